@@ -1,0 +1,70 @@
+"""The Transformer of *Attention Is All You Need*, built from nothing but arrays.
+
+A small reverse-mode autograd core on NumPy or CuPy; operations whose forward and backward passes are derived and
+written by hand, one page each; and the paper's encoder-decoder, assembled from them.
+
+>>> import minitransformer as mt
+>>> x = mt.Tensor([[0.0, 1.0, 3.0]], requires_grad=True)
+>>> mt.ops.softmax(x).backward([[1.0, 0.0, 0.0]])
+>>> x.grad.sum().round(12) + 0.0
+0.0
+"""
+
+from minitransformer import nn, ops, optim, testing
+from minitransformer.arrays import BackendError, backend, use
+from minitransformer.autograd import (
+    Operation,
+    Tensor,
+    concatenate,
+    exp,
+    is_recording,
+    log,
+    matmul,
+    max,
+    maximum,
+    mean,
+    no_grad,
+    relu,
+    reshape,
+    sigmoid,
+    sqrt,
+    stack,
+    sum,
+    swapaxes,
+    tanh,
+    transpose,
+    where,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendError",
+    "Operation",
+    "Tensor",
+    "backend",
+    "concatenate",
+    "exp",
+    "is_recording",
+    "log",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "nn",
+    "no_grad",
+    "ops",
+    "optim",
+    "relu",
+    "reshape",
+    "sigmoid",
+    "sqrt",
+    "stack",
+    "sum",
+    "swapaxes",
+    "tanh",
+    "testing",
+    "transpose",
+    "use",
+    "where",
+]

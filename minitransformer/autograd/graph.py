@@ -1,0 +1,185 @@
+"""The graph that a computation leaves behind, and the backward pass over it.
+
+Every operation on tensors makes one ``Node``. A node knows how to turn the gradient of its output, ``d_output``,
+into the gradients of its inputs, and its edges lead to the nodes that made those inputs, or to the leaf
+tensors themselves. Gradients are named ``d_`` + name and mean the derivative of one number, the loss L, with
+respect to each entry: ``d_x[i] = dL/dx[i]``.
+
+The backward pass is the chain rule, walked from the loss to the leaves. A node may be used many times; its
+``d_output`` is the *sum* over all uses, so a node's turn comes only when all of its users have had theirs.
+The pass first counts the uses and then counts them down. Each node and each edge is visited once, and there
+is no recursion, so depth is no limit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from minitransformer.arrays import Array, xp
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from minitransformer.autograd.tensor import Tensor
+
+__all__ = ["Edge", "Node", "backpropagate", "is_recording", "no_grad"]
+
+
+class Edge(NamedTuple):
+    """The way from a node back to one of its inputs."""
+
+    target: Node | Tensor
+    """The node that made the input, or the input itself if it is a leaf."""
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+class Node:
+    """One operation that was done.
+
+    Parameters
+    ----------
+    name : str
+        The operation, for messages and pictures.
+    edges : sequence of Edge or None
+        One for each input; None where no gradient is wanted.
+    backward : callable
+        ``backward(d_output) -> gradients``, one for each input; None where there is none.
+    """
+
+    __slots__ = ("backward", "edges", "name")
+
+    def __init__(
+        self,
+        name: str,
+        edges: Sequence[Edge | None],
+        backward: Callable[[Array], Sequence[Array | None]],
+    ) -> None:
+        self.name = name
+        self.edges = edges
+        self.backward: Callable[[Array], Sequence[Array | None]] | None = backward
+
+    def gradients(self, d_output: Array) -> Sequence[Array | None]:
+        """Run the backward function and hold what it returns against the inputs' shapes."""
+        if self.backward is None:
+            raise RuntimeError(
+                f"{self.name}: this part of the graph was released by an earlier backward(release=True); "
+                "compute the value again, or leave release out"
+            )
+        try:
+            gradients = list(self.backward(d_output))
+        except Exception as error:
+            error.add_note(f"(in the backward pass of {self.name}, d_output of shape {d_output.shape})")
+            raise
+        if len(gradients) < len(self.edges):
+            raise ValueError(
+                f"{self.name}: backward returned {len(gradients)} gradients for {len(self.edges)} inputs; "
+                "it must return one for each input, None where there is none"
+            )
+        for i, (edge, gradient) in enumerate(zip(self.edges, gradients, strict=False)):
+            if edge is None or gradient is None:
+                continue
+            if gradient.shape != edge.shape:
+                raise ValueError(
+                    f"{self.name}: the gradient of input {i} has shape {gradient.shape}, "
+                    f"but the input has shape {edge.shape}"
+                )
+            if gradient.dtype != edge.dtype:
+                gradients[i] = gradient.astype(edge.dtype)
+        return gradients
+
+
+class _Recording(threading.local):
+    on = True
+
+
+_recording = _Recording()
+
+
+def is_recording() -> bool:
+    """Tell whether operations leave nodes behind, in this thread."""
+    return _recording.on
+
+
+class no_grad:
+    """Do without a graph: inside ``with no_grad():`` no operation leaves a node behind."""
+
+    def __enter__(self) -> None:
+        self._before = _recording.on
+        _recording.on = False
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        _recording.on = self._before
+
+
+def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
+    """Carry a gradient from a node back to every leaf that it depends on, and add it to ``leaf.grad``.
+
+    Parameters
+    ----------
+    root : Node
+        Where to start.
+    d_output : array
+        The gradient of the root's output.
+    release : bool
+        Let go of each node's saved arrays once it is done, so that memory falls as the pass runs. The graph
+        cannot be used a second time then.
+    """
+    # How many uses of each node's output have not yet sent their gradient?
+    waiting = {root: 0}
+    stack = [root]
+    while stack:
+        for edge in stack.pop().edges:
+            if edge is not None and isinstance(edge.target, Node):
+                if edge.target in waiting:
+                    waiting[edge.target] += 1
+                else:
+                    waiting[edge.target] = 1
+                    stack.append(edge.target)
+
+    received: dict[Node, Array] = {root: d_output}
+    own: set[Node] = set()  # nodes whose received sum is an array that nobody else holds
+    ready = [root]
+    while ready:
+        node = ready.pop()
+        edges = node.edges
+        d_node = received.pop(node, None)
+        own.discard(node)
+        gradients = [None] * len(edges) if d_node is None else node.gradients(d_node)
+        del d_node
+        if release:
+            node.backward, node.edges = None, ()
+        for edge, gradient in zip(edges, gradients, strict=False):
+            if edge is None:
+                continue
+            target = edge.target
+            if not isinstance(target, Node):
+                if gradient is not None:
+                    accumulate(target, gradient)
+                continue
+            if gradient is not None:
+                if target not in received:
+                    received[target] = gradient
+                elif target in own:
+                    received[target] += gradient
+                else:  # the array may be somebody else's, so the first sum is a new one
+                    received[target] = received[target] + gradient
+                    own.add(target)
+            waiting[target] -= 1
+            if not waiting[target]:
+                ready.append(target)
+
+
+def accumulate(leaf: Tensor, gradient: Array) -> None:
+    """Add a gradient to ``leaf.grad``; the first one is copied, so that no two leaves share an array."""
+    if leaf.grad is None:
+        leaf.grad = xp.array(gradient, dtype=leaf.data.dtype, order="C")
+    else:
+        leaf.grad += gradient

@@ -1,0 +1,69 @@
+"""Operations whose backward pass is written by hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitransformer.arrays import Array, operand
+from minitransformer.autograd.tensor import Tensor, edges_to, made
+
+__all__ = ["Operation"]
+
+
+class Operation:
+    """A function of tensors, made from a forward and a backward pass on arrays.
+
+    Parameters
+    ----------
+    forward : callable
+        ``forward(*arrays, **options) -> (value, saved)``: the value, and whatever the backward pass needs.
+    backward : callable
+        ``backward(saved, d_output) -> gradients``: a gradient, or None, for each positional parameter of
+        ``forward``, in order; those at the end for which there is never one may be left out. It must not write into
+        ``saved`` or ``d_output``, which others may hold.
+    composed : callable, optional
+        The same function in elementary operations on tensors: a second opinion on value and gradient.
+    name : str, optional
+        For messages; by default the name of the module that ``forward`` is from.
+
+    Examples
+    --------
+    >>> square = Operation(lambda x: (x * x, x), lambda x, d_y: (2 * x * d_y,), name="square")
+    >>> x = Tensor([3.0], requires_grad=True)
+    >>> square(x).backward()
+    >>> x.grad
+    array([6.])
+    """
+
+    def __init__(
+        self,
+        forward: Callable[..., tuple[Array, Any]],
+        backward: Callable[[Any, Array], Sequence[Array | None]],
+        composed: Callable[..., Tensor] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.forward = forward
+        self.backward = backward
+        self.composed = composed
+        self.name = name or forward.__module__.rpartition(".")[2]
+        self.signature = inspect.signature(forward)
+        self.__doc__ = inspect.getdoc(forward) or self.__doc__
+
+    def __call__(self, *inputs: Any, **options: Any) -> Tensor:
+        """Run the forward pass; if a gradient is wanted, leave a node with the backward pass behind."""
+        if any(isinstance(value, Tensor) for value in options.values()):
+            # A tensor that is passed by keyword is an input too: put it where forward has it.
+            bound = self.signature.bind(*inputs, **options)
+            bound.apply_defaults()
+            inputs, options = bound.args, bound.kwargs
+        value, saved = self.forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
+        edges = edges_to(inputs)
+        wanted = len(edges)
+        while wanted and edges[wanted - 1] is None:  # trailing options have no gradient
+            wanted -= 1
+        return made(self.name, value, edges[:wanted], lambda d_output: self.backward(saved, d_output))
+
+    def __repr__(self) -> str:
+        return f"Operation({self.name})"

@@ -1,0 +1,146 @@
+"""The elementary rules of differentiation, as a table.
+
+Each rule reads::
+
+    name    forward:  arrays -> (value, saved)
+            gradient of input 0:  (d, *saved) -> d_x
+            gradient of input 1:  (d, *saved) -> d_y
+
+``d`` is the gradient of the value. ``saved`` holds what the gradients need and nothing else. A rule may forget
+that NumPy broadcasts: ``unbroadcast`` is applied to whatever it returns, here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+from minitransformer.arrays import Array, xp
+
+__all__ = ["RULES", "Rule", "unbroadcast"]
+
+
+class Rule(NamedTuple):
+    """How to compute an elementary operation and the gradient of each input."""
+
+    forward: Callable[..., tuple[Array, tuple[Any, ...]]]
+    gradients: tuple[Callable[..., Array] | None, ...]
+
+
+def unbroadcast(d: Array, shape: tuple[int, ...]) -> Array:
+    """Sum a gradient over the axes along which an input of this shape was repeated.
+
+    Broadcasting copies an entry to many places, and each copy adds its share to the loss. So the gradient of the
+    entry is the sum over the copies.
+
+    Parameters
+    ----------
+    d : array
+        The gradient in the shape of the output.
+    shape : tuple of int
+        The shape of the input.
+
+    Returns
+    -------
+    array of that shape
+    """
+    if d.shape == shape:
+        return d
+    new = d.ndim - len(shape)  # axes that broadcasting put in front
+    stretched = tuple(i for i in range(new, d.ndim) if shape[i - new] == 1 and d.shape[i] != 1)
+    return d.sum(axis=(*range(new), *stretched), keepdims=True).reshape(shape)
+
+
+def _spread(d: Array, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Array:
+    """Give the gradient of a reduction the shape of what was reduced, repeating it along the axis."""
+    if axis is not None and not keepdims:
+        d = xp.expand_dims(d, axis)
+    return xp.broadcast_to(d, shape)
+
+
+def _share_of_maximum(x: Array, axis: Any) -> Array:
+    """Return 1 where x is the maximum along the axis, 1/n where n entries tie for it, else 0."""
+    is_largest = (x == x.max(axis=axis, keepdims=True)).astype(x.dtype)
+    return is_largest / is_largest.sum(axis=axis, keepdims=True)
+
+
+def _place(d: Array, shape: tuple[int, ...], index: Any) -> Array:
+    """Put the gradient of ``x[index]`` back where it came from; an entry taken twice receives both."""
+    result = xp.zeros(shape, dtype=d.dtype)
+    parts = index if isinstance(index, tuple) else (index,)
+    if all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
+        result[index] = d
+    else:
+        xp.add.at(result, index, d)
+    return result
+
+
+def _d_base(d: Array, x: Array, p: Any) -> Array:
+    """Gradient of ``x ** p`` with respect to x; an exponent of 0 gives 0, also where x is 0."""
+    return d * p * x ** xp.where(p == 0, 1, p - 1) if isinstance(p, xp.ndarray) else d * p * x ** (p - 1 if p else 1)
+
+
+def _d_exponent(d: Array, x: Any, p: Array) -> Array:
+    """Gradient of ``x ** p`` with respect to p; where x is 0 it is 0."""
+    return d * x**p * xp.log(x + (x == 0))
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of axes that undoes this one."""
+    return tuple(axes.index(i) for i in range(len(axes)))
+
+
+def _transposed(x: Array) -> Array:
+    return x.swapaxes(-1, -2)
+
+
+RULES: dict[str, Rule] = {}
+
+
+def _rule(
+    name: str,
+    forward: Callable[..., tuple[Array, tuple[Any, ...]]],
+    *gradients: Callable[..., Array] | None,
+) -> None:
+    RULES[name] = Rule(forward, gradients)
+
+
+# fmt: off
+# Arithmetic. The saved arrays follow the value; the gradients take d and the saved arrays.
+_rule("add",         lambda x, y: (x + y, ()),           lambda d: d,                lambda d: d)
+_rule("subtract",    lambda x, y: (x - y, ()),           lambda d: d,                lambda d: -d)
+_rule("multiply",    lambda x, y: (x * y, (x, y)),       lambda d, x, y: d * y,      lambda d, x, y: d * x)
+_rule("divide",      lambda x, y: (x / y, (x, y)),       lambda d, x, y: d / y,      lambda d, x, y: -d * x / (y * y))
+_rule("power",       lambda x, p: (x**p, (x, p)),        _d_base,                    _d_exponent)
+_rule("negative",    lambda x: (-x, ()),                 lambda d: -d)
+_rule("matmul",      lambda x, y: (x @ y, (x, y)),
+      lambda d, x, y: d @ _transposed(y),                lambda d, x, y: _transposed(x) @ d)
+
+# Functions of one entry. Those that are cheapest in terms of their own value save that.
+_rule("exp",         lambda x: ((y := xp.exp(x)), (y,)),             lambda d, y: d * y)
+_rule("log",         lambda x: (xp.log(x), (x,)),                    lambda d, x: d / x)
+_rule("sqrt",        lambda x: ((y := xp.sqrt(x)), (y,)),            lambda d, y: d / (2 * y))
+_rule("tanh",        lambda x: ((y := xp.tanh(x)), (y,)),            lambda d, y: d * (1 - y * y))
+_rule("sigmoid",     lambda x: ((y := (xp.tanh(x / 2) + 1) / 2), (y,)), lambda d, y: d * (y * (1 - y)))
+_rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x: d * (x > 0))
+
+# Choices. Where two entries tie for the maximum, each receives half of the gradient.
+_rule("maximum",     lambda x, y: (xp.maximum(x, y), (x, y)),
+      lambda d, x, y: d * ((x > y) + (x == y) * 0.5),    lambda d, x, y: d * ((y > x) + (x == y) * 0.5))
+_rule("where",       lambda c, x, y: (xp.where(c, x, y), (c,)),
+      None,          lambda d, c: xp.where(c, d, 0),     lambda d, c: xp.where(c, 0, d))
+
+# Reductions.
+_rule("sum",         lambda x, axis, keepdims: (x.sum(axis=axis, keepdims=keepdims), (x.shape, axis, keepdims)),
+      _spread)
+_rule("mean",        lambda x, axis, keepdims: (x.mean(axis=axis, keepdims=keepdims), (x.shape, axis, keepdims)),
+      lambda d, shape, axis, keepdims: _spread(d * (d.size / max(prod(shape), 1)), shape, axis, keepdims))
+_rule("max",         lambda x, axis, keepdims: (x.max(axis=axis, keepdims=keepdims), (x, axis, keepdims)),
+      lambda d, x, axis, keepdims: _spread(d, x.shape, axis, keepdims) * _share_of_maximum(x, axis))
+
+# Shapes.
+_rule("reshape",     lambda x, shape: (x.reshape(shape), (x.shape,)),  lambda d, shape: d.reshape(shape))
+_rule("transpose",   lambda x, axes: (x.transpose(axes), (axes,)),     lambda d, axes: d.transpose(_inverse(axes)))
+_rule("index",       lambda x, index: (x[index], (x.shape, index)),    _place)
+# fmt: on

@@ -1,0 +1,345 @@
+"""The tensor: an array that remembers how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate as running_sums
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, to_numpy, xp
+from minitransformer.autograd.graph import Edge, Node, accumulate, backpropagate, is_recording
+from minitransformer.autograd.rules import RULES, unbroadcast
+
+__all__ = ["Tensor", "concatenate", "edges_to", "made", "matmul", "maximum", "stack", "where"]
+
+Axis = int | tuple[int, ...] | None
+
+
+def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
+    """Return an edge for each input that wants a gradient, None for the others (and for all under no_grad)."""
+    if not is_recording():
+        return [None] * len(inputs)
+    return [
+        Edge(x._node or x, x.data.shape, x.data.dtype) if isinstance(x, Tensor) and x.requires_grad else None
+        for x in inputs
+    ]
+
+
+def made(
+    name: str,
+    value: Array,
+    edges: Sequence[Edge | None],
+    backward: Callable[[Array], Sequence[Array | None]],
+) -> Tensor:
+    """Return the tensor that an operation made, with a node behind it if a gradient is wanted."""
+    tensor = Tensor.__new__(Tensor)
+    # NumPy turns arrays without axes into numbers of its own; a tensor always holds an array.
+    tensor.data = value if isinstance(value, xp.ndarray) else asarray(value)
+    tensor.grad = None
+    tensor.requires_grad = any(edge is not None for edge in edges)
+    tensor._node = Node(name, edges, backward) if tensor.requires_grad else None
+    return tensor
+
+
+def _operands(inputs: Sequence[Any]) -> list[Any]:
+    """Return arrays, and Python numbers for scalars, which never widen an array's type."""
+    operands = [x.data if isinstance(x, Tensor) else x for x in inputs]
+    for i, x in enumerate(operands):
+        if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0 and inputs[i] is x):
+            operands[i] = x.item()
+        elif not isinstance(x, int | float):
+            operands[i] = asarray(x)
+    types = {x.dtype for x in operands if hasattr(x, "dtype") and x.ndim > 0 and x.dtype.kind == "f"}
+    if len(types) == 1:
+        (dtype,) = types
+        return [x.astype(dtype) if hasattr(x, "dtype") and not x.ndim and x.dtype.kind == "f" else x for x in operands]
+    return operands
+
+
+def _apply(name: str, *inputs: Any, **options: Any) -> Tensor:
+    """Do an elementary operation by its rule in the table."""
+    rule = RULES[name]
+    value, saved = rule.forward(*_operands(inputs), **options)
+    edges = edges_to(inputs)
+
+    def backward(d_output: Array) -> list[Array | None]:
+        return [
+            None if edge is None or gradient is None else unbroadcast(gradient(d_output, *saved), edge.shape)
+            for edge, gradient in zip(edges, rule.gradients, strict=True)
+        ]
+
+    return made(name, value, edges, backward)
+
+
+def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Tensor]:
+    if reflected:  # other + tensor
+        return lambda self, other: _apply(name, other, self)
+    return lambda self, other: _apply(name, self, other)
+
+
+class Tensor:
+    """An array through which gradients flow.
+
+    Parameters
+    ----------
+    data : array, number or nested lists of numbers
+        The values. An array of the library in use is taken as it is, without a copy.
+    requires_grad : bool
+        Whether ``backward`` is to collect the gradient of the loss with respect to this tensor in ``grad``.
+
+    Attributes
+    ----------
+    data : array
+        The values.
+    grad : array or None
+        The sum of the gradients of all backward passes so far, in the shape of ``data``. Only leaves (tensors
+        that no operation made) collect one.
+    requires_grad : bool
+        Whether gradients flow to or through this tensor.
+
+    Raises
+    ------
+    TypeError
+        If ``requires_grad`` is asked for values that are not floating-point numbers.
+
+    Examples
+    --------
+    >>> x = Tensor([1.0, 2.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    array([2., 4.])
+    """
+
+    __slots__ = ("__weakref__", "_node", "data", "grad", "requires_grad")
+    __array_ufunc__ = None  # so that array + tensor calls Tensor.__radd__
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        if isinstance(data, Tensor):
+            raise TypeError("Tensor: the data is a Tensor already; use tensor.detach() for one without its graph")
+        self.data: Array = asarray(data)
+        if self.data.dtype.kind not in "fiub":
+            raise TypeError(f"Tensor: the data must be numbers, found {self.data.dtype}")
+        if requires_grad and self.data.dtype.kind != "f":
+            raise TypeError(
+                f"Tensor: only floating-point values have a gradient, found {self.data.dtype}; "
+                "write 1.0 for 1, or convert with .astype(float)"
+            )
+        self.grad: Array | None = None
+        self.requires_grad = requires_grad
+        self._node: Node | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return self.data.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return self.data.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the entries."""
+        return self.data.dtype
+
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes in reverse order."""
+        return self.transpose()
+
+    def numpy(self) -> Array:
+        """Return the values as a NumPy array."""
+        return to_numpy(self.data)
+
+    def item(self) -> float:
+        """Return the only entry as a Python number. On a GPU this waits for the device."""
+        return self.data.item()
+
+    def detach(self) -> Tensor:
+        """Return a tensor with the same values and no graph behind it."""
+        return Tensor(self.data)
+
+    def backward(self, d_output: Any = None, release: bool = False) -> None:
+        """Add the gradient of this tensor to the ``grad`` of every leaf that it was made from.
+
+        Parameters
+        ----------
+        d_output : array, optional
+            The gradient of the loss with respect to this tensor, in its shape. May be left out if the tensor is
+            a single number, the loss itself: then it is 1.
+        release : bool
+            Free what the graph has saved as the pass goes, which a training loop wants. By default the graph
+            stays whole, and a second ``backward`` adds the same gradients again.
+
+        Raises
+        ------
+        RuntimeError
+            If no gradient flows to this tensor, or the graph has been released.
+        ValueError
+            If ``d_output`` is missing or has another shape.
+        """
+        if not self.requires_grad:
+            raise RuntimeError(
+                "backward: nothing that this tensor was made from has requires_grad=True, "
+                "or it was made under no_grad()"
+            )
+        if d_output is None:
+            if self.size != 1:
+                raise ValueError(
+                    f"backward: a tensor of shape {self.shape} is not one number, so it needs a d_output "
+                    "of that shape; or reduce it to a number first, by .sum() for example"
+                )
+            d_output = 1.0
+        d_output = d_output.data if isinstance(d_output, Tensor) else asarray(d_output)
+        if d_output.shape != self.shape and not (d_output.ndim == 0 and self.size == 1):
+            raise ValueError(f"backward: d_output has shape {d_output.shape}, but the tensor has shape {self.shape}")
+        d_output = d_output.astype(self.dtype).reshape(self.shape)
+        if self._node is None:
+            accumulate(self, d_output)
+        else:
+            backpropagate(self._node, d_output, release)
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")
+        return f"Tensor({values}{', requires_grad=True' if self.requires_grad else ''})"
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.data)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        parts = index if isinstance(index, tuple) else (index,)
+        parts = tuple(part.data if isinstance(part, Tensor) else part for part in parts)
+        return _apply("index", self, index=parts)
+
+    __neg__ = lambda self: _apply("negative", self)  # noqa: E731
+    __add__, __radd__ = _operator("add"), _operator("add", reflected=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", reflected=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
+    __pow__, __rpow__ = _operator("power"), _operator("power", reflected=True)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return matmul(other, self)
+
+    # The methods below use nothing of self but its values, so they serve as functions of arrays as well.
+
+    def exp(self) -> Tensor:
+        """Return e to the power of each entry."""
+        return _apply("exp", self)
+
+    def log(self) -> Tensor:
+        """Return the natural logarithm of each entry."""
+        return _apply("log", self)
+
+    def sqrt(self) -> Tensor:
+        """Return the square root of each entry."""
+        return _apply("sqrt", self)
+
+    def tanh(self) -> Tensor:
+        """Return the hyperbolic tangent of each entry."""
+        return _apply("tanh", self)
+
+    def sigmoid(self) -> Tensor:
+        """Return 1 / (1 + exp(-x)) of each entry x."""
+        return _apply("sigmoid", self)
+
+    def relu(self) -> Tensor:
+        """Return max(x, 0) of each entry x; the gradient at 0 is 0."""
+        return _apply("relu", self)
+
+    def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the sum over an axis, several, or all."""
+        return _apply("sum", self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the mean over an axis, several, or all."""
+        return _apply("mean", self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """Return the maximum over an axis, several, or all; entries that tie for it share the gradient."""
+        return _apply("max", self, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Return the same entries in another shape; one length may be -1, to be worked out."""
+        return _apply("reshape", self, shape=shape[0] if len(shape) == 1 else shape)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Return the tensor with its axes in the given order, or in reverse order."""
+        axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        n = np.ndim(self) if not isinstance(self, Tensor) else self.ndim
+        order = tuple(axis % n for axis in axes) if axes else tuple(range(n))[::-1]
+        return _apply("transpose", self, axes=order)
+
+    def swapaxes(self, first: int, second: int) -> Tensor:
+        """Return the tensor with two axes exchanged."""
+        order = list(range(np.ndim(self) if not isinstance(self, Tensor) else self.ndim))
+        order[first], order[second] = order[second], order[first]
+        return _apply("transpose", self, axes=tuple(order))
+
+
+def matmul(x: Any, y: Any) -> Tensor:
+    """Return the matrix product ``x @ y``; leading axes are batches and broadcast.
+
+    A vector is a row on the left and a column on the right, and the product does without that axis.
+    """
+    x, y = (v if isinstance(v, Tensor) else Tensor(v) for v in (x, y))
+    if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
+        raise ValueError(
+            f"matmul: shapes {x.shape} and {y.shape} do not match: "
+            "the last axis of the first must be as long as the last but one of the second"
+        )
+    row, column = x.ndim == 1, y.ndim == 1
+    product = _apply("matmul", x.reshape(1, -1) if row else x, y.reshape(-1, 1) if column else y)
+    if row or column:
+        shape = product.shape
+        product = product.reshape(shape[:-2] + (() if row else shape[-2:-1]) + (() if column else shape[-1:]))
+    return product
+
+
+def maximum(x: Any, y: Any) -> Tensor:
+    """Return the larger of x and y, entry by entry; where they tie, each receives half of the gradient."""
+    return _apply("maximum", x, y)
+
+
+def where(condition: Any, x: Any, y: Any) -> Tensor:
+    """Return x where the condition (boolean) holds, else y, entry by entry."""
+    condition = condition.data if isinstance(condition, Tensor) else asarray(condition)
+    if condition.dtype.kind != "b":
+        raise TypeError(f"where: the condition must be boolean, found {condition.dtype}")
+    return _apply("where", condition, x, y)
+
+
+def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Return the tensors put one after another along an axis that they have."""
+    tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
+    value = xp.concatenate([x.data for x in tensors], axis=axis)
+    ends = list(running_sums(x.shape[axis] for x in tensors))[:-1]
+    # The number of inputs is not known beforehand, so this rule is not in the table: cut d where the joints are.
+    return made("concatenate", value, edges_to(tensors), lambda d: xp.split(d, ends, axis=axis))
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """Return the tensors, all of one shape, put one after another along a new axis."""
+    tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
+    place = axis % (tensors[0].ndim + 1)
+    return concatenate([x.reshape(*x.shape[:place], 1, *x.shape[place:]) for x in tensors], axis=place)

@@ -1,0 +1,197 @@
+"""Sentences of similar length together, padded to one array, so many tokens at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import index
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.data.vocabulary import END, PAD, START
+
+Ids = NDArray[np.int64]
+
+
+def pad(sequences: Sequence[Sequence[int]]) -> Ids:
+    """Make one array of sequences of different lengths.
+
+    Parameters
+    ----------
+    sequences : sequence of sequences of int
+        B lists of ids.
+
+    Returns
+    -------
+    ndarray of int64, shape (B, T)
+        The ids, followed by `PAD` up to the longest length T, which may be 0.
+    """
+    lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
+    padded = np.full((len(sequences), lengths.max(initial=0)), PAD, dtype=np.int64)
+    inside = np.arange(padded.shape[1]) < lengths[:, None]  # (B, T)
+    # index() refuses floats, which fromiter would cut off without a word
+    padded[inside] = np.fromiter(map(index, chain.from_iterable(sequences)), dtype=np.int64)
+    return padded
+
+
+def token_batches(lengths: Sequence[int] | NDArray[np.integer], tokens: int, rng: np.random.Generator) -> list[Ids]:
+    """Share out the sentences of one epoch into batches of similar length.
+
+    The sentences are sorted by length, those of one length in random order, and cut into batches that
+    are as large as the limit allows; then the batches are shuffled.
+
+    Parameters
+    ----------
+    lengths : sequence of int, shape (n,)
+        The length of each sentence in tokens.
+    tokens : int
+        The most tokens in a batch, padding included: sentences times the longest length among them.
+    rng : numpy.random.Generator
+        Where the random order comes from.
+
+    Returns
+    -------
+    list of ndarrays of int64
+        For each batch the places of its sentences in `lengths`. Each place occurs exactly once.
+
+    Raises
+    ------
+    ValueError
+        If a sentence alone is longer than `tokens`.
+    """
+    known = np.fromiter(map(index, lengths), dtype=np.int64, count=len(lengths))
+    if (known < 0).any():
+        raise ValueError(f"token_batches: found the length {known.min()}, expected lengths of 0 or more")
+    too_long = np.flatnonzero(known > tokens)
+    if too_long.size:
+        raise ValueError(
+            f"token_batches: sentence {too_long[0]} has {known[too_long[0]]} tokens, but a batch may hold "
+            f"{tokens} at most (too long: {too_long.size} of {known.size} sentences); "
+            "allow more tokens to a batch or leave these sentences out"
+        )
+    order = rng.permutation(known.size)
+    order = order[np.argsort(known[order], kind="stable")]
+    batches = np.split(order.astype(np.int64, copy=False), _cuts(known[order].tolist(), tokens))
+    return [batches[i] for i in rng.permutation(len(batches)) if batches[i].size]
+
+
+def _cuts(ascending: list[int], tokens: int) -> list[int]:
+    """Find where batches begin, but for the first; the last sentence of a batch is its longest."""
+    cuts = []
+    first = 0
+    for place, length in enumerate(ascending):
+        if (place + 1 - first) * length > tokens:
+            cuts.append(place)
+            first = place
+    return cuts
+
+
+class Batch(NamedTuple):
+    """Sentence pairs as a model takes them; int64, padded with `PAD`.
+
+    Parameters
+    ----------
+    source : ndarray, shape (B, Tk)
+        Source sentences, each with `END`.
+    target_input : ndarray, shape (B, Tq)
+        `START` and the target sentence: what the decoder has seen.
+    target_output : ndarray, shape (B, Tq)
+        The target sentence and `END`: what the decoder has to say.
+    """
+
+    source: Ids
+    target_input: Ids
+    target_output: Ids
+
+
+class ParallelBatches:
+    """The batches of sentence pairs, epoch by epoch; it keeps no place, so any epoch can be asked for.
+
+    Parameters
+    ----------
+    pairs : sequence of (list of int, list of int)
+        Ids of source and target sentences, without `PAD`, `START` and `END`.
+    tokens : int
+        The most tokens in a batch, counted as for `token_batches`. The length of a pair is that of its
+        longer side, with `END`.
+    seed : int
+        Decides, with the number of the epoch, which sentences go together and in which order.
+
+    Raises
+    ------
+    ValueError
+        If there are no pairs, if an id is one of the specials or negative, if a pair is longer than
+        `tokens`, or if `seed` is negative.
+    """
+
+    def __init__(self, pairs: Sequence[tuple[list[int], list[int]]], tokens: int, seed: int) -> None:
+        if not pairs:
+            raise ValueError("ParallelBatches: found no sentence pairs, expected at least one")
+        if seed < 0:
+            raise ValueError(f"ParallelBatches: found the seed {seed}, expected 0 or more")
+        for side, name in enumerate(("source", "target")):
+            lowest = min(chain.from_iterable(pair[side] for pair in pairs), default=END + 1)
+            if lowest <= END:
+                raise ValueError(
+                    f"ParallelBatches: found the id {lowest} in a {name} sentence, expected ids above {END}; "
+                    "PAD, START and END are added here, so leave them out"
+                )
+        self._seed = seed
+        self._tokens = tokens
+        # everything is padded once, so that a batch costs only a cut
+        self._source = pad([[*source, END] for source, _ in pairs])
+        self._target_input = pad([[START, *target] for _, target in pairs])
+        self._target_output = pad([[*target, END] for _, target in pairs])
+        self._source_lengths = np.array([len(source) + 1 for source, _ in pairs])
+        self._target_lengths = np.array([len(target) + 1 for _, target in pairs])
+        self._lengths = np.maximum(self._source_lengths, self._target_lengths)
+        self._batches_per_epoch = len(self._places(0))
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """How many batches an epoch has: the same for all, as only sentences of one length change places."""
+        return self._batches_per_epoch
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """Give the batches of one epoch; they depend only on the seed and the number.
+
+        Parameters
+        ----------
+        number : int
+            Which epoch, from 0.
+        start : int, default 0
+            How many batches to leave out, when a run goes on in the middle of an epoch.
+
+        Returns
+        -------
+        iterator of Batch
+            The batches from the place `start` on.
+
+        Raises
+        ------
+        ValueError
+            If `number` is negative or `start` is not between 0 and `batches_per_epoch`.
+        """
+        if number < 0:
+            raise ValueError(f"ParallelBatches.epoch: found the number {number}, expected 0 or more")
+        if not 0 <= start <= self.batches_per_epoch:
+            raise ValueError(
+                f"ParallelBatches.epoch: found start={start}, expected 0 to {self.batches_per_epoch}, "
+                "the batches of an epoch"
+            )
+        return map(self._cut, self._places(number)[start:])
+
+    def _places(self, number: int) -> list[Ids]:
+        rng = np.random.default_rng(np.random.SeedSequence([self._seed, number]))
+        return token_batches(self._lengths, self._tokens, rng)
+
+    def _cut(self, places: Ids) -> Batch:
+        source_length = self._source_lengths[places].max()
+        target_length = self._target_lengths[places].max()
+        return Batch(
+            self._source[places, :source_length],
+            self._target_input[places, :target_length],
+            self._target_output[places, :target_length],
+        )

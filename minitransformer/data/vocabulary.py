@@ -1,0 +1,175 @@
+"""The tokens a model knows, each with its number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from operator import index
+
+PAD = 0
+START = 1
+END = 2
+
+SPECIALS = ("<pad>", "<start>", "<end>")
+
+
+class UnknownTokenError(ValueError):
+    """A text holds tokens that the vocabulary does not have."""
+
+
+class Vocabulary:
+    """A fixed list of tokens; the place of a token in it is its number (id).
+
+    The first three are the specials: padding (`PAD`), the start (`START`) and the end (`END`) of a
+    sentence. They stand for no text, so `encode` never gives them.
+
+    Parameters
+    ----------
+    tokens : iterable of str
+        The tokens after the specials, in order.
+
+    Raises
+    ------
+    ValueError
+        If a token occurs twice or is one of the specials.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        given = tuple(tokens)
+        ids: dict[str, int] = {}
+        for token in given:
+            if token in SPECIALS:
+                raise ValueError(f"Vocabulary: {token!r} is among the tokens, but it is added by itself; leave it out")
+            if token in ids:
+                raise ValueError(f"Vocabulary: the token {token!r} is given more than once; give each token once")
+            ids[token] = len(SPECIALS) + len(ids)
+        self._tokens = SPECIALS + given
+        self._ids = ids
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens in the order of their ids, the specials first."""
+        return self._tokens
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vocabulary):
+            return NotImplemented
+        return self._tokens == other._tokens
+
+    def __hash__(self) -> int:
+        return hash(self._tokens)
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self)} tokens>"
+
+    def encode(self, tokens: Sequence[str]) -> list[int]:
+        """Turn tokens into ids.
+
+        Parameters
+        ----------
+        tokens : sequence of str
+            The tokens of one text.
+
+        Returns
+        -------
+        list of int
+            Their ids; neither `START` nor `END` is added.
+
+        Raises
+        ------
+        UnknownTokenError
+            If there are tokens that the vocabulary does not have; each is named once.
+        """
+        try:
+            return [self._ids[token] for token in tokens]
+        except KeyError:
+            raise UnknownTokenError(self._complaint(tokens)) from None
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """Turn ids back into tokens, up to the first `END`; `PAD` and `START` are skipped.
+
+        Parameters
+        ----------
+        ids : iterable of int
+            Ids such as a model gives.
+
+        Returns
+        -------
+        list of str
+            Their tokens.
+
+        Raises
+        ------
+        ValueError
+            If an id before the end is not between 0 and the size of the vocabulary.
+        """
+        tokens: list[str] = []
+        for number in map(index, ids):
+            if number == END:
+                break
+            if not 0 <= number < len(self):
+                raise ValueError(
+                    f"Vocabulary.decode: found the id {number}, expected 0 to {len(self) - 1}; "
+                    "these ids come from another vocabulary"
+                )
+            if number not in (PAD, START):
+                tokens.append(self._tokens[number])
+        return tokens
+
+    def to_json(self) -> list[str]:
+        """Give the tokens as a list that `json` can write.
+
+        Returns
+        -------
+        list of str
+            All tokens, the specials first.
+        """
+        return list(self._tokens)
+
+    @classmethod
+    def from_json(cls, value: object) -> Vocabulary:
+        """Make the vocabulary that `to_json` gave.
+
+        Parameters
+        ----------
+        value : object
+            What was read from the file: a list of str, the specials first.
+
+        Returns
+        -------
+        Vocabulary
+            The same vocabulary.
+
+        Raises
+        ------
+        ValueError
+            If `value` is anything else.
+        """
+        if not isinstance(value, list):
+            raise ValueError(f"Vocabulary.from_json: found {type(value).__name__}, expected a list of str")
+        for token in value:
+            if not isinstance(token, str):
+                raise ValueError(f"Vocabulary.from_json: found {token!r} in the list, expected only str")
+        if tuple(value[: len(SPECIALS)]) != SPECIALS:
+            raise ValueError(
+                f"Vocabulary.from_json: the list starts with {value[: len(SPECIALS)]}, "
+                f"expected {list(SPECIALS)}; this is not a vocabulary written by to_json"
+            )
+        return cls(value[len(SPECIALS) :])
+
+    def _complaint(self, tokens: Sequence[str]) -> str:
+        unknown = [token for token in dict.fromkeys(tokens) if token not in self._ids]
+        names = []
+        for token in unknown:
+            near = get_close_matches(token, self._ids, n=1)
+            names.append(repr(token) + (f" (is {near[0]!r} meant?)" if near else ""))
+        shown = ", ".join(map(repr, self._tokens[len(SPECIALS) :][:40]))
+        more = ", ..." if len(self) > len(SPECIALS) + 40 else ""
+        plural = "s" if len(unknown) > 1 else ""
+        return (
+            f"unknown token{plural} {', '.join(names)}; use only the {len(self) - len(SPECIALS)} "
+            f"tokens of the vocabulary: {shown}{more}"
+        )

@@ -1,0 +1,32 @@
+"""The Transformer and its parts, in the paper's words.
+
+==================  ==============================================================================
+``module.py``       ``Module`` and ``Parameter``: how parts hold their parameters
+``layers.py``       the sub-layers: multi-head attention, feed-forward, residual with layer norm
+``encoder.py``      the encoder and its layers
+``decoder.py``      the decoder and its layers
+``transformer.py``  embeddings and the whole model
+==================  ==============================================================================
+"""
+
+from minitransformer.nn.decoder import Decoder, DecoderLayer
+from minitransformer.nn.encoder import Encoder, EncoderLayer
+from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
+from minitransformer.nn.module import Module, Parameter
+from minitransformer.nn.transformer import Embedding, Transformer
+
+__all__ = [
+    "Cache",
+    "Decoder",
+    "DecoderLayer",
+    "Embedding",
+    "Encoder",
+    "EncoderLayer",
+    "FeedForward",
+    "LayerNorm",
+    "Module",
+    "MultiHeadAttention",
+    "Parameter",
+    "Residual",
+    "Transformer",
+]

@@ -1,0 +1,129 @@
+"""The decoder: a stack of identical layers that writes the target (section 3.1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.autograd import Tensor
+from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
+from minitransformer.nn.module import Module
+
+__all__ = ["Decoder", "DecoderLayer", "LayerCache"]
+
+
+class LayerCache(NamedTuple):
+    """What a decoder layer remembers between the steps of decoding."""
+
+    self_attention: Cache
+    cross_attention: Cache
+
+
+class DecoderLayer(Module):
+    """Masked self-attention, attention to the encoder's output, then the feed-forward network.
+
+    Parameters
+    ----------
+    d_model, n_heads, d_ff : int
+        D, H and F.
+    rng : numpy.random.Generator
+        Draws the initial weights.
+    dropout : float
+        The probability of dropping an entry of a sub-layer's output.
+    d_k, d_v : int, optional
+        Sizes of a head's keys and values; D / H by default.
+    norm : {"post", "pre"}
+        Where to normalise; see ``Residual``.
+    attention_bias : bool
+        Whether attention's projections have biases.
+    dtype : str
+        The type of the parameters.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        d_ff: int,
+        rng: np.random.Generator,
+        dropout: float = 0.1,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        norm: str = "post",
+        attention_bias: bool = False,
+        dtype: str = "float32",
+    ) -> None:
+        self.self_attention = MultiHeadAttention(d_model, n_heads, rng, d_k, d_v, attention_bias, dtype)
+        self.residual1 = Residual(d_model, dropout, norm, dtype)
+        self.cross_attention = MultiHeadAttention(d_model, n_heads, rng, d_k, d_v, attention_bias, dtype)
+        self.residual2 = Residual(d_model, dropout, norm, dtype)
+        self.feed_forward = FeedForward(d_model, d_ff, rng, dtype)
+        self.residual3 = Residual(d_model, dropout, norm, dtype)
+
+    def __call__(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Array | None = None,
+        memory_mask: Array | None = None,
+        rng: np.random.Generator | None = None,
+        cache: LayerCache | None = None,
+        self_maps: list[Array] | None = None,
+        cross_maps: list[Array] | None = None,
+    ) -> Tensor:
+        """Apply the layer: (B, Tq, D) -> (B, Tq, D).
+
+        Parameters
+        ----------
+        x : Tensor, shape (B, Tq, D)
+            The target so far; with a cache, its new positions only.
+        memory : Tensor, shape (B, Tk, D)
+            The encoder's output.
+        mask, memory_mask : boolean arrays, broadcastable to (B, H, Tq, Tq) and (B, H, Tq, Tk), optional
+            True = may attend, for self-attention and for attention to the memory.
+        rng : numpy.random.Generator, optional
+            For dropout; without it nothing is dropped.
+        cache : LayerCache, optional
+            Keys and values of earlier positions; no gradient flows.
+        self_maps, cross_maps : lists, optional
+            Receive the attention weights.
+        """
+        own, cross = cache if cache is not None else (None, None)
+        x = self.residual1(x, lambda y: self.self_attention(y, None, mask, own, self_maps), rng)
+        x = self.residual2(x, lambda y: self.cross_attention(y, memory, memory_mask, cross, cross_maps), rng)
+        return self.residual3(x, self.feed_forward, rng)
+
+
+class Decoder(Module):
+    """A stack of decoder layers; with ``norm="pre"`` a last layer normalisation follows.
+
+    Parameters
+    ----------
+    layers : list of DecoderLayer
+        At least one.
+    final_norm : LayerNorm, optional
+        What follows the last layer.
+    """
+
+    def __init__(self, layers: list[DecoderLayer], final_norm: LayerNorm | None = None) -> None:
+        self.layers = layers
+        self.final_norm = final_norm
+
+    def __call__(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        mask: Array | None = None,
+        memory_mask: Array | None = None,
+        rng: np.random.Generator | None = None,
+        cache: list[LayerCache] | None = None,
+        self_maps: list[Array] | None = None,
+        cross_maps: list[Array] | None = None,
+    ) -> Tensor:
+        """Apply the layers in turn; arguments as for ``DecoderLayer``, with one cache for each layer."""
+        for i, layer in enumerate(self.layers):
+            of_layer = None if cache is None else cache[i]
+            x = layer(x, memory, mask, memory_mask, rng, of_layer, self_maps, cross_maps)
+        return x if self.final_norm is None else self.final_norm(x)

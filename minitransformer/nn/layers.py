@@ -1,0 +1,226 @@
+"""The sub-layers that encoder and decoder are made of (sections 3.1 to 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array, asarray, xp
+from minitransformer.autograd import Tensor, is_recording
+from minitransformer.nn.module import Module, Parameter, xavier
+
+__all__ = ["Cache", "FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
+
+
+class Cache:
+    """The keys and values that one attention has computed so far, so that decoding computes each only once.
+
+    Attributes
+    ----------
+    keys : array, shape (B, H, T, Dk), or None
+    values : array, shape (B, H, T, Dv), or None
+    """
+
+    def __init__(self) -> None:
+        self.keys: Array | None = None
+        self.values: Array | None = None
+
+    def __len__(self) -> int:
+        return 0 if self.keys is None else self.keys.shape[2]
+
+    def extend(self, keys: Array, values: Array) -> None:
+        """Append the keys and values of new positions."""
+        if self.keys is not None and self.values is not None:
+            keys = xp.concatenate((self.keys, keys), axis=2)
+            values = xp.concatenate((self.values, values), axis=2)
+        self.keys, self.values = keys, values
+
+    def select(self, rows: Any) -> None:
+        """Keep these rows of the batch, in this order; a row may be kept several times."""
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+class MultiHeadAttention(Module):
+    """Multi-head attention, section 3.2.2.
+
+    Parameters
+    ----------
+    d_model : int
+        D, the number of features.
+    n_heads : int
+        H.
+    rng : numpy.random.Generator
+        Draws the initial weights.
+    d_k, d_v : int, optional
+        Sizes of a head's keys and values; D / H by default.
+    bias : bool
+        Whether the projections have biases; the paper's have none.
+    dtype : str
+        The type of the parameters.
+
+    Raises
+    ------
+    ValueError
+        If D is not divisible by H and d_k is not given.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        rng: np.random.Generator,
+        d_k: int | None = None,
+        d_v: int | None = None,
+        bias: bool = False,
+        dtype: str = "float32",
+    ) -> None:
+        if d_k is None and d_model % n_heads:
+            raise ValueError(
+                f"MultiHeadAttention: d_model {d_model} is not divisible by n_heads {n_heads}: "
+                "choose others, or give d_k (and d_v)"
+            )
+        self.n_heads = n_heads
+        self.d_k = d_k or d_model // n_heads
+        self.d_v = d_v or (self.d_k if d_model % n_heads else d_model // n_heads)
+        keys, values = n_heads * self.d_k, n_heads * self.d_v
+        w_in = np.concatenate([xavier(rng, d_model, n) for n in (keys, keys, values)], axis=1)
+        self.w_in = Parameter(asarray(w_in.astype(dtype)))  # [W_Q | W_K | W_V]
+        self.w_out = Parameter(asarray(xavier(rng, values, d_model).astype(dtype)))
+        self.b_in = Parameter(xp.zeros(2 * keys + values, dtype=dtype)) if bias else None
+        self.b_out = Parameter(xp.zeros(d_model, dtype=dtype)) if bias else None
+
+    def __call__(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        mask: Array | None = None,
+        cache: Cache | None = None,
+        maps: list[Array] | None = None,
+    ) -> Tensor:
+        """Attend from x to the memory, or to x itself.
+
+        Parameters
+        ----------
+        x : Tensor, shape (B, Tq, D)
+            Where the queries come from.
+        memory : Tensor, shape (B, Tk, D), optional
+            Where keys and values come from; x by default.
+        mask : boolean array, broadcastable to (B, H, Tq, Tk), optional
+            True = may attend.
+        cache : Cache, optional
+            Keys and values of earlier positions; those of x are appended. With a memory, its keys and values are
+            computed once. No gradient flows.
+        maps : list, optional
+            The attention weights (B, H, Tq, Tk) are appended to it. No gradient flows.
+
+        Returns
+        -------
+        Tensor, shape (B, Tq, D)
+        """
+        if cache is None and maps is None:
+            return ops.multi_head_attention(
+                x, memory, self.w_in, self.w_out, self.b_in, self.b_out, mask=mask, n_heads=self.n_heads
+            )
+        if is_recording() and x.requires_grad:
+            raise RuntimeError(
+                "MultiHeadAttention: no gradient flows through a cache or past recorded maps; "
+                "wrap the call in `with no_grad():`"
+            )
+        cache = Cache() if cache is None else cache
+        n = self.n_heads * self.d_k
+        q = self._project(x.data, 0, n)
+        if memory is None or not len(cache):
+            source = x.data if memory is None else memory.data
+            cache.extend(self._project(source, n, 2 * n), self._project(source, 2 * n, self.w_in.shape[1]))
+        heads, saved = ops.attention.forward(q, cache.keys, cache.values, mask)
+        if maps is not None:
+            maps.append(saved[-1])
+        concat = heads.swapaxes(1, 2).reshape(*x.shape[:2], self.n_heads * self.d_v)  # (B, H, T, Dv) -> (B, T, H * Dv)
+        return ops.linear(concat, self.w_out.detach(), self.b_out if self.b_out is None else self.b_out.detach())
+
+    def _project(self, x: Array, first: int, last: int) -> Array:
+        """Apply some columns of the projections and split the heads: (B, T, D) -> (B, H, T, Dk)."""
+        bias = None if self.b_in is None else self.b_in.data[first:last]
+        y, _ = ops.linear.forward(x, self.w_in.data[:, first:last], bias)
+        return y.reshape(*x.shape[:2], self.n_heads, -1).swapaxes(1, 2)
+
+
+class FeedForward(Module):
+    """The position-wise feed-forward network, section 3.3, equation (2).
+
+    Parameters
+    ----------
+    d_model, d_ff : int
+        D and F, the numbers of features outside and inside.
+    rng : numpy.random.Generator
+        Draws the initial weights.
+    dtype : str
+        The type of the parameters.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, rng: np.random.Generator, dtype: str = "float32") -> None:
+        self.w1 = Parameter(asarray(xavier(rng, d_model, d_ff).astype(dtype)))
+        self.b1 = Parameter(xp.zeros(d_ff, dtype=dtype))
+        self.w2 = Parameter(asarray(xavier(rng, d_ff, d_model).astype(dtype)))
+        self.b2 = Parameter(xp.zeros(d_model, dtype=dtype))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Apply the network to each position: (B, T, D) -> (B, T, D)."""
+        return ops.feed_forward(x, self.w1, self.b1, self.w2, self.b2)
+
+
+class LayerNorm(Module):
+    """Layer normalisation over the features.
+
+    Parameters
+    ----------
+    d_model : int
+        D, the number of features.
+    dtype : str
+        The type of the parameters.
+    """
+
+    def __init__(self, d_model: int, dtype: str = "float32") -> None:
+        self.gain = Parameter(xp.ones(d_model, dtype=dtype))
+        self.bias = Parameter(xp.zeros(d_model, dtype=dtype))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Normalise each position: (B, T, D) -> (B, T, D)."""
+        return ops.layer_norm(x, self.gain, self.bias)
+
+
+class Residual(Module):
+    """What surrounds each sub-layer: dropout, the residual connection and layer normalisation.
+
+    ``norm="post"`` is the paper's: LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4. ``norm="pre"`` normalises
+    on the way in instead: x + Dropout(Sublayer(LayerNorm(x))).
+
+    Parameters
+    ----------
+    d_model : int
+        D, the number of features.
+    dropout : float
+        The probability of dropping an entry of the sub-layer's output.
+    norm : {"post", "pre"}
+        Where to normalise.
+    dtype : str
+        The type of the parameters.
+    """
+
+    def __init__(self, d_model: int, dropout: float, norm: str = "post", dtype: str = "float32") -> None:
+        if norm not in ("post", "pre"):
+            raise ValueError(f"norm must be 'post' or 'pre', found {norm!r}")
+        self.layer_norm = LayerNorm(d_model, dtype)
+        self.dropout = dropout
+        self.norm = norm
+
+    def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], rng: np.random.Generator | None) -> Tensor:
+        """Apply a sub-layer to x; without a generator nothing is dropped: (B, T, D) -> (B, T, D)."""
+        y = sublayer(self.layer_norm(x) if self.norm == "pre" else x)
+        if rng is not None and self.dropout:
+            y = ops.dropout(y, self.dropout, rng)
+        return x + y if self.norm == "pre" else self.layer_norm(x + y)

@@ -1,0 +1,118 @@
+"""The parts of a model: parameters, and modules that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, to_numpy
+from minitransformer.autograd import Tensor
+
+__all__ = ["Module", "Parameter", "xavier"]
+
+
+class Parameter(Tensor):
+    """A tensor that training changes.
+
+    Parameters
+    ----------
+    data : array
+        The initial values; floating-point numbers.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any) -> None:
+        super().__init__(data, requires_grad=True)
+
+
+def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
+    """Return a matrix (n_in, n_out) drawn so that values and gradients keep their size on the way through.
+
+    Uniform between ±sqrt(6 / (n_in + n_out)), drawn on the host, so that every array library starts alike.
+    Source: Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010).
+    """
+    limit = (6 / (n_in + n_out)) ** 0.5
+    return rng.uniform(-limit, limit, (n_in, n_out))
+
+
+class Module:
+    """Something with parameters and parts.
+
+    Parameters and modules (and lists of modules) that are assigned to attributes are found by themselves. A
+    parameter's name is the way to it: ``encoder.layers.0.feed_forward.w1``. One that is reached in two ways, such as
+    a shared embedding, has the name of the first.
+    """
+
+    training: bool = True
+
+    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
+        """Yield each parameter once, with its name."""
+        seen: set[int] = set()
+        for name, parameter in self._walk(""):
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                yield name, parameter
+
+    def _walk(self, prefix: str) -> Iterator[tuple[str, Parameter]]:
+        for name, value in vars(self).items():
+            if isinstance(value, Parameter):
+                yield prefix + name, value
+            elif isinstance(value, Module):
+                yield from value._walk(f"{prefix}{name}.")
+            elif isinstance(value, list):
+                for i, part in enumerate(value):
+                    if isinstance(part, Module):
+                        yield from part._walk(f"{prefix}{name}.{i}.")
+
+    def parameters(self) -> list[Parameter]:
+        """Return each parameter once."""
+        return [parameter for _, parameter in self.named_parameters()]
+
+    def state_dict(self) -> dict[str, Array]:
+        """Return a copy of every parameter's values, as NumPy arrays by name."""
+        return {name: np.array(to_numpy(parameter.data)) for name, parameter in self.named_parameters()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Replace every parameter's values; nothing is changed unless all of them fit.
+
+        Parameters
+        ----------
+        state : mapping of str to array
+            Values by name, as ``state_dict`` returns them.
+
+        Raises
+        ------
+        ValueError
+            If a name is missing or unknown, or a shape differs.
+        """
+        parameters = dict(self.named_parameters())
+        missing, unknown = parameters.keys() - state.keys(), state.keys() - parameters.keys()
+        if missing or unknown:
+            raise ValueError(
+                f"load_state_dict: the state does not belong to this model: "
+                f"missing {sorted(missing) or 'nothing'}, unknown {sorted(unknown) or 'nothing'}"
+            )
+        for name, parameter in parameters.items():
+            if tuple(state[name].shape) != parameter.shape:
+                raise ValueError(
+                    f"load_state_dict: {name} has shape {parameter.shape} in the model, "
+                    f"{tuple(state[name].shape)} in the state"
+                )
+        for name, parameter in parameters.items():
+            parameter.data[...] = asarray(state[name])
+
+    def train(self, training: bool = True) -> Module:
+        """Switch dropout on (or off), here and in every part; return the module."""
+        self.training = training
+        for value in vars(self).values():
+            for part in value if isinstance(value, list) else [value]:
+                if isinstance(part, Module):
+                    part.train(training)
+        return self
+
+    def eval(self) -> Module:
+        """Switch dropout off; return the module."""
+        return self.train(False)

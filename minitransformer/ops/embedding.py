@@ -1,0 +1,66 @@
+"""Embedding: a row of a table for each token id.
+
+    y_t = E[id_t]
+
+Gradient. Row v of the table is copied to every position t whose id is v, so its gradient is the sum over those
+positions; ids themselves are whole numbers and have no gradient:
+
+    d_E[v] = Σ_{t : id_t = v} d_y_t
+
+Source: Attention Is All You Need, section 3.4.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitransformer.arrays import Array, as_indices, scatter_add
+from minitransformer.autograd import Operation, Tensor
+from minitransformer.ops.linear import rows
+
+__all__ = ["backward", "composed", "embedding", "forward"]
+
+
+def forward(ids: Array, table: Array) -> tuple[Array, Any]:
+    """Return the rows of a table that the ids name.
+
+    Parameters
+    ----------
+    ids : integer array, shape (...)
+        Token ids, each from 0 to V - 1.
+    table : array, shape (V, D)
+        One row for each token.
+
+    Returns
+    -------
+    y : array, shape (..., D)
+        ``y[t] = table[ids[t]]``.
+    saved : tuple
+        What ``backward`` needs.
+
+    Raises
+    ------
+    TypeError
+        If the ids are not whole numbers.
+    IndexError
+        If an id is out of range.
+    """
+    if table.ndim != 2:
+        raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")
+    ids = as_indices(ids, table.shape[0], "embedding")
+    return table[ids], (ids, table.shape)
+
+
+def backward(saved: Any, d_y: Array) -> tuple[None, Array]:
+    """Return None for the ids, and the gradient of the table."""
+    ids, shape = saved
+    # y = table[ids]
+    return None, scatter_add(shape, ids.reshape(-1), rows(d_y))
+
+
+def composed(ids: Array, table: Tensor) -> Tensor:
+    """Return the same function in elementary operations."""
+    return table[as_indices(ids, table.shape[0], "embedding")]
+
+
+embedding = Operation(forward, backward, composed=composed)

@@ -1,0 +1,96 @@
+"""The position-wise feed-forward network: two linear layers with a ReLU between them.
+
+For each row x of D features, with F features inside:
+
+    a = x W1 + b1                 (F)
+    h = max(0, a)                 (F)
+    y = h W2 + b2                 (D)
+
+Gradient, from the output backwards. The two linear layers as in ``linear``; the ReLU lets a gradient through
+where it let the value through:
+
+    d_h  = d_y W2ᵀ      d_W2 = hᵀ d_y      d_b2 = Σ_rows d_y
+    d_a  = d_h where a > 0, else 0
+    d_x  = d_a W1ᵀ      d_W1 = xᵀ d_a      d_b1 = Σ_rows d_a
+
+At a = 0 the ReLU has no derivative; 0 is taken. As a > 0 exactly where h > 0, only h need be kept.
+
+Source: Attention Is All You Need, equation (2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitransformer.arrays import Array, xp
+from minitransformer.autograd import Operation, Tensor
+from minitransformer.ops.linear import rows
+
+__all__ = ["backward", "composed", "feed_forward", "forward"]
+
+
+def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array, Any]:
+    """Return ``max(0, x @ w1 + b1) @ w2 + b2``.
+
+    Parameters
+    ----------
+    x : array, shape (..., D)
+        The inputs.
+    w1, b1 : arrays, shapes (D, F) and (F,)
+        The first linear layer.
+    w2, b2 : arrays, shapes (F, D) and (D,)
+        The second; its output size may differ from D.
+
+    Returns
+    -------
+    y : array, shape (..., D)
+        The outputs.
+    saved : tuple
+        What ``backward`` needs.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match.
+    """
+    if x.ndim == 0 or w1.ndim != 2 or w2.ndim != 2 or x.shape[-1] != w1.shape[0] or w1.shape[1] != w2.shape[0]:
+        raise ValueError(
+            f"feed_forward: x of shape {x.shape}, w1 of shape {w1.shape} and w2 of shape {w2.shape} do not match: "
+            "expected (..., D), (D, F) and (F, D)"
+        )
+    if b1.shape != w1.shape[1:] or b2.shape != w2.shape[1:]:
+        raise ValueError(
+            f"feed_forward: b1 of shape {b1.shape} and b2 of shape {b2.shape} do not match w1 of shape {w1.shape} "
+            f"and w2 of shape {w2.shape}: expected {w1.shape[1:]} and {w2.shape[1:]}"
+        )
+    hidden = rows(x) @ w1
+    hidden += b1
+    xp.maximum(hidden, 0, out=hidden)
+    y = hidden @ w2
+    y += b2
+    return y.reshape(*x.shape[:-1], w2.shape[1]), (x, hidden, w1, w2)
+
+
+def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Return the gradients of x, w1, b1, w2 and b2."""
+    x, hidden, w1, w2 = saved
+    d_rows = rows(d_y)
+    # y = hidden @ w2 + b2
+    d_hidden = d_rows @ w2.T
+    d_w2 = hidden.T @ d_rows
+    d_b2 = d_rows.sum(axis=0)
+    # hidden = max(0, a)
+    d_hidden *= hidden > 0
+    # a = x @ w1 + b1
+    d_x = (d_hidden @ w1.T).reshape(x.shape)
+    d_w1 = rows(x).T @ d_hidden
+    d_b1 = d_hidden.sum(axis=0)
+    return d_x, d_w1, d_b1, d_w2, d_b2
+
+
+def composed(x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor) -> Tensor:
+    """Return the same function in elementary operations."""
+    return (x @ w1 + b1).relu() @ w2 + b2
+
+
+feed_forward = Operation(forward, backward, composed=composed)

@@ -1,0 +1,92 @@
+"""A linear layer: every position of x is multiplied by the same matrix.
+
+For each row x of D_in features:
+
+    y = x W + b        y_j = Σ_i x_i W_ij + b_j
+
+Gradient. x_i reaches the loss through every y_j, with factor W_ij; W_ij only through y_j, with factor x_i, but in every
+row r that the matrix is applied to; b_j with factor 1, in every row:
+
+    d_x_i  = Σ_j d_y_j W_ij         d_x = d_y Wᵀ
+    d_W_ij = Σ_r x_ri d_y_rj        d_W = xᵀ d_y      (x and d_y as matrices with one row for each position)
+    d_b_j  = Σ_r d_y_rj
+
+Source: Attention Is All You Need, section 3.2.2 (the projections) and 3.4 (before the softmax).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from minitransformer.arrays import Array, xp
+from minitransformer.autograd import Operation, Tensor
+
+__all__ = ["backward", "composed", "forward", "linear", "rows"]
+
+
+def rows(x: Array) -> Array:
+    """Return x as a matrix: (..., D) -> (product of the other axes, D)."""
+    return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
+def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, Any]:
+    """Return ``x @ weight + bias``.
+
+    Parameters
+    ----------
+    x : array, shape (..., D_in)
+        The inputs.
+    weight : array, shape (D_in, D_out)
+        The matrix.
+    bias : array, shape (D_out,), optional
+        What is added to each row.
+
+    Returns
+    -------
+    y : array, shape (..., D_out)
+        The outputs.
+    saved : tuple
+        What ``backward`` needs.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not match.
+    """
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[0]:
+        raise ValueError(
+            f"linear: x of shape {x.shape} and weight of shape {weight.shape} do not match: "
+            "the last axis of x must be as long as the first of weight (D_in, D_out)"
+        )
+    if bias is not None and bias.shape != weight.shape[1:]:
+        raise ValueError(
+            f"linear: bias of shape {bias.shape} and weight of shape {weight.shape} do not match: "
+            f"expected a bias of shape {weight.shape[1:]}"
+        )
+    # One product of two matrices; (..., D_in) @ (D_in, D_out) would be many small ones.
+    y = rows(x) @ weight
+    if bias is not None:
+        y += bias
+    return y.reshape(*x.shape[:-1], weight.shape[1]), (x, weight, bias is not None)
+
+
+def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array | None]:
+    """Return the gradients of x, weight and bias."""
+    x, weight, has_bias = saved
+    d_rows = rows(d_y)
+    # y = x @ weight + bias
+    d_x = (d_rows @ weight.T).reshape(x.shape)
+    # empty_like keeps the memory order: a weight that is the transpose of an embedding gets such a gradient.
+    d_weight = xp.matmul(rows(x).T, d_rows, out=xp.empty_like(weight))
+    d_bias = d_rows.sum(axis=0) if has_bias else None
+    return d_x, d_weight, d_bias
+
+
+def composed(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return the same function in elementary operations."""
+    y = x @ weight
+    return y if bias is None else y + bias
+
+
+linear = Operation(forward, backward, composed=composed)

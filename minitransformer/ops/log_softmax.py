@@ -1,0 +1,70 @@
+"""Log-softmax: the logarithm of the softmax, computed without ever taking the logarithm of a rounded-off 0.
+
+For each row x of n scores along the axis:
+
+    y_i = x_i - log Σ_j exp(x_j)
+
+With m = max x, the second term is m + log Σ_j exp(x_j - m): no exponent is above 0, and the sum is at least 1.
+
+Gradient. With p = exp(y), the softmax of x, and δ_ij = 1 if i = j, else 0:
+
+    ∂y_i/∂x_j = δ_ij - p_j
+
+    d_x_j = Σ_i d_y_i (δ_ij - p_j) = d_y_j - p_j Σ_i d_y_i
+
+The d_x of a row sum to zero. In a row in which every score is -inf, y is -inf too and p is 0.
+
+Source: the logarithm that the loss of section 5.4 takes of the softmax of section 3.4.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitransformer.arrays import Array, xp
+from minitransformer.autograd import Operation, Tensor
+
+__all__ = ["backward", "composed", "forward", "log_softmax"]
+
+
+def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
+    """Return the logarithm of the softmax of x along an axis.
+
+    Parameters
+    ----------
+    x : array, any shape
+        The scores.
+    axis : int
+        The axis along which ``exp(y)`` sums to one.
+
+    Returns
+    -------
+    y : array, the shape of x
+        Log-probabilities, none above 0.
+    saved : tuple
+        What ``backward`` needs.
+    """
+    if x.shape[axis] == 0:
+        return xp.empty_like(x), (x, axis)
+    largest = x.max(axis=axis, keepdims=True)
+    y = x - xp.where(largest == -xp.inf, 0, largest)
+    total = xp.exp(y).sum(axis=axis, keepdims=True)
+    y -= xp.log(total + (total == 0))
+    return y, (y, axis)
+
+
+def backward(saved: Any, d_y: Array) -> tuple[Array]:
+    """Return the gradient of the scores."""
+    y, axis = saved
+    # y_i = x_i - log Σ_j exp(x_j)
+    p = xp.exp(y)
+    return (d_y - p * d_y.sum(axis=axis, keepdims=True),)
+
+
+def composed(x: Tensor, axis: int = -1) -> Tensor:
+    """Return the same function in elementary operations; every row needs one score above -inf."""
+    shifted = x - x.max(axis=axis, keepdims=True).detach()
+    return shifted - shifted.exp().sum(axis=axis, keepdims=True).log()
+
+
+log_softmax = Operation(forward, backward, composed=composed)

@@ -1,0 +1,106 @@
+"""Masking: which query may attend to which key.
+
+A mask is boolean, True = may attend, and broadcastable to the scores (..., Tq, Tk). Scores that may not be seen
+become -inf before the softmax, and their weights come out as exactly 0:
+
+    y_i = x_i    where the mask is True
+    y_i = -inf   where it is False
+
+Gradient. Where the mask is True, y_i is x_i; where it is False, y_i does not depend on x_i at all:
+
+    d_x_i = d_y_i   where the mask is True
+    d_x_i = 0       where it is False
+
+Two masks make the Transformer's three attentions: no query of the decoder may see what comes after it
+(``causal_mask``), and nobody may see padding (``padding_mask``). Both: ``causal_mask(T) & padding_mask(ids)``.
+
+Source: Attention Is All You Need, section 3.2.3 ("setting to -∞ all values in the input of the softmax which
+correspond to illegal connections").
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitransformer.arrays import Array, as_mask, asarray, xp
+from minitransformer.autograd import Operation, Tensor, where
+
+__all__ = ["backward", "causal_mask", "composed", "forward", "masking", "padding_mask"]
+
+
+def causal_mask(n: int) -> Array:
+    """Return the mask by which each of n positions sees itself and those before it.
+
+    Parameters
+    ----------
+    n : int
+        The number of positions.
+
+    Returns
+    -------
+    boolean array, shape (n, n)
+        ``mask[i, j]`` is True where ``j <= i``.
+
+    Raises
+    ------
+    ValueError
+        If n is negative.
+    """
+    if n < 0:
+        raise ValueError(f"causal_mask: the number of positions must be 0 or more, found {n}")
+    positions = xp.arange(n)
+    return positions[:, None] >= positions[None, :]
+
+
+def padding_mask(ids: Any, pad: int = 0) -> Array:
+    """Return the mask by which everybody sees the tokens that are not padding.
+
+    Parameters
+    ----------
+    ids : integer array, shape (B, Tk)
+        Token ids; any number of leading axes.
+    pad : int
+        The id that stands for padding.
+
+    Returns
+    -------
+    boolean array, shape (B, 1, 1, Tk)
+        True at real tokens. The two axes of length 1 are for the heads and the queries.
+    """
+    return (asarray(ids) != pad)[..., None, None, :]
+
+
+def forward(x: Array, mask: Array) -> tuple[Array, Any]:
+    """Return the scores with -inf wherever the mask is False.
+
+    Parameters
+    ----------
+    x : array, shape (..., Tq, Tk)
+        Scores.
+    mask : boolean array, broadcastable to the shape of x
+        True = may attend.
+
+    Returns
+    -------
+    y : array, the shape of x
+        The masked scores.
+    saved : array
+        What ``backward`` needs.
+    """
+    mask = as_mask(mask, x.shape, "masking")
+    return xp.where(mask, x, -xp.inf), mask
+
+
+def backward(saved: Any, d_y: Array) -> tuple[Array]:
+    """Return the gradient of the scores."""
+    mask = saved
+    # y_i = x_i where the mask is True, -inf where it is False
+    return (xp.where(mask, d_y, 0),)
+
+
+def composed(x: Tensor, mask: Array) -> Tensor:
+    """Return the same function in elementary operations."""
+    return where(mask, x, -xp.inf)
+
+
+masking = Operation(forward, backward, composed=composed)

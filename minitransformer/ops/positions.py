@@ -1,0 +1,54 @@
+"""Sinusoidal positions: a pattern of waves that tells each position from every other.
+
+For position pos and feature pair i, both counted from 0:
+
+    PE(pos, 2i)     = sin(pos / 10000^(2i/D))
+    PE(pos, 2i + 1) = cos(pos / 10000^(2i/D))
+
+The wavelengths grow from 2π to 10000 · 2π. For a fixed distance k, PE(pos + k) is a rotation of PE(pos) in each pair,
+by an angle that depends on k and i alone. The pattern is constant, so it has no gradient.
+
+Source: Attention Is All You Need, section 3.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray
+
+__all__ = ["sinusoidal_positions"]
+
+
+def sinusoidal_positions(length: int, d_model: int, dtype: Any = "float64") -> Array:
+    """Return the position encodings of the first positions.
+
+    Parameters
+    ----------
+    length : int
+        T, the number of positions.
+    d_model : int
+        D, the number of features; if it is odd, the last sine has no cosine.
+    dtype : data type
+        The type of the result.
+
+    Returns
+    -------
+    array, shape (T, D)
+
+    Raises
+    ------
+    ValueError
+        If the length is negative or there is no feature.
+    """
+    if length < 0 or d_model < 1:
+        raise ValueError(f"sinusoidal_positions: expected length >= 0 and d_model >= 1, found {length} and {d_model}")
+    position = np.arange(length)[:, None]  # (T, 1)
+    even_feature = np.arange(0, d_model, 2)  # the 2i of the formula
+    angle = position / 10000.0 ** (even_feature / d_model)  # (T, ceil(D / 2))
+    encoding = np.empty((length, d_model))
+    encoding[:, 0::2] = np.sin(angle)
+    encoding[:, 1::2] = np.cos(angle[:, : d_model // 2])
+    return asarray(encoding.astype(dtype))

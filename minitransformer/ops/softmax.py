@@ -1,0 +1,78 @@
+"""Softmax: from scores to weights that are positive and sum to one.
+
+For each row x of n scores along the axis:
+
+    y_i = exp(x_i) / Σ_j exp(x_j)
+
+Subtracting the same number m from every score multiplies numerator and denominator by exp(-m) and changes nothing.
+With m = max x no exponent is above 0, so nothing overflows.
+
+Gradient. Each y_i depends on every x_j through the denominator. With δ_ij = 1 if i = j, else 0, the quotient rule gives
+
+    ∂y_i/∂x_j = y_i (δ_ij - y_j)
+
+and the chain rule, with d_y the gradient of the loss with respect to y,
+
+    d_x_j = Σ_i d_y_i y_i (δ_ij - y_j) = y_j (d_y_j - Σ_i d_y_i y_i)
+
+The sum is one number for each row. The d_x of a row sum to zero, because adding a constant to x leaves y as it is.
+
+A row in which every score is -inf (a query that may attend to nothing) has weights 0, and so gradients 0.
+
+Source: Attention Is All You Need, equation (1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minitransformer.arrays import Array, xp
+from minitransformer.autograd import Operation, Tensor
+
+__all__ = ["backward", "composed", "forward", "softmax"]
+
+
+def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
+    """Return the softmax of x along an axis.
+
+    Parameters
+    ----------
+    x : array, any shape
+        The scores; -inf stands for a score that takes no part.
+    axis : int
+        The axis along which the weights sum to one.
+
+    Returns
+    -------
+    y : array, the shape of x
+        The weights.
+    saved : tuple
+        What ``backward`` needs.
+    """
+    if x.shape[axis] == 0:
+        return xp.empty_like(x), (x, axis)
+    largest = x.max(axis=axis, keepdims=True)
+    y = x - xp.where(largest == -xp.inf, 0, largest)
+    xp.exp(y, out=y)
+    total = y.sum(axis=axis, keepdims=True)
+    y /= total + (total == 0)  # 0 / 1 in a row without any score
+    return y, (y, axis)
+
+
+def backward(saved: Any, d_y: Array) -> tuple[Array]:
+    """Return the gradient of the scores."""
+    y, axis = saved
+    # y_i = exp(x_i) / Σ_j exp(x_j)
+    d_x = d_y * y
+    row_sum = d_x.sum(axis=axis, keepdims=True)  # Σ_i d_y_i y_i
+    d_x -= row_sum * y
+    return (d_x,)
+
+
+def composed(x: Tensor, axis: int = -1) -> Tensor:
+    """Return the same function in elementary operations; every row needs one score above -inf."""
+    exponentials = (x - x.max(axis=axis, keepdims=True).detach()).exp()
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
+softmax = Operation(forward, backward, composed=composed)

@@ -1,0 +1,41 @@
+"""The learning rate over the course of training."""
+
+from __future__ import annotations
+
+__all__ = ["warmup"]
+
+
+def warmup(step: int, d_model: int, warmup_steps: int) -> float:
+    """Return the paper's learning rate: a linear rise, then a fall with the square root of the step.
+
+        lr = d_model^(-1/2) · min(step^(-1/2), step · warmup_steps^(-3/2))
+
+    The two meet at ``warmup_steps``, where the rate is highest.
+
+    Parameters
+    ----------
+    step : int
+        The number of the step, from 1.
+    d_model : int
+        D, the number of features.
+    warmup_steps : int
+        The length of the rise.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is below 1.
+
+    Notes
+    -----
+    Source: Attention Is All You Need, section 5.3, equation (3).
+    """
+    if step < 1 or d_model < 1 or warmup_steps < 1:
+        raise ValueError(
+            f"warmup: expected step, d_model and warmup_steps of at least 1, found {step}, {d_model} and {warmup_steps}"
+        )
+    return float(d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))

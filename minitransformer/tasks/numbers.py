@@ -1,0 +1,146 @@
+"""Numbers in words, from English to German, French or Korean.
+
+Each target language asks for something else: German puts the units before the tens (four-and-twenty),
+French counts some tens in twenties (97 is four-twenty-ten-seven), Korean groups by ten thousands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.tasks.drawing import check_count, distinct
+from minitransformer.tasks.spelling import spell
+from minitransformer.tasks.task import Recipe, Task
+
+LIMIT = 1_000_000
+
+
+def _words(*lines: str) -> tuple[str, ...]:
+    return tuple(" ".join(lines).split())
+
+
+ENGLISH = _words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen",
+    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety",
+    "hundred thousand and , -",
+)
+GERMAN = _words(
+    "null ein eins zwei drei vier fünf sechs sech sieben sieb acht neun zehn elf zwölf",
+    "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig und hundert tausend",
+)
+FRENCH = _words(
+    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize",
+    "vingt vingts trente quarante cinquante soixante cent cents mille et -",
+)
+KOREAN = (*"영일이삼사오육칠팔구십백천만", " ")
+
+# the longest morpheme wins ("sechs" before "sech"); a character of no morpheme stands alone
+_GERMAN_SPLIT = re.compile("|".join([*sorted(GERMAN, key=len, reverse=True), "."]), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class _Language:
+    title: str
+    split: Callable[[str], list[str]]
+    join: Callable[[Sequence[str]], str]
+    alphabet: tuple[str, ...]
+    example: int
+
+
+def numbers_task(to: str = "de") -> Task:
+    """Make the task of translating numbers in words.
+
+    Parameters
+    ----------
+    to : {"de", "fr", "ko"}
+        The target language: German, French or Korean.
+
+    Returns
+    -------
+    Task
+        The task ``numbers``.
+
+    Raises
+    ------
+    ValueError
+        If the target language is another.
+    """
+    if to not in _LANGUAGES:
+        raise ValueError(f"task numbers: found to={to!r}, expected one of {', '.join(_LANGUAGES)}")
+    language = _LANGUAGES[to]
+    return Task(
+        name="numbers",
+        options={"to": to},
+        title=f"numbers in words, English to {language.title}",
+        noun="numbers",
+        source_tokens=_english_tokens,
+        target_tokens=language.split,
+        join_target=language.join,
+        source_alphabet=ENGLISH,
+        target_alphabet=language.alphabet,
+        shared=False,
+        draw=partial(_draw, to),
+        example=spell(language.example, "en"),
+        recipe=Recipe(),
+    )
+
+
+def _english_tokens(text: str) -> list[str]:
+    return re.findall(r"\w+|[^\w\s]", text.lower())
+
+
+def _german_tokens(text: str) -> list[str]:
+    return _GERMAN_SPLIT.findall(text)
+
+
+def _french_tokens(text: str) -> list[str]:
+    return re.findall(r"[^\s-]+|-", text)
+
+
+def _join_french(tokens: Sequence[str]) -> str:
+    return " ".join(tokens).replace(" - ", "-")
+
+
+def _characters(text: str) -> list[str]:
+    return list(text)
+
+
+def _join(tokens: Sequence[str]) -> str:
+    return "".join(tokens)
+
+
+_LANGUAGES = {
+    "de": _Language("German", _german_tokens, _join, GERMAN, 432),
+    "fr": _Language("French", _french_tokens, _join_french, FRENCH, 97_481),
+    "ko": _Language("Korean", _characters, _join, KOREAN, 838_545),
+}
+
+
+def _draw(to: str, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
+    check_count(n, int(_spelled_well(np.arange(LIMIT), to).sum()), "numbers")
+
+    def propose(count: int) -> list[int]:
+        digits = rng.integers(1, 7, size=count)
+        lowest = np.where(digits == 1, 0, 10 ** (digits - 1))
+        by_digits = rng.integers(lowest, 10**digits)
+        uniform = rng.integers(0, LIMIT, size=count)
+        # half of each: nine of ten numbers have six digits, but short ones are to be learned too
+        numbers = np.where(rng.random(count) < 0.5, by_digits, uniform)
+        return [int(number) for number in numbers[_spelled_well(numbers, to)]]
+
+    numbers = distinct(n, propose, rng)
+    # no other number teaches the word for zero, so it comes first; sorted leaves the rest as it is
+    numbers = sorted(numbers, key=bool)
+    return [(spell(number, "en"), spell(number, to)) for number in numbers]
+
+
+def _spelled_well(numbers: NDArray[np.int64], to: str) -> NDArray[np.bool_]:
+    """Leave out what num2words spells wrongly: 101,000 as "einhunderteinstausend", up to 901,999."""
+    thousands = numbers // 1000
+    return ~((to == "de") & (thousands > 100) & (thousands % 100 == 1))

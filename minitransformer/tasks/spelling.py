@@ -1,0 +1,47 @@
+"""Numbers in words, by num2words."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from num2words import num2words
+
+
+def spell(number: int, language: str) -> str:
+    """Write a number in words, exactly as num2words does but faster.
+
+    Thousands and rest are spelled by num2words once each and remembered; between them goes what the
+    language puts there.
+
+    Parameters
+    ----------
+    number : int
+        From 0 to 999,999.
+    language : str
+        One of "en", "de", "fr", "ko".
+
+    Returns
+    -------
+    str
+        The words.
+    """
+    thousands, rest = divmod(number, 1000)
+    if not (thousands and rest):
+        return _known(number, language)
+    head, tail = _known(1000 * thousands, language), _known(rest, language)
+    return head + _joint(thousands, rest, language) + tail
+
+
+@cache
+def _known(number: int, language: str) -> str:
+    return str(num2words(number, lang=language))
+
+
+def _joint(thousands: int, rest: int, language: str) -> str:
+    if language == "en":
+        return ", " if rest >= 100 else " and "
+    if language == "fr":
+        return " "
+    if language == "ko":  # a space follows 만, ten thousand, and nothing else
+        return " " if thousands % 10 == 0 else ""
+    return ""

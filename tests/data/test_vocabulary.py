@@ -1,0 +1,85 @@
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitransformer.data import END, PAD, START, UnknownTokenError, Vocabulary
+
+SMALL = Vocabulary(["ein", "und", "zwanzig"])
+
+
+def test_the_specials_come_first():
+    assert (PAD, START, END) == (0, 1, 2)
+    assert SMALL.tokens == ("<pad>", "<start>", "<end>", "ein", "und", "zwanzig")
+    assert len(SMALL) == 6
+    assert SMALL.encode(["zwanzig", "ein"]) == [5, 3]
+
+
+@given(st.data())
+def test_decoding_undoes_encoding(data):
+    tokens = data.draw(st.lists(st.text("<aä>두", min_size=1, max_size=3), unique=True, min_size=1, max_size=20))
+    vocabulary = Vocabulary(tokens)
+    text = data.draw(st.lists(st.sampled_from(tokens), max_size=20))
+    ids = vocabulary.encode(text)
+    assert vocabulary.decode(ids) == text
+    assert vocabulary.decode([START, *ids, END, PAD, PAD]) == text
+
+
+def test_decoding_stops_at_the_end_and_skips_padding():
+    assert SMALL.decode([PAD, START, 3, PAD, 4, END, 5, 99]) == ["ein", "und"]
+    assert SMALL.decode(np.array([1, 5, 2, 0])) == ["zwanzig"]
+
+
+@pytest.mark.parametrize("wrong", [-1, 6])
+def test_decoding_refuses_ids_of_another_vocabulary(wrong):
+    with pytest.raises(ValueError, match=f"id {wrong}, expected 0 to 5"):
+        SMALL.decode([3, wrong])
+
+
+def test_unknown_tokens_are_each_named_once():
+    with pytest.raises(UnknownTokenError) as caught:
+        SMALL.encode(["ein", "hund", "x", "hund", "<end>"])
+    message = str(caught.value)
+    assert isinstance(caught.value, ValueError)
+    assert message.count("'hund'") == 1
+    assert message.count("'x'") == 1
+    assert "'hund' (is 'und' meant?)" in message
+    # a text can never end a sentence by itself
+    assert message.count("'<end>'") == 1
+    assert "'zwanzig'" in message
+
+
+def test_repeated_and_special_tokens_are_refused():
+    with pytest.raises(ValueError, match="'a' is given more than once"):
+        Vocabulary(["a", "b", "a"])
+    with pytest.raises(ValueError, match="'<pad>' is among"):
+        Vocabulary(["a", "<pad>"])
+
+
+def test_json_round_trip():
+    written = json.loads(json.dumps(SMALL.to_json()))
+    assert written == ["<pad>", "<start>", "<end>", "ein", "und", "zwanzig"]
+    again = Vocabulary.from_json(written)
+    assert again == SMALL
+    assert hash(again) == hash(SMALL)
+    assert again.encode(["und"]) == SMALL.encode(["und"])
+    assert again != Vocabulary(["ein", "zwanzig", "und"])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"ein": 3}, "found dict"),
+        ("<pad>", "found str"),
+        (["<pad>", "<start>", "<end>", 7], "found 7"),
+        (["ein", "und"], "starts with"),
+        (["<start>", "<pad>", "<end>"], "starts with"),
+        ([], "starts with"),
+        (["<pad>", "<start>", "<end>", "a", "a"], "more than once"),
+    ],
+)
+def test_json_that_is_no_vocabulary_is_refused(value, message):
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.from_json(value)

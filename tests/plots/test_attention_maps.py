@@ -1,0 +1,191 @@
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from matplotlib import image
+
+from minitransformer.plots import attention_maps, crossing
+from minitransformer.plots.grid import maps_figure
+from minitransformer.plots.single import crossing_figure
+
+SOURCE = ["four", "hundred", "and", "thirty", "-", "two", "<end>"]
+TARGET = ["vier", "hundert", "zwei", "und", "dreißig", "<end>"]
+
+
+def weights(rng, *shape):
+    raw = rng.random(shape)
+    return raw / raw.sum(-1, keepdims=True)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+@pytest.fixture
+def maps(rng):
+    s, t = len(SOURCE), len(TARGET)
+    # Not in the order of drawing.
+    return {
+        "decoder": [weights(rng, 3, t, t) for _ in range(2)],
+        "encoder": [weights(rng, 3, s, s) for _ in range(2)],
+        "cross": [weights(rng, 3, t, s) for _ in range(2)],
+    }
+
+
+def labels(ticks):
+    return [tick.get_text() for tick in ticks]
+
+
+def test_every_head_is_drawn_in_order(maps):
+    *panels, bar = maps_figure(maps, SOURCE, TARGET).axes
+    expected = [head for kind in ("cross", "encoder", "decoder") for layer in maps[kind] for head in layer]
+    assert len(panels) == len(expected) == 18
+    for panel, head in zip(panels, expected, strict=True):
+        (drawn,) = panel.get_images()
+        np.testing.assert_array_equal(drawn.get_array(), head)
+        assert drawn.get_clim() == (0, 1)
+    # Reading order: down the page by layer, then across by head.
+    places = [(-round(p.get_position().y0, 6), round(p.get_position().x0, 6)) for p in panels]
+    assert places == sorted(places)
+    assert bar.get_ylabel() == "attention weight"
+
+
+def test_headings_and_labels(maps):
+    figure = maps_figure(maps, SOURCE, TARGET, "a title", target_input=["<start>", *TARGET[:-1]])
+    texts = [text.get_text() for text in figure.texts]
+    kinds = ["Cross-attention", "Encoder self-attention", "Decoder self-attention"]
+    assert [text for text in texts if text in ["a title", *kinds]] == ["a title", *kinds]
+    first, below, decoder = figure.axes[0], figure.axes[3], figure.axes[15]
+    assert first.get_title() == "head 1"
+    assert [first.get_ylabel(), below.get_ylabel()] == ["layer 1", "layer 2"]
+    assert labels(first.get_yticklabels()) == TARGET
+    assert labels(first.get_xticklabels()) == []
+    assert labels(below.get_xticklabels()) == SOURCE
+    assert labels(decoder.get_xticklabels()) == ["<start>", *TARGET[:-1]]
+    assert labels(decoder.get_yticklabels()) == TARGET
+
+
+@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
+def test_any_kind_alone(maps, kind):
+    figure = maps_figure({kind: maps[kind]}, SOURCE, TARGET)
+    assert len(figure.axes) == 6 + 1
+
+
+def test_nothing_overlaps_or_leaves_the_page(maps):
+    figure = maps_figure(maps, SOURCE, TARGET, "four hundred and thirty-two")
+    page = figure.bbox
+    boxes = [axes.get_tightbbox() for axes in figure.axes] + [t.get_window_extent() for t in figure.texts]
+    for number, box in enumerate(boxes):
+        assert page.x0 <= box.x0 <= box.x1 <= page.x1
+        assert page.y0 <= box.y0 <= box.y1 <= page.y1
+        for other in boxes[number + 1 :]:
+            apart = box.x1 <= other.x0 or other.x1 <= box.x0 or box.y1 <= other.y0 or other.y1 <= box.y0
+            assert apart, (box, other)
+
+
+def test_layers_may_differ_in_heads(rng):
+    square = (len(SOURCE), len(SOURCE))
+    figure = maps_figure({"encoder": [weights(rng, 3, *square), weights(rng, 1, *square)]}, SOURCE, TARGET)
+    # The second and third head of the first layer have no map below them and so name their keys.
+    assert [len(axes.get_xticklabels()) for axes in figure.axes[:4]] == [0, 7, 7, 7]
+
+
+def test_spaces_and_dollars_are_drawn_as_they_are(rng):
+    figure = maps_figure({"encoder": [weights(rng, 1, 3, 3)]}, ["a b", " ", "$x$"], ["?"])
+    assert labels(figure.axes[0].get_yticklabels()) == ["a␣b", "␣", "$x$"]
+    assert not figure.axes[0].get_yticklabels()[2].get_parse_math()
+
+
+def test_long_sentences_are_thinned_out(rng):
+    source = [f"word{i}" for i in range(90)]
+    axes = maps_figure({"encoder": [weights(rng, 1, 90, 90)]}, source, ["?"]).axes[0]
+    shown = labels(axes.get_yticklabels())
+    assert 30 <= len(shown) < 90
+    assert shown == source[:: 90 // len(shown)]
+
+
+def test_files_are_written(maps, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        attention_maps({"cross": maps["cross"]}, SOURCE, TARGET, tmp_path / "new" / "maps.png")
+        crossing(maps["cross"][0][0], SOURCE, ["사백", "삼십", "이", "四", " ", "<end>"], tmp_path / "plain")
+    for name in ("new/maps.png", "plain"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        picture = image.imread(tmp_path / name, format="png")
+        assert min(picture.shape[:2]) > 300
+        assert picture[..., :3].std() > 0.05
+
+
+def test_shape_errors_name_both_shapes(maps):
+    with pytest.raises(ValueError, match=r"maps\['cross'\]\[0\].*\(3, 6, 7\).*\(any, 6, 3\)"):
+        maps_figure(maps, SOURCE[:3], TARGET)
+    with pytest.raises(ValueError, match=r"maps\['encoder'\]\[1\].*\(7, 7\).*\(any, 7, 7\)"):
+        maps_figure({"encoder": [maps["encoder"][0], maps["encoder"][1][0]]}, SOURCE, TARGET)
+    with pytest.raises(ValueError, match=r"crossing.*\(7, 6\).*\(6, 7\)"):
+        crossing_figure(maps["cross"][0][0].T, SOURCE, TARGET)
+    with pytest.raises(ValueError, match="6 tokens in `target` and 5 in `target_input`"):
+        maps_figure(maps, SOURCE, TARGET, target_input=TARGET[:-1])
+
+
+@pytest.mark.parametrize("wrong", [{}, {"self": []}])
+def test_unknown_kinds_are_refused(wrong):
+    with pytest.raises(ValueError, match="expected one or more of"):
+        maps_figure(wrong, SOURCE, TARGET)
+
+
+def test_empty_maps_are_refused():
+    with pytest.raises(ValueError, match="is empty"):
+        maps_figure({"cross": []}, SOURCE, TARGET)
+    with pytest.raises(ValueError, match="nothing to draw"):
+        maps_figure({"cross": [np.zeros((0, 6, 7))]}, SOURCE, TARGET)
+    with pytest.raises(ValueError, match="nothing to draw"):
+        crossing_figure(np.zeros((0, 0)), [], [])
+
+
+@pytest.mark.parametrize("value", [-0.5, 1.5, np.nan, np.inf])
+def test_values_that_are_no_weights_are_refused(maps, value):
+    scores = maps["cross"][0][0].copy()
+    scores[2, 3] = value
+    with pytest.raises(ValueError, match="after softmax"):
+        crossing_figure(scores, SOURCE, TARGET)
+
+
+def test_crossing_marks_the_strongest():
+    source, target = ["twenty", "-", "one"], ["ein", "und", "zwanzig"]
+    table = np.array([[0.1, 0.1, 0.8], [0.3, 0.4, 0.3], [0.5, 0.5, 0.0]])
+    axes, bar = crossing_figure(table, source, target, "crossing").axes
+    np.testing.assert_array_equal(axes.get_images()[0].get_array(), table)
+    # The last row has two equals and so no mark. White on dark, black on light.
+    marks = [(*line.get_xydata()[0], line.get_color()) for line in axes.get_lines()]
+    assert marks == [(2, 0, "white"), (1, 1, "black")]
+    assert labels(axes.get_xticklabels()) == source
+    assert labels(axes.get_yticklabels()) == target
+    assert axes.xaxis.get_ticks_position() in ("top", "unknown")
+    assert axes.get_ylim() == (2.5, -0.5)
+    assert bar.get_ylabel() == "attention weight"
+
+
+@pytest.mark.parametrize("tokens", [(SOURCE, TARGET), (list("13 March"), list("03-13")), (["a"], ["b"])])
+@pytest.mark.parametrize("title", ["", "a title that is longer than the map of a single token is wide"])
+def test_crossing_stays_on_the_page(rng, tokens, title):
+    source, target = tokens
+    figure = crossing_figure(weights(rng, len(target), len(source)), source, target, title)
+    page = figure.bbox
+    for box in [axes.get_tightbbox() for axes in figure.axes] + [t.get_window_extent() for t in figure.texts]:
+        assert page.x0 <= box.x0 <= box.x1 <= page.x1
+        assert page.y0 <= box.y0 <= box.y1 <= page.y1
+
+
+def test_nothing_global_changes():
+    # Reading "backend" would itself choose one and load pyplot.
+    code = (
+        "import sys; from matplotlib import rcParams;"
+        "read = lambda: {k: rcParams[k] for k in set(rcParams) - {'backend'}}; before = read();"
+        "import numpy as np; from minitransformer.plots.single import crossing_figure;"
+        "crossing_figure(np.eye(2), ['a', 'b'], ['c', 'd']);"
+        "assert read() == before; assert 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,91 @@
+import warnings
+
+import numpy as np
+import pytest
+from fontTools.fontBuilder import FontBuilder
+from fontTools.ttLib.tables._g_l_y_f import Glyph
+from matplotlib import font_manager
+
+from minitransformer.plots import crossing
+from minitransformer.plots.fonts import BASE, Face, face_for, spelt
+
+
+@pytest.fixture
+def only_own_fonts(monkeypatch):
+    """Leave matplotlib with the DejaVu fonts alone, whatever this machine has installed."""
+    manager = font_manager.fontManager
+    monkeypatch.setattr(manager, "ttflist", [f for f in manager.ttflist if f.name.startswith("DejaVu")])
+
+
+def make_font(path, family, characters):
+    """Write a font that claims the characters; their glyphs are empty."""
+    names = {ord(char): f"glyph{ord(char)}" for char in characters}
+    order = [".notdef", *names.values()]
+    builder = FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder(order)
+    builder.setupCharacterMap(names)
+    builder.setupGlyf({name: Glyph() for name in order})
+    builder.setupHorizontalMetrics({name: (1000, 0) for name in order})
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": family, "styleName": "Regular"})
+    builder.setupOS2(usWeightClass=400)
+    builder.setupPost()
+    builder.save(path)
+
+
+def test_latin_needs_no_other_font():
+    face = face_for(["vier hundert zwei und dreißig", "␣ → ▁"])
+    assert face.families == (BASE,)
+    assert face.readable("dreißig → ␣") == "dreißig → ␣"
+
+
+@pytest.mark.usefixtures("only_own_fonts")
+def test_missing_glyphs_are_spelt_out():
+    face = face_for(["사백 四"])
+    assert face.families == (BASE,)
+    assert face.readable("사백 四 x") == "sabaeg U+56DB x"
+
+
+@pytest.mark.parametrize(
+    ("char", "expected"),
+    [("한", "han"), ("か", "ka"), ("ツ", "tu"), ("四", "U+56DB"), ("\U000f0000", "U+F0000")],
+)
+def test_spelt(char, expected):
+    assert spelt(char) == expected
+
+
+@pytest.mark.usefixtures("only_own_fonts")
+def test_an_installed_font_is_chosen_by_its_characters(tmp_path):
+    make_font(tmp_path / "some.ttf", "A Sans With Some", "사")
+    make_font(tmp_path / "all.ttf", "Z With All", "사백")
+    make_font(tmp_path / "resort.ttf", "Last Resort", "사백四")
+    for path in tmp_path.iterdir():
+        font_manager.fontManager.addfont(path)
+    face = face_for(["사백 四", "four"])
+    assert face.families == (BASE, "Z With All")
+    assert face.readable("사백\n四") == "사백 U+56DB"
+
+
+@pytest.mark.usefixtures("only_own_fonts")
+def test_drawing_with_a_second_font_warns_of_nothing(tmp_path, caplog):
+    make_font(tmp_path / "all.ttf", "Some Gothic", "사백")
+    font_manager.fontManager.addfont(tmp_path / "all.ttf")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        crossing(np.eye(2), ["four", "hundred"], ["사", "백四"], tmp_path / "map.png", "사백 四")
+    assert not caplog.records
+
+
+@pytest.mark.usefixtures("only_own_fonts")
+def test_a_font_that_is_gone_is_passed_over(tmp_path):
+    make_font(tmp_path / "gone.ttf", "Gone", "사")
+    font_manager.fontManager.addfont(tmp_path / "gone.ttf")
+    (tmp_path / "gone.ttf").unlink()
+    assert face_for(["사"]).families == (BASE,)
+
+
+def test_tokens_show_their_spaces():
+    face = face_for([])
+    assert face.token("a b") == "a␣b"
+    assert face.token("\t\n") == r"\t\n"
+    assert isinstance(face, Face)

@@ -1,0 +1,120 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from minitransformer.plots import training_curves
+from minitransformer.plots.curves import curves_figure, duration, smoothed
+
+
+def training(step, loss):
+    return {
+        "step": step,
+        "loss": loss,
+        "learning_rate": step * 1e-5,
+        "tokens_per_second": 2e4,
+        "seconds": step / 20,
+    }
+
+
+def evaluation(step, share):
+    return {"step": step, "exact_match": share, "token_accuracy": (1 + share) / 2, "seconds": step / 20}
+
+
+def run(steps, fall):
+    lines = [training(step, 4.0 * fall ** (-step / steps)) for step in range(1, steps + 1)]
+    return lines + [evaluation(step, step / steps) for step in range(20, steps + 1, 20)]
+
+
+def test_a_run_has_three_panels():
+    figure = curves_figure(run(100, fall=4), "copy")
+    loss, accuracy, rate = figure.axes
+    assert loss.get_title(loc="left") == "copy"
+    assert [loss.get_ylabel(), accuracy.get_ylabel(), rate.get_ylabel()] == [
+        "loss",
+        "correct, %",
+        "learning\nrate",
+    ]
+    assert rate.get_xlabel() == "step   (5.0 s in all, 20,000 tokens per second)"
+    raw, smooth = loss.get_lines()
+    assert raw.get_linewidth() < smooth.get_linewidth()
+    assert raw.get_xydata()[0] == pytest.approx([1, 4 * 4**-0.01])
+    tokens, match = accuracy.get_lines()
+    np.testing.assert_allclose(match.get_xydata(), [[s, s] for s in range(20, 101, 20)])
+    assert match.get_label() == "exact match, last 100.0 %"
+    assert tokens.get_ydata()[0] == pytest.approx(60)
+    assert loss.get_shared_x_axes().joined(loss, rate)
+
+
+@pytest.mark.parametrize(("fall", "scale"), [(4, "linear"), (40, "log"), (1e6, "log")])
+def test_the_range_chooses_the_scale(fall, scale):
+    figure = curves_figure(run(100, fall))
+    assert figure.axes[0].get_yscale() == scale
+    figure.canvas.draw()
+    low, high = figure.axes[0].get_ylim()
+    shown = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert sum(low <= float(text) <= high for text in shown if text) >= 3
+
+
+def test_few_points_are_not_smoothed():
+    (line,) = curves_figure([training(step, 1.0) for step in range(1, 6)]).axes[0].get_lines()
+    assert line.get_marker() == "o"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "panels"),
+    [
+        ([training(10, 3.0)], ["loss"]),
+        ([{"step": 0, "loss": 3.0}], ["loss"]),
+        ([training(10, 3.0), training(20, 2.0)], ["loss", "learning\nrate"]),
+        ([evaluation(10, 0.5)], ["correct, %"]),
+        ([{"step": 10, "exact_match": 0.0}], ["correct, %"]),
+        ([training(10, 3.0), evaluation(10, 0.5)], ["loss", "correct, %"]),
+        ([training(1, float("nan")), training(2, float("inf"))], ["loss", "learning\nrate"]),
+        ([training(0, 0.0), training(0, 0.0), training(1, 0.0)], ["loss", "learning\nrate"]),
+    ],
+)
+def test_sparse_metrics(metrics, panels, tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        training_curves(metrics, str(tmp_path / "curves.png"), "title")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert [axes.get_ylabel() for axes in curves_figure(metrics).axes] == panels
+
+
+def test_one_point_has_one_tick():
+    figure = curves_figure([training(10, 3.0)])
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    low, high = axes.get_xlim()
+    assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [10]
+
+
+def test_a_resumed_run_counts_the_later_line():
+    lines = [training(1, 4.0), training(2, 9.0), training(3, 9.0), training(2, 3.0), training(3, 2.0)]
+    (line,) = curves_figure(lines).axes[0].get_lines()
+    np.testing.assert_array_equal(line.get_xydata(), [[1, 4], [2, 3], [3, 2]])
+
+
+def test_nothing_to_draw_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"found 0 lines.*Train"):
+        training_curves([], tmp_path / "none.png")
+    with pytest.raises(ValueError, match="found 1 lines"):
+        training_curves([{"step": 3, "bleu": 20.0}], tmp_path / "none.png")
+    with pytest.raises(ValueError, match=r"line 2 has the keys \['loss'\]"):
+        training_curves([training(1, 2.0), {"loss": 3.0}], tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_smoothed_is_the_mean_of_the_window():
+    values = np.array([8.0, 4.0, 2.0, np.nan, 3.0, 7.0])
+    np.testing.assert_allclose(smoothed(values, 1), [8, 14 / 3, 3, 2.5, 5, 5])
+    assert np.isnan(smoothed(np.array([np.nan, 1.0]), 0)[0])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(4.24, "4.2 s"), (48, "48 s"), (59.7, "1 min 00 s"), (125, "2 min 05 s"), (3780, "1 h 03 min")],
+)
+def test_duration(seconds, text):
+    assert duration(seconds) == text

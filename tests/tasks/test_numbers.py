@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+from num2words import num2words
+
+from minitransformer.tasks import build
+from minitransformer.tasks.numbers import GERMAN
+from minitransformer.tasks.spelling import spell
+
+LANGUAGES = ("en", "de", "fr", "ko")
+SMALL = {num2words(number): number for number in (*range(20), *range(20, 100, 10))}
+
+
+def some_numbers(n=400):
+    rng = np.random.default_rng(0)
+    edges = [0, 1, 9, 10, 20, 21, 80, 99, 100, 101, 999, 1000, 1001, 1099, 1100, 9999, 10_000, 10_001, 10_100]
+    more_edges = [80_000, 80_080, 100_000, 100_001, 110_000, 200_000, 200_200, 501_501, 838_545, 999_999]
+    return [*edges, *more_edges, *rng.integers(0, 1_000_000, n).tolist()]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_spelling_is_that_of_num2words(language):
+    for number in some_numbers():
+        assert spell(number, language) == num2words(number, lang=language)
+
+
+def ways_to_split(text, pieces):
+    ways = [1] + [0] * len(text)
+    for end in range(1, len(text) + 1):
+        ways[end] = sum(ways[end - len(piece)] for piece in pieces if text[:end].endswith(piece))
+    return ways[-1]
+
+
+def test_german_splits_in_one_way_only():
+    for number in some_numbers():
+        assert ways_to_split(spell(number, "de"), GERMAN) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "morphemes"),
+    [
+        (0, "null"),
+        (1, "eins"),
+        (17, "sieb zehn"),
+        (21, "ein und zwanzig"),
+        (16, "sech zehn"),
+        (66, "sechs und sechzig"),
+        (432, "vier hundert zwei und dreißig"),
+        (1_001, "ein tausend eins"),
+        (100_107, "ein hundert tausend ein hundert sieben"),
+        (717_777, "sieben hundert sieb zehn tausend sieben hundert sieben und siebzig"),
+    ],
+)
+def test_german_morphemes(number, morphemes):
+    task = build("numbers", to="de")
+    text = morphemes.replace(" ", "")
+    assert spell(number, "de") == text
+    assert task.target_tokens(text) == morphemes.split()
+    assert task.join_target(morphemes.split()) == text
+
+
+def test_no_german_character_is_lost():
+    task = build("numbers", to="de")
+    text = "sechsend und\nzwölf!"
+    assert task.join_target(task.target_tokens(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("to", "number", "tokens"),
+    [
+        ("fr", 97, ["quatre", "-", "vingt", "-", "dix", "-", "sept"]),
+        ("fr", 80_021, ["quatre", "-", "vingt", "mille", "vingt", "et", "un"]),
+        ("fr", 280, ["deux", "cent", "quatre", "-", "vingts"]),
+        ("ko", 838_545, [*"팔십삼만", " ", *"팔천오백사십오"]),
+        ("ko", 830_545, [*"팔십삼만", " ", *"오백사십오"]),
+        ("ko", 10_000, ["만"]),
+    ],
+)
+def test_french_and_korean_tokens(to, number, tokens):
+    task = build("numbers", to=to)
+    assert task.target_tokens(spell(number, to)) == tokens
+    assert task.join_target(tokens) == spell(number, to)
+
+
+def test_english_tokens():
+    split = build("numbers").source_tokens
+    assert split("Thirty-TWO thousand,  one") == ["thirty", "-", "two", "thousand", ",", "one"]
+    assert split("one2 – 34") == ["one2", "–", "34"]
+
+
+def value(english):
+    """Read a number in words: an answer found in another way."""
+    total = part = 0
+    for word in english.replace(",", "").replace("-", " ").replace(" and ", " ").split():
+        if word == "thousand":
+            total, part = 1000 * part, 0
+        elif word == "hundred":
+            part *= 100
+        else:
+            part += SMALL[word]
+    return total + part
+
+
+@pytest.mark.parametrize("to", ["de", "fr", "ko"])
+def test_a_pair_means_one_number(to):
+    for source, target in build("numbers", to=to).draw(500, np.random.default_rng(0)):
+        assert num2words(value(source), lang=to) == target
+
+
+def test_short_numbers_are_drawn_too():
+    pairs = build("numbers", to="ko").draw(20_000, np.random.default_rng(0))
+    digits = np.bincount([len(str(value(source))) for source, _ in pairs], minlength=7)
+    # the short ones run out; the rest has its share
+    assert digits[1:3].tolist() == [10, 90]
+    assert 700 < digits[3] <= 900
+    assert digits[4] > 1500
+    assert digits[5] > 1500
+    assert digits[6] > 10_000
+
+
+def test_zero_comes_first_if_drawn():
+    for seed in range(3):
+        sources = [source for source, _ in build("numbers").draw(2000, np.random.default_rng(seed))]
+        assert sources[0] == "zero"
+
+
+def test_german_thousands_that_num2words_misspells_are_left_out():
+    for seed in range(2):
+        drawn = build("numbers", to="de").draw(20_000, np.random.default_rng(seed))
+        assert not [target for _, target in drawn if "hunderteinstausend" in target]
+        assert not [source for source, _ in drawn if "hundred and one thousand" in source]
+        # only those: one thousand and its kind stay
+        assert [source for source, _ in drawn if source.startswith("one thousand")]
+    others = build("numbers", to="fr").draw(20_000, np.random.default_rng(0))
+    assert [source for source, _ in others if "hundred and one thousand" in source]
+
+
+def test_all_numbers_but_the_misspelled_are_there():
+    with pytest.raises(ValueError, match="ask for 0 to 991,000"):
+        build("numbers", to="de").draw(991_001, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="ask for 0 to 1,000,000"):
+        build("numbers", to="fr").draw(1_000_001, np.random.default_rng(0))

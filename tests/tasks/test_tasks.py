@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitransformer.data import UnknownTokenError, Vocabulary
+from minitransformer.tasks import TASKS, Task, build
+
+EVERY = [
+    build("copy"),
+    build("reverse"),
+    build("dates"),
+    *(build("numbers", to=to) for to in ("de", "fr", "ko")),
+]
+every_task = pytest.mark.parametrize("task", EVERY, ids=lambda task: "-".join([task.name, *task.options.values()]))
+
+
+def draw(task, n, seed=0):
+    return task.draw(n, np.random.default_rng(seed))
+
+
+@every_task
+def test_pairs_are_distinct_and_reproducible(task):
+    pairs = draw(task, 3000)
+    assert len(pairs) == 3000
+    assert len({source for source, _ in pairs}) == 3000
+    assert len({target for _, target in pairs}) == 3000
+    assert pairs == draw(task, 3000)
+    assert pairs != draw(task, 3000, seed=1)
+    assert draw(task, 0) == []
+
+
+@every_task
+def test_tokens_are_known_and_join_back(task):
+    source, target = Vocabulary(task.source_alphabet), Vocabulary(task.target_alphabet)
+    used_source, used_target = set(), set()
+    for source_text, target_text in draw(task, 3000):
+        source_tokens, target_tokens = task.source_tokens(source_text), task.target_tokens(target_text)
+        assert source.decode(source.encode(source_tokens)) == source_tokens
+        assert task.join_target(target.decode(target.encode(target_tokens))) == target_text
+        used_source.update(source_tokens)
+        used_target.update(target_tokens)
+    # nothing in the alphabets is idle; the words for zero are in one number only
+    assert set(task.source_alphabet) - used_source <= {"zero"}
+    assert set(task.target_alphabet) - used_target <= {"null", "zéro", "영"}
+
+
+@every_task
+def test_the_last_pairs_are_like_the_first(task):
+    lengths = np.array([len(source) for source, _ in draw(task, 8000, seed=2)])
+    short = lengths <= np.quantile(lengths, 0.05)
+    # had the order been left as drawn, the rare short ones would nearly all be in front
+    assert 0.7 < short[4000:].sum() / short[:4000].sum() < 1.4
+
+
+@every_task
+@given(st.text(max_size=20))
+def test_of_a_typed_text_only_spaces_are_dropped(task, text):
+    tokens = "".join(task.source_tokens(text))
+    assert "".join(tokens.split()).casefold() == "".join(text.split()).casefold()
+
+
+@every_task
+@pytest.mark.parametrize("strange", ["_", "!", "é", "\u0301", "—", "٣", "Q"])
+def test_an_unknown_character_is_reported(task, strange):
+    vocabulary = Vocabulary(task.source_alphabet)
+    for text in (f"{task.example}{strange}", f"{task.example} {strange}", f"{strange} {task.example}"):
+        with pytest.raises(UnknownTokenError, match=f"(?i){strange}"):
+            vocabulary.encode(task.source_tokens(text))
+
+
+@every_task
+def test_surrounding_spaces_are_harmless(task):
+    assert task.source_tokens(f"  {task.example}\n") == task.source_tokens(task.example)
+
+
+@every_task
+def test_the_example_and_the_recipe_fit(task):
+    Vocabulary(task.source_alphabet).encode(task.source_tokens(task.example))
+    assert task.recipe.d_model % task.recipe.n_heads == 0
+    assert not task.shared or task.source_alphabet == task.target_alphabet
+
+
+@every_task
+def test_more_than_there_are_is_refused(task):
+    with pytest.raises(ValueError, match="cannot draw 100,000,000,000 distinct"):
+        draw(task, 10**11)
+    with pytest.raises(ValueError, match="cannot draw -1 distinct"):
+        draw(task, -1)
+
+
+@every_task
+def test_a_task_is_built_again_from_its_name_and_options(task):
+    again = build(task.name, **task.options)
+    assert isinstance(again, Task)
+    assert (again.title, again.options) == (task.title, task.options)
+    assert draw(again, 50) == draw(task, 50)
+
+
+def test_what_does_not_exist_is_refused():
+    assert set(TASKS) == {"numbers", "copy", "reverse", "dates"}
+    with pytest.raises(ValueError, match="no task 'number'; the tasks are numbers, copy, reverse, dates"):
+        build("number")
+    with pytest.raises(ValueError, match="task copy has no option 'to'; it has none"):
+        build("copy", to="de")
+    with pytest.raises(ValueError, match="task numbers has no option 'into'; its options are to"):
+        build("numbers", into="de")
+    with pytest.raises(ValueError, match="found to='it', expected one of de, fr, ko"):
+        build("numbers", to="it")
+
+
+def test_copy_and_reverse():
+    copies, reversals = draw(build("copy"), 2000), draw(build("reverse"), 2000)
+    assert all(source == target for source, target in copies)
+    assert all(source == "".join(reversed(target)) for source, target in reversals)
+    lengths = [len(source) for source, _ in reversals]
+    assert set(lengths) == set(range(1, 11))
+    assert np.mean(np.array(lengths) > 5) > 0.68
+    # a leading zero is a digit like any other
+    assert any(source.startswith("00") for source, _ in copies)
