@@ -3,42 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 
+def option(default: Any, text: str) -> Any:
+    """Return a dataclass field that is also an option of the command line, with its help text."""
+    return field(default=default, metadata={"help": text})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A model and a training that suit a task, in the paper's words.
+    """A model and a training that suit a task, in the paper's words; each field's help text says what it is."""
 
-    Parameters
-    ----------
-    d_model, n_heads, n_layers, d_ff : int
-        The size of the model; the encoder and the decoder have `n_layers` each.
-    dropout, label_smoothing : float
-        Probabilities, from 0 to 1.
-    steps, warmup_steps : int
-        Training steps in all, and those in which the learning rate grows.
-    batch_tokens : int
-        The most tokens in a batch, padding included.
-    learning_rate_factor : float
-        What the learning rate of section 5.3 is multiplied by.
-    train_pairs : int
-        How many sentence pairs to train on.
-    """
-
-    d_model: int = 64
-    n_heads: int = 4
-    n_layers: int = 2
-    d_ff: int = 256
-    dropout: float = 0.1
-    label_smoothing: float = 0.1
-    steps: int = 1500
-    warmup_steps: int = 400
-    batch_tokens: int = 2048
-    learning_rate_factor: float = 1.0
-    train_pairs: int = 20_000
+    d_model: int = option(64, "D, the number of features of each position")
+    n_heads: int = option(4, "H, the number of attention heads")
+    n_layers: int = option(2, "N, the number of layers in the encoder and in the decoder")
+    d_ff: int = option(256, "F, the number of features inside the feed-forward networks")
+    dropout: float = option(0.1, "probability of dropping an entry, section 5.4")
+    label_smoothing: float = option(0.1, "share of the wanted probability that is spread over all tokens, section 5.4")
+    steps: int = option(1500, "training steps")
+    warmup_steps: int = option(400, "steps during which the learning rate rises, section 5.3")
+    learning_rate_factor: float = option(1.0, "what the learning rate of section 5.3 is multiplied by")
+    batch_tokens: int = option(2048, "the most tokens of one side in a batch, padding included")
+    train_pairs: int = option(20_000, "pairs to train on")
+    held_out: int = option(2000, "pairs kept apart, to measure on")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

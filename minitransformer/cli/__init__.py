@@ -1,0 +1,63 @@
+"""The command ``minitransformer``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import minitransformer
+from minitransformer.arrays import BackendError, use
+from minitransformer.cli import attention, evaluate, train, translate
+from minitransformer.data import UnknownTokenError
+from minitransformer.training import RunError
+
+__all__ = ["main"]
+
+COMMANDS = {"train": train, "translate": translate, "evaluate": evaluate, "attention": attention}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line: each command's module adds its own arguments."""
+    parser = argparse.ArgumentParser(
+        prog="minitransformer",
+        description='The Transformer of "Attention Is All You Need", built from nothing but arrays.',
+        epilog="`minitransformer COMMAND --help` describes a command. Begin with `minitransformer train`.",
+    )
+    parser.add_argument("--version", action="version", version=f"minitransformer {minitransformer.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in COMMANDS.items():
+        text = (module.__doc__ or "").partition("\n\n")
+        command = commands.add_parser(
+            name,
+            help=text[0].rstrip(".").lower(),
+            description=" ".join(part.replace("\n", " ") for part in text if part.strip()),
+            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.add_argument(
+            "--backend",
+            choices=("numpy", "cupy"),
+            default=argparse.SUPPRESS,
+            help="array library: numpy (CPU) or cupy (NVIDIA GPU); by default what MINITRANSFORMER_BACKEND says, "
+            "else numpy",
+        )
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
+    args = build_parser().parse_args(arguments)
+    try:
+        if hasattr(args, "backend"):
+            use(args.backend)
+        return int(COMMANDS[args.command].run(args))
+    except (BackendError, RunError, UnknownTokenError) as error:
+        print(f"minitransformer {args.command}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+        sys.stderr.close()
+        return 141
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
