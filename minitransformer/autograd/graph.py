@@ -63,11 +63,7 @@ class Node:
 
     def gradients(self, d_output: Array) -> Sequence[Array | None]:
         """Run the backward function and hold what it returns against the inputs' shapes."""
-        if self.backward is None:
-            raise RuntimeError(
-                f"{self.name}: this part of the graph was released by an earlier backward(release=True); "
-                "compute the value again, or leave release out"
-            )
+        assert self.backward is not None  # backpropagate has looked
         try:
             gradients = list(self.backward(d_output))
         except Exception as error:
@@ -92,7 +88,7 @@ class Node:
 
 
 class _Recording(threading.local):
-    on = True
+    pauses = 0  # how many no_grad() this thread is inside of
 
 
 _recording = _Recording()
@@ -100,15 +96,14 @@ _recording = _Recording()
 
 def is_recording() -> bool:
     """Tell whether operations leave nodes behind, in this thread."""
-    return _recording.on
+    return not _recording.pauses
 
 
 class no_grad:
     """Do without a graph: inside ``with no_grad():`` no operation leaves a node behind."""
 
     def __enter__(self) -> None:
-        self._before = _recording.on
-        _recording.on = False
+        _recording.pauses += 1
 
     def __exit__(
         self,
@@ -116,7 +111,7 @@ class no_grad:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        _recording.on = self._before
+        _recording.pauses -= 1
 
 
 def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
@@ -132,20 +127,25 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
         Let go of each node's saved arrays once it is done, so that memory falls as the pass runs. The graph
         cannot be used a second time then.
     """
-    # How many uses of each node's output have not yet sent their gradient?
-    waiting = {root: 0}
+    # How many uses of each node's output, and of each leaf, have not yet sent their gradient?
+    waiting: dict[Node | Tensor, int] = {root: 0}
     stack = [root]
     while stack:
-        for edge in stack.pop().edges:
-            if edge is not None and isinstance(edge.target, Node):
-                if edge.target in waiting:
-                    waiting[edge.target] += 1
-                else:
-                    waiting[edge.target] = 1
-                    stack.append(edge.target)
+        node = stack.pop()
+        if node.backward is None:  # before any leaf has received anything
+            raise RuntimeError(
+                f"{node.name}: this part of the graph was released by an earlier backward(release=True); "
+                "compute the value again, or leave release out"
+            )
+        for edge in node.edges:
+            if edge is None:
+                continue
+            if edge.target not in waiting and isinstance(edge.target, Node):
+                stack.append(edge.target)
+            waiting[edge.target] = waiting.get(edge.target, 0) + 1
 
-    received: dict[Node, Array] = {root: d_output}
-    own: set[Node] = set()  # nodes whose received sum is an array that nobody else holds
+    received: dict[Node | Tensor, Array] = {root: d_output}
+    own: set[Node | Tensor] = set()  # those whose received sum is an array that nobody else holds
     ready = [root]
     while ready:
         node = ready.pop()
@@ -160,10 +160,6 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
             if edge is None:
                 continue
             target = edge.target
-            if not isinstance(target, Node):
-                if gradient is not None:
-                    accumulate(target, gradient)
-                continue
             if gradient is not None:
                 if target not in received:
                     received[target] = gradient
@@ -173,8 +169,12 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
                     received[target] = received[target] + gradient
                     own.add(target)
             waiting[target] -= 1
-            if not waiting[target]:
+            if waiting[target]:
+                continue
+            if isinstance(target, Node):
                 ready.append(target)
+            elif target in received:
+                accumulate(target, received.pop(target))
 
 
 def accumulate(leaf: Tensor, gradient: Array) -> None:

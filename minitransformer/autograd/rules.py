@@ -88,7 +88,8 @@ def _d_exponent(d: Array, x: Any, p: Array) -> Array:
 
 def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the order of axes that undoes this one."""
-    return tuple(axes.index(i) for i in range(len(axes)))
+    places = [axis % len(axes) for axis in axes]
+    return tuple(places.index(i) for i in range(len(axes)))
 
 
 def _transposed(x: Array) -> Array:

@@ -61,7 +61,12 @@ def _operands(inputs: Sequence[Any]) -> list[Any]:
 def _apply(name: str, *inputs: Any, **options: Any) -> Tensor:
     """Do an elementary operation by its rule in the table."""
     rule = RULES[name]
-    value, saved = rule.forward(*_operands(inputs), **options)
+    try:
+        value, saved = rule.forward(*_operands(inputs), **options)
+    except Exception as error:
+        shapes = [x.shape if hasattr(x, "shape") else np.shape(x) for x in inputs]
+        error.add_note(f"(in {name}, of shapes {' and '.join(map(str, shapes))})")
+        raise
     edges = edges_to(inputs)
 
     def backward(d_output: Array) -> list[Array | None]:
@@ -287,8 +292,7 @@ class Tensor:
         """Return the tensor with its axes in the given order, or in reverse order."""
         axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
         n = np.ndim(self) if not isinstance(self, Tensor) else self.ndim
-        order = tuple(axis % n for axis in axes) if axes else tuple(range(n))[::-1]
-        return _apply("transpose", self, axes=order)
+        return _apply("transpose", self, axes=tuple(axes) if axes else tuple(range(n))[::-1])
 
     def swapaxes(self, first: int, second: int) -> Tensor:
         """Return the tensor with two axes exchanged."""
@@ -341,5 +345,8 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Return the tensors, all of one shape, put one after another along a new axis."""
     tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
-    place = axis % (tensors[0].ndim + 1)
+    n = tensors[0].ndim + 1
+    if not -n <= axis < n:
+        raise ValueError(f"stack: axis {axis} is out of range: the result has {n} axes")
+    place = axis % n
     return concatenate([x.reshape(*x.shape[:place], 1, *x.shape[place:]) for x in tensors], axis=place)

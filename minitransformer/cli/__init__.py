@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
-import minitransformer
 from minitransformer.arrays import BackendError, use
-from minitransformer.cli import attention, evaluate, train, translate
+from minitransformer.cli import attention, evaluate, gradcheck, train, translate
 from minitransformer.data import UnknownTokenError
 from minitransformer.training import RunError
 
 __all__ = ["main"]
 
-COMMANDS = {"train": train, "translate": translate, "evaluate": evaluate, "attention": attention}
+COMMANDS = {
+    "train": train,
+    "translate": translate,
+    "evaluate": evaluate,
+    "attention": attention,
+    "gradcheck": gradcheck,
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -24,7 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
         description='The Transformer of "Attention Is All You Need", built from nothing but arrays.',
         epilog="`minitransformer COMMAND --help` describes a command. Begin with `minitransformer train`.",
     )
-    parser.add_argument("--version", action="version", version=f"minitransformer {minitransformer.__version__}")
+    parser.add_argument("--version", action="version", version=f"minitransformer {version('minitransformer')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():
         text = (module.__doc__ or "").partition("\n\n")

@@ -89,11 +89,14 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 1
+    trainer.use_mean_weights()
     scores = trainer.evaluate(trainer.held_out)
     folder.log({"step": trainer.step, "final": True, "exact_match": scores.exact_match,
                 "token_accuracy": scores.token_accuracy, "seconds": round(trainer.seconds, 3)})  # fmt: skip
     draw_curves(folder, trainer.task.title)
     draw_attention(folder, trainer.model, trainer.task, trainer.task.example)
+    if trainer.averaged > 1:
+        print(f"the weights are now the mean over the last {trainer.averaged:,} steps (section 6.1)")
     print(f"exact match on {len(trainer.held_out):,} held-out {trainer.task.noun}: {percent(scores.exact_match, 2)}")
     print(f"training time: {trainer.seconds:.1f} s")
     print(f"the run lies in {folder.path}")

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import asarray, to_numpy, xp
+from minitransformer.arrays import asarray, to_numpy
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.data import END, START
+from minitransformer.data import END, PAD, START
 from minitransformer.nn import Transformer
 
 __all__ = ["greedy"]
@@ -28,7 +28,7 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     source_ids : integer array, shape (B, Tk)
         Source sentences, each with its end token, padded with 0.
     max_length : int, optional
-        The most tokens to write; by default Tk + 50 (section 6.1).
+        The most tokens to write; by default 50 more than the source sentence has (section 6.1).
 
     Returns
     -------
@@ -36,29 +36,30 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
         The target sentences, without start and end tokens.
     """
     source_ids = np.asarray(source_ids)
-    max_length = source_ids.shape[1] + 50 if max_length is None else max_length
+    # Each sentence has a limit of its own, so that it does not matter which others are in the batch.
+    limits = (source_ids != PAD).sum(axis=1) + 50 if max_length is None else np.full(len(source_ids), max_length)
     sentences: list[list[int]] = [[] for _ in source_ids]
-    active = np.arange(len(source_ids))  # which sentences have not ended
+    active = np.flatnonzero(limits > 0)  # which sentences have not ended
     training, model.training = model.training, False
     try:
         with no_grad():
-            memory = model.encode(source_ids)
-            mask = ops.padding_mask(source_ids)
+            memory = model.encode(source_ids[active])
+            mask = ops.padding_mask(source_ids[active])
             cache = model.new_cache()
-            tokens = np.full(len(source_ids), START)
-            for _ in range(max_length):
-                if not active.size:
-                    break
+            tokens = np.full(len(active), START)
+            written = 0
+            while active.size:
                 logits = model.decode(tokens[:, None], memory, mask, cache)  # (B, 1, V)
                 tokens = to_numpy(logits.data[:, -1].argmax(axis=-1))
                 for sentence, token in zip(active.tolist(), tokens.tolist(), strict=True):
                     if token != END:
                         sentences[sentence].append(token)
-                going = tokens != END
+                written += 1
+                going = (tokens != END) & (limits[active] > written)
                 if not going.all():
                     rows = asarray(np.flatnonzero(going))
                     active, tokens = active[going], tokens[going]
-                    memory, mask = Tensor(memory.data[rows]), xp.asarray(mask)[rows]
+                    memory, mask = Tensor(memory.data[rows]), mask[rows]
                     for layer in cache:
                         for part in layer:
                             part.select(rows)

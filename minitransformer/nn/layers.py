@@ -10,7 +10,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Tensor, is_recording
-from minitransformer.nn.module import Module, Parameter, xavier
+from minitransformer.nn.module import Module, Parameter, check_sizes, xavier
 
 __all__ = ["Cache", "FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
 
@@ -65,7 +65,7 @@ class MultiHeadAttention(Module):
     Raises
     ------
     ValueError
-        If D is not divisible by H and d_k is not given.
+        If a size is below 1, or D is not divisible by H and d_k is not given.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class MultiHeadAttention(Module):
         bias: bool = False,
         dtype: str = "float32",
     ) -> None:
+        check_sizes("MultiHeadAttention", d_model=d_model, n_heads=n_heads, d_k=d_k, d_v=d_v)
         if d_k is None and d_model % n_heads:
             raise ValueError(
                 f"MultiHeadAttention: d_model {d_model} is not divisible by n_heads {n_heads}: "
@@ -163,6 +164,7 @@ class FeedForward(Module):
     """
 
     def __init__(self, d_model: int, d_ff: int, rng: np.random.Generator, dtype: str = "float32") -> None:
+        check_sizes("FeedForward", d_model=d_model, d_ff=d_ff)
         self.w1 = Parameter(asarray(xavier(rng, d_model, d_ff).astype(dtype)))
         self.b1 = Parameter(xp.zeros(d_ff, dtype=dtype))
         self.w2 = Parameter(asarray(xavier(rng, d_ff, d_model).astype(dtype)))

@@ -10,7 +10,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
 
-__all__ = ["Module", "Parameter", "xavier"]
+__all__ = ["Module", "Parameter", "check_sizes", "xavier"]
 
 
 class Parameter(Tensor):
@@ -36,6 +36,15 @@ def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
     """
     limit = (6 / (n_in + n_out)) ** 0.5
     return rng.uniform(-limit, limit, (n_in, n_out))
+
+
+def check_sizes(owner: str, **sizes: Any) -> None:
+    """Raise a ValueError unless all sizes are whole numbers of at least 1; d_k and d_v may be None, for the default."""
+    for name, size in sizes.items():
+        if size is None and name in ("d_k", "d_v"):
+            continue
+        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"{owner}: {name} must be a whole number of at least 1, found {size!r}")
 
 
 class Module:

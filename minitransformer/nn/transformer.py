@@ -12,7 +12,7 @@ from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.decoder import Decoder, DecoderLayer, LayerCache
 from minitransformer.nn.encoder import Encoder, EncoderLayer
 from minitransformer.nn.layers import Cache, LayerNorm
-from minitransformer.nn.module import Module, Parameter
+from minitransformer.nn.module import Module, Parameter, check_sizes
 
 __all__ = ["Embedding", "Transformer"]
 
@@ -130,19 +130,10 @@ class Transformer(Module):
         attention_bias: bool = False,
         max_length: int = 512,
     ) -> None:
-        sizes = {
-            "source_vocab": source_vocab,
-            "target_vocab": target_vocab,
-            "d_model": d_model,
-            "n_heads": n_heads,
-            "n_layers": n_layers,
-            "d_ff": d_ff,
-            "max_length": max_length,
-        }
-        sizes |= {name: size for name, size in (("d_k", d_k), ("d_v", d_v)) if size is not None}
-        for name, size in sizes.items():
-            if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
-                raise ValueError(f"Transformer: {name} must be a whole number of at least 1, found {size!r}")
+        check_sizes(
+            "Transformer", source_vocab=source_vocab, target_vocab=target_vocab, d_model=d_model, n_heads=n_heads,
+            n_layers=n_layers, d_ff=d_ff, max_length=max_length, d_k=d_k, d_v=d_v,
+        )  # fmt: skip
         if not 0 <= dropout < 1:
             raise ValueError(f"Transformer: dropout must be at least 0 and below 1, found {dropout!r}")
         for name, value, choices in (
@@ -163,7 +154,7 @@ class Transformer(Module):
             return Parameter(asarray(draw.normal(0, d_model**-0.5, (n, d_model)).astype(dtype)))
 
         source_table = table(source_vocab)
-        one_table = share_embeddings is True and source_vocab == target_vocab
+        one_table = share_embeddings not in (False, "target") and source_vocab == target_vocab
         target_table = source_table if one_table else table(target_vocab)
         learned = [table(max_length) if positions == "learned" else None for _ in range(2)]
         self.source_embedding = Embedding(source_table, dropout, learned[0])

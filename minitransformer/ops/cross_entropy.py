@@ -11,6 +11,9 @@ With log p_v = x_v - s, s = log Σ_u exp(x_u), and Σ_v q_v = 1 this is
 
     loss = s - (1 - ε) x_t - (ε / V) Σ_v x_v
 
+Subtracting the largest logit from every x first changes nothing but the rounding: no exponent is above 0, and large
+logits leave the loss its digits.
+
 Gradient. ∂s/∂x_v = p_v, so
 
     d_x_v = p_v - q_v
@@ -38,10 +41,10 @@ __all__ = ["backward", "composed", "cross_entropy", "forward"]
 def _counted(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> tuple[Array, Array, int]:
     """Check the input; return the targets with 0 in place of ignored ones, which rows count, and how many do."""
     targets = np.asarray(targets) if isinstance(targets, list | tuple) else targets
-    if logits.ndim == 0 or targets.shape != logits.shape[:-1]:
+    if logits.ndim == 0 or targets.shape != logits.shape[:-1] or logits.shape[-1] == 0:
         raise ValueError(
             f"cross_entropy: logits of shape {logits.shape} and targets of shape {targets.shape} do not match: "
-            "expected (..., V) and (...)"
+            "expected (..., V) and (...) with V at least 1"
         )
     if not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, found {label_smoothing}")
@@ -82,16 +85,18 @@ def forward(
         If a target that counts is out of range.
     """
     targets, counts, n = _counted(logits, targets, label_smoothing, ignore_index)
+    label_smoothing = float(label_smoothing)  # a NumPy float64 would widen float32
     x = rows(logits)
     row = xp.arange(len(targets))
     largest = x.max(axis=-1, keepdims=True)
-    p = x - largest
+    p = x - largest  # the shifted logits, until they become probabilities
+    wanted = (1 - label_smoothing) * p[row, targets]
+    if label_smoothing:  # 0 times a logit of -inf would be NaN
+        wanted += label_smoothing * p.mean(axis=-1)
     xp.exp(p, out=p)
     total = p.sum(axis=-1, keepdims=True)
     p /= total
-    loss = (xp.log(total) + largest)[:, 0] - (1 - label_smoothing) * x[row, targets]
-    if label_smoothing:  # 0 times a logit of -inf would be NaN
-        loss -= label_smoothing * x.mean(axis=-1)
+    loss = xp.log(total)[:, 0] - wanted
     mean = xp.where(counts, loss, 0).sum() / max(n, 1)
     return mean, (p, targets, counts, n, label_smoothing, logits.shape)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Operation, Tensor
+from minitransformer.ops.softmax import check_axis
 
 __all__ = ["backward", "composed", "forward", "log_softmax"]
 
@@ -43,7 +44,13 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
         Log-probabilities, none above 0.
     saved : tuple
         What ``backward`` needs.
+
+    Raises
+    ------
+    ValueError
+        If x has no such axis.
     """
+    check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
     largest = x.max(axis=axis, keepdims=True)
@@ -63,6 +70,8 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
 
 def composed(x: Tensor, axis: int = -1) -> Tensor:
     """Return the same function in elementary operations; every row needs one score above -inf."""
+    if x.shape[axis] == 0:
+        return x * 1  # there is no largest of no scores
     shifted = x - x.max(axis=axis, keepdims=True).detach()
     return shifted - shifted.exp().sum(axis=axis, keepdims=True).log()
 

@@ -32,12 +32,14 @@ from minitransformer.ops.linear import rows
 __all__ = ["backward", "composed", "forward", "multi_head_attention"]
 
 
-def _sizes(x: Any, memory: Any, w_in: Any, w_out: Any, n_heads: int) -> tuple[int, int]:
+def _sizes(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int) -> tuple[int, int]:
     """Check the shapes and return H·Dk and H·Dv."""
-    d_values = w_out.shape[0]
-    d_keys = (w_in.shape[1] - d_values) // 2
+    d_values = w_out.shape[0] if w_out.ndim == 2 else -1
+    d_keys = (w_in.shape[1] - d_values) // 2 if w_in.ndim == 2 else -1
     if (
-        x.ndim != 3
+        min(d_values, d_keys) < 0
+        or n_heads < 1
+        or x.ndim != 3
         or x.shape[-1] != w_in.shape[0]
         or (memory is not None and (memory.ndim != 3 or memory.shape[::2] != x.shape[::2]))
         or 2 * d_keys + d_values != w_in.shape[1]
@@ -48,8 +50,11 @@ def _sizes(x: Any, memory: Any, w_in: Any, w_out: Any, n_heads: int) -> tuple[in
         raise ValueError(
             f"multi_head_attention: x of shape {x.shape}, memory of shape {None if memory is None else memory.shape}, "
             f"w_in of shape {w_in.shape} and w_out of shape {w_out.shape} do not match for {n_heads} heads: expected "
-            "(B, Tq, D), (B, Tk, D), (D, H (2 Dk + Dv)) and (H Dv, D)"
+            "(B, Tq, D), (B, Tk, D), (D, H (2 Dk + Dv)) and (H Dv, D), with Dk at least 1"
         )
+    for name, bias, width in (("b_in", b_in, w_in.shape[1]), ("b_out", b_out, w_out.shape[1])):
+        if bias is not None and bias.shape != (width,):
+            raise ValueError(f"multi_head_attention: expected {name} of shape {(width,)}, found {bias.shape}")
     return d_keys, d_values
 
 
@@ -99,7 +104,7 @@ def forward(
     ValueError
         If the shapes do not match.
     """
-    d_keys, d_values = _sizes(x, memory, w_in, w_out, n_heads)
+    d_keys, d_values = _sizes(x, memory, w_in, w_out, b_in, b_out, n_heads)
     if memory is None:
         projected = rows(x) @ w_in  # [Q | K | V] in one product
         if b_in is not None:
@@ -170,7 +175,7 @@ def composed(
     n_heads: int = 8,
 ) -> Tensor:
     """Return the same function in elementary operations."""
-    d_keys, d_values = _sizes(x, memory, w_in, w_out, n_heads)
+    d_keys, d_values = _sizes(x, memory, w_in, w_out, b_in, b_out, n_heads)
     memory = x if memory is None else memory
     first = 0
     projections = []

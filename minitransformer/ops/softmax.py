@@ -32,6 +32,12 @@ from minitransformer.autograd import Operation, Tensor
 __all__ = ["backward", "composed", "forward", "softmax"]
 
 
+def check_axis(x: Any, axis: int, operation: str) -> None:
+    """Refuse an axis that x does not have."""
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"{operation}: axis {axis} is out of range: x of shape {x.shape} has {x.ndim} axes")
+
+
 def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     """Return the softmax of x along an axis.
 
@@ -48,7 +54,13 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
         The weights.
     saved : tuple
         What ``backward`` needs.
+
+    Raises
+    ------
+    ValueError
+        If x has no such axis.
     """
+    check_axis(x, axis, "softmax")
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
     largest = x.max(axis=axis, keepdims=True)
@@ -71,6 +83,8 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
 
 def composed(x: Tensor, axis: int = -1) -> Tensor:
     """Return the same function in elementary operations; every row needs one score above -inf."""
+    if x.shape[axis] == 0:
+        return x * 1  # there is no largest of no scores
     exponentials = (x - x.max(axis=axis, keepdims=True).detach()).exp()
     return exponentials / exponentials.sum(axis=axis, keepdims=True)
 

@@ -76,6 +76,11 @@ class Adam:
     def _gather(self) -> None:
         """Make every ``data`` and ``grad`` a view of the buffers, keeping the values that somebody has put there."""
         for p, (value, gradient) in zip(self.parameters, self._views, strict=True):
+            if p.shape != value.shape or (p.grad is not None and p.grad.shape != value.shape):
+                raise ValueError(
+                    f"Adam: a parameter had shape {value.shape}, and now has data of shape {p.shape} "
+                    f"and a gradient of shape {None if p.grad is None else p.grad.shape}"
+                )
             if p.data is not value:
                 value[...] = p.data
                 p.data = value
@@ -138,10 +143,10 @@ class Adam:
         ValueError
             If the state belongs to other parameters.
         """
-        for name in ("mean", "mean_square"):
-            if name not in state or state[name].shape != self.mean.shape:
-                found = state[name].shape if name in state else "nothing"
-                raise ValueError(f"Adam: {name} must have shape {self.mean.shape}, found {found}")
+        for name, shape in (("mean", self.mean.shape), ("mean_square", self.mean.shape), ("step_count", ())):
+            if name not in state or np.shape(state[name]) != shape:
+                found = np.shape(state[name]) if name in state else "nothing"
+                raise ValueError(f"Adam: {name} must have shape {shape}, found {found}")
         self.mean[...] = asarray(state["mean"])
         self.mean_square[...] = asarray(state["mean_square"])
         self.step_count = int(state["step_count"])

@@ -129,9 +129,14 @@ def _draw(to: str, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
         digits = rng.integers(1, 7, size=count)
         lowest = np.where(digits == 1, 0, 10 ** (digits - 1))
         by_digits = rng.integers(lowest, 10**digits)
+        # nine of ten numbers have six digits, and few have zeros; but "seven thousand and six" is to be learned too
+        round_ones = by_digits.copy()
+        for place in 10 ** np.arange(5):
+            erase = (rng.random(count) < 0.5) & (by_digits >= 10 * place)  # never the first digit
+            round_ones -= np.where(erase, round_ones // place % 10 * place, 0)
         uniform = rng.integers(0, LIMIT, size=count)
-        # half of each: nine of ten numbers have six digits, but short ones are to be learned too
-        numbers = np.where(rng.random(count) < 0.5, by_digits, uniform)
+        kind = rng.integers(4, size=count)
+        numbers = np.select([kind < 2, kind == 2], [uniform, by_digits], round_ones)
         return [int(number) for number in numbers[_spelled_well(numbers, to)]]
 
     numbers = distinct(n, propose, rng)

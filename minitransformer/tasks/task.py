@@ -30,6 +30,9 @@ class Recipe:
     batch_tokens: int = option(2048, "the most tokens of one side in a batch, padding included")
     train_pairs: int = option(20_000, "pairs to train on")
     held_out: int = option(2000, "pairs kept apart, to measure on")
+    average_last: int = option(
+        300, "the model is the mean of the weights over so many last steps, section 6.1 (1: off)"
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

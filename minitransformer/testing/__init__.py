@@ -1,8 +1,34 @@
 """Proof of gradients: a checker for any function of tensors, and what it takes to test one's own operations.
 
-``gradcheck`` holds a backward pass against finite differences; ``prove`` also against the composed form.
+==============  ==========================================================================================
+``gradcheck``   a backward pass held against finite differences
+``prove``       an operation three ways, and that it keeps the rules for operations
+``strategies``  Hypothesis strategies that draw inputs; they need the extra ``minitransformer[test]``
+==============  ==========================================================================================
 """
 
-from minitransformer.testing.gradcheck import GradientReport, gradcheck
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["GradientReport", "gradcheck"]
+from minitransformer.testing.gradcheck import GradientReport, gradcheck
+from minitransformer.testing.prove import Proof, prove
+
+if TYPE_CHECKING:
+    from minitransformer.testing import strategies
+
+__all__ = ["GradientReport", "Proof", "gradcheck", "prove", "strategies"]
+
+
+def __getattr__(name: str) -> Any:
+    # Hypothesis is optional, so the strategies are imported when they are first asked for.
+    if name != "strategies":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return importlib.import_module("minitransformer.testing.strategies")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "hypothesis":
+            raise
+        raise ImportError(
+            "minitransformer.testing.strategies needs Hypothesis, which is not installed; "
+            'install it with: python -m pip install "minitransformer[test]"'
+        ) from error

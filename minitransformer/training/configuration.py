@@ -34,7 +34,15 @@ class Configuration(Recipe):
     evaluate_every: int = option(250, "steps between looks at held-out pairs, each of which also saves the run")
 
     def __post_init__(self) -> None:
-        for name in ("steps", "warmup_steps", "batch_tokens", "train_pairs", "held_out", "evaluate_every"):
+        for name in (
+            "steps",
+            "warmup_steps",
+            "batch_tokens",
+            "train_pairs",
+            "held_out",
+            "average_last",
+            "evaluate_every",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
         if self.seed < 0:

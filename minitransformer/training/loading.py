@@ -36,7 +36,7 @@ def load(run: RunFolder) -> Trained:
     try:
         task = configuration.build_task()
         model = configuration.build_model(len(source), len(target), task.shared)
-        model.load_state_dict(checkpoint.model)
+        model.load_state_dict(checkpoint.mean or checkpoint.model)
     except ValueError as error:
         raise RunError(
             f"{run.path}: configuration, vocabulary and checkpoint do not belong together: {error}"

@@ -5,7 +5,8 @@
 ``vocabulary.json``        the tokens of source and target, in the order of their ids
 ``held_out.tsv``           the pairs that are never trained on: source, tab, target
 ``metrics.jsonl``          a line for each measurement during training
-``checkpoint.safetensors`` weights, optimiser state, and (in its metadata) step and random state
+``checkpoint.safetensors`` weights, optimiser state, the mean of the last steps' weights (``model.``, ``optimiser.`` and
+                           ``mean.`` before each name), and in its metadata step and random state
 ``*.png``                  pictures
 =========================  ==============================================================================
 
@@ -39,6 +40,8 @@ class Checkpoint(NamedTuple):
 
     model: dict[str, Any]
     optimiser: dict[str, Any]
+    mean: dict[str, Any]
+    """The mean of the last steps' weights, which is what translates; empty before training gets there."""
     state: dict[str, Any]
     """Step, random state, and so on: plain values."""
 
@@ -139,6 +142,7 @@ class RunFolder:
         """Write a checkpoint aside, flush it to the disk, and put it in the place of the one before."""
         arrays = {f"model.{name}": array for name, array in checkpoint.model.items()}
         arrays |= {f"optimiser.{name}": array for name, array in checkpoint.optimiser.items()}
+        arrays |= {f"mean.{name}": array for name, array in checkpoint.mean.items()}
         # safetensors 0.8.0 writes the memory of an array that is not contiguous under its logical shape.
         arrays = {name: np.require(array, requirements="C") for name, array in arrays.items()}
         aside = self.checkpoint_path.with_suffix(".partial")
@@ -169,13 +173,13 @@ class RunFolder:
         try:
             with safe_open(self.checkpoint_path, framework="numpy") as file:
                 state = json.loads(file.metadata()["state"])
-                parts: dict[str, dict[str, Any]] = {"model": {}, "optimiser": {}}
+                parts: dict[str, dict[str, Any]] = {"model": {}, "optimiser": {}, "mean": {}}
                 for key in file.keys():  # noqa: SIM118  (not a mapping)
                     part, _, name = key.partition(".")
                     parts[part][name] = file.get_tensor(key)
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
             raise RunError(f"{self.checkpoint_path} is damaged or not a checkpoint of this program: {error}") from error
-        return Checkpoint(parts["model"], parts["optimiser"], state)
+        return Checkpoint(parts["model"], parts["optimiser"], parts["mean"], state)
 
     def _write_json(self, name: str, value: Any) -> None:
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"

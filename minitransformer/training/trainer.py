@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import to_numpy, xp
+from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch, ParallelBatches, Vocabulary
 from minitransformer.nn import Transformer
@@ -93,6 +93,9 @@ class Trainer:
         )
         self.optimiser = Adam(self.model.parameters())
         self.step = 0
+        self.averaged = 0
+        """How many steps' weights the mean below holds."""
+        self.mean_weights: Array = xp.zeros_like(self.optimiser.values)
         self.seconds = 0.0
         """Time spent training so far, evaluations included."""
 
@@ -145,6 +148,7 @@ class Trainer:
                 if not math.isfinite(loss):
                     raise Diverged(f"the loss is {loss} at step {self.step + 1}")
                 self.step += 1
+                self._average()
                 now = time.perf_counter()
                 self.seconds = now - started
                 losses.append(loss)
@@ -179,6 +183,17 @@ class Trainer:
         finally:
             self.model.eval()
 
+    def _average(self) -> None:
+        """Bring the mean of the last steps' weights up to date (section 6.1 averages the last checkpoints)."""
+        if self.step > self.configuration.steps - self.configuration.average_last:
+            self.averaged += 1
+            self.mean_weights += (self.optimiser.values - self.mean_weights) / self.averaged
+
+    def use_mean_weights(self) -> None:
+        """Give the model the mean weights; training cannot go on from there."""
+        if self.averaged:
+            self.optimiser.values[...] = self.mean_weights
+
     def _batches_from(self, step: int) -> Any:
         """Yield the batches of all epochs, from the one that follows a step."""
         epoch, start = divmod(step, self.batches.batches_per_epoch)
@@ -191,13 +206,19 @@ class Trainer:
         return evaluate(self.model, self.task, self.source_vocabulary, self.target_vocabulary, pairs)
 
     def checkpoint(self) -> Checkpoint:
-        """Return all that is needed to go on from here."""
+        """Return all that is needed to go on from here, and the mean weights as far as they go."""
         generator = self.model.rng.bit_generator.state
         words = [int(word) for word in generator["state"]["state"]]
         state = {
             "step": self.step,
             "seconds": self.seconds,
+            "averaged": self.averaged,
             "dropout": {**generator, "state": {"state": words}},
         }
-        optimiser = self.optimiser.state_dict()
-        return Checkpoint(self.model.state_dict(), {k: to_numpy(v) for k, v in optimiser.items()}, state)
+        weights = self.model.state_dict()
+        mean = {}
+        if self.averaged:
+            self.optimiser.values[...], kept = self.mean_weights, self.optimiser.values.copy()
+            mean = self.model.state_dict()
+            self.optimiser.values[...] = kept
+        return Checkpoint(weights, self.optimiser.state_dict(), mean, state)

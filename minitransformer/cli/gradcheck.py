@@ -1,0 +1,81 @@
+"""Prove the gradients.
+
+For one operation or all: the hand-written backward pass, the same function composed of elementary operations, and finite
+differences must agree. The exit status is 0 if they do, 1 if not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.testing import prove
+from minitransformer.testing.examples import EXAMPLES
+from minitransformer.testing.sweep import sweep
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the operation, the seed and the picture."""
+    parser.add_argument("operation", nargs="?", default="all", help=f"one of {', '.join(ops.registry)}; or all")
+    parser.add_argument("--seed", type=int, default=0, help="draws the inputs and the cotangents")
+    parser.add_argument(
+        "--plot",
+        type=Path,
+        default=argparse.SUPPRESS,
+        metavar="PNG",
+        help="draw the error of the finite differences over their step size, for one operation",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a table of the worst relative errors."""
+    name = "attention" if args.operation == "scaled_dot_product_attention" else args.operation
+    if name != "all" and name not in ops.registry:
+        print(
+            f"minitransformer gradcheck: there is no operation {name!r}; the operations are {', '.join(ops.registry)}",
+            file=sys.stderr,
+        )
+        return 2
+    if hasattr(args, "plot") and name == "all":
+        print("minitransformer gradcheck: --plot draws one operation; say which", file=sys.stderr)
+        return 2
+    print("worst relative error, in float64, of the hand-written backward pass against")
+    print(f"{'':44}  finite     composed of")
+    print(f"{'operation':21} {'case':22}  differences  elementary ones")
+    failures = []
+    for operation in ops.registry if name == "all" else [name]:
+        for example in EXAMPLES[operation](np.random.default_rng(args.seed)):
+            row = f"{operation:21} {example.case:22}"
+            try:
+                proof = prove(
+                    ops.registry[operation], example.inputs, names=example.names, seed=args.seed, **example.options
+                )
+            except AssertionError as error:
+                failures.append(str(error))
+                print(f"{row}  FAIL", flush=True)
+                continue
+            composed = "none" if proof.composed is None else f"{proof.composed.worst_error:.1e}"
+            print(f"{row}  {proof.hand_written.worst_error:11.1e}  {composed:>16}  pass", flush=True)
+    for failure in failures:
+        print(f"\n{failure}")
+    if hasattr(args, "plot"):
+        _plot(name, args.seed, args.plot)
+    return 1 if failures else 0
+
+
+def _plot(name: str, seed: int, path: Path) -> None:
+    """Draw the error of the finite differences over their step size, and say which entry is worst."""
+    from minitransformer.plots import step_sizes
+
+    *_, example = EXAMPLES[name](np.random.default_rng(seed))
+    found = sweep(ops.registry[name], example.inputs, names=example.names, seed=seed, **example.options)
+    step_sizes(found.steps, {"central": found.central, "extrapolated": found.extrapolated}, path, name)
+    print(f"\nleast error {found.extrapolated.min():.1e} at a step of {found.best_step:.1e}")
+    print(f"worst entry there: {found.worst_name}{list(found.worst_index)}")
+    print(f"the picture is {path}")

@@ -1,0 +1,110 @@
+"""Inputs for each hand-derived operation, fixed by a seed: what ``minitransformer gradcheck`` proves them on.
+
+Hypothesis draws far more (``strategies``); these need nothing but NumPy. All sizes of an example differ, so that no axis
+can be taken for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["EXAMPLES", "Example"]
+
+
+class Example(NamedTuple):
+    """Inputs and options of one call: ``prove(operation, inputs, names=names, **options)``."""
+
+    case: str
+    inputs: tuple[Any, ...]
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def _mask(rng: np.random.Generator, *shape: int) -> Any:
+    """Return a random mask with a row that may attend to nothing."""
+    mask = rng.random(shape) < 0.6
+    mask[..., -1] = True
+    mask[..., 0, :] = False
+    return mask
+
+
+def _rows(rng: np.random.Generator) -> Iterator[Example]:
+    x = rng.normal(size=(2, 3, 5))
+    yield Example("last axis", (x,), ("x",), {})
+    yield Example("first axis", (x,), ("x",), {"axis": 0})
+    yield Example("tied scores", (np.round(x),), ("x",), {})
+    yield Example("scores of ±10,000", (1e4 * np.sign(x) + x,), ("x",), {})
+
+
+def _masking(rng: np.random.Generator) -> Iterator[Example]:
+    # Nothing may be hidden here: -inf has no finite difference. Attention proves masks that hide.
+    yield Example("all may attend", (rng.normal(size=(2, 3, 5)), np.ones((3, 5), dtype=bool)), ("x", "mask"), {})
+
+
+def _attention(rng: np.random.Generator) -> Iterator[Example]:
+    names = ("q", "k", "v", "mask")
+    q, k, v = rng.normal(size=(2, 3, 4, 5)), rng.normal(size=(2, 3, 6, 5)), rng.normal(size=(2, 3, 6, 7))
+    yield Example("no mask", (q, k, v), names[:3], {})
+    yield Example("masked, one row wholly", (q, k, v, _mask(rng, 2, 1, 4, 6)), names, {})
+    yield Example("causal", (q[..., :4, :], k[..., :4, :], v[..., :4, :], np.tri(4, dtype=bool)), names, {})
+
+
+def _multi_head_attention(rng: np.random.Generator) -> Iterator[Example]:
+    # D = 5, H = 2, Dk = 3, Dv = 4
+    names = ("x", "memory", "w_in", "w_out", "b_in", "b_out")
+    x, memory = rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 4, 5))
+    weights = tuple(0.5 * rng.normal(size=shape) for shape in ((5, 20), (8, 5), (20,), (5,)))
+    yield Example("self", (x, None, *weights), names, {"n_heads": 2, "mask": _mask(rng, 2, 1, 3, 3)})
+    yield Example("cross", (x, memory, *weights), names, {"n_heads": 2, "mask": _mask(rng, 2, 1, 3, 4)})
+
+
+def _layer_norm(rng: np.random.Generator) -> Iterator[Example]:
+    gain, bias = rng.normal(size=5), rng.normal(size=5)
+    yield Example("random gain", (rng.normal(size=(2, 3, 5)), gain, bias), ("x", "gain", "bias"), {})
+    yield Example("far from 0", (100 + rng.normal(size=(4, 5)), gain, bias), ("x", "gain", "bias"), {})
+
+
+def _linear(rng: np.random.Generator) -> Iterator[Example]:
+    x, weight, bias = rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 5)), rng.normal(size=5)
+    yield Example("with bias", (x, weight, bias), ("x", "weight", "bias"), {})
+    yield Example("without", (x, weight), ("x", "weight"), {})
+
+
+def _feed_forward(rng: np.random.Generator) -> Iterator[Example]:
+    shapes = {"x": (2, 3, 4), "w1": (4, 6), "b1": (6,), "w2": (6, 5), "b2": (5,)}
+    yield Example("", tuple(rng.normal(size=shape) for shape in shapes.values()), tuple(shapes), {})
+
+
+def _embedding(rng: np.random.Generator) -> Iterator[Example]:
+    yield Example("repeated ids", (np.array([[1, 3, 1], [0, 1, 4]]), rng.normal(size=(6, 2))), ("ids", "table"), {})
+
+
+def _dropout(rng: np.random.Generator) -> Iterator[Example]:
+    yield Example("p 0.3", (rng.normal(size=(3, 4, 5)), 0.3, np.random.default_rng(1)), ("x", "p", "rng"), {})
+
+
+def _cross_entropy(rng: np.random.Generator) -> Iterator[Example]:
+    names = ("logits", "targets")
+    logits, targets = rng.normal(size=(2, 4, 5)), np.array([[1, 0, 3, 4], [0, 2, 0, 1]])
+    yield Example("plain", (logits, targets), names, {})
+    yield Example("smoothed, padded", (logits, targets), names, {"label_smoothing": 0.1, "ignore_index": 0})
+    yield Example("tied logits", (np.round(logits), targets), names, {"label_smoothing": 0.1})
+
+
+EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
+    "softmax": _rows,
+    "log_softmax": _rows,
+    "masking": _masking,
+    "attention": _attention,
+    "multi_head_attention": _multi_head_attention,
+    "layer_norm": _layer_norm,
+    "linear": _linear,
+    "feed_forward": _feed_forward,
+    "embedding": _embedding,
+    "dropout": _dropout,
+    "cross_entropy": _cross_entropy,
+}
+"""For each operation in the registry, a function that yields its examples."""

@@ -1,0 +1,159 @@
+"""How steep a function of one number is at 0, measured by moving it, with a bound on what the measurement is worth.
+
+    D(h) = (L(h) - L(-h)) / 2h         =  L'(0) + O(h²)
+    R(h) = (4 D(h/2) - D(h)) / 3       =  L'(0) + O(h⁴)          (Richardson's extrapolation)
+
+Two errors meet in R: truncation, which grows with h, and rounding, about ε |L| / h with ε the machine's precision,
+which falls with h. |R(h) - D(h/2)| bounds the first, the formula the second. Rounding inside L may be larger than that
+of its result; it shows in the fourth difference of the five values, which for a smooth function is only O(h⁴):
+
+    L(h) - 4 L(h/2) + 6 L(0) - 4 L(-h/2) + L(-h)
+
+A kink shows in the slopes on both sides: their difference stays the same however small h is, where that of a smooth
+function falls with h. At a kink every number between the two slopes is a subgradient. Where the function jumps, the
+slopes grow as h falls: it has no gradient there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log2
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["STEP", "Slope", "measure", "relative_error"]
+
+EPS = float(np.finfo(np.float64).eps)
+STEP = EPS**0.2
+"""Where the truncation error h⁴ of R meets the rounding error ε/h, for a function that changes over a length of 1."""
+SAFETY = 4.0
+SHRINK = (1.0, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536)
+
+
+class Slope(NamedTuple):
+    """A measured slope."""
+
+    value: float
+    """Infinite if the function jumps."""
+    error: float
+    """What truncation and rounding may have done to the value."""
+    sides: tuple[float, float] | None = None
+    """The lower and the higher of the slopes to the left and right, if there is a kink."""
+
+    def disagreement(self, claimed: float, tolerance: float) -> float:
+        """Return the relative error of a claim: above the tolerance it is wrong; infinite if it is not finite."""
+        if not np.isfinite(claimed) or not np.isfinite(self.value):
+            return float("inf")
+        if self.sides is None:
+            return float(relative_error(claimed, self.value, self.error / tolerance))
+        low, high = self.sides
+        outside = max(low - claimed, claimed - high, 0.0)
+        return outside / max(abs(low), abs(high), abs(claimed), self.error / tolerance)
+
+
+class _Step(NamedTuple):
+    """What one step h tells."""
+
+    h: float
+    slope: float
+    truncation: float
+    rounding: float
+    noise: float
+    left: float
+    right: float
+
+    @property
+    def jump(self) -> float:
+        return abs(self.right - self.left)
+
+    @property
+    def looks_smooth(self) -> bool:
+        return self.jump <= 64 * self.rounding + 0.05 * abs(self.slope)
+
+
+def relative_error(a: Any, b: Any, floor: Any = 0.0) -> Any:
+    """Return |a - b| / max(|a|, |b|, floor), entry by entry; 0 where a and b are equal.
+
+    Parameters
+    ----------
+    a, b : array or number
+        What is compared.
+    floor : array or number
+        What the difference is held against where a and b are smaller.
+
+    Returns
+    -------
+    array or number
+    """
+    difference = np.where(np.equal(a, b), 0.0, np.abs(np.subtract(a, b)))
+    scale = np.maximum(np.maximum(np.abs(a), np.abs(b)), floor)
+    return np.where(difference == 0, 0.0, difference / np.where(scale == 0, 1.0, scale))
+
+
+def measure(loss: Callable[[float], tuple[float, float]], step: float, claimed: float, tolerance: float) -> Slope:
+    """Measure the slope of a function of one number at 0, with the step that suits it.
+
+    Parameters
+    ----------
+    loss : callable
+        ``loss(t) -> (L, size)``: the value, and the sum of the absolute values of what was added up to it.
+    step : float
+        The first h; it is made smaller until the measurement is good enough.
+    claimed : float
+        What the slope is said to be. It decides only how hard to look: where it disagrees, every step is tried.
+    tolerance : float
+        The relative error that a good measurement stays below.
+
+    Returns
+    -------
+    Slope
+    """
+    middle, _ = loss(0.0)
+    step = 2.0 ** round(log2(step))  # sums with powers of two are rarely rounded, so h is what it is said to be
+    steps: list[_Step] = []
+    for shrink in SHRINK:
+        steps.append(_step(loss, middle, step * shrink))
+        result = _best(steps)
+        # A verdict needs an error well below the slope, or below all that rounding leaves to be seen.
+        precise = result.error <= max(tolerance * abs(result.value), 2 * steps[-1].rounding)
+        if precise and steps[-1].looks_smooth and result.disagreement(claimed, tolerance) <= tolerance:
+            return result
+    # Before a claim is called wrong: the errors may have looked small by chance, so look a few times more, and allow
+    # for more than was seen.
+    more = [_step(loss, middle, step * SHRINK[-1] * part) for part in (7 / 8, 6 / 8, 5 / 8)]
+    return _kink(steps) or _best(steps + more, SAFETY)
+
+
+def _step(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> _Step:
+    """Take one step to both sides."""
+    (high, size), (low, _), (high2, _), (low2, _) = (loss(t) for t in (h, -h, h / 2, -h / 2))
+    coarse, fine = (high - low) / (2 * h), (high2 - low2) / h
+    slope = (4 * fine - coarse) / 3
+    noise = abs(high - 4 * high2 + 6 * middle - 4 * low2 + low)
+    left, right = (middle - low2) / (h / 2), (high2 - middle) / (h / 2)
+    return _Step(h, slope, abs(slope - fine), 8 * EPS * size / h, noise, left, right)
+
+
+def _best(steps: list[_Step], safety: float = 1.0) -> Slope:
+    """Return the slope of the step with the smallest error."""
+    noise, found = 0.0, []
+    for s in reversed(steps):
+        # Rounding noise does not fall with h as truncation does, so a smaller step tells of the noise in a larger one.
+        noise = max(noise, s.noise)
+        found.append(Slope(s.slope, safety * (s.truncation + noise / s.h) + s.rounding))
+    return min(found, key=lambda slope: slope.error)
+
+
+def _kink(steps: list[_Step]) -> Slope | None:
+    """Return what is known of a kink or a jump, if the smallest steps that rounding lets through agree on one."""
+    clear = [s for s in steps if 1e3 * s.rounding < max(abs(s.left), abs(s.right))][-3:]
+    if len(clear) < 3 or any(s.jump <= 64 * s.rounding + 1e-6 * (abs(s.left) + abs(s.right)) for s in clear):
+        return None
+    last = clear[-1]
+    if all(0.8 < s.jump / last.jump < 1.25 for s in clear):
+        sides = min(last.left, last.right), max(last.left, last.right)
+        return Slope(last.slope, last.rounding, sides)  # the other signs of an error are those of the kink itself
+    if all(0.8 < s.jump * s.h / (last.jump * last.h) < 1.25 for s in clear):
+        return Slope(float("inf"), 0.0)
+    return None

@@ -1,0 +1,548 @@
+"""Hypothesis strategies: inputs for the proof of an operation, one's own or ours.
+
+The parts, to build strategies from: ``sizes``, ``arrays``, ``masks``, ``ids`` and ``cotangents``. For each operation in
+``mt.ops.registry`` there is a strategy of its name, which draws an ``Example``::
+
+    @given(strategies.softmax())
+    def test_softmax(example):
+        prove(mt.ops.softmax, example.inputs, names=example.names, **example.options)
+
+And a strategy for an operation of one's own, which scales the rows of a matrix::
+
+    @st.composite
+    def scaled_rows(draw):
+        n, d = draw(strategies.sizes(2))
+        return draw(strategies.arrays((n, d))), draw(strategies.arrays((n, 1)))
+
+Hypothesis draws the sizes, the flags and a seed; the entries come from a NumPy generator with that seed. A failing
+example shrinks to small sizes and few flags, which is what helps to understand it; shrinking each of its entries too
+would take far longer and say little. What is special about entries (ties, zeros) is therefore a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+
+from minitransformer.arrays import Array
+
+__all__ = [
+    "Example",
+    "arrays",
+    "attention",
+    "cotangents",
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "feed_forward",
+    "generators",
+    "ids",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "masking",
+    "masks",
+    "multi_head_attention",
+    "scaled_dot_product_attention",
+    "sizes",
+    "softmax",
+]
+
+LAYOUTS = ("C", "transposed", "strided", "reversed", "read-only")
+MASKS = ("none", "full", "causal", "padding", "per-head", "random")
+LARGE = 1e4
+
+
+class Example(NamedTuple):
+    """Drawn inputs: ``prove(operation, example.inputs, names=example.names, **example.options)``."""
+
+    inputs: tuple[Any, ...]
+    options: dict[str, Any]
+    names: tuple[str, ...]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The parts
+
+
+@st.composite
+def sizes(draw: st.DrawFn, n: int, min: int | Sequence[int] = 0, max: int = 6) -> tuple[int, ...]:
+    """Draw the sizes of n axes, all different, so that no axis can be taken for another.
+
+    In half of the draws one of the sizes is replaced by 1 or 0, where ``min`` allows it.
+
+    Parameters
+    ----------
+    n : int
+        How many.
+    min : int or sequence of int
+        The least size, of all axes or of each.
+    max : int
+        The largest size; raised if there are not n different sizes from 2 up to it.
+
+    Returns
+    -------
+    strategy for tuple of int
+
+    Examples
+    --------
+    >>> batch, length, width = draw(sizes(3, min=(0, 0, 1)))  # doctest: +SKIP
+    """
+    least = (min,) * n if isinstance(min, int) else tuple(min)
+    if len(least) != n:
+        raise ValueError(f"sizes: {len(least)} least sizes for {n} axes; give one for each, or one for all")
+    smallest = np.max((2, *least))
+    pool = range(int(smallest), int(np.max((max, smallest + n - 1))) + 1)
+    found = list(draw(st.permutations(pool)))[:n]
+    special = draw(st.sampled_from((None, None, 1, 0)))
+    places = [i for i in range(n) if special is not None and special >= least[i]]
+    if special is not None and places:
+        found[draw(st.sampled_from(places))] = special
+    return tuple(found)
+
+
+def generators() -> st.SearchStrategy[np.random.Generator]:
+    """Draw a seeded NumPy generator.
+
+    Returns
+    -------
+    strategy for numpy.random.Generator
+    """
+    return st.integers(0, 2**32 - 1).map(np.random.default_rng)
+
+
+@st.composite
+def arrays(
+    draw: st.DrawFn,
+    shape: Sequence[int],
+    *,
+    low: float = -2.0,
+    high: float = 2.0,
+    away_from: float | None = None,
+    distance: float = 0.05,
+    ties: bool = True,
+    layouts: Sequence[str] = LAYOUTS,
+    extreme: bool = False,
+    large: float = LARGE,
+) -> Array:
+    """Draw a float64 array for a proof.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Its shape.
+    low, high : float
+        The range of its entries.
+    away_from : float, optional
+        A kink: entries nearer to it than ``distance`` are moved away by as much.
+    distance : float
+        How far.
+    ties : bool
+        Whether some draws may consist of few values, many of them equal, zeros among them.
+    layouts : sequence of {"C", "transposed", "strided", "reversed", "read-only"}
+        How the array may lie in memory.
+    extreme : bool
+        Whether entries may be large; about half of them are, then.
+    large : float
+        What large ones are, of both signs.
+
+    Returns
+    -------
+    strategy for array
+
+    Examples
+    --------
+    >>> x = draw(arrays((3, 4), away_from=0.0))  # doctest: +SKIP
+    """
+    rng = draw(generators())
+    values = rng.uniform(low, high, tuple(shape))
+    if ties and draw(st.sampled_from((False, False, True))):
+        values = np.clip(np.round(2 * values) / 2 + 0.0, low, high)
+    if extreme and draw(st.booleans()):
+        values = np.where(rng.random(values.shape) < 0.5, values, rng.choice((-large, large), values.shape))
+    if away_from is not None:
+        near = np.abs(values - away_from) < distance
+        values += near * np.where(values < away_from, -distance, distance)
+    return laid_out(values, draw(st.sampled_from(tuple(layouts))))
+
+
+def laid_out(values: Array, layout: str) -> Array:
+    """Return an array with the same entries that lies in memory in the way that is asked for.
+
+    Parameters
+    ----------
+    values : array
+        The entries.
+    layout : {"C", "transposed", "strided", "reversed", "read-only"}
+        The usual order; the axes in reverse order; every other entry of a larger array; with steps backwards in
+        memory; the usual order, not to be written to.
+
+    Returns
+    -------
+    array
+    """
+    values = np.asarray(values)
+    if not values.ndim:  # a single number lies in one way only
+        layout = "read-only" if layout == "read-only" else "C"
+    if layout == "transposed":
+        return np.asfortranarray(values)
+    if layout == "strided":
+        every_other = (slice(None, None, 2),) * values.ndim
+        larger = np.full([2 * n for n in values.shape], np.nan)  # nothing may read what lies between
+        larger[every_other] = values
+        return larger[every_other]
+    if layout == "reversed":
+        backwards = (slice(None, None, -1),) * values.ndim
+        return np.ascontiguousarray(values[backwards])[backwards]
+    result = np.array(values, order="C")
+    result.flags.writeable = layout != "read-only"
+    return result
+
+
+@st.composite
+def masks(draw: st.DrawFn, shape: Sequence[int], *, kinds: Sequence[str] = MASKS) -> Array | None:
+    """Draw a mask for scores, True = may attend; often one of its rows is all False.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The scores' shape, (..., Tq, Tk).
+    kinds : sequence of {"none", "full", "causal", "padding", "per-head", "random"}
+        What it may be: None; all True; the causal triangle; one row for each entry of the first axis, the same for
+        all queries; one for each head (the axis before Tq), the same in all batches; random entries, with any of the
+        axes of length 1 and any number of the leading ones left out. Padding and per-head need scores of three axes or
+        more and are random ones where there are fewer.
+
+    Returns
+    -------
+    strategy for boolean array or None
+    """
+    shape = tuple(shape)
+    kind = draw(st.sampled_from(tuple(kinds)))
+    if kind == "none":
+        return None
+    if kind == "full":
+        return np.ones(shape, dtype=bool)
+    mask: Array
+    if kind == "causal":
+        mask = np.tri(shape[-2], shape[-1]) > 0
+    elif kind == "padding" and len(shape) > 2:
+        lengths = draw(generators()).integers(0, shape[-1] + 1, shape[0])
+        mask = (np.arange(shape[-1]) < lengths[:, None]).reshape(shape[0], *(1,) * (len(shape) - 2), shape[-1])
+    elif kind == "per-head" and len(shape) > 2:
+        mask = draw(generators()).random(shape[-3:]) < 0.6
+    else:
+        kept = [n if draw(st.booleans()) else 1 for n in shape]
+        mask = draw(generators()).random(kept[draw(st.integers(0, len(shape) - 1)) :]) < 0.6
+    if mask.ndim > 1 and mask.size and draw(st.booleans()):
+        rows = mask.reshape(-1, mask.shape[-1])
+        rows[draw(st.integers(0, len(rows) - 1))] = False
+        mask = rows.reshape(mask.shape)
+    return mask
+
+
+@st.composite
+def ids(draw: st.DrawFn, shape: Sequence[int], n: int) -> Array:
+    """Draw token ids; often most of them are repeated.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The shape.
+    n : int
+        How many tokens there are: ids are from 0 to n - 1.
+
+    Returns
+    -------
+    strategy for integer array
+    """
+    rng = draw(generators())
+    few = draw(st.booleans())
+    chosen = rng.permutation(n)[: 2 if few else n]
+    return rng.choice(chosen, tuple(shape)) if len(chosen) else np.zeros(tuple(shape), dtype=np.int64)
+
+
+@st.composite
+def cotangents(draw: st.DrawFn, shape: Sequence[int]) -> Array:
+    """Draw a gradient of an output: random, of both signs, no two entries alike, none near 0.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The output's shape.
+
+    Returns
+    -------
+    strategy for array
+    """
+    rng = draw(generators())
+    values = rng.uniform(0.5, 2.0, tuple(shape)) * rng.choice((-1.0, 1.0), tuple(shape))
+    return laid_out(values, draw(st.sampled_from(LAYOUTS)))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One strategy for each operation
+
+
+def _leading(most: int = 2) -> st.SearchStrategy[int]:
+    """Draw how many axes there are before those that an operation is about."""
+    return st.integers(0, most)
+
+
+@st.composite
+def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw scores of one to four axes and the axis of the softmax.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether scores may be ±1e4, and -inf where others in the row are not.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    n = draw(st.integers(1, 4))
+    x = draw(arrays(draw(sizes(n, max=5)), extreme=extreme))
+    axis = draw(st.integers(-n, n - 1))
+    if extreme and x.size and draw(st.booleans()):
+        hidden = draw(generators()).random(x.shape) < 0.3
+        x = np.where(hidden & ~hidden.all(axis=axis, keepdims=True), -np.inf, x)
+    return Example((x,), {"axis": axis}, ("x",))
+
+
+@st.composite
+def log_softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw scores of one to four axes and the axis of the log-softmax.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether scores may be ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    n = draw(st.integers(1, 4))
+    x = draw(arrays(draw(sizes(n, max=5)), extreme=extreme))
+    return Example((x,), {"axis": draw(st.integers(-n, n - 1))}, ("x",))
+
+
+@st.composite
+def masking(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw scores and a mask.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether scores may be ±1e4, and ±inf where the mask is False.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    shape = draw(sizes(2 + draw(_leading()), max=5))
+    x = draw(arrays(shape, extreme=extreme))
+    mask = draw(masks(shape, kinds=MASKS[1:]))
+    if extreme and mask is not None and draw(st.booleans()):
+        x = np.where(mask, x, draw(generators()).choice((-np.inf, np.inf), shape))
+    return Example((x, mask), {}, ("x", "mask"))
+
+
+@st.composite
+def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw queries, keys, values and a mask; sometimes the three are one array.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether queries may be ±1e4, which makes scores as large.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    leading = draw(_leading())
+    shape = draw(sizes(leading + 4, min=(0,) * (leading + 2) + (1, 0), max=5 if leading < 2 else 6))
+    *batch, t_q, t_k, d_k, d_v = shape
+    if draw(st.sampled_from((False, False, False, True))):
+        q = k = v = draw(arrays((*batch, t_q, d_k)))
+        t_k = t_q
+    else:
+        q = draw(arrays((*batch, t_q, d_k), extreme=extreme))
+        k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
+    mask = draw(masks((*batch, t_q, t_k)))
+    return Example((q, k, v, mask), {}, ("q", "k", "v", "mask"))
+
+
+scaled_dot_product_attention = attention
+
+
+@st.composite
+def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs and parameters of self-attention or attention to a memory, with and without biases and mask.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether inputs may be ±1e2, which makes scores of about 1e4: they are products of two.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    batch, t_q, t_k, d_model, d_k, d_v, n_heads = draw(sizes(7, min=(0, 0, 0, 0, 1, 0, 1), max=7))
+    x = draw(arrays((batch, t_q, d_model), extreme=extreme, large=LARGE**0.5))
+    kind = draw(st.sampled_from(("self", "memory", "memory is x")))
+    memory = {"self": None, "memory is x": x}[kind] if kind != "memory" else draw(arrays((batch, t_k, d_model)))
+    width = n_heads * (2 * d_k + d_v)
+    w_in, w_out = draw(arrays((d_model, width), low=-1, high=1)), draw(arrays((n_heads * d_v, d_model)))
+    b_in = draw(arrays((width,))) if draw(st.booleans()) else None
+    b_out = draw(arrays((d_model,))) if draw(st.booleans()) else None
+    mask = draw(masks((batch, n_heads, t_q, t_k if kind == "memory" else t_q)))
+    names = ("x", "memory", "w_in", "w_out", "b_in", "b_out", "mask")
+    return Example((x, memory, w_in, w_out, b_in, b_out, mask), {"n_heads": n_heads}, names)
+
+
+@st.composite
+def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs, gain and bias, sometimes rows of equal features.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether inputs may be ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    n = 1 + draw(_leading())
+    shape = draw(sizes(n, min=(0,) * (n - 1) + (1,)))
+    x = draw(arrays(shape, extreme=extreme))
+    options = {"eps": draw(st.sampled_from((1e-5, 1e-3)))} if draw(st.booleans()) else {}
+    if draw(st.sampled_from((False, False, False, True))):
+        # Around equal features the function bends within sqrt(eps), so a larger eps is one that can be measured.
+        x, options = np.broadcast_to(x[..., :1], shape).copy(), {"eps": 0.1}
+    return Example((x, draw(arrays(shape[-1:])), draw(arrays(shape[-1:]))), options, ("x", "gain", "bias"))
+
+
+@st.composite
+def linear(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs, a matrix, and a bias or none.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether inputs may be ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    *batch, d_in, d_out = draw(sizes(2 + draw(_leading())))
+    x = draw(arrays((*batch, d_in), extreme=extreme))
+    bias = draw(arrays((d_out,))) if draw(st.booleans()) else None
+    return Example((x, draw(arrays((d_in, d_out))), bias), {}, ("x", "weight", "bias"))
+
+
+@st.composite
+def feed_forward(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs and parameters such that nothing inside comes near the kink of the ReLU.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether inputs may be ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    *batch, d_in, d_ff, d_out = draw(sizes(3 + draw(_leading(1)), max=5))
+    x = draw(arrays((*batch, d_in), extreme=extreme))
+    w1, w2 = draw(arrays((d_in, d_ff))), draw(arrays((d_ff, d_out)))
+    inside = (x.reshape(int(np.prod(batch)), d_in) @ w1).T  # (F, rows)
+    b1 = np.array([-_in_the_widest_gap(values) for values in inside])
+    return Example((x, w1, b1, w2, draw(arrays((d_out,)))), {}, ("x", "w1", "b1", "w2", "b2"))
+
+
+def _in_the_widest_gap(values: Array) -> float:
+    """Return the middle of the widest gap between numbers, or a little beyond them if they are equal."""
+    ordered = np.sort(values)
+    if not ordered.size:
+        return 0.5
+    ordered = np.append(ordered, ordered[-1] + 0.5)
+    widest = int(np.argmax(np.diff(ordered)))
+    return float(ordered[widest : widest + 2].mean())
+
+
+@st.composite
+def embedding(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw ids, often repeated, and a table.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether the table may hold ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    *shape, n_tokens, d_model = draw(sizes(2 + draw(_leading())))
+    if not n_tokens and not shape:
+        shape = [0]  # one id needs one token
+    n_tokens = n_tokens or int(np.prod(shape) > 0)
+    table = draw(arrays((n_tokens, d_model), extreme=extreme))
+    return Example((draw(ids(shape, n_tokens)), table), {}, ("ids", "table"))
+
+
+@st.composite
+def dropout(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs, a probability (0 among them) and a seeded generator.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether inputs may be ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    x = draw(arrays(draw(sizes(draw(st.integers(0, 3)))), extreme=extreme))
+    p = draw(st.sampled_from((0.0, 0.1, 0.5, 0.9)))
+    return Example((x, p, draw(generators())), {}, ("x", "p", "rng"))
+
+
+@st.composite
+def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw logits and targets, with and without smoothing and ignored targets; sometimes all are ignored.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether logits may be ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    leading = draw(_leading())
+    *shape, n_tokens = draw(sizes(1 + leading, min=(0,) * leading + (1,)))
+    targets = draw(ids(shape, n_tokens))
+    options: dict[str, Any] = {}
+    if draw(st.booleans()):
+        options["label_smoothing"] = draw(st.sampled_from((0.1, 0.5, 1.0)))
+    ignore = draw(st.sampled_from((None, 0, -100)))
+    if ignore is not None:
+        options["ignore_index"] = ignore
+        share = draw(st.sampled_from((0.0, 0.3, 1.0)))
+        targets = np.where(draw(generators()).random(tuple(shape)) < share, ignore, targets)
+    logits = draw(arrays((*shape, n_tokens), extreme=extreme))
+    return Example((logits, targets), options, ("logits", "targets"))

@@ -1,0 +1,116 @@
+"""How the error of finite differences depends on their step: truncation at one end, rounding at the other."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, to_numpy
+from minitransformer.autograd import Tensor
+
+__all__ = ["Sweep", "sweep"]
+
+ENTRIES = 40
+"""How many entries of each input are moved."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The largest difference between backward pass and finite differences, for each step.
+
+    Differences are relative to the largest entry of the gradient of the same input.
+    """
+
+    steps: Array
+    """The steps h, ascending."""
+    central: Array
+    """For (L(x + h) - L(x - h)) / 2h, whose truncation error grows as h²."""
+    extrapolated: Array
+    """For Richardson's extrapolation of steps h and h/2, whose truncation error grows as h⁴."""
+    worst_name: str
+    """The input of the entry that differs most at the best step of the extrapolated ones."""
+    worst_index: tuple[int, ...]
+    """That entry."""
+
+    @property
+    def best_step(self) -> float:
+        """The step at which the extrapolated difference is smallest."""
+        return float(self.steps[self.extrapolated.argmin()])
+
+
+def sweep(
+    function: Callable[..., Tensor],
+    inputs: Sequence[Any],
+    *,
+    names: Sequence[str] | None = None,
+    steps: Sequence[float] | Array | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Sweep:
+    """Hold a backward pass against finite differences of many step sizes.
+
+    Parameters
+    ----------
+    function : callable
+        A function of tensors that returns a tensor; an ``Operation`` is one.
+    inputs : sequence of array or other
+        What it is called with; floating-point arrays are moved, one entry at a time, in float64. Random generators are
+        copied for each call.
+    names : sequence of str, optional
+        The inputs' names; numbers by default.
+    steps : sequence of float, optional
+        The steps; by default three in each power of ten from 1e-12 to 1.
+    seed : int
+        Seeds the cotangent and the choice of entries.
+    **options
+        Passed on to the function.
+
+    Returns
+    -------
+    Sweep
+    """
+    steps = np.sort(np.asarray(steps)) if steps is not None else np.logspace(-12, 0, 37)
+    values = [np.array(x, dtype=np.float64) if getattr(x, "dtype", np.dtype(int)).kind == "f" else x for x in inputs]
+    moving = [i for i, x in enumerate(values) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+    rng = np.random.default_rng(seed)
+
+    def call(arrays: Sequence[Any], requires_grad: bool = False) -> tuple[Tensor, list[Any]]:
+        tensors = [
+            Tensor(asarray(x.copy()), requires_grad) if i in moving else copy.deepcopy(x) for i, x in enumerate(arrays)
+        ]
+        return function(*tensors, **copy.deepcopy(options)), tensors
+
+    output, tensors = call(values, requires_grad=True)
+    cotangent = rng.uniform(0.5, 2.0, output.shape) * rng.choice((-1.0, 1.0), output.shape)
+    output.backward(asarray(cotangent))
+
+    entries: list[tuple[int, tuple[int, ...]]] = []
+    errors = []  # one row for each entry: (2, number of steps)
+    for i in moving:
+        gradient = np.zeros(values[i].shape) if tensors[i].grad is None else to_numpy(tensors[i].grad)
+        largest = np.abs(gradient).max(initial=0.0) or 1.0
+        for flat in rng.permutation(gradient.size)[:ENTRIES]:
+            index = tuple(int(n) for n in np.unravel_index(flat, gradient.shape))
+
+            def loss(t: float, i: int = i, index: tuple[int, ...] = index) -> float:
+                moved = values[i].copy()
+                moved[index] += t
+                value, _ = call([moved if j == i else x for j, x in enumerate(values)])
+                return float((cotangent * value.numpy()).sum())
+
+            central = np.array([(loss(h) - loss(-h)) / (2 * h) for h in steps])
+            half = np.array([(loss(h / 2) - loss(-h / 2)) / h for h in steps])
+            found = np.stack((central, (4 * half - central) / 3))
+            errors.append(np.abs(found - gradient[index]) / largest)
+            entries.append((i, index))
+    if not errors:
+        raise ValueError("sweep: no input is a floating-point array with entries, so there is nothing to move")
+    table = np.stack(errors)  # (entries, 2, steps)
+    worst_of_all = table.max(axis=0)
+    best = int(worst_of_all[1].argmin())
+    i, index = entries[int(table[:, 1, best].argmax())]
+    return Sweep(steps, worst_of_all[0], worst_of_all[1], str(names[i] if names else i), index)

@@ -1,0 +1,387 @@
+"""The backward pass over the graph: reuse, accumulation, release, depth and cost."""
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+import weakref
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+
+
+def leaf(data):
+    return mt.Tensor(np.array(data, dtype=float), requires_grad=True)
+
+
+def test_diamond():
+    x = leaf([2.0, -3.0])
+    a, b = x * 3, x * x
+    (a * b + a).backward([1.0, 10.0])  # 3x³ + 3x
+    assert x.grad.tolist() == [9 * 4 + 3, 10 * (9 * 9 + 3)]
+
+
+def test_a_node_waits_for_all_of_its_users():
+    # y is used at three depths; sent on after the first, its gradient would be too small.
+    x = leaf([2.0])
+    y = x * 5
+    z = y * y
+    (z * y + z + y).backward([1.0])  # y³ + y² + y at y = 10
+    assert x.grad.tolist() == [5 * (300 + 20 + 1)]
+
+
+@pytest.mark.parametrize(
+    ("function", "derivative"),
+    [
+        (lambda x: x * x, lambda x: 2 * x),
+        (lambda x: x + x, lambda x: 0 * x + 2),
+        (lambda x: x - x, lambda x: 0 * x),
+        (lambda x: x / x, lambda x: 0 * x),
+        (lambda x: x * x * x, lambda x: 3 * x * x),
+        (lambda x: x**x, lambda x: x**x * (np.log(x) + 1)),
+    ],
+)
+def test_one_tensor_used_twice(function, derivative):
+    x, d = leaf([0.5, 2.0, 3.0]), np.array([1.0, -2.0, 0.5])
+    function(x).backward(d)
+    np.testing.assert_allclose(x.grad, d * derivative(x.data), rtol=1e-14, atol=1e-15)
+
+
+def test_a_second_backward_doubles_the_gradients_exactly():
+    rng = np.random.default_rng(0)
+    x, w = leaf(rng.standard_normal((3, 4))), leaf(rng.standard_normal((4, 2)))
+    y = ((x @ w).tanh() * (x.sum(axis=1, keepdims=True) / 3)).exp()
+    d = rng.standard_normal(y.shape)
+    y.backward(d)
+    first = x.grad.copy(), w.grad.copy()
+    y.backward(d)
+    assert np.array_equal(x.grad, 2 * first[0])
+    assert np.array_equal(w.grad, 2 * first[1])
+    y.backward(-2 * d)
+    assert not x.grad.any()
+    assert not w.grad.any()
+
+
+def test_gradients_of_several_losses_add_up():
+    x = leaf([1.0, 2.0])
+    shared = x * x
+    shared.sum().backward()
+    (shared * 3)[0].backward()
+    assert x.grad.tolist() == [2 + 6, 4]
+
+
+def test_only_leaves_collect_gradients():
+    x = leaf([1.0])
+    y = x * 2
+    z = y * 3
+    z.backward([1.0])
+    assert y.grad is None
+    assert z.grad is None
+    assert x.grad.tolist() == [6]
+
+
+# Release
+
+
+def test_release_frees_what_the_graph_saved():
+    x = leaf(np.ones(100))
+    hidden = x * 2
+    saved = weakref.ref(hidden.data)
+    y = (hidden * hidden).sum()
+    del hidden
+    gc.collect()
+    assert saved() is not None  # the graph holds it
+    y.backward(release=True)
+    assert x.grad.tolist() == [8] * 100
+    gc.collect()
+    assert saved() is None
+
+
+def test_without_release_the_graph_stays():
+    x = leaf(np.ones(100))
+    hidden = x * 2
+    saved = weakref.ref(hidden.data)
+    y = (hidden * hidden).sum()
+    del hidden
+    y.backward()
+    gc.collect()
+    assert saved() is not None
+    del y
+    gc.collect()
+    assert saved() is None  # and goes with the last tensor
+
+
+def test_memory_falls_while_a_releasing_pass_runs():
+    alive = []
+    watch = mt.Operation(
+        lambda x: (x, ()), lambda saved, d: alive.append([r() is not None for r in saves]) or (d,), name="watch"
+    )
+    x = leaf(np.ones(10))
+    first = x * 3
+    second = watch(first * first) * 2
+    saves = [weakref.ref(second.data)]
+    y = (second * second).sum()
+    del first, second
+    y.backward(release=True)
+    assert alive == [[False]]  # what came after it is gone when its turn comes
+
+
+def test_a_released_graph_refuses():
+    x = leaf([3.0])
+    y = x * x
+    y.backward(release=True)
+    with pytest.raises(RuntimeError, match=r"multiply: this part of the graph was released .*release=True"):
+        y.backward()
+    assert x.grad.tolist() == [6]
+
+
+def test_a_graph_of_which_a_part_was_released_refuses_before_any_work():
+    x, w = leaf([3.0]), leaf([5.0])
+    shared = x * x
+    one, other = shared * w, w * shared + w
+    one.backward(release=True)
+    before = x.grad.copy(), w.grad.copy()
+    with pytest.raises(RuntimeError, match="multiply: this part of the graph was released"):
+        other.backward()
+    assert np.array_equal(x.grad, before[0])
+    assert np.array_equal(w.grad, before[1])
+
+
+def test_release_gives_the_same_gradients():
+    rng = np.random.default_rng(1)
+    data, d = rng.standard_normal((3, 3)), rng.standard_normal((3, 3))
+
+    def gradient(release):
+        x = leaf(data)
+        y = x @ x + x.tanh() * x.T
+        (y * y - x).backward(d, release=release)
+        return x.grad
+
+    assert np.array_equal(gradient(True), gradient(False))
+
+
+# no_grad
+
+
+def test_no_grad():
+    x = leaf([1.0])
+    assert mt.is_recording()
+    with mt.no_grad():
+        assert not mt.is_recording()
+        y = x * 2
+    assert mt.is_recording()
+    assert not y.requires_grad
+    assert (x * 2).requires_grad
+
+
+def test_no_grad_may_be_nested():
+    again = mt.no_grad()
+    with mt.no_grad(), again:
+        with again, again:  # the same one, entered three times
+            assert not mt.is_recording()
+        with mt.no_grad():
+            pass
+        assert not mt.is_recording()
+    assert mt.is_recording()
+
+
+def test_no_grad_ends_with_an_exception():
+    with pytest.raises(KeyError), mt.no_grad():
+        raise KeyError
+    assert mt.is_recording()
+
+
+def test_no_grad_may_be_used_again():
+    off = mt.no_grad()
+    for _ in range(2):
+        with off:
+            assert not mt.is_recording()
+        assert mt.is_recording()
+
+
+def test_no_grad_is_for_one_thread():
+    off = mt.no_grad()
+    seen = []
+    inside, done = threading.Event(), threading.Event()
+
+    def other():
+        seen.append(mt.is_recording())
+        with off:
+            inside.set()
+            done.wait(10)
+            seen.append(mt.is_recording())
+        seen.append(mt.is_recording())
+
+    with off:
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert inside.wait(10)
+    assert mt.is_recording()  # here it has ended, there not yet
+    done.set()
+    thread.join(10)
+    assert seen == [True, False, True]
+    assert mt.is_recording()
+
+
+# Arrays of its own for everybody
+
+
+def test_gradients_share_no_memory():
+    rng = np.random.default_rng(2)
+    x, y, z = (leaf(rng.standard_normal((3, 3))) for _ in range(3))
+    d = rng.standard_normal((9, 3))
+    result = mt.concatenate([x + y, z.T, mt.where(np.eye(3) > 0, x, y).reshape(3, 3)])
+    before = d.copy()
+    result.backward(d)
+    arrays = {"d_output": d, "result": result.data}
+    for name, tensor in (("x", x), ("y", y), ("z", z)):
+        arrays |= {name: tensor.data, f"d_{name}": tensor.grad}
+    for a in arrays:
+        for b in arrays:
+            assert a == b or not np.shares_memory(arrays[a], arrays[b]), (a, b)
+    assert np.array_equal(d, before)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 0,
+        lambda x: x.reshape(6),
+        lambda x: x.T,
+        lambda x: x[:],
+        lambda x: mt.concatenate([x]),
+        lambda x: x.sum(axis=()),
+        lambda x: x,
+    ],
+)
+def test_a_gradient_is_the_leafs_own_array(function):
+    x = leaf(np.arange(6.0).reshape(2, 3))
+    y = function(x)
+    d = np.random.default_rng(3).standard_normal(y.shape)
+    y.backward(d)
+    assert not np.shares_memory(x.grad, d)
+    assert x.grad.flags.writeable
+    assert x.grad.flags.c_contiguous
+    first = x.grad.copy()
+    x.grad *= 0  # nobody else is hurt
+    y.backward(d)
+    assert np.array_equal(x.grad, first)
+
+
+def test_a_node_that_passes_its_gradient_on_to_many_is_not_changed_by_their_sums():
+    # add hands the same array to both inputs; a sum made in place on one side would show on the other
+    x, y = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    a, b = x * 1, y * 1
+    total = a + b
+    (total + a * 10 + a * 100 + b * 7).backward([1.0, 2.0])
+    assert x.grad.tolist() == [111, 222]
+    assert y.grad.tolist() == [8, 16]
+
+
+# Depth and cost
+
+
+def seconds(function):
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def test_depth_is_no_limit():
+    code = """
+import threading, time
+import numpy as np
+import minitransformer as mt
+
+def deep():
+    start = time.perf_counter()
+    x = mt.Tensor(np.array([1.0, 2.0]), requires_grad=True)
+    y = x
+    for _ in range(50_000):
+        y = y + x * 0.001
+    y.backward([1.0, 3.0])
+    assert abs(x.grad - 51 * np.array([1.0, 3.0])).max() < 1e-8, x.grad
+    del y  # also the end of the graph needs no recursion
+    assert time.perf_counter() - start < 5
+
+threading.stack_size(512 * 1024)
+thread = threading.Thread(target=deep)
+thread.start()
+thread.join()
+print("done")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
+
+
+@pytest.mark.parametrize("release", [False, True])
+def test_depth_is_no_limit_with_release(release):
+    x = leaf([1.0])
+    y = x
+    for _ in range(20_000):
+        y = y * 1.0
+    y.backward(release=release)
+    assert x.grad.tolist() == [1]
+
+
+def test_doublings_cost_no_more_than_nodes():
+    x = leaf([1.0])
+
+    def double():
+        y = x
+        for _ in range(60):
+            y = y + y
+        y.backward()
+
+    assert seconds(double) < 5  # 2^60 paths
+    assert x.grad.tolist() == [2.0**60]
+
+
+def test_each_backward_runs_once():
+    calls = []
+
+    def operation(name):
+        return mt.Operation(
+            lambda *inputs: (sum(inputs), len(inputs)),
+            lambda n, d: calls.append(name) or (d,) * n,
+            name=str(name),
+        )
+
+    x = leaf([1.0])
+    width, height = 7, 12
+    rung = [operation((0, i))(x) for i in range(width)]
+    for level in range(1, height):
+        rung = [operation((level, i))(*rung) for i in range(width)]  # each uses every one below
+    operation("top")(*rung).backward([1.0])
+    assert x.grad.tolist() == [float(width**height)]
+    assert sorted(map(str, calls)) == sorted(
+        ["top", *(str((level, i)) for level in range(height) for i in range(width))]
+    )
+    order = {name: place for place, name in enumerate(calls)}
+    for level in range(1, height):
+        assert max(order[(level, i)] for i in range(width)) < min(order[(level - 1, i)] for i in range(width))
+
+
+def test_what_leads_nowhere_is_not_visited():
+    visited = []
+    operation = mt.Operation(lambda x: (x, ()), lambda saved, d: visited.append(1) or (d,), name="constant")
+    x = leaf([1.0])
+    (operation(mt.Tensor([2.0])) * x).backward([1.0])
+    assert not visited
+
+
+def test_a_tensor_used_many_times():
+    x = leaf(np.ones(3))
+    y = x * 2
+
+    def use():
+        total = y
+        for _ in range(5_000):
+            total = total + y
+        total.backward([1.0, 2.0, 3.0])
+
+    assert seconds(use) < 5
+    assert x.grad.tolist() == [2 * 5001, 4 * 5001, 6 * 5001]

@@ -1,0 +1,522 @@
+"""Every elementary rule against finite differences, with a random cotangent."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.autograd.rules import RULES, unbroadcast
+from minitransformer.testing import gradcheck
+
+# Pairs of shapes that broadcast, each way round.
+PAIRS = [
+    ((2, 3), (2, 3)),
+    ((2, 3), ()),
+    ((2, 3), (3,)),
+    ((2, 3), (1,)),
+    ((2, 3), (2, 1)),
+    ((2, 1), (1, 3)),
+    ((2, 1, 3), (4, 1)),
+    ((1,), ()),
+    ((), ()),
+    ((1, 1), (3,)),
+    ((2, 1, 4, 1), (3, 1, 5)),
+    ((0, 3), (3,)),
+    ((0, 3), (1, 1)),
+    ((1, 3), (0, 1)),
+]
+PAIRS += [(b, a) for a, b in PAIRS if a != b]
+
+
+def values(shape, seed, low=0.5, high=2.0, signs=True):
+    """Return numbers well away from 0, of both signs or positive."""
+    rng = np.random.default_rng([seed, *shape])
+    return rng.uniform(low, high, shape) * (rng.choice([-1.0, 1.0], shape) if signs else 1.0)
+
+
+def check(function, *inputs, **options):
+    assert gradcheck(function, inputs, **options).passed
+
+
+BINARY = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "maximum": mt.maximum,
+}
+
+
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+@pytest.mark.parametrize("name", [*BINARY, "power", "where"])
+def test_two_tensors(name, a, b):
+    x, y = values(a, 1), values(b, 2)
+    if name == "power":
+        check(lambda x, y: x**y, abs(x), y)
+    elif name == "where":
+        condition = np.random.default_rng(3).random(np.broadcast_shapes(a, b)) < 0.5
+        check(lambda x, y: mt.where(condition, x, y), x, y)
+    else:
+        check(BINARY[name], x, y)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (), (1,), (0, 2)])
+@pytest.mark.parametrize(
+    "other", [3, -2, 1.7, True, np.float64(1.7), np.float32(0.3), np.int64(2), np.array(1.7)], ids=repr
+)
+@pytest.mark.parametrize("name", BINARY)
+def test_a_number_on_either_side(name, other, shape):
+    x = values(shape, 4, low=0.6, high=0.9)
+    check(lambda x: BINARY[name](x, other), x)
+    check(lambda x: BINARY[name](other, x), x)
+
+
+@pytest.mark.parametrize(("a", "b"), [p for p in PAIRS if p[1] != ()])
+@pytest.mark.parametrize("name", BINARY)
+def test_an_array_on_either_side(name, a, b):
+    x, array = values(a, 5), values(b, 6)
+    expected = {"divide": np.divide, "maximum": np.maximum}.get(name) or getattr(np, name)
+    assert isinstance(BINARY[name](array, mt.Tensor(x)), mt.Tensor)
+    assert np.array_equal(BINARY[name](array, mt.Tensor(x)).numpy(), expected(array, x))
+    assert np.array_equal(BINARY[name](mt.Tensor(x), array).numpy(), expected(x, array))
+    check(lambda x: BINARY[name](x, array), x)
+    check(lambda x: BINARY[name](array, x), x)
+
+
+@pytest.mark.parametrize("left", [[1.5, -2.0, 0.5], (1.5, -2.0, 0.5)])
+def test_lists_on_the_left(left):
+    x = values((2, 3), 7)
+    for operation in (lambda x: left + x, lambda x: left - x, lambda x: left * x, lambda x: left / x):
+        assert operation(mt.Tensor(x)).shape == (2, 3)
+        check(operation, x)
+
+
+@pytest.mark.parametrize(
+    "exponent", [0, 1, 2, 3, -1, -2, 0.5, -1.5, 2.0, np.float64(2.5), np.float32(0.5), np.array(3.0)]
+)
+def test_power_of_a_number(exponent):
+    check(lambda x: x**exponent, values((2, 3), 8, signs=False))
+    if float(exponent).is_integer():
+        check(lambda x: x**exponent, values((2, 3), 9))
+
+
+@pytest.mark.parametrize("base", [2, 0.3, np.float64(1.5), np.array([[0.5], [2.5]]), [1.5, 2.0, 3.0]], ids=repr)
+def test_power_with_the_tensor_as_exponent(base):
+    check(lambda p: base**p, values((2, 3), 10))
+
+
+def test_power_at_zero():
+    def gradients(x, p):
+        x, p = mt.Tensor(np.array(x), requires_grad=True), mt.Tensor(np.array(p), requires_grad=True)
+        (x**p).backward(np.array([3.0, 5.0, 7.0]))
+        return x.grad.tolist(), p.grad.tolist()
+
+    # d(x^p)/dx = p x^(p - 1), and 0 for p = 0; d(x^p)/dp = x^p log x, and 0 at x = 0
+    assert gradients([0.0, 0.0, 0.0], [0.0, 1.0, 2.0]) == ([0, 5, 0], [0, 0, 0])
+    x = mt.Tensor(np.zeros(3), requires_grad=True)
+    (x**0).backward([1.0, 2.0, 3.0])
+    assert x.grad.tolist() == [0, 0, 0]
+
+
+def test_power_of_negative_numbers_with_whole_exponents():
+    x, exponents = values((4,), 11), np.array([0.0, 1.0, 2.0, -3.0])
+    check(lambda x: x**exponents, -abs(x))
+    check(lambda x: x ** exponents.astype(int)[:3], -abs(x[:3]))
+
+
+UNARY = {
+    "exp": (np.exp, True),
+    "log": (np.log, False),
+    "sqrt": (np.sqrt, False),
+    "tanh": (np.tanh, True),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), True),
+    "relu": (lambda x: x * (x > 0), True),
+}
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_of_one_entry(name, shape):
+    expected, signs = UNARY[name]
+    x = values(shape, 12, signs=signs)
+    for function in (getattr(mt.Tensor, name), getattr(mt, name)):
+        check(function, x)
+        # two ways to one value, each with a few roundings
+        np.testing.assert_allclose(function(mt.Tensor(x)).numpy(), expected(x), rtol=8 * np.finfo(float).eps)
+    assert np.array_equal(getattr(mt, name)(x).numpy(), getattr(mt.Tensor(x), name)().numpy())  # an array will do
+
+
+@pytest.mark.parametrize("x", [1.5, -0.3])
+@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "relu"])
+def test_functions_of_a_number(name, x):
+    np.testing.assert_allclose(getattr(mt, name)(x).numpy(), UNARY[name][0](x), rtol=8 * np.finfo(float).eps)
+
+
+def test_negative():
+    check(lambda x: -x, values((2, 3), 13))
+    assert (-mt.Tensor([1.0, -2.0])).numpy().tolist() == [-1, 2]
+
+
+def test_far_out_nothing_overflows():
+    x = mt.Tensor([-1e4, 1e4, -np.inf, np.inf], requires_grad=True)
+    with np.errstate(all="raise"):
+        y = x.sigmoid() + x.tanh()
+        y.backward([1.0, 1.0, 1.0, 1.0])
+    assert y.numpy().tolist() == [-1, 2, -1, 2]
+    assert x.grad.tolist() == [0, 0, 0, 0]
+
+
+def axes_of(n):
+    single = list(range(-n, n))
+    several = [c for size in range(2, n + 1) for c in combinations(range(n), size)]
+    mixed = [(0, -1)] if n > 1 else []
+    return [None, *single, *several, *mixed, ()]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 3, 4), (2, 1, 3), (1, 1)])
+@pytest.mark.parametrize("name", ["sum", "mean", "max"])
+def test_reductions(name, shape, keepdims):
+    n = int(np.prod(shape))
+    x = np.random.default_rng(14).permutation(n).reshape(shape) + 0.25  # no two are equal
+    for axis in axes_of(len(shape)):
+        for function in (getattr(mt.Tensor, name), getattr(mt, name)):
+            check(function, x, axis=axis, keepdims=keepdims)
+        result = getattr(mt.Tensor(x), name)(axis, keepdims)
+        assert np.array_equal(result.numpy(), getattr(np, name)(x, axis=axis, keepdims=keepdims))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1)])
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0)])
+def test_sums_of_nothing(shape, axis):
+    x = mt.Tensor(np.zeros(shape), requires_grad=True)
+    y = x.sum(axis)
+    y.backward(np.ones(y.shape))
+    assert x.grad.shape == shape
+    if 0 not in y.shape:
+        assert not y.numpy().any()
+
+
+def test_ties_share_the_gradient_of_max():
+    x = np.array([[1.0, 3.0, 3.0, 2.0], [5.0, 5.0, 5.0, 5.0], [4.0, 0.0, 1.0, 4.0]])
+    d = np.array([6.0, -8.0, 10.0])
+
+    def gradient(d, **options):
+        leaf = mt.Tensor(x, requires_grad=True)
+        leaf.max(**options).backward(d)
+        return leaf.grad
+
+    by_row = [[0, 3, 3, 0], [-2, -2, -2, -2], [5, 0, 0, 5]]
+    assert gradient(d, axis=1).tolist() == by_row
+    assert gradient(d[:, None], axis=-1, keepdims=True).tolist() == by_row
+    assert gradient(8.0).tolist() == [[0, 0, 0, 0], [2, 2, 2, 2], [0, 0, 0, 0]]
+    assert gradient(8.0, axis=(0, 1)).tolist() == gradient(8.0).tolist()
+    check(lambda x: x.max(axis=1), x)  # between the slopes on both sides
+
+
+def test_ties_share_the_gradient_of_maximum():
+    x = mt.Tensor(np.array([[1.0, 2.0], [3.0, -1.0]]), requires_grad=True)
+    y = mt.Tensor(np.array([1.0, -1.0]), requires_grad=True)
+    mt.maximum(x, y).backward(np.array([[2.0, 5.0], [7.0, 12.0]]))
+    assert x.grad.tolist() == [[1, 5], [7, 6]]
+    assert y.grad.tolist() == [1, 6]
+    z = mt.Tensor([2.0], requires_grad=True)
+    mt.maximum(z, z).backward([3.0])
+    assert z.grad.tolist() == [3]
+    check(lambda z: mt.maximum(z, z), values((2, 3), 15))
+
+
+def test_relu_and_maximum_at_zero():
+    x = mt.Tensor([0.0, -0.0, 1.0], requires_grad=True)
+    x.relu().backward([3.0, 5.0, 7.0])
+    assert x.grad.tolist() == [0, 0, 7]
+    x.grad = None
+    mt.maximum(x, 0).backward([3.0, 5.0, 7.0])
+    assert x.grad.tolist() == [1.5, 2.5, 7]
+
+
+@pytest.mark.parametrize(
+    "condition", [True, False, np.array(True), [True, False, True], mt.Tensor([[True], [False]])], ids=repr
+)
+def test_where_takes_any_condition(condition):
+    x, y = values((2, 3), 16), values((3,), 17)
+    check(lambda x, y: mt.where(condition, x, y), x, y)
+    check(lambda x: mt.where(condition, x, 0.0), x)
+    check(lambda x: mt.where(condition, -1, x), x)
+    data = condition.numpy() if isinstance(condition, mt.Tensor) else condition
+    assert np.array_equal(mt.where(condition, x, y).numpy(), np.where(data, x, y))
+
+
+@pytest.mark.parametrize("condition", [np.ones(3), [0, 1, 1], mt.Tensor([1.0, 0.0, 2.0])])
+def test_where_refuses_other_conditions(condition):
+    with pytest.raises(TypeError, match="where: the condition must be boolean"):
+        mt.where(condition, values((3,), 1), 0.0)
+
+
+def test_where_keeps_what_is_not_chosen_out_of_the_gradient():
+    x = mt.Tensor([4.0, 0.0], requires_grad=True)
+    mt.where(np.array([True, False]), x, 1e300 * x).backward([2.0, 3.0])
+    assert x.grad.tolist() == [2, 3e300]
+
+
+# Shapes
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (24,), (2, 3, 4), (4, 1, 6), (-1,), (2, -1), (-1, 4, 1), (1, 24)], ids=str)
+def test_reshape(shape):
+    x = values((2, 3, 4), 18)
+    check(lambda x: x.reshape(*shape), x)
+    check(lambda x: x.reshape(shape), x)
+    check(lambda x: mt.reshape(x, shape), x)
+    check(lambda x: x.transpose(2, 0, 1).reshape(shape), x)  # of a view
+    assert np.array_equal(mt.Tensor(x).reshape(*shape).numpy(), x.reshape(shape))
+
+
+def test_reshape_to_and_from_no_axes():
+    check(lambda x: x.reshape(1, 1), values((), 19))
+    check(lambda x: x.reshape(()), values((1, 1), 19))
+    assert mt.Tensor([[2.0]]).reshape().shape == ()
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (2, 0, 1), (-1, 0, 1), (1, -1, -3), (0, -1, -2)])
+def test_transpose(axes):
+    x = values((2, 3, 4), 20)
+    check(lambda x: x.transpose(*axes), x)
+    check(lambda x: x.transpose(axes), x)
+    check(lambda x: mt.transpose(x, list(axes)), x)
+    assert np.array_equal(mt.Tensor(x).transpose(*axes).numpy(), x.transpose(axes))
+    assert np.array_equal(mt.transpose(x, axes).numpy(), x.transpose(axes))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])
+def test_transpose_of_all_axes(shape):
+    x = values(shape, 21)
+    for function in (lambda x: x.transpose(), lambda x: x.T, mt.transpose):
+        check(function, x)
+        assert np.array_equal(function(mt.Tensor(x)).numpy(), x.T)
+
+
+@pytest.mark.parametrize("axes", [(3, 0, 1), (0, 0, 1), (0, 1), (-4, 0, 1), (0, 1, 2, 3)])
+def test_transpose_refuses_axes_that_are_not_there(axes):
+    with pytest.raises(ValueError, match=r"ax[ei]s") as caught:
+        mt.Tensor(values((2, 3, 4), 20)).transpose(*axes)
+    assert "(in transpose, of shapes (2, 3, 4))" in caught.value.__notes__
+
+
+@pytest.mark.parametrize(("first", "second"), list(product((0, 1, 2, -1, -2, -3), repeat=2)))
+def test_swapaxes(first, second):
+    x = values((2, 3, 4), 22)
+    check(lambda x: x.swapaxes(first, second), x)
+    check(lambda x: mt.swapaxes(x, first, second), x)
+    assert np.array_equal(mt.Tensor(x).swapaxes(first, second).numpy(), x.swapaxes(first, second))
+
+
+def test_swapaxes_refuses_axes_that_are_not_there():
+    with pytest.raises(IndexError):
+        mt.Tensor(np.ones((2, 3))).swapaxes(0, 2)
+
+
+INDICES = {
+    "one number": 2,
+    "a negative number": -1,
+    "two numbers": (1, -2),
+    "all numbers": (1, 2, 2),
+    "a slice": slice(1, 3),
+    "steps": (slice(None), slice(None, None, -2)),
+    "an empty slice": slice(2, 2),
+    "Ellipsis": (..., 1),
+    "Ellipsis alone": ...,
+    "None": None,
+    "None in the middle": (slice(None), None, 2),
+    "numbers, slices, None and Ellipsis": (1, None, ..., slice(0, 2)),
+    "nothing": (),
+    "an array": np.array([3, 0, 2]),
+    "repeats": np.array([1, 1, 3, 1]),
+    "negative and repeated": np.array([-1, 3, 0]),
+    "a list": [0, 0, 2],
+    "a matrix of numbers": np.array([[0, 1], [1, 0], [3, 3]]),
+    "two arrays": (np.array([0, 2, 0]), np.array([1, 1, 1])),
+    "two arrays that broadcast": (np.array([[0], [2], [0]]), np.array([1, 1, 4])),
+    "arrays around a slice": (np.array([0, 1, 0]), slice(1, 3), np.array([2, 2, 2])),
+    "an array after a slice": (slice(None), np.array([4, 4, 0])),
+    "an array after Ellipsis": (..., np.array([2, 2, 1])),
+    "an array and None": (np.array([2, 2]), None),
+    "an empty array": np.zeros(0, dtype=int),
+    "a NumPy number": np.int64(2),
+    "a mask of all axes": np.random.default_rng(1).random((4, 5, 3)) < 0.4,
+    "a mask of one axis": np.array([True, False, False, True]),
+    "a mask in the second place": (slice(1, 3), np.array([True, False, True, True, False])),
+    "a mask of nothing": np.zeros(4, dtype=bool),
+    "a mask and an array": (np.array([True, False, False, True]), np.array([2, 2])),
+    "True": True,
+}
+
+
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES.keys())
+def test_index(index):
+    x = values((4, 5, 3), 23)
+    check(lambda x: x[index], x)
+    result = mt.Tensor(x)[index].numpy()
+    assert result.shape == x[index].shape
+    assert np.array_equal(result, x[index])
+
+
+def test_index_with_tensors():
+    x = values((4, 3), 24)
+    check(lambda x: x[mt.Tensor(np.array([3, 0, 3]))], x)
+    check(lambda x: x[mt.Tensor(np.array([1, 1])), mt.Tensor(np.array([2, 2]))], x)
+    assert np.array_equal(mt.Tensor(x)[mt.Tensor([2, 1])].numpy(), x[[2, 1]])
+
+
+@pytest.mark.parametrize("index", [4, (0, 3), np.array([0, 4]), np.ones(3, dtype=bool), (0, 0, 0), 1.5, "x"])
+def test_index_refuses_what_is_not_there(index):
+    with pytest.raises(IndexError) as caught:
+        mt.Tensor(np.ones((4, 3)))[index]
+    assert any("in index, of shapes (4, 3)" in note for note in caught.value.__notes__)
+
+
+def test_iteration_and_unpacking():
+    x = mt.Tensor(values((3, 2), 25), requires_grad=True)
+    a, b, c = x
+    assert len(x) == 3
+    (a * 2 + b * c).backward([5.0, 7.0])
+    expected = np.stack([2 * np.array([5.0, 7.0]), x.data[2] * [5, 7], x.data[1] * [5, 7]])
+    assert np.array_equal(x.grad, expected)
+    with pytest.raises(TypeError):
+        len(mt.Tensor(1.0))
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_concatenate(axis):
+    shapes = [[2, 3, 4] for _ in range(4)]
+    for shape, length in zip(shapes, (3, 1, 0, 2), strict=True):
+        shape[axis] = length
+    parts = [values(tuple(shape), i) for i, shape in enumerate(shapes)]
+    check(lambda *parts: mt.concatenate(parts, axis=axis), *parts)
+    assert np.array_equal(mt.concatenate(parts, axis=axis).numpy(), np.concatenate(parts, axis=axis))
+    constant = parts[1]
+    check(lambda x, y: mt.concatenate((x, constant, y), axis), parts[0], parts[3])
+    check(
+        lambda x: mt.concatenate([x, x, x[:1]], axis=axis) if axis in (0, -3) else mt.concatenate([x, x], axis),
+        parts[0],
+    )
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_stack(axis):
+    parts = [values((2, 3), i) for i in range(4)]
+    check(lambda *parts: mt.stack(parts, axis=axis), *parts)
+    check(lambda x: mt.stack([x, parts[0], x], axis=axis), parts[1])
+    assert np.array_equal(mt.stack(parts, axis=axis).numpy(), np.stack(parts, axis=axis))
+
+
+def test_stack_of_numbers():
+    check(lambda x, y: mt.stack([x, y, 1.5]), values((), 1), values((), 2))
+    assert mt.stack([mt.Tensor(1.0), mt.Tensor(2.0)], axis=-1).shape == (2,)
+
+
+def test_concatenate_and_stack_refuse_what_does_not_fit():
+    x, y = mt.Tensor(np.ones((2, 3))), mt.Tensor(np.ones((3, 3)))
+    with pytest.raises(ValueError, match="must match exactly"):
+        mt.concatenate([x, y], axis=1)
+    with pytest.raises(ValueError, match="must match exactly"):
+        mt.stack([x, y])
+    for axis in (3, -4):
+        with pytest.raises(ValueError, match=f"stack: axis {axis} is out of range: the result has 3 axes"):
+            mt.stack([x, x], axis=axis)
+
+
+# Matrix products
+
+PRODUCTS = [
+    ((2, 3), (3, 4)),
+    ((3,), (3,)),
+    ((3,), (3, 4)),
+    ((2, 3), (3,)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((5, 2, 3), (1, 3, 4)),
+    ((6, 1, 2, 3), (5, 3, 4)),
+    ((1, 2, 3), (6, 5, 3, 4)),
+    ((3,), (5, 3, 4)),
+    ((5, 2, 3), (3,)),
+    ((6, 5, 2, 3), (3,)),
+    ((1, 3), (3, 1)),
+    ((1,), (1,)),
+    ((2, 0), (0, 3)),
+    ((0, 2), (2, 3)),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), PRODUCTS)
+def test_matmul(a, b):
+    x, y = values(a, 26), values(b, 27)
+    for function in (lambda x, y: x @ y, mt.matmul):
+        check(function, x, y)
+    check(lambda y: x @ y, y)  # an array on the left
+    check(lambda x: x @ y, x)
+    assert (mt.Tensor(x) @ mt.Tensor(y)).shape == (x @ y).shape
+    np.testing.assert_allclose((x @ mt.Tensor(y)).numpy(), x @ y, rtol=1e-14)
+
+
+def test_matmul_of_transposed_views():
+    x, y = values((3, 2), 28), values((4, 3), 29)
+    check(lambda x, y: x.T @ y.T, x, y)
+    check(lambda x: x @ x.T, x)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((2, 3), (2, 3)), ((3,), (2,)), ((2, 3), (4,)), ((), (3,)), ((3, 3), ()), ((5, 2, 3), (2, 3))]
+)
+def test_matmul_names_shapes_that_do_not_match(a, b):
+    with pytest.raises(ValueError, match=r"matmul: shapes .* do not match") as caught:
+        mt.Tensor(np.ones(a)) @ np.ones(b)
+    assert f"{a} and {b}" in str(caught.value)
+
+
+def test_matmul_names_batches_that_do_not_match():
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        mt.Tensor(np.ones((5, 2, 3))) @ np.ones((4, 3, 2))
+    assert "(in matmul, of shapes (5, 2, 3) and (4, 3, 2))" in caught.value.__notes__
+
+
+@pytest.mark.parametrize("name", [*BINARY, "power"])
+def test_shapes_that_do_not_broadcast_are_named(name):
+    operation = BINARY.get(name) or (lambda x, y: x**y)
+    with pytest.raises(ValueError, match="broadcast") as caught:
+        operation(mt.Tensor(np.ones((2, 3))), mt.Tensor(np.ones(4)))
+    assert f"(in {name}, of shapes (2, 3) and (4,))" in caught.value.__notes__
+
+
+# The table itself
+
+
+@pytest.mark.parametrize(
+    ("d", "shape"),
+    [((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 3), ()), ((2, 3), (1,)), ((2, 3), (2, 1)), ((4, 2, 3), (1, 3)),
+     ((1, 3), (3,)), ((0, 3), (1, 3)), ((0, 3), (3,)), ((0, 3), ()), ((4, 0), (1, 1))],
+)  # fmt: skip
+def test_unbroadcast_is_the_adjoint_of_broadcasting(d, shape):
+    rng = np.random.default_rng(30)
+    gradient, x = rng.standard_normal(d), rng.standard_normal(shape)
+    result = unbroadcast(gradient, shape)
+    assert result.shape == shape
+    # <broadcast(x), d> = <x, unbroadcast(d)>, for every x
+    np.testing.assert_allclose((np.broadcast_to(x, d) * gradient).sum(), (x * result).sum(), rtol=0, atol=1e-14)
+
+
+def test_every_rule_is_tested_here():
+    assert RULES.keys() == (
+        {*BINARY, *UNARY}
+        | {"power", "where", "negative", "matmul", "sum", "mean", "max", "reshape", "transpose", "index"}
+    )
+
+
+def test_every_public_function_is_tested_here():
+    functions = {name for name in mt.__all__ if callable(getattr(mt, name)) and not isinstance(getattr(mt, name), type)}
+    assert functions - {"backend", "use", "is_recording"} == (
+        {*UNARY} | {"concatenate", "stack", "where", "maximum", "matmul", "sum", "mean", "max"}
+        | {"reshape", "transpose", "swapaxes"}
+    )  # fmt: skip

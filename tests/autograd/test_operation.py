@@ -1,0 +1,134 @@
+"""Operations with a hand-written backward pass."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.testing import gradcheck
+
+
+def forward(x, weight, bias=None, scale=1.0):
+    """Return scale * (x @ weight) + bias."""
+    y = scale * (x @ weight)
+    return (y if bias is None else y + bias), (x, weight, scale, bias is not None)
+
+
+def backward(saved, d_y):
+    x, weight, scale, has_bias = saved
+    return scale * (d_y @ weight.T), scale * (x.T @ d_y), d_y.sum(axis=0) if has_bias else None
+
+
+affine = mt.Operation(forward, backward, name="affine")
+
+
+def arrays():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((5, 3)), rng.standard_normal((3, 2)), rng.standard_normal(2)
+
+
+def test_an_operation_is_a_function_of_tensors():
+    x, weight, bias = arrays()
+    y = affine(mt.Tensor(x), mt.Tensor(weight), mt.Tensor(bias), scale=2.0)
+    assert isinstance(y, mt.Tensor)
+    assert np.array_equal(y.numpy(), 2 * (x @ weight) + bias)
+    assert not y.requires_grad
+    gradcheck(affine, (x, weight, bias), scale=1.5)
+    gradcheck(affine, (x, weight))
+    gradcheck(lambda x, bias: affine(x, weight, bias, scale=0.5), (x, bias))
+
+
+def test_tensors_may_come_by_keyword():
+    x, weight, bias = arrays()
+    gradcheck(lambda x, weight, bias: affine(x, bias=bias, weight=weight, scale=3.0), (x, weight, bias))
+    gradcheck(lambda x, weight: affine(weight=weight, x=x), (x, weight))
+    gradcheck(lambda bias: affine(x, weight, bias=bias), (bias,))
+
+
+def test_lists_and_arrays_are_inputs_too():
+    y = affine([[1.0, 2.0]], np.array([[3.0], [4.0]]), [0.5])
+    assert y.numpy().tolist() == [[11.5]]
+
+
+def test_names():
+    assert affine.name == "affine"
+    assert repr(affine) == "Operation(affine)"
+    assert affine.__doc__ == "Return scale * (x @ weight) + bias."
+    assert mt.Operation(forward, backward).name == __name__.rpartition(".")[2]
+    assert list(affine.signature.parameters) == ["x", "weight", "bias", "scale"]
+
+
+def test_nothing_is_recorded_where_nothing_is_wanted():
+    x, weight, _ = arrays()
+    with mt.no_grad():
+        assert not affine(mt.Tensor(x, requires_grad=True), weight).requires_grad
+
+
+def broken(gradients):
+    return mt.Operation(lambda x, y: (x * y, ()), lambda saved, d: gradients(d), name="broken")
+
+
+def run(operation):
+    x, y = mt.Tensor(np.ones((2, 3)), requires_grad=True), mt.Tensor(np.ones((2, 3)), requires_grad=True)
+    operation(x, y).backward(np.ones((2, 3)))
+    return x, y
+
+
+def test_too_few_gradients_are_refused():
+    with pytest.raises(ValueError, match="broken: backward returned 1 gradients for 2 inputs"):
+        run(broken(lambda d: (d,)))
+
+
+@pytest.mark.parametrize("wrong", [(3, 2), (2, 3, 1), (3,), (1, 3), ()])
+def test_a_gradient_of_another_shape_is_refused(wrong):
+    with pytest.raises(ValueError, match="broken: the gradient of input 1 has shape") as caught:
+        run(broken(lambda d: (d, np.ones(wrong))))
+    assert f"has shape {wrong}, but the input has shape (2, 3)" in str(caught.value)
+
+
+def test_an_error_says_in_which_backward_pass_it_was():
+    def fails(d):
+        raise KeyError("missing")
+
+    with pytest.raises(KeyError) as caught:
+        run(broken(fails))
+    assert "(in the backward pass of broken, d_output of shape (2, 3))" in caught.value.__notes__
+
+
+def test_none_is_no_gradient():
+    x, y = run(broken(lambda d: (None, 2 * d)))
+    assert x.grad is None
+    assert y.grad.tolist() == [[2] * 3] * 2
+
+
+def test_none_stops_the_gradient_but_not_the_others():
+    stop = mt.Operation(lambda x: (x, ()), lambda saved, d: (None,), name="stop")
+    x = mt.Tensor([3.0], requires_grad=True)
+    y = x * x
+    (stop(y * 5) + y).backward([1.0])
+    assert x.grad.tolist() == [6]
+    (stop(y * y) * 2).backward([1.0])
+    assert x.grad.tolist() == [6]
+
+
+def test_gradients_take_the_type_of_the_inputs():
+    operation = mt.Operation(lambda x: (x, ()), lambda saved, d: (d.astype(np.float64) * 2,), name="widening")
+    x = mt.Tensor(np.ones(3, dtype=np.float32), requires_grad=True)
+    operation(x * 1).backward([1.0, 2.0, 3.0])
+    assert x.grad.dtype == np.float32
+    assert x.grad.tolist() == [2, 4, 6]
+
+
+def test_d_output_has_the_type_of_the_output():
+    seen = []
+    watch = mt.Operation(lambda x: (x * 2, ()), lambda saved, d: (seen.append(d.dtype) or d * 2,), name="watch")
+    widening = mt.Operation(lambda x: (x, ()), lambda saved, d: (d.astype(np.float64),), name="widening")
+    x = mt.Tensor(np.ones(3, dtype=np.float32), requires_grad=True)
+    watch(x).backward(np.ones(3))
+    widening(watch(x)).backward(np.ones(3, dtype=np.float32))
+    (watch(x) * np.ones(3)).backward(np.ones(3))
+    assert seen == [np.float32] * 3
+
+
+def test_one_operation_used_twice_keeps_apart_what_it_saved():
+    x, weight, _ = arrays()
+    gradcheck(lambda x, weight: affine(affine(x, weight, scale=0.5).T, affine(x, weight), scale=2.0), (x, weight))

@@ -1,0 +1,243 @@
+"""What a tensor is: its attributes, its types, and what it refuses."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+
+BINARY = [
+    lambda x, y: x + y,
+    lambda x, y: x - y,
+    lambda x, y: x * y,
+    lambda x, y: x / y,
+    lambda x, y: x**y,
+    mt.maximum,
+    lambda x, y: mt.where([True, False, True], x, y),
+]
+NUMBERS = [2, 2.5, True, np.float64(2.5), np.float32(2.5), np.float16(2.5), np.int64(2), np.array(2.5), np.array(2)]
+
+
+def leaf(data, dtype="float64"):
+    return mt.Tensor(np.array(data, dtype=dtype), requires_grad=True)
+
+
+def test_attributes():
+    data = np.arange(6.0).reshape(2, 3)
+    x = mt.Tensor(data)
+    assert x.data is data
+    assert x.numpy() is data
+    assert (x.shape, x.ndim, x.size, x.dtype) == ((2, 3), 2, 6, np.float64)
+    assert x.grad is None
+    assert not x.requires_grad
+    assert np.array_equal(x.T.numpy(), data.T)
+    assert mt.Tensor([[1, 2]]).dtype.kind == "i"
+    assert mt.Tensor([True]).dtype == bool
+    assert mt.Tensor(3.5).shape == ()
+
+
+def test_numbers_come_out():
+    assert mt.Tensor([[2.5]]).item() == 2.5
+    assert float(mt.Tensor(2.5)) == 2.5
+    assert isinstance(float(mt.Tensor(np.float32(2.5))), float)
+    assert bool(mt.Tensor(1.0))
+    assert not mt.Tensor([0.0])
+    with pytest.raises(ValueError, match="size 1"):
+        mt.Tensor([1.0, 2.0]).item()
+    with pytest.raises(ValueError, match="ambiguous"):
+        bool(mt.Tensor([1.0, 2.0]))
+
+
+def test_repr_shows_the_values():
+    assert repr(mt.Tensor([1.0, 2.5])) == "Tensor([1. , 2.5])"
+    assert repr(leaf([1.0])) == "Tensor([1.], requires_grad=True)"
+
+
+@pytest.mark.parametrize("data", [[1, 2], [True], np.arange(3), np.zeros(2, dtype=bool), 1])
+def test_whole_numbers_have_no_gradient(data):
+    with pytest.raises(TypeError, match=r"only floating-point values have a gradient, found (int|bool)"):
+        mt.Tensor(data, requires_grad=True)
+
+
+@pytest.mark.parametrize("data", ["text", ["a"], [None], 1j, [object()]])
+def test_only_numbers_are_data(data):
+    with pytest.raises(TypeError, match="the data must be numbers, found"):
+        mt.Tensor(data)
+
+
+def test_a_tensor_is_no_data():
+    with pytest.raises(TypeError, match=r"a Tensor already; use tensor\.detach"):
+        mt.Tensor(mt.Tensor([1.0]))
+
+
+def test_detach():
+    x = leaf([1.0, 2.0])
+    y = (x * x).detach()
+    assert not y.requires_grad
+    assert y.numpy().tolist() == [1, 4]
+    (x * y).backward([1.0, 1.0])
+    assert x.grad.tolist() == [1, 4]
+    assert x.detach().data is x.data
+
+
+def test_a_gradient_is_wanted_only_where_one_flows():
+    x, y = leaf([1.0]), mt.Tensor([2.0])
+    assert (x + y).requires_grad
+    assert not (y + y).requires_grad
+    assert not (y + 1.0).exp().sum().requires_grad
+    assert not mt.concatenate([y, y]).requires_grad
+    assert mt.concatenate([y, x]).requires_grad
+    z = mt.Tensor(np.arange(3))[np.array([1])] * x
+    z.backward([5.0])
+    assert x.grad.tolist() == [5]
+    assert y.grad is None
+
+
+# Types
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("operation", range(len(BINARY)))
+def test_a_number_does_not_change_the_type(operation, dtype, number):
+    for function in (lambda x: BINARY[operation](x, number), lambda x: BINARY[operation](number, x)):
+        x = leaf([0.5, 1.5, 2.5], dtype)
+        y = function(x)
+        assert y.dtype == dtype
+        y.backward([1.0, -2.0, 3.0])
+        assert x.grad.dtype == dtype
+        assert x.grad.shape == (3,)
+
+
+@pytest.mark.parametrize("operation", range(len(BINARY)))
+def test_a_tensor_without_axes_is_a_number(operation):
+    for function in (BINARY[operation], lambda x, y: BINARY[operation](y, x)):
+        x, number = leaf([0.5, 1.5, 2.5], "float32"), leaf(2.5, "float64")
+        y = function(x, number)
+        assert y.dtype == np.float32
+        y.backward([1.0, -2.0, 3.0])
+        assert x.grad.dtype == np.float32
+        assert number.grad.dtype == np.float64
+        assert number.grad.shape == ()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "sum", "mean", "max", "transpose", "T"]
+)
+def test_functions_keep_the_type(name, dtype):
+    x = leaf([[0.5, 1.5, 2.5]], dtype)
+    y = x.T if name == "T" else getattr(x, name)()
+    assert y.dtype == dtype
+    assert isinstance(y.data, np.ndarray)  # also where NumPy returns a number of its own
+    y.backward(np.full(y.shape, 1.5))
+    assert x.grad.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[1:],
+        lambda x: x[np.array([0, 0])],
+        lambda x: x.reshape(1, 3),
+        lambda x: x @ np.ones(3, dtype=np.float32),
+        lambda x: mt.concatenate([x, x]),
+        lambda x: mt.stack([x, x]),
+        lambda x: -x,
+        lambda x: (x * 0.1 + 1.0) / x.sum() - x.mean() ** 2,
+    ],
+)
+def test_float32_stays(function):
+    x = leaf([0.5, 1.5, 2.5], "float32")
+    y = function(x)
+    assert y.dtype == np.float32
+    y.backward(np.full(y.shape, 1.5))
+    assert x.grad.dtype == np.float32
+
+
+def test_every_gradient_has_the_type_of_its_leaf():
+    x, y = leaf([0.5, 1.5], "float32"), leaf([2.0, -1.0], "float64")
+    for function in (
+        lambda: x * y,
+        lambda: mt.concatenate([x, y])[1:3],
+        lambda: mt.where([True, False], x, y) / (x + y),
+    ):
+        x.grad = y.grad = None
+        z = function()
+        assert z.dtype == np.float64
+        z.backward([1.0, 1.0])
+        assert (x.grad.dtype, y.grad.dtype) == (np.float32, np.float64)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_d_output_takes_the_type_of_the_tensor(dtype):
+    for d_output in (
+        np.ones(2, dtype="float64"),
+        np.ones(2, dtype="float32"),
+        np.ones(2, dtype=int),
+        [1, 1],
+        [1.0, 1.0],
+    ):
+        x = leaf([1.0, 2.0], dtype)
+        (x * 3).backward(d_output)
+        assert x.grad.dtype == dtype
+        assert x.grad.tolist() == [3, 3]
+
+
+# Refusals of backward; each must leave everything as it was
+
+
+def test_backward_without_a_graph():
+    for y in (mt.Tensor([1.0]), mt.Tensor(1.0) * 2, (leaf([1.0]) * 2).detach()):
+        with pytest.raises(RuntimeError, match="requires_grad=True"):
+            y.backward()
+    with mt.no_grad():
+        y = leaf([1.0]) * 2
+    with pytest.raises(RuntimeError, match="made under no_grad"):
+        y.backward()
+
+
+@pytest.mark.parametrize("shape", [(2,), (1, 2), (0,), (2, 3)])
+def test_backward_of_many_numbers_needs_a_d_output(shape):
+    x = leaf(np.ones(shape))
+    with pytest.raises(ValueError, match="needs a d_output of that shape") as caught:
+        (x * 2).backward()
+    assert str(shape) in str(caught.value)
+    with pytest.raises(ValueError, match="needs a d_output"):
+        x.backward()
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("wrong", [(), (3,), (2,), (2, 1), (3, 2), (1, 2, 3), (2, 3, 1)])
+def test_backward_refuses_a_d_output_of_another_shape(wrong):
+    x = leaf(np.ones((2, 3)))
+    for y in (x * 2, x):
+        with pytest.raises(ValueError, match="backward: d_output has shape") as caught:
+            y.backward(np.ones(wrong))
+        assert f"{wrong}, but the tensor has shape (2, 3)" in str(caught.value)
+    assert x.grad is None
+
+
+def test_backward_of_one_number():
+    for shape in ((), (1,), (1, 1)):
+        x = leaf(np.full(shape, 3.0))
+        (x * x).backward()
+        assert x.grad.shape == shape
+        assert x.grad.item() == 6
+        (x * x).backward(0.5)
+        assert x.grad.item() == 9
+        (x * x).backward(mt.Tensor(np.ones(shape)))
+        assert x.grad.item() == 15
+    with pytest.raises(ValueError, match="d_output has shape"):
+        (leaf([2.0]) * 2).backward(np.ones((1, 1)))
+
+
+def test_backward_of_a_leaf():
+    x = leaf([1.0, 2.0])
+    d_output = np.array([3.0, 5.0])
+    x.backward(d_output)
+    x.backward(d_output)
+    assert x.grad.tolist() == [6, 10]
+    assert d_output.tolist() == [3, 5]
+    y = leaf(1.5)
+    y.backward()
+    assert y.grad == 1

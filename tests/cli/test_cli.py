@@ -1,0 +1,223 @@
+"""The command line, run for real on small models."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from minitransformer.cli import main
+
+SMALL = (
+    "--d-model 16 --n-heads 2 --n-layers 2 --d-ff 24 --steps 8 --warmup-steps 4 --batch-tokens 64 "
+    "--train-pairs 120 --held-out 30 --evaluate-every 4"
+).split()
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "numbers"
+    assert main(["train", *SMALL, "--out", str(folder)]) == 0
+    return folder
+
+
+def command(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "minitransformer", *arguments], capture_output=True, encoding="utf-8", **options
+    )
+
+
+def test_train_says_what_it_does_and_how_it_went(tmp_path):
+    done = command("train", *SMALL, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "numbers in words, English to German" in done.stdout
+    assert "120 pairs to train on, 30 held out" in done.stdout
+    assert len(re.findall(r"^step \d+: .* exact match on 30 held-out numbers$", done.stdout, re.M)) == 2
+    assert len(re.findall(r"^  [✓✗] .*->", done.stdout, re.M)) == 6
+    match, seconds, where = done.stdout.splitlines()[-3:]
+    assert re.fullmatch(r"exact match on 30 held-out numbers: \d+\.\d\d %", match)
+    assert re.fullmatch(r"training time: \d+\.\d s", seconds)
+    assert where == f"the run lies in {os.path.join('runs', 'numbers')}"
+    assert "loss" in done.stderr
+    assert "tokens/s" in done.stderr
+    again = command("train", *SMALL, cwd=tmp_path)
+    assert again.stdout.splitlines()[-1].endswith("numbers-2")
+
+
+def test_a_run_folder_holds_what_it_should(run):
+    names = {path.name for path in run.iterdir()}
+    assert names == {
+        "configuration.json", "vocabulary.json", "held_out.tsv", "metrics.jsonl", "checkpoint.safetensors",
+        "training.png", "attention.png",
+    }  # fmt: skip
+    assert (run / "training.png").read_bytes().startswith(PNG)
+    assert (run / "attention.png").read_bytes().startswith(PNG)
+    assert json.loads((run / "configuration.json").read_text())["d_ff"] == 24
+    assert all(json.loads(line)["step"] for line in (run / "metrics.jsonl").read_text().splitlines())
+
+
+def test_translate_a_text_or_the_standard_input(run, capsys, monkeypatch):
+    assert main(["translate", str(run), "forty-two"]) == 0
+    single = capsys.readouterr().out
+    assert main(["translate", str(run), "forty", "-", "two"]) == 0
+    assert capsys.readouterr().out == single
+    done = command("translate", str(run), input="forty-two\nseven thousand and six\n")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    assert done.stdout.splitlines()[0] == single.rstrip("\n")
+
+
+def test_translate_names_unknown_tokens_and_translates_nothing(run, capsys):
+    assert main(["translate", str(run), "four hundred and blurble"]) == 2
+    captured = capsys.readouterr()
+    assert "blurble" in captured.err
+    assert captured.out == ""
+    done = command("translate", str(run), input="forty-two\nnine ünd\n")
+    assert done.returncode == 2
+    assert "line 2" in done.stderr
+    assert "ünd" in done.stderr
+    assert done.stdout == ""
+
+
+def test_evaluate(run, capsys):
+    assert main(["evaluate", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^exact match on 30 held-out numbers: \d+\.\d\d %$", out, re.M)
+    assert re.search(r"^token accuracy, given all tokens before: \d+\.\d{3} %$", out, re.M)
+    final = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert f"{final['exact_match']:.2%}".replace("%", " %") in out
+
+
+def test_attention(run, tmp_path, capsys):
+    picture = tmp_path / "maps.png"
+    assert main(["attention", str(run), "forty-two", "--out", str(picture)]) == 0
+    assert picture.read_bytes().startswith(PNG)
+    assert str(picture) in capsys.readouterr().out
+    assert main(["attention", str(run), "one hundred and one"]) == 0
+    assert (run / "attention-one-hundred-and-one.png").exists()
+    (run / "attention-one-hundred-and-one.png").unlink()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "chess"], "no task 'chess'; the tasks are numbers"),
+        (["train", "--to", "xx"], "to='xx', expected one of de, fr, ko"),
+        (["train", "copy", "--to", "de"], "task copy has no option 'to'"),
+        (["train", "--d-model", "10", "--n-heads", "4"], "d_model 10 is not divisible by n_heads 4"),
+        (["train", "--n-layers", "0"], "n_layers must be a whole number of at least 1, found 0"),
+        (["train", "--d-ff", "-3"], "d_ff must be a whole number of at least 1, found -3"),
+        (["train", "--steps", "0"], "steps must be at least 1, found 0"),
+        (["train", "--dropout", "1"], "dropout must be at least 0 and below 1, found 1"),
+        (["train", "--label-smoothing", "-0.1"], "label_smoothing must be at least 0 and below 1"),
+        (["train", "--learning-rate-factor", "0"], "learning_rate_factor must be above 0"),
+        (["train", "--learning-rate-factor", "nan"], "learning_rate_factor must be above 0"),
+        (["train", "--norm", "both"], "norm must be one of"),
+        (["train", "--positions", "none"], "positions must be one of"),
+        (["train", "--seed", "-1"], "seed must be 0 or more"),
+        (["train", "--batch-tokens", "5"], "a batch may hold 5 at most"),
+        (["train", "--train-pairs", "2000000"], "numbers"),
+        (["translate", "nowhere", "one"], "there is no run folder nowhere"),
+        (["evaluate", "nowhere"], "there is no run folder nowhere"),
+        (["attention", "nowhere", "one"], "there is no run folder nowhere"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["train", "--steps", "x"], ["train", "--backend", "tpu"], ["fly"], []])
+def test_words_that_are_off_end_with_status_2(arguments, capsys):
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    assert error.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+def test_a_run_is_not_overwritten_unasked(run, capsys):
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    assert main(["train", *SMALL, "--out", str(run)]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_overwriting_replaces_the_run(tmp_path):
+    folder = tmp_path / "run"
+    assert main(["train", "copy", *SMALL, "--out", str(folder)]) == 0
+    assert main(["train", "reverse", *SMALL, "--out", str(folder), "--overwrite"]) == 0
+    assert json.loads((folder / "configuration.json").read_text())["task"] == "reverse"
+    steps = [json.loads(line)["step"] for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert steps == sorted(steps)
+
+
+def test_a_damaged_run_is_named(run, tmp_path, capsys):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    (copy / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
+    assert main(["translate", str(copy), "one"]) == 2
+    assert "checkpoint.safetensors is damaged" in capsys.readouterr().err
+    (copy / "checkpoint.safetensors").unlink()
+    assert main(["translate", str(copy), "one"]) == 2
+    assert "has no checkpoint" in capsys.readouterr().err
+    shutil.copy(run / "checkpoint.safetensors", copy)
+    configuration = json.loads((copy / "configuration.json").read_text())
+    (copy / "configuration.json").write_text(json.dumps(configuration | {"d_ff": 25}))
+    assert main(["evaluate", str(copy)]) == 2
+    assert "do not belong together" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("task", "options"), [("dates", []), ("copy", []), ("numbers", ["--to", "ko"])])
+def test_the_other_tasks_train_too(tmp_path, task, options):
+    assert main(["train", task, *options, *SMALL, "--out", str(tmp_path / "run")]) == 0
+
+
+def test_asking_for_cupy_where_it_cannot_run_says_why(tmp_path):
+    from minitransformer.arrays import BackendError, use
+
+    try:
+        use("cupy")
+    except BackendError:
+        use("numpy")
+    else:
+        use("numpy")
+        pytest.skip("CuPy runs here")
+    for arguments, environment in (
+        (["train", "--backend", "cupy"], {}),
+        (["train"], {"MINITRANSFORMER_BACKEND": "cupy"}),
+        (["train"], {"MINITRANSFORMER_BACKEND": "abacus"}),
+    ):
+        done = command(*arguments, cwd=tmp_path, env=os.environ | environment)
+        assert done.returncode == 2
+        assert "Traceback" not in done.stderr
+        assert "CuPy" in done.stderr or "abacus" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_keeps_a_usable_checkpoint(tmp_path):
+    arguments = [sys.executable, "-m", "minitransformer", "train", "copy", *SMALL, "--steps", "100000", "--out", "run"]
+    with subprocess.Popen(
+        arguments, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        metrics = tmp_path / "run" / "metrics.jsonl"
+        deadline = time.time() + 60
+        while not (metrics.exists() and metrics.read_text().count("\n") > 2) and time.time() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert re.search(r"interrupted after step \d+; the checkpoint is run.checkpoint\.safetensors", errors)
+    assert command("translate", "run", "123", cwd=tmp_path).returncode == 0

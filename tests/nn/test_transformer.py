@@ -1,0 +1,659 @@
+"""The whole model: its gradients, and the properties that the paper promises."""
+
+import inspect
+from itertools import product
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.testing import gradcheck
+
+# Sizes differ, so that no axis can be taken for another.
+SOURCE_VOCAB, TARGET_VOCAB = 9, 8
+SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 1, "d_ff": 7, "d_k": 3, "d_v": 1, "max_length": 6, "dropout": 0.0}
+SOURCE = np.array([[3, 1, 6, 2, 0], [2, 2, 5, 0, 0], [4, 3, 6, 1, 5]])  # 0 is padding
+TARGET = np.array([[1, 5, 4, 4], [1, 2, 0, 0], [1, 3, 5, 0]])
+LABELS = np.array([[5, 4, 4, 2], [2, 3, 0, 0], [3, 5, 2, 0]])
+
+
+def model_of(source_vocab=SOURCE_VOCAB, target_vocab=TARGET_VOCAB, **options):
+    """Return a small model in float64 whose parameters, gains and biases too, are random."""
+    model = mt.nn.Transformer(source_vocab, target_vocab, **SIZES | {"dtype": "float64"} | options)
+    rng = np.random.default_rng(11)
+    for parameter in model.parameters():
+        parameter.data = rng.uniform(0.3, 0.9, parameter.shape) * rng.choice([-1.0, 1.0], parameter.shape)
+    return model
+
+
+def places(module):
+    """Return, for each parameter by id, every (owner, attribute) that holds it; a shared one has several."""
+    found = {}
+    for name, value in vars(module).items():
+        if isinstance(value, mt.nn.Parameter):
+            found.setdefault(id(value), []).append((module, name))
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, mt.nn.Module):
+                for key, owners in places(part).items():
+                    found.setdefault(key, []).extend(owners)
+    return found
+
+
+def loss_of(model, *inputs):
+    """Return the loss as a function of tensors that take the parameters' places."""
+    owners = places(model)
+    holders = [owners[id(parameter)] for parameter in model.parameters()]
+
+    def loss(*tensors):
+        for holder, tensor in zip(holders, tensors, strict=True):
+            for owner, name in holder:
+                setattr(owner, name, tensor)
+        source, target, labels = inputs or (SOURCE, TARGET, LABELS)
+        return mt.ops.cross_entropy(model(source, target), labels, label_smoothing=0.1, ignore_index=0)
+
+    return loss
+
+
+def arrays_of(model):
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    return names, [parameter.numpy().copy() for parameter in parameters]
+
+
+# Gradients
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"norm": "pre", "positions": "learned", "share_embeddings": "target", "attention_bias": True},
+        {"norm": "post", "positions": "learned", "share_embeddings": False, "attention_bias": True},
+        {"norm": "pre", "share_embeddings": True, "source_vocab": 9, "target_vocab": 9},
+    ],
+    ids=str,
+)
+def test_every_entry_of_every_gradient(options):
+    model = model_of(**options)
+    names, arrays = arrays_of(model)
+    report = gradcheck(loss_of(model), arrays, names=names, max_entries=10_000)
+    assert [r.checked for r in report.inputs] == [array.size for array in arrays]
+    assert not any(r.kinks for r in report.inputs)
+
+
+@pytest.mark.parametrize(
+    ("norm", "positions", "share", "bias"),
+    list(product(["post", "pre"], ["sinusoidal", "learned"], [True, "target", False], [False, True])),
+)
+def test_gradients_of_every_variant(norm, positions, share, bias):
+    """All parameters as one vector, moved in random directions."""
+    vocab = {"source_vocab": 9, "target_vocab": 9} if share is True else {}
+    model = model_of(norm=norm, positions=positions, share_embeddings=share, attention_bias=bias, n_layers=2, **vocab)
+    _, arrays = arrays_of(model)
+    loss = loss_of(model)
+    ends = np.cumsum([array.size for array in arrays])
+
+    def of_vector(vector):
+        return loss(*[vector[e - a.size : e].reshape(a.shape) for a, e in zip(arrays, ends, strict=True)])
+
+    gradcheck(of_vector, [np.concatenate([array.ravel() for array in arrays])], max_entries=4, n_directions=3)
+
+
+def test_gradients_without_padding_and_with_other_lengths():
+    model = model_of(norm="pre")
+    _, arrays = arrays_of(model)
+    loss = loss_of(model, SOURCE[2:], np.array([[1, 2]]), np.array([[3, 3]]))
+    gradcheck(loss, arrays, max_entries=6, n_directions=2)
+
+
+def test_dropout_has_the_gradient_of_its_draw():
+    model = model_of(dropout=0.3)
+    _, arrays = arrays_of(model)
+    loss = loss_of(model)
+
+    def with_one_draw(*tensors):
+        model.rng = np.random.default_rng(5)
+        return loss(*tensors)
+
+    gradcheck(with_one_draw, arrays, max_entries=6, n_directions=2)
+
+
+def test_a_shared_embedding_receives_the_gradients_of_all_its_uses():
+    model = model_of(9, 9)
+    apart = model_of(9, 9, share_embeddings=False)
+    state = model.state_dict()
+    table = state["source_embedding.table"]
+    apart.load_state_dict(state | {"target_embedding.table": table, "output": table})
+    for m in (model, apart):
+        mt.ops.cross_entropy(m(SOURCE, TARGET), LABELS, ignore_index=0).backward()
+    parts = [apart.source_embedding.table.grad, apart.target_embedding.table.grad, apart.output.grad]
+    assert all(np.abs(part).max() > 1e-3 for part in parts)
+    np.testing.assert_allclose(model.output.grad, sum(parts), rtol=0, atol=1e-14)
+
+
+# The auto-regressive property (section 3.1)
+
+VARIANTS = [
+    {},
+    {"norm": "pre", "positions": "learned", "share_embeddings": False, "attention_bias": True, "n_layers": 3},
+]
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_no_gradient_flows_from_a_position_to_later_tokens(options):
+    model = model_of(**options)
+    target = TARGET[[0, 0, 2]]
+    rng = np.random.default_rng(0)
+    embedded = mt.Tensor(rng.standard_normal((3, 4, 6)), requires_grad=True)
+    model.target_embedding = lambda ids, rng, first: embedded
+    logits = model(SOURCE, target)
+    for i in range(4):
+        embedded.grad = None
+        logits[:, i].backward(rng.standard_normal((3, TARGET_VOCAB)))
+        assert not embedded.grad[:, i + 1 :].any()
+        earlier = np.abs(embedded.grad[:, : i + 1]).max(axis=-1)
+        assert (earlier > 0)[target[:, : i + 1] != 0].all()
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_later_tokens_do_not_change_earlier_logits_at_all(options, dtype):
+    model = model_of(**options)
+    if dtype == "float32":
+        for parameter in model.parameters():
+            parameter.data = parameter.data.astype("float32")
+    before = model(SOURCE, TARGET).numpy()
+    assert before.dtype == dtype
+    for i in range(1, 4):
+        for token in range(TARGET_VOCAB):  # padding too
+            changed = TARGET.copy()
+            changed[:, i] = token
+            after = model(SOURCE, changed).numpy()
+            assert np.array_equal(after[:, :i], before[:, :i])
+            assert (after[:, i] != before[:, i]).any(axis=-1)[TARGET[:, i] != token].all()
+
+
+# Padding
+
+
+def assert_close(a, b):
+    """Both are the same up to the order of sums in matrix products of other shapes."""
+    np.testing.assert_allclose(a, b, rtol=0, atol=2e-13)
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_more_padding_changes_nothing(options):
+    model = model_of(**{"max_length": 9} | options)
+
+    def run(more_source, more_target):
+        source, target, labels = (
+            np.pad(ids, ((0, 0), (0, more)))
+            for ids, more in ((SOURCE, more_source), (TARGET, more_target), (LABELS, more_target))
+        )
+        for parameter in model.parameters():
+            parameter.grad = None
+        logits = model(source, target)
+        mt.ops.cross_entropy(logits, labels, 0.1, ignore_index=0).backward()
+        gradients = [np.zeros(p.shape) if p.grad is None else p.grad.copy() for p in model.parameters()]
+        return logits.numpy()[:, :4][TARGET != 0], gradients
+
+    logits, gradients = run(0, 0)
+    assert max(abs(g).max() for g in gradients) > 0.01
+    for more in ((3, 0), (0, 2), (4, 3)):
+        other_logits, other_gradients = run(*more)
+        assert_close(other_logits, logits)
+        for one, other in zip(gradients, other_gradients, strict=True):
+            assert_close(one, other)
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_sentences_do_not_see_each_other(options):
+    model = model_of(**options)
+    together = model(SOURCE, TARGET).numpy()
+    for i in range(3):
+        n_source, n_target = (SOURCE[i] != 0).sum(), (TARGET[i] != 0).sum()
+        alone = model(SOURCE[i : i + 1, :n_source], TARGET[i : i + 1, :n_target]).numpy()
+        assert_close(alone[0], together[i, :n_target])
+
+
+def test_the_padding_token_has_no_part_in_the_source():
+    model = model_of(share_embeddings=False)
+    before = model(SOURCE, TARGET).numpy()
+    model.source_embedding.table.data[0] = 100.0
+    assert np.array_equal(model(SOURCE, TARGET).numpy(), before)
+    mt.ops.cross_entropy(model(SOURCE, TARGET), LABELS, ignore_index=0).backward()
+    assert not model.source_embedding.table.grad[0].any()
+    assert model.source_embedding.table.grad[1:7].any(axis=1).all()  # ids 1 to 6 occur
+
+
+def test_a_source_of_nothing_but_padding_is_no_nan():
+    model = model_of()
+    source = np.concatenate([SOURCE[:2], np.zeros((1, 5), dtype=int)])
+    logits = model(source, TARGET)
+    mt.ops.cross_entropy(logits, LABELS, ignore_index=0).backward()
+    assert np.isfinite(logits.numpy()).all()
+    assert all(np.isfinite(p.grad).all() for p in model.parameters())
+
+
+# Decoding with a cache
+
+
+def chunkings(n):
+    """Yield every way to cut n positions into pieces, as their lengths."""
+    for cuts in product([False, True], repeat=n - 1):
+        ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [n]
+        yield np.diff([0, *ends]).tolist()
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_decoding_with_a_cache_is_the_same_in_every_chunking(options):
+    model = model_of(**options)
+    target = np.array([[1, 5, 4, 4, 3], [1, 2, 2, 0, 0], [1, 3, 5, 2, 0]])
+    mask = mt.ops.padding_mask(SOURCE)
+    ways = list(chunkings(5))
+    assert len(ways) == 16
+    with mt.no_grad():
+        memory = model.encode(SOURCE)
+        expected = model.decode(target, memory, mask).numpy()
+        assert np.array_equal(expected, model(SOURCE, target).numpy())
+        for lengths in ways:
+            cache, first, parts = model.new_cache(), 0, []
+            for n in lengths:
+                parts.append(model.decode(target[:, first : first + n], memory, mask, cache).numpy())
+                first += n
+                assert {len(part) for layer in cache for part in layer} == {first, 5}  # the source has 5 as well
+            assert_close(np.concatenate(parts, axis=1)[target != 0], expected[target != 0])
+
+
+def test_select_keeps_rows_of_the_cache():
+    model = model_of(n_layers=2)
+    mask = mt.ops.padding_mask(SOURCE)
+    rows = [2, 0, 0]
+    target = np.array([[1, 5], [1, 2], [1, 3]])
+    later = np.array([[4], [2], [5]])
+    with mt.no_grad():
+        memory = model.encode(SOURCE)
+        cache = model.new_cache()
+        model.decode(target, memory, mask, cache)
+        for layer in cache:
+            for part in layer:
+                part.select(rows)
+        logits = model.decode(later, mt.Tensor(memory.data[rows]), mask[rows], cache).numpy()
+        full = np.concatenate([target[rows], later], axis=1)
+        assert_close(logits[:, 0], model(SOURCE[rows], full).numpy()[:, -1])
+
+
+def test_select_of_an_empty_cache():
+    cache = mt.nn.Cache()
+    cache.select([1, 0])
+    assert len(cache) == 0
+    assert cache.keys is None
+
+
+def test_a_cache_lets_no_gradient_through_and_says_so():
+    model = model_of()
+    memory = model.encode(SOURCE)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        model.decode(TARGET, memory, None, model.new_cache())
+    with pytest.raises(RuntimeError, match="no_grad"):
+        model.encode(SOURCE, maps=[])
+
+
+# Attention maps
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_attention_maps(options):
+    model = model_of(**options)
+    layers = options.get("n_layers", 1)
+    maps = model.attention_maps(SOURCE, TARGET)
+    shapes = {"cross": (3, 2, 4, 5), "encoder": (3, 2, 5, 5), "decoder": (3, 2, 4, 4)}
+    source_real, target_real = SOURCE != 0, TARGET != 0
+    visible = {
+        "cross": np.broadcast_to(source_real[:, None, None, :], shapes["cross"]),
+        "encoder": np.broadcast_to(source_real[:, None, None, :], shapes["encoder"]),
+        "decoder": np.broadcast_to(np.tri(4, dtype=bool) & target_real[:, None, None, :], shapes["decoder"]),
+    }
+    assert maps.keys() == shapes.keys()
+    for kind, shape in shapes.items():
+        assert len(maps[kind]) == layers
+        for weights in maps[kind]:
+            assert isinstance(weights, np.ndarray)
+            assert weights.shape == shape
+            np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=8 * np.finfo(float).eps)
+            assert not weights[~visible[kind]].any()
+            assert (weights[visible[kind]] > 0).all()
+
+
+def test_attention_maps_are_made_without_dropout():
+    model = model_of(dropout=0.5)
+    state = model.rng.bit_generator.state["state"]["state"].copy()
+    maps = model.attention_maps(SOURCE, TARGET)
+    assert model.training
+    assert np.array_equal(model.rng.bit_generator.state["state"]["state"], state)
+    again = model.eval().attention_maps(SOURCE, TARGET)
+    assert not model.training
+    for kind in maps:
+        assert all(np.array_equal(a, b) for a, b in zip(maps[kind], again[kind], strict=True))
+
+
+def test_attention_maps_are_those_of_the_forward_pass():
+    model = model_of()
+    maps = []
+    with mt.no_grad():
+        recorded = model.encode(SOURCE, maps=maps).numpy()
+    np.testing.assert_allclose(recorded, model.encode(SOURCE).numpy(), rtol=0, atol=1e-14)
+    assert np.array_equal(maps[0], model.attention_maps(SOURCE, TARGET)["encoder"][0])
+
+
+# Seeds, dropout, training and evaluation
+
+
+def small(**options):
+    return mt.nn.Transformer(7, 7, **SIZES | options)
+
+
+def test_the_same_seed_gives_the_same_weights():
+    for a, b in zip(small(seed=3).parameters(), small(seed=3).parameters(), strict=True):
+        assert np.array_equal(a.data, b.data)
+    for (name, a), b in zip(small(seed=3).named_parameters(), small(seed=4).parameters(), strict=True):
+        drawn = not any(part in name for part in ("gain", "bias", "b1", "b2"))
+        assert np.array_equal(a.data, b.data) != drawn, name
+
+
+def test_float32_and_float64_start_alike():
+    for a, b in zip(small().parameters(), small(dtype="float64").parameters(), strict=True):
+        assert (a.dtype, b.dtype) == (np.float32, np.float64)
+        assert np.array_equal(a.data, b.data.astype("float32"))
+
+
+def test_dropout_follows_from_the_seed():
+    one, other = small(dropout=0.4, seed=5), small(dropout=0.4, seed=5)
+    first, second = one(SOURCE, TARGET).numpy(), one(SOURCE, TARGET).numpy()
+    assert not np.array_equal(first, second)
+    assert np.array_equal(other(SOURCE, TARGET).numpy(), first)
+    assert np.array_equal(other(SOURCE, TARGET).numpy(), second)
+    other.rng = np.random.default_rng(1)
+    assert not np.array_equal(other(SOURCE, TARGET).numpy(), one(SOURCE, TARGET).numpy())
+
+
+def test_train_and_eval():
+    model = small(dropout=0.4)
+    assert model.training
+    assert model.eval() is model
+    parts = [
+        model,
+        model.encoder,
+        model.encoder.layers[0],
+        model.decoder.layers[0].feed_forward,
+        model.source_embedding,
+    ]
+    assert not any(part.training for part in parts)
+    evaluated = model(SOURCE, TARGET).numpy()
+    assert np.array_equal(model(SOURCE, TARGET).numpy(), evaluated)
+    assert model.train() is model
+    assert all(part.training for part in parts)
+    assert not np.array_equal(model(SOURCE, TARGET).numpy(), evaluated)
+    assert np.array_equal(small(dropout=0.0)(SOURCE, TARGET).numpy(), evaluated)
+
+
+def test_float32_in_float32_out():
+    model = small(dropout=0.2, norm="pre", attention_bias=True, positions="learned")
+    logits = model(SOURCE, TARGET)
+    assert logits.dtype == np.float32
+    mt.ops.cross_entropy(logits, LABELS, 0.1, 0).backward()
+    assert {p.grad.dtype for p in model.parameters()} == {np.dtype("float32")}
+
+
+# Parameters and their state
+
+
+def test_state_dict_makes_the_round_trip():
+    one, other = small(seed=1, dropout=0.0), small(seed=2, dropout=0.0)
+    state = one.state_dict()
+    other.load_state_dict(state)
+    assert np.array_equal(one(SOURCE, TARGET).numpy(), other(SOURCE, TARGET).numpy())
+    for name, array in state.items():
+        assert isinstance(array, np.ndarray)
+        assert array.flags.owndata
+        array += 1  # a copy: nobody sees it
+        assert not np.array_equal(dict(one.named_parameters())[name].data, array)
+        assert not np.array_equal(dict(other.named_parameters())[name].data, array)
+
+
+def test_load_state_dict_takes_other_types():
+    one, other = small(seed=1, dtype="float64"), small(seed=2)
+    other.load_state_dict(one.state_dict())
+    assert all(p.dtype == np.float32 for p in other.parameters())
+    assert np.array_equal(other.output.data, one.output.data.astype("float32"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.pop("decoder.layers.0.residual3.layer_norm.bias"), "missing .*layer_norm.bias.*unknown nothing"),
+        (lambda s: s.update(extra=np.zeros(3)), "missing nothing, unknown .*extra"),
+        (lambda s: s.update(extra=s.pop("source_embedding.table")), "missing .*embedding.table.*unknown .*extra"),
+        (
+            lambda s: s.update({"decoder.layers.0.feed_forward.b2": np.zeros(5)}),
+            r"decoder.layers.0.feed_forward.b2 has shape \(6,\) in the model, \(5,\) in the state",
+        ),
+        (
+            lambda s: s.update({"decoder.layers.0.feed_forward.b2": np.zeros(1)}),  # would broadcast
+            r"feed_forward.b2 has shape \(6,\) in the model, \(1,\) in the state",
+        ),
+        (lambda s: s.update({k: v.T for k, v in s.items() if k.endswith("w2")}), r"w2 has shape \(7, 6\)"),
+    ],
+)  # fmt: skip
+def test_load_state_dict_refuses_what_does_not_fit_and_changes_nothing(change, message):
+    model = small()
+    before = model.state_dict()
+    state = {name: array + 1 for name, array in before.items()}
+    change(state)
+    with pytest.raises(ValueError, match=f"load_state_dict: .*{message}"):
+        model.load_state_dict(state)
+    for name, array in model.state_dict().items():
+        assert np.array_equal(array, before[name])
+
+
+@pytest.mark.parametrize(
+    ("share", "vocabularies", "tables"),
+    [(True, (11, 11), 1), (True, (11, 13), 2), ("target", (11, 11), 2), ("target", (11, 13), 2),
+     (False, (11, 11), 3), (False, (11, 13), 3)],
+)  # fmt: skip
+def test_shared_embeddings_are_one_parameter(share, vocabularies, tables):
+    model = mt.nn.Transformer(*vocabularies, **SIZES, share_embeddings=share)
+    names = [name for name, _ in model.named_parameters()]
+    parameters = model.parameters()
+    assert len(set(names)) == len(names)
+    assert len({id(p) for p in parameters}) == len(parameters) == len(names) == len(model.state_dict())
+    assert sum(p.shape in ((11, 6), (13, 6)) for p in parameters) == tables
+    assert (model.output is model.target_embedding.table) == (share is not False)
+    assert (model.output is model.source_embedding.table) == (tables == 1)
+    assert model.output.shape == (vocabularies[1], 6)
+
+
+@pytest.mark.parametrize("share", [1, np.True_])
+def test_what_equals_true_shares_like_true(share):
+    model = mt.nn.Transformer(7, 7, **SIZES, share_embeddings=share)
+    assert model.output is model.source_embedding.table
+
+
+def test_names_are_the_way_to_the_parameter():
+    model = model_of(n_layers=2, attention_bias=True, norm="pre", positions="learned", share_embeddings=False)
+    names = dict(model.named_parameters())
+    assert names["encoder.layers.1.feed_forward.w1"] is model.encoder.layers[1].feed_forward.w1
+    assert names["decoder.layers.0.cross_attention.b_in"] is model.decoder.layers[0].cross_attention.b_in
+    assert names["decoder.final_norm.gain"] is model.decoder.final_norm.gain
+    assert names["source_embedding.positions"] is model.source_embedding.positions
+    assert names["output"] is model.output
+    assert {id(p) for p in names.values()} == places(model).keys()
+
+
+def test_every_parameter_takes_part():
+    model = model_of(n_layers=2, attention_bias=True, norm="pre", positions="learned", share_embeddings=False)
+    mt.ops.cross_entropy(model(SOURCE, TARGET), LABELS, ignore_index=0).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.any(), name
+
+
+def test_data_may_be_assigned():
+    model = model_of()
+    before = model(SOURCE, TARGET).numpy()
+    weight = model.encoder.layers[0].self_attention.w_in
+    values = weight.data
+    weight.data = values * 2
+    assert not np.allclose(model(SOURCE, TARGET).numpy(), before)
+    weight.data = values
+    assert np.array_equal(model(SOURCE, TARGET).numpy(), before)
+
+
+# The paper's base model
+
+
+def expected_count(vocab, d_model, n_heads, n_layers, d_ff, d_k, d_v):
+    """Count the parameters of the paper's model: one embedding, no biases in the attentions."""
+    attention = d_model * n_heads * (d_k + d_k + d_v) + n_heads * d_v * d_model
+    feed_forward = d_model * d_ff + d_ff + d_ff * d_model + d_model
+    norm = 2 * d_model
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return vocab * d_model + n_layers * (encoder_layer + decoder_layer)
+
+
+def test_the_defaults_are_the_base_model():
+    small_vocab = 37
+    model = mt.nn.Transformer(small_vocab, small_vocab)
+    n = sum(p.size for p in model.parameters()) + (37_000 - small_vocab) * model.output.shape[1]
+    assert n == expected_count(37_000, d_model=512, n_heads=8, n_layers=6, d_ff=2048, d_k=64, d_v=64)
+    assert round(n / 1e6) == 63  # "65" in Table 3
+    defaults = {k: p.default for k, p in inspect.signature(mt.nn.Transformer).parameters.items()}
+    assert (defaults["dropout"], defaults["norm"], defaults["positions"]) == (0.1, "post", "sinusoidal")
+    assert defaults["share_embeddings"] is True
+    assert model.output is model.source_embedding.table
+    assert {p.dtype for p in model.parameters()} == {np.dtype("float32")}
+
+
+@pytest.mark.parametrize(("d_k", "d_v"), [(None, None), (3, None), (None, 5), (1, 7), (5, 2)])
+def test_sizes_of_keys_and_values_are_free(d_k, d_v):
+    model = mt.nn.Transformer(9, 9, d_model=6, n_heads=2, n_layers=2, d_ff=7, d_k=d_k, d_v=d_v, dropout=0.0)
+    n = sum(p.size for p in model.parameters())
+    assert n == expected_count(9, 6, 2, 2, 7, 3 if d_k is None else d_k, 3 if d_v is None else d_v)
+    assert model(SOURCE, TARGET).shape == (3, 4, 9)
+    assert model.attention_maps(SOURCE, TARGET)["cross"][1].shape == (3, 2, 4, 5)
+
+
+def test_a_head_count_that_does_not_divide_needs_only_d_k():
+    model = mt.nn.Transformer(9, 9, d_model=5, n_heads=3, n_layers=1, d_ff=7, d_k=2, dropout=0.0)
+    assert model.decoder.layers[0].cross_attention.d_v == 2
+    assert model(SOURCE, TARGET).shape == (3, 4, 9)
+
+
+def test_sqrt_d_model_times_the_table_plus_the_waves():
+    model = model_of()
+    expected = 6**0.5 * model.source_embedding.table.data[SOURCE] + mt.ops.sinusoidal_positions(5, 6)
+    assert np.array_equal(model.source_embedding(SOURCE).numpy(), expected)
+    learned = model_of(positions="learned")
+    expected = 6**0.5 * learned.target_embedding.table.data[TARGET] + learned.target_embedding.positions.data[2:6]
+    assert np.array_equal(learned.target_embedding(TARGET, first=2).numpy(), expected)
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.0, "2", None, True])
+@pytest.mark.parametrize(
+    "name", ["source_vocab", "target_vocab", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "d_k", "d_v"]
+)
+def test_sizes_that_are_none_are_refused(name, size):
+    if size is None and name in ("d_k", "d_v"):
+        return  # the default
+    options = {"source_vocab": 7, "target_vocab": 7} | SIZES | {name: size}
+    with pytest.raises(ValueError, match=f"Transformer: {name} must be a whole number of at least 1, found {size!r}"):
+        mt.nn.Transformer(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dropout": 1}, "dropout must be at least 0 and below 1, found 1"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, found 1.0"),
+        ({"dropout": -0.1}, "dropout must be at least 0 and below 1, found -0.1"),
+        ({"dropout": float("nan")}, "dropout must be at least 0 and below 1, found nan"),
+        ({"norm": "both"}, "norm must be one of .*post.*pre.*, found 'both'"),
+        ({"norm": None}, "norm must be one of .*, found None"),
+        ({"positions": "rotary"}, "positions must be one of .*sinusoidal.*learned.*, found 'rotary'"),
+        ({"share_embeddings": "all"}, "share_embeddings must be one of .*target.*, found 'all'"),
+        ({"share_embeddings": None}, "share_embeddings must be one of .*, found None"),
+        ({"dtype": "float16"}, "dtype must be one of .*float32.*float64.*, found 'float16'"),
+        ({"dtype": "int64"}, "dtype must be one of .*, found 'int64'"),
+        ({"n_heads": 4, "d_k": None}, "d_model 6 is not divisible by n_heads 4"),
+        (
+            {"n_heads": 4, "d_k": None, "d_v": None},
+            "d_model 6 is not divisible by n_heads 4: choose others, or give d_k",
+        ),
+    ],
+    ids=str,
+)
+def test_other_arguments_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        mt.nn.Transformer(7, 7, **SIZES | options)
+
+
+@pytest.mark.parametrize("bad", [7, -1, 99])
+@pytest.mark.parametrize("which", ["source", "target"])
+def test_ids_out_of_range_are_refused(which, bad):
+    model = small()
+    ids = {"source": SOURCE.copy(), "target": TARGET.copy()}
+    ids[which][1, 2] = bad
+    with pytest.raises(IndexError, match=f"id {bad} is out of range: ids must be from 0 to 6"):
+        model(ids["source"], ids["target"])
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 3], 5, [[[1, 2]]], []])
+@pytest.mark.parametrize("which", ["source", "target"])
+def test_ids_that_are_no_matrix_are_refused(which, ids):
+    model = small()
+    pair = (ids, TARGET) if which == "source" else (SOURCE, ids)
+    with pytest.raises(ValueError, match=r"token ids must have shape \(B, T\), found"):
+        model(*pair)
+
+
+@pytest.mark.parametrize("dtype", [float, bool, "float32"])
+def test_ids_that_are_no_whole_numbers_are_refused(dtype):
+    model = small()
+    with pytest.raises(TypeError, match="ids must be whole numbers, found an array of"):
+        model((SOURCE % 2).astype(dtype), TARGET)
+    with pytest.raises(TypeError, match="ids must be whole numbers, found an array of"):
+        model(SOURCE, (TARGET % 2).astype(dtype))
+
+
+def test_other_numbers_of_sentences_are_refused():
+    with pytest.raises(ValueError, match="3 source sentences and 2 target sentences"):
+        small()(SOURCE, TARGET[:2])
+    with pytest.raises(ValueError, match="3 source sentences and 1 target sentences"):
+        small()(SOURCE, TARGET[:1])  # would broadcast
+
+
+def test_a_sentence_longer_than_the_learned_positions_is_refused():
+    model = small(positions="learned", max_length=4)
+    with pytest.raises(ValueError, match=r"a sentence of 5 tokens is longer than the 4 learned positions.*max_length"):
+        model(SOURCE, TARGET)
+    assert model(SOURCE[:, :4], TARGET).shape == (3, 4, 7)
+    memory = model.encode(SOURCE[:, :3])
+    cache = model.new_cache()
+    with mt.no_grad():
+        model.decode(TARGET[:, :3], memory, None, cache)
+        with pytest.raises(ValueError, match="a sentence of 5 tokens is longer"):
+            model.decode(TARGET[:, :2], memory, None, cache)
+
+
+def test_lists_are_ids_too():
+    model = small()
+    assert np.array_equal(model(SOURCE.tolist(), TARGET.tolist()).numpy(), model(SOURCE, TARGET).numpy())
+    assert model(SOURCE.astype("int32"), TARGET.astype("uint8")).shape == (3, 4, 7)
+
+
+def test_sinusoidal_positions_know_no_longest_sentence():
+    long = np.tile(SOURCE, 40)
+    assert small()(long, long[:, :150]).shape == (3, 150, 7)

@@ -1,0 +1,129 @@
+"""The page cross_entropy: values by loops, ignored targets, smoothing, extremes, errors."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitransformer.ops import cross_entropy
+from minitransformer.testing import strategies
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def slow(logits, targets, smoothing, ignore):
+    """Compute the loss and its gradient row by row from the definition."""
+    n_tokens = logits.shape[-1]
+    rows, flat = logits.reshape(-1, n_tokens), targets.reshape(-1)
+    counted = [r for r in range(len(flat)) if flat[r] != ignore]
+    loss, gradient = 0.0, np.zeros(rows.shape)
+    for r in counted:
+        total = sum(math.exp(x) for x in rows[r])
+        for v in range(n_tokens):
+            wanted = (1 - smoothing) * (v == flat[r]) + smoothing / n_tokens
+            loss -= wanted * math.log(math.exp(rows[r][v]) / total) / len(counted)
+            gradient[r][v] = (math.exp(rows[r][v]) / total - wanted) / len(counted)
+    return loss, gradient.reshape(logits.shape)
+
+
+@given(strategies.cross_entropy(), st.floats(-3, 3))
+def test_cross_entropy_against_loops(example, d):
+    logits, targets = example.inputs
+    loss, saved = cross_entropy.forward(logits, targets, **example.options)
+    d_logits, nothing = cross_entropy.backward(saved, np.array(d))
+    options = example.options
+    slow_loss, slow_gradient = slow(logits, targets, options.get("label_smoothing", 0.0), options.get("ignore_index"))
+    assert nothing is None
+    assert loss == pytest.approx(slow_loss, rel=1e-13, abs=1e-14)
+    np.testing.assert_allclose(d_logits, d * slow_gradient, rtol=0, atol=1e-15 * max(1, abs(d)))
+    np.testing.assert_allclose(d_logits.sum(axis=-1), 0, rtol=0, atol=1e-14)
+
+
+def test_ignored_targets_have_neither_loss_nor_gradient():
+    logits = np.random.default_rng(0).normal(size=(2, 3, 4))
+    targets = np.array([[1, 0, 2], [0, 3, 0]])
+    loss, saved = cross_entropy.forward(logits, targets, 0.1, ignore_index=0)
+    alone, _ = cross_entropy.forward(logits[targets != 0], targets[targets != 0], 0.1)
+    assert loss == pytest.approx(float(alone), rel=1e-15)
+    d_logits, _ = cross_entropy.backward(saved, np.array(1.7))
+    np.testing.assert_array_equal(d_logits[targets == 0], 0)
+    assert (d_logits[targets != 0] != 0).all()
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (0,), (2, 0)])
+def test_if_nothing_counts_loss_and_gradient_are_zero(shape):
+    logits = np.random.default_rng(1).normal(size=(*shape, 4))
+    loss, saved = cross_entropy.forward(logits, np.full(shape, -100), 0.1, ignore_index=-100)
+    assert loss == 0
+    np.testing.assert_array_equal(cross_entropy.backward(saved, np.array(2.0))[0], np.zeros((*shape, 4)))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2, 1.0])
+def test_tied_logits_cost_the_logarithm_of_their_number(smoothing):
+    loss, saved = cross_entropy.forward(np.full((3, 5), 0.7), np.array([0, 4, 4]), smoothing)
+    assert loss == pytest.approx(math.log(5), rel=1e-15)
+    d_logits, _ = cross_entropy.backward(saved, np.array(3.0))
+    expected = np.full((3, 5), (1 - smoothing) / 5)
+    expected[[0, 1, 2], [0, 4, 4]] -= 1 - smoothing
+    np.testing.assert_allclose(d_logits, expected, rtol=0, atol=1e-15)
+
+
+def test_smoothing_by_hand():
+    # Probabilities 1/4 and 3/4, target 1, half of the weight spread: q = (1/4, 3/4), so the gradient vanishes.
+    loss, saved = cross_entropy.forward(np.array([0.0, math.log(3)]), np.array(1), label_smoothing=0.5)
+    assert loss == pytest.approx(-0.25 * math.log(0.25) - 0.75 * math.log(0.75), rel=1e-15)
+    np.testing.assert_allclose(cross_entropy.backward(saved, np.array(1.0))[0], 0, atol=1e-16)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_and_infinite_logits_keep_their_digits(dtype):
+    eps = float(np.finfo(dtype).eps)
+    logits = np.array([[1e4, 1e4, -1e4], [1e4, -1e4, 0], [-1e4, -1e4, -1e4], [0, -np.inf, 0]], dtype=dtype)
+    losses = [math.log(2), 2e4, math.log(3), math.log(2)]
+    for row, target, expected in zip(logits, (0, 1, 2, 2), losses, strict=True):
+        loss, saved = cross_entropy.forward(row, np.array(target))
+        assert loss.dtype == dtype
+        assert loss == pytest.approx(expected, rel=4 * eps)
+        d_row = cross_entropy.backward(saved, np.array(1, dtype=dtype))[0]
+        assert d_row.dtype == dtype
+        assert np.isfinite(d_row).all()
+    loss, _ = cross_entropy.forward(logits[0], np.array(0), label_smoothing=0.3)
+    assert loss == pytest.approx(math.log(2) + 0.1 * 2e4, rel=4 * eps)
+
+
+def test_a_float64_smoothing_does_not_widen_float32():
+    logits = np.ones((2, 3), dtype=np.float32)
+    loss, saved = cross_entropy.forward(logits, np.array([0, 1]), label_smoothing=np.float64(0.1))
+    assert loss.dtype == np.float32
+    assert cross_entropy.backward(saved, np.array(1, dtype=np.float32))[0].dtype == np.float32
+
+
+def test_a_single_token_costs_nothing():
+    loss, saved = cross_entropy.forward(np.array([[3.0], [-2.0]]), np.array([0, 0]), 0.1)
+    assert loss == 0
+    np.testing.assert_allclose(cross_entropy.backward(saved, np.array(1.0))[0], 0, atol=1e-16)
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (3,)), ((2, 3), (2, 3)), ((), ()), ((2, 0), (2,)), ((3,), (1,))])
+def test_shapes_that_do_not_match_are_refused(shapes):
+    with pytest.raises(ValueError, match=r"cross_entropy: logits of shape .* and targets of shape .* do not match"):
+        cross_entropy.forward(np.zeros(shapes[0]), np.zeros(shapes[1], dtype=int))
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.1, float("nan")])
+def test_smoothing_out_of_range_is_refused(smoothing):
+    with pytest.raises(ValueError, match="cross_entropy: label_smoothing must be from 0 to 1, found"):
+        cross_entropy.forward(np.zeros((2, 3)), np.array([0, 1]), label_smoothing=smoothing)
+
+
+@pytest.mark.parametrize("target", [3, -1, -100])
+def test_targets_out_of_range_are_refused(target):
+    with pytest.raises(IndexError, match=f"cross_entropy: id {target} is out of range: ids must be from 0 to 2"):
+        cross_entropy.forward(np.zeros((2, 3)), np.array([0, target]))
+
+
+def test_targets_that_are_not_whole_numbers_are_refused():
+    with pytest.raises(TypeError, match="cross_entropy: ids must be whole numbers"):
+        cross_entropy.forward(np.zeros((2, 3)), np.array([0.0, 1.0]))

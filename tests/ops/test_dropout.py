@@ -1,0 +1,80 @@
+"""The page dropout: what is kept, how often, and errors."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitransformer.ops import dropout
+from minitransformer.testing import strategies
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@given(strategies.dropout(), st.data())
+def test_the_gradient_has_the_same_mask_and_scale(example, data):
+    x, p, rng = example.inputs
+    y, saved = dropout.forward(x, p, rng)
+    keep, scale = saved
+    np.testing.assert_array_equal(y, np.where(keep, x * scale, 0))
+    d = data.draw(strategies.cotangents(x.shape))
+    np.testing.assert_array_equal(dropout.backward(saved, d)[0], np.where(keep, d * scale, 0))
+
+
+def test_without_dropout_everything_passes():
+    x = np.arange(6.0).reshape(2, 3)
+    y, saved = dropout.forward(x, 0.0, np.random.default_rng(0))
+    np.testing.assert_array_equal(y, x)
+    assert not np.shares_memory(x, y)
+    np.testing.assert_array_equal(dropout.backward(saved, x)[0], x)
+
+
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.5, 0.9, 0.999])
+def test_the_frequency_and_the_mean_are_right(p):
+    n = 400_000
+    y, _ = dropout.forward(np.ones(n), p, np.random.default_rng(1))
+    dropped = int((y == 0).sum())
+    deviation = math.sqrt(n * p * (1 - p))
+    assert abs(dropped - n * p) < 5 * deviation + n / 65536  # p is rounded to a multiple of 1/65,536
+    # The factor belongs to the rounded p, so that the mean is kept exactly in expectation.
+    rounded = round(p * 65536) / 65536
+    np.testing.assert_allclose(y.max(), 1 / (1 - rounded), rtol=1e-15)
+    assert abs(y.mean() - 1) < 5 * math.sqrt(rounded / (1 - rounded) / n)
+
+
+def test_neighbours_are_dropped_independently():
+    y, _ = dropout.forward(np.ones(400_000), 0.5, np.random.default_rng(2))
+    kept = y > 0
+    for distance in (1, 2, 3, 4):
+        both = int((kept[distance:] & kept[:-distance]).sum())
+        assert abs(both - len(kept) / 4) < 5 * math.sqrt(len(kept) * 5 / 16)
+
+
+def test_the_generator_alone_decides():
+    x = np.ones((7, 11))
+    first, second = np.random.default_rng(3), np.random.default_rng(3)
+    a = [dropout.forward(x, 0.5, first)[0] for _ in range(2)]
+    b = [dropout.forward(x, 0.5, second)[0] for _ in range(2)]
+    np.testing.assert_array_equal(a, b)
+    assert (a[0] != a[1]).any()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 0), (1, 1)])
+def test_axes_of_length_zero_and_one(shape):
+    y, saved = dropout.forward(np.ones(shape), 0.5, np.random.default_rng(4))
+    assert np.shape(y) == shape
+    assert np.shape(dropout.backward(saved, np.ones(shape))[0]) == shape
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5, float("nan")])
+def test_a_probability_out_of_range_is_refused(p):
+    with pytest.raises(ValueError, match="dropout: the probability must be at least 0 and below 1, found"):
+        dropout.forward(np.ones(3), p, np.random.default_rng(0))
+
+
+def test_float32_stays_float32():
+    x = np.ones(5, dtype=np.float32)
+    y, saved = dropout.forward(x, np.float64(0.5), np.random.default_rng(0))
+    assert y.dtype == dropout.backward(saved, x)[0].dtype == np.float32

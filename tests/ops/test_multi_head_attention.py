@@ -1,0 +1,116 @@
+"""The page multi_head_attention: values head by head, self-attention, errors."""
+
+import numpy as np
+import pytest
+
+from minitransformer.ops import attention, multi_head_attention
+
+pytestmark = pytest.mark.filterwarnings("error")
+RNG = np.random.default_rng(5)
+B, TQ, TK, D, H, DK, DV = 2, 3, 4, 5, 6, 7, 8
+
+
+def parameters():
+    return [RNG.normal(size=s) / 3 for s in ((D, H * (2 * DK + DV)), (H * DV, D), (H * (2 * DK + DV),), (D,))]
+
+
+def slow(x, memory, w_in, w_out, b_in, b_out, mask):
+    """Compute each batch and each head on its own."""
+    y = np.zeros((*x.shape[:-1], D))
+    for b in range(len(x)):
+        heads = []
+        for h in range(H):
+            q, k, v = (slice(o + h * w, o + (h + 1) * w) for o, w in ((0, DK), (H * DK, DK), (2 * H * DK, DV)))
+            projections = [m @ w_in[:, s] + b_in[s] for m, s in ((x[b], q), (memory[b], k), (memory[b], v))]
+            heads.append(attention.forward(*projections, mask[b, h])[0])
+        y[b] = np.concatenate(heads, axis=-1) @ w_out + b_out
+    return y
+
+
+def test_each_head_is_an_attention_of_its_own():
+    x, memory = RNG.normal(size=(B, TQ, D)), RNG.normal(size=(B, TK, D))
+    mask = RNG.random((B, H, TQ, TK)) < 0.6
+    weights = parameters()
+    y, _ = multi_head_attention.forward(x, memory, *weights, mask=mask, n_heads=H)
+    np.testing.assert_allclose(y, slow(x, memory, *weights, mask), rtol=1e-12, atol=1e-13)
+
+
+def test_self_attention_is_attention_to_itself():
+    x, weights = RNG.normal(size=(B, TQ, D)), parameters()
+    y, saved = multi_head_attention.forward(x, None, *weights, n_heads=H)
+    other, saved_other = multi_head_attention.forward(x, x, *weights, n_heads=H)
+    np.testing.assert_allclose(y, other, rtol=1e-13, atol=1e-14)
+    d_y = RNG.normal(size=y.shape)
+    d_x, d_memory, *rest = multi_head_attention.backward(saved, d_y)
+    assert d_memory is None
+    d_x_other, d_memory_other, *rest_other = multi_head_attention.backward(saved_other, d_y)
+    for a, b in zip((d_x, *rest), (d_x_other + d_memory_other, *rest_other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+def test_a_causal_mask_keeps_the_future_out_exactly():
+    x, weights = RNG.normal(size=(1, 5, D)), parameters()
+    mask = np.tri(5, dtype=bool)
+    y, saved = multi_head_attention.forward(x, None, *weights, mask=mask, n_heads=H)
+    d_y = np.zeros_like(y)
+    d_y[:, 2] = RNG.normal(size=D)
+    d_x = multi_head_attention.backward(saved, d_y)[0]
+    assert (d_x[:, 3:] == 0).all()
+    assert (d_x[:, :3] != 0).all()
+
+
+def test_queries_that_see_nothing_give_the_bias_alone():
+    x, weights = RNG.normal(size=(B, TQ, D)), parameters()
+    y, saved = multi_head_attention.forward(x, None, *weights, mask=np.zeros((TQ, TQ), dtype=bool), n_heads=H)
+    np.testing.assert_array_equal(y, np.broadcast_to(weights[3], y.shape))
+    d_x, _, d_w_in, d_w_out, d_b_in, _ = multi_head_attention.backward(saved, RNG.normal(size=y.shape))
+    for gradient in (d_x, d_w_in, d_w_out, d_b_in):
+        np.testing.assert_array_equal(gradient, 0)
+
+
+def call(x=(B, TQ, D), memory=(B, TK, D), w_in=(D, 18), w_out=(6, D), b_in=None, b_out=None, n_heads=3, mask=None):
+    arrays = [None if s is None else np.zeros(s) for s in (x, memory, w_in, w_out, b_in, b_out)]
+    return multi_head_attention.forward(*arrays, mask=mask, n_heads=n_heads)
+
+
+def test_the_sizes_of_the_error_tests_are_right_to_begin_with():
+    assert call()[0].shape == (B, TQ, D)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"x": (TQ, D)},
+        {"x": (B, TQ, D + 1)},
+        {"memory": (B + 1, TK, D)},
+        {"memory": (B, TK, D + 1)},
+        {"memory": (TK, D)},
+        {"w_in": (D, 17)},
+        {"w_in": (D,)},
+        {"w_in": (D, 6)},
+        {"w_in": (D, 4)},
+        {"w_out": (6,)},
+        {"n_heads": 4},
+        {"n_heads": 0},
+        {"n_heads": -1},
+    ],
+    ids=str,
+)
+def test_shapes_that_do_not_match_are_refused(wrong):
+    with pytest.raises(ValueError, match=r"multi_head_attention: x of shape .* do not match for -?[0-9]+ heads"):
+        call(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"), [({"b_in": (1,)}, r"b_in of shape \(18,\)"), ({"b_out": (1,)}, "b_out")]
+)
+def test_biases_are_not_broadcast(wrong, expected):
+    with pytest.raises(ValueError, match=f"multi_head_attention: expected {expected}"):
+        call(**wrong)
+
+
+def test_wrong_masks_are_refused():
+    with pytest.raises(TypeError, match="the mask must be boolean"):
+        call(mask=np.ones((TQ, TK)))
+    with pytest.raises(ValueError, match="cannot be broadcast"):
+        call(mask=np.ones((B, TQ, TK), dtype=bool))

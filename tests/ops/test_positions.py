@@ -1,0 +1,49 @@
+"""The page positions: the formula, the rotation, errors."""
+
+import math
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+
+positions = mt.ops.sinusoidal_positions
+
+
+@pytest.mark.parametrize("d_model", [1, 2, 5, 8])
+def test_every_entry_follows_the_formula(d_model):
+    found = positions(50, d_model)
+    for pos in range(50):
+        for feature in range(d_model):
+            angle = pos / 10000 ** ((feature - feature % 2) / d_model)
+            expected = math.cos(angle) if feature % 2 else math.sin(angle)
+            assert found[pos, feature] == pytest.approx(expected, rel=0, abs=1e-13)
+
+
+@pytest.mark.parametrize("distance", [1, 7, 40])
+def test_a_distance_is_a_rotation(distance):
+    d_model = 16
+    found = positions(100, d_model)
+    for pair in range(d_model // 2):
+        angle = distance / 10000 ** (2 * pair / d_model)
+        # sin(a + b) = sin a cos b + cos a sin b; cos(a + b) = cos a cos b - sin a sin b
+        turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+        waves = found[:, 2 * pair : 2 * pair + 2]
+        np.testing.assert_allclose(waves[distance:], waves[:-distance] @ turn.T, rtol=0, atol=1e-13)
+
+
+def test_positions_differ():
+    assert len(np.unique(positions(2000, 4).round(9), axis=0)) == 2000
+
+
+def test_type_and_size():
+    assert positions(3, 4).dtype == np.float64
+    assert positions(3, 4, dtype="float32").dtype == np.float32
+    assert positions(0, 4).shape == (0, 4)
+    np.testing.assert_array_equal(positions(1, 3), [[0, 1, 0]])
+
+
+@pytest.mark.parametrize(("length", "d_model"), [(-1, 4), (3, 0), (3, -2)])
+def test_sizes_out_of_range_are_refused(length, d_model):
+    with pytest.raises(ValueError, match=f"expected length >= 0 and d_model >= 1, found {length} and {d_model}"):
+        positions(length, d_model)

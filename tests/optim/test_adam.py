@@ -1,0 +1,282 @@
+"""Adam, against the algorithm as the paper writes it."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer import arrays
+
+# More entries than one slice of the arithmetic holds, in sizes that no slice ends with.
+SHAPES = [(3,), (), (129, 131), (5, 1, 7), (0, 4), (20_001,), (1,), (11, 13)]
+
+
+def parameters_of(shapes=SHAPES, dtype="float64", seed=0):
+    rng = np.random.default_rng(seed)
+    return [mt.Tensor(np.asarray(rng.standard_normal(shape), dtype=dtype), requires_grad=True) for shape in shapes]
+
+
+def gradients_of(shapes, step):
+    rng = np.random.default_rng([7, step])
+    return [np.asarray(rng.standard_normal(shape) * 10.0 ** rng.uniform(-4, 2, shape)) for shape in shapes]
+
+
+class Reference:
+    """Algorithm 1 of Kingma and Ba, one array at a time."""
+
+    def __init__(self, values, beta1, beta2, eps):
+        self.values = [np.array(value, dtype=np.float64) for value in values]
+        self.beta1, self.beta2, self.eps = beta1, beta2, eps
+        self.m = [np.zeros(value.shape) for value in values]
+        self.v = [np.zeros(value.shape) for value in values]
+        self.t = 0
+
+    def step(self, gradients, alpha):
+        self.t += 1
+        for i, g in enumerate(gradients):
+            self.m[i] = self.beta1 * self.m[i] + (1 - self.beta1) * g
+            self.v[i] = self.beta2 * self.v[i] + (1 - self.beta2) * g**2
+            m_hat = self.m[i] / (1 - self.beta1**self.t)
+            v_hat = self.v[i] / (1 - self.beta2**self.t)
+            self.values[i] = self.values[i] - alpha * m_hat / (np.sqrt(v_hat) + self.eps)
+
+
+def give(parameters, gradients):
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient.astype(parameter.dtype)
+
+
+@pytest.mark.parametrize(
+    ("betas", "eps"),
+    [((0.9, 0.98), 1e-9), ((0.9, 0.999), 1e-8), ((0.0, 0.5), 0.1), ((0.5, 0.0), 1e-3), ((0.0, 0.0), 1.0)],
+)
+def test_steps_are_those_of_the_paper(betas, eps):
+    slices = list(arrays.cache_slices(sum(int(np.prod(shape)) for shape in SHAPES)))
+    assert len(slices) > 2
+    parameters = parameters_of()
+    reference = Reference([p.data for p in parameters], *betas, eps)
+    adam = mt.optim.Adam(parameters, betas=betas, eps=eps)
+    for step in range(6):
+        rate = 0.02 / (step + 1)
+        gradients = gradients_of(SHAPES, step)
+        give(parameters, gradients)
+        adam.step(rate)
+        reference.step(gradients, rate)
+        for parameter, expected in zip(parameters, reference.values, strict=True):
+            # a few roundings of the value, and of steps that begin with values up to 5
+            np.testing.assert_allclose(parameter.data, expected, rtol=8 * np.finfo(float).eps, atol=2e-14)
+    assert adam.step_count == 6
+
+
+def test_defaults_are_the_papers():
+    (parameter,) = parameters_of([(4,)])
+    reference = Reference([parameter.data], 0.9, 0.98, 1e-9)
+    adam = mt.optim.Adam([parameter])
+    for step in range(3):
+        gradients = [1e-9 * g for g in gradients_of([(4,)], step)]  # so small that eps counts
+        give([parameter], gradients)
+        adam.step(0.1)
+        reference.step(gradients, 0.1)
+    np.testing.assert_allclose(parameter.data, reference.values[0], rtol=1e-13)
+
+
+def test_the_first_step_has_the_size_of_the_rate():
+    (parameter,) = parameters_of([(5,)])
+    before = parameter.data.copy()
+    parameter.grad = np.array([3.0, -0.01, 1e-3, -50.0, 0.0])
+    mt.optim.Adam([parameter]).step(0.25)
+    np.testing.assert_allclose(parameter.data - before, [-0.25, 0.25, -0.25, 0.25, 0], rtol=1e-5)
+
+
+def test_float32():
+    shapes = [(3, 5), (), (20_001,)]
+    parameters = parameters_of(shapes, "float32")
+    reference = Reference([p.data for p in parameters], 0.9, 0.98, 1e-9)
+    adam = mt.optim.Adam(parameters)
+    for step in range(5):
+        gradients = [g.astype("float32") for g in gradients_of(shapes, step)]
+        give(parameters, gradients)
+        adam.step(0.01)
+        reference.step([g.astype("float64") for g in gradients], 0.01)
+    for parameter, expected in zip(parameters, reference.values, strict=True):
+        assert parameter.dtype == parameter.grad.dtype == np.float32
+        # values up to 5 are rounded to 2.4e-7 once a step, and each of the steps of 0.01 to a few times 1e-7 of itself
+        np.testing.assert_allclose(parameter.data, expected, rtol=0, atol=5 * 3e-7)
+    assert adam.mean.dtype == np.float32
+
+
+def test_it_works_on_the_gradients_of_backward():
+    parameters = parameters_of([(3, 4), (4,)])
+    reference = Reference([p.data for p in parameters], 0.9, 0.98, 1e-9)
+    adam = mt.optim.Adam(parameters)
+    x = np.random.default_rng(1).standard_normal((6, 3))
+    for _ in range(3):
+        adam.zero_grad()
+        w, b = parameters
+        ((x @ w + b).tanh() ** 2).sum().backward()
+        y = np.tanh(x @ reference.values[0] + reference.values[1])
+        d = 2 * y * (1 - y * y)
+        adam.step(0.05)
+        reference.step([x.T @ d, d.sum(axis=0)], 0.05)
+        np.testing.assert_allclose(w.data, reference.values[0], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(b.data, reference.values[1], rtol=0, atol=1e-12)
+
+
+def test_parameters_keep_values_and_gradients_and_become_views():
+    parameters = parameters_of()
+    values = [p.data.copy() for p in parameters]
+    gradients = gradients_of(SHAPES, 0)
+    for parameter, gradient in list(zip(parameters, gradients, strict=True))[::2]:
+        parameter.grad = gradient
+    adam = mt.optim.Adam(parameters)
+    for i, (parameter, value, gradient) in enumerate(zip(parameters, values, gradients, strict=True)):
+        assert np.array_equal(parameter.data, value)
+        assert np.array_equal(parameter.grad, gradient if i % 2 == 0 else np.zeros(value.shape))
+        if parameter.size:
+            assert np.shares_memory(parameter.data, adam.values)
+            assert np.shares_memory(parameter.grad, adam.gradients)
+    for a, b in pairwise(parameters):
+        assert not np.shares_memory(a.data, b.data)
+        assert not np.shares_memory(a.grad, b.grad)
+
+
+def test_the_callers_arrays_are_left_alone():
+    data = np.ones(4)
+    gradient = np.full(4, 2.0)
+    parameter = mt.Tensor(data, requires_grad=True)
+    parameter.grad = gradient
+    adam = mt.optim.Adam([parameter])
+    adam.step(0.1)
+    adam.zero_grad()
+    assert data.tolist() == [1] * 4
+    assert gradient.tolist() == [2] * 4
+
+
+def test_a_parameter_without_a_gradient_does_not_move():
+    one, two = parameters_of([(3,), (2,)])
+    before = two.data.copy()
+    adam = mt.optim.Adam([one, two])
+    one.grad = np.ones(3)
+    adam.step(0.1)
+    assert np.array_equal(two.data, before)
+
+
+def test_zero_grad():
+    parameters = parameters_of()
+    adam = mt.optim.Adam(parameters)
+    give(parameters, gradients_of(SHAPES, 1))
+    adam.zero_grad()
+    assert all(p.grad is not None and not p.grad.any() for p in parameters)
+    for parameter in parameters:
+        parameter.grad = None
+    adam.zero_grad()
+    assert all(p.grad.shape == p.shape for p in parameters)
+
+
+@pytest.mark.parametrize("when", ["before zero_grad", "before step"])
+def test_data_and_gradients_that_were_replaced_count(when):
+    parameters = parameters_of([(3,), (2, 2)])
+    reference = Reference([p.data for p in parameters], 0.9, 0.98, 1e-9)
+    adam = mt.optim.Adam(parameters)
+    shapes = [p.shape for p in parameters]
+    for step in range(4):
+        gradients = gradients_of(shapes, step)
+        new = np.asarray(np.random.default_rng(step).standard_normal((2, 2)))
+        kept = new.copy()
+        if when == "before zero_grad":
+            parameters[1].data = new
+            adam.zero_grad()
+            give(parameters, gradients)
+        else:
+            adam.zero_grad()
+            give(parameters, gradients)
+            parameters[1].data = new
+        reference.values[1] = kept.copy()
+        adam.step(0.1)
+        reference.step(gradients, 0.1)
+        for parameter, expected in zip(parameters, reference.values, strict=True):
+            np.testing.assert_allclose(parameter.data, expected, rtol=0, atol=1e-14)
+        assert np.array_equal(new, kept)
+
+
+@pytest.mark.parametrize("what", ["data", "grad"])
+@pytest.mark.parametrize("shape", [(1,), (3, 1), (2, 3), ()])
+def test_replacements_of_another_shape_are_refused(what, shape):
+    parameters = parameters_of([(2,), (3,)])
+    adam = mt.optim.Adam(parameters)
+    setattr(parameters[1], what, np.ones(shape))  # some would broadcast
+    for call in (adam.zero_grad, lambda: adam.step(0.1)):
+        with pytest.raises(ValueError, match=r"Adam: a parameter had shape \(3,\), and now has"):
+            call()
+    assert adam.step_count == 0
+
+
+def test_state_dict_continues_bit_for_bit():
+    one = parameters_of(dtype="float32")
+    adam = mt.optim.Adam(one)
+    for step in range(3):
+        give(one, gradients_of(SHAPES, step))
+        adam.step(0.01)
+    two = [mt.Tensor(p.data.copy(), requires_grad=True) for p in one]
+    other = mt.optim.Adam(two)
+    state = adam.state_dict()
+    other.load_state_dict(state)
+    copies = {key: value.copy() for key, value in state.items()}
+    for step in range(3, 6):
+        for parameters, optimiser in ((one, adam), (two, other)):
+            give(parameters, gradients_of(SHAPES, step))
+            optimiser.step(0.01)
+    for a, b in zip(one, two, strict=True):
+        assert np.array_equal(a.data, b.data)
+    assert adam.step_count == other.step_count == 6
+    assert state["step_count"] == 3
+    for key, value in copies.items():  # later steps did not reach into the state
+        assert np.array_equal(state[key], value)
+
+
+@pytest.mark.parametrize("name", ["mean", "mean_square", "step_count"])
+def test_a_state_of_other_parameters_is_refused_and_changes_nothing(name):
+    parameters = parameters_of([(3,), (2,)])
+    adam = mt.optim.Adam(parameters)
+    give(parameters, gradients_of([(3,), (2,)], 0))
+    adam.step(0.1)
+    before = adam.state_dict()
+    state = {key: value + 1 for key, value in before.items()}
+    for broken in (
+        {key: value for key, value in state.items() if key != name},
+        state | {name: np.ones(6)},
+        state | {name: np.ones(1)},
+    ):
+        with pytest.raises(ValueError, match=f"Adam: {name} must have shape .*, found"):
+            adam.load_state_dict(broken)
+        for key, value in adam.state_dict().items():
+            assert np.array_equal(value, before[key])
+
+
+def test_what_is_no_parameter_is_refused():
+    x, y = parameters_of([(2,), (3,)])
+    with pytest.raises(ValueError, match="there are no parameters"):
+        mt.optim.Adam([])
+    with pytest.raises(ValueError, match="a parameter occurs twice"):
+        mt.optim.Adam([x, y, x])
+    with pytest.raises(ValueError, match="must have requires_grad=True"):
+        mt.optim.Adam([x, mt.Tensor([1.0])])
+    with pytest.raises(ValueError, match=r"different types: \['float32', 'float64'\]"):
+        mt.optim.Adam([x, *parameters_of([(2,)], "float32")])
+
+
+@pytest.mark.parametrize(
+    ("betas", "eps"),
+    [((1.0, 0.9), 1e-9), ((0.9, 1.0), 1e-9), ((-0.1, 0.9), 1e-9), ((0.9, -0.1), 1e-9), ((0.9, 0.98), 0.0),
+     ((0.9, 0.98), -1.0)],
+)  # fmt: skip
+def test_numbers_out_of_range_are_refused(betas, eps):
+    with pytest.raises(ValueError, match="expected 0 <= beta < 1 and eps > 0, found"):
+        mt.optim.Adam(parameters_of([(2,)]), betas=betas, eps=eps)
+
+
+def test_parameters_may_come_from_a_generator():
+    model = mt.nn.FeedForward(3, 5, np.random.default_rng(0))
+    adam = mt.optim.Adam(parameter for parameter in model.parameters())
+    assert adam.values.size == 15 + 5 + 15 + 3

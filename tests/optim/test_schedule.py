@@ -1,0 +1,44 @@
+"""The learning rate of section 5.3."""
+
+import math
+
+import pytest
+
+import minitransformer as mt
+
+
+def test_the_formula():
+    for step, d_model, warmup_steps in [
+        (1, 512, 4000),
+        (100, 512, 4000),
+        (4000, 512, 4000),
+        (100_000, 512, 4000),
+        (7, 3, 5),
+    ]:
+        expected = min(1 / math.sqrt(step), step / math.sqrt(warmup_steps) ** 3) / math.sqrt(d_model)
+        assert mt.optim.warmup(step, d_model, warmup_steps) == pytest.approx(expected, rel=1e-14)
+
+
+def test_known_values():
+    # 512^-0.5 · 4000^-0.5 at the peak of the base model
+    assert mt.optim.warmup(4000, 512, 4000) == pytest.approx(6.98771e-4, rel=1e-6)
+    assert mt.optim.warmup(1, 512, 4000) == pytest.approx(1.74693e-7, rel=1e-5)
+    assert mt.optim.warmup(16_000, 512, 4000) == pytest.approx(3.49386e-4, rel=1e-5)
+    assert mt.optim.warmup(1, 1, 1) == 1
+
+
+@pytest.mark.parametrize("warmup_steps", [1, 7, 400])
+def test_the_peak_is_where_the_warmup_ends(warmup_steps):
+    rates = [mt.optim.warmup(step, 64, warmup_steps) for step in range(1, 4 * warmup_steps + 1)]
+    assert rates.index(max(rates)) + 1 == warmup_steps
+    rise, fall = rates[:warmup_steps], rates[warmup_steps - 1 :]
+    assert all(r == pytest.approx(rise[0] * (i + 1), rel=1e-14) for i, r in enumerate(rise))
+    assert fall == sorted(fall, reverse=True)
+    assert rates[4 * warmup_steps - 1] == pytest.approx(max(rates) / 2, rel=1e-14)
+    assert all(isinstance(rate, float) for rate in rates)
+
+
+@pytest.mark.parametrize("arguments", [(0, 512, 4000), (-1, 512, 4000), (1, 0, 4000), (1, 512, 0), (1, -2, 3)])
+def test_arguments_below_one_are_refused(arguments):
+    with pytest.raises(ValueError, match="at least 1, found {}, {} and {}".format(*arguments)):
+        mt.optim.warmup(*arguments)

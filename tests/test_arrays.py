@@ -1,0 +1,285 @@
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from minitransformer import arrays
+from minitransformer.arrays import BackendError, backend, use, xp
+
+
+@pytest.fixture(autouse=True)
+def numpy_afterwards():
+    before = backend()
+    use("numpy")
+    yield
+    use(before)
+
+
+def run(code, **environment):
+    clean = {key: value for key, value in os.environ.items() if key != "MINITRANSFORMER_BACKEND"}
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, env=clean | environment, check=False)
+
+
+def a_cupy(available=True, kernel=None):
+    """Return a module that passes for CuPy, as far as choosing it goes."""
+
+    class Numbers:
+        def __add__(self, other):
+            return self
+
+        def sum(self):
+            if kernel is not None:
+                raise kernel
+            return np.float64(3)
+
+    return SimpleNamespace(
+        is_available=lambda: available, arange=lambda n: Numbers(), ndarray=Numbers, asarray=lambda x: "on the device"
+    )
+
+
+# The choice of the library
+
+
+def test_use_numpy():
+    use("numpy")
+    assert backend() == "numpy"
+    assert xp.exp is np.exp
+    assert xp.ndarray is np.ndarray
+    assert xp.random is np.random
+
+
+@pytest.mark.parametrize("name", ["torch", "NumPy", "", "numpy "])
+def test_use_refuses_an_unknown_name(name):
+    with pytest.raises(BackendError, match=f"unknown array library '{name}': choose one of numpy, cupy"):
+        use(name)
+    assert backend() == "numpy"
+
+
+def test_use_says_how_to_install_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)  # an import of it fails
+    with pytest.raises(
+        BackendError, match=r"not installed.*pip install .*\[cuda13\].*\[cuda12\].*nvidia-smi"
+    ) as caught:
+        use("cupy")
+    assert isinstance(caught.value.__cause__, ImportError)
+    assert backend() == "numpy"
+    assert xp.exp is np.exp
+
+
+def test_use_says_that_there_is_no_gpu(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", a_cupy(available=False))
+    with pytest.raises(BackendError, match=r"no usable NVIDIA GPU.*nvidia-smi.*NumPy backend"):
+        use("cupy")
+    assert backend() == "numpy"
+
+
+def test_use_says_that_the_first_kernel_failed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", a_cupy(kernel=RuntimeError("libnvrtc.so is missing")))
+    with pytest.raises(BackendError, match=r"cannot run on it.*\[ctk\].*libnvrtc.so is missing") as caught:
+        use("cupy")
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert backend() == "numpy"
+    assert xp.asarray is np.asarray
+
+
+def test_use_cupy_where_it_works(monkeypatch):
+    library = a_cupy()
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    use("cupy")
+    assert backend() == "cupy"
+    assert xp.ndarray is library.ndarray
+    assert arrays.asarray([1.0]) == "on the device"
+    with pytest.raises(AttributeError):
+        _ = xp.exp  # no name of the library before is left
+    use("numpy")
+    assert xp.exp is np.exp
+
+
+def test_names_that_the_library_does_not_have():
+    with pytest.raises(AttributeError, match="expp"):
+        _ = xp.expp
+
+
+def test_the_environment_variable_is_read_at_the_first_use():
+    late = "import os, minitransformer as mt; os.environ['MINITRANSFORMER_BACKEND'] = 'abacus'; mt.backend()"
+    assert "unknown array library 'abacus'" in run(late).stderr
+    imported = "import minitransformer; print('imported')"
+    assert run(imported, MINITRANSFORMER_BACKEND="abacus").stdout == "imported\n"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [({}, "numpy"), ({"MINITRANSFORMER_BACKEND": ""}, "numpy"), ({"MINITRANSFORMER_BACKEND": "numpy"}, "numpy")],
+)
+def test_the_environment_variable_decides(environment, expected):
+    assert run("import minitransformer as mt; print(mt.backend())", **environment).stdout.strip() == expected
+
+
+def test_a_choice_comes_before_the_environment_variable():
+    code = "import minitransformer as mt; mt.use('numpy'); print(mt.Tensor([1.0]).exp().shape, mt.backend())"
+    assert run(code, MINITRANSFORMER_BACKEND="abacus").stdout.strip() == "(1,) numpy"
+
+
+# Arrays
+
+
+def test_asarray_takes_arrays_as_they_are():
+    x = np.arange(3.0)
+    assert arrays.asarray(x) is x
+    assert arrays.asarray([1, 2]).tolist() == [1, 2]
+
+
+def test_to_numpy():
+    x = np.arange(3.0)
+    assert arrays.to_numpy(x) is x
+    assert arrays.to_numpy(SimpleNamespace(get=lambda: x)) is x  # as a CuPy array has it
+    assert arrays.to_numpy([1, 2]).tolist() == [1, 2]
+
+
+def test_operand():
+    x, ids = np.arange(3.0), np.arange(3)
+    assert arrays.operand(x) is x
+    assert arrays.operand(ids) is ids
+    assert arrays.operand(2.5) == 2.5
+    assert arrays.operand(None) is None
+    assert arrays.operand("text") == "text"
+    assert arrays.operand([1.0, 2.0]).dtype == np.float64
+    assert arrays.operand(((1, 2), (3, 4))).shape == (2, 2)
+
+
+@pytest.mark.parametrize("moved", ["floats", "whole numbers", "booleans"])
+def test_operand_keeps_whole_numbers_on_the_host(monkeypatch, moved):
+    x = {"floats": np.ones(2), "whole numbers": np.ones(2, int), "booleans": np.ones(2, bool)}[moved]
+    monkeypatch.setitem(sys.modules, "cupy", a_cupy())
+    use("cupy")
+    assert isinstance(arrays.operand(x), str if moved == "floats" else np.ndarray)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.uint64])
+def test_as_indices_keeps_the_values(dtype):
+    ids = np.array([[0, 6, 3], [6, 1, 0]], dtype=dtype)
+    found = arrays.as_indices(ids, 7, "embedding")
+    assert found is ids
+    assert arrays.as_indices(ids.tolist(), 7, "embedding").tolist() == ids.tolist()
+
+
+@pytest.mark.parametrize("empty", [[], [[], []], np.zeros((2, 0)), np.zeros((0, 3), dtype=np.int32)])
+def test_as_indices_of_nothing(empty):
+    found = arrays.as_indices(empty, 7, "embedding")
+    assert found.shape == np.shape(empty)
+    assert found.dtype.kind == "i"
+
+
+@pytest.mark.parametrize(("ids", "culprit"), [([3, 7], 7), ([-1, 3], -1), ([0, 99, 8], 99), ([-5, 99], -5)])
+def test_as_indices_names_the_one_that_is_out_of_range(ids, culprit):
+    with pytest.raises(IndexError, match=f"gather: id {culprit} is out of range: ids must be from 0 to 6"):
+        arrays.as_indices(np.array(ids), 7, "gather")
+
+
+@pytest.mark.parametrize("ids", [[0.0, 1.0], [True, False], ["a"], [1j], [None]])
+def test_as_indices_refuses_what_is_no_whole_number(ids):
+    with pytest.raises(TypeError, match="gather: ids must be whole numbers, found an array of"):
+        arrays.as_indices(ids, 7, "gather")
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (1,), (3, 5), (3, 1), (2, 1, 5), (1, 1, 1), (2, 3, 5)])
+def test_as_mask_takes_what_broadcasts(shape):
+    mask = np.random.default_rng(0).random(shape) < 0.5
+    found = arrays.as_mask(mask, (2, 3, 5), "attention")
+    assert np.array_equal(found, mask)
+    assert np.broadcast_shapes(found.shape, (2, 3, 5)) == (2, 3, 5)
+
+
+def test_as_mask_takes_lists():
+    assert arrays.as_mask([[True], [False]], (2, 3), "attention").tolist() == [[True], [False]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "of"), [((4,), (2, 5)), ((2, 2, 5), (2, 5)), ((5, 2), (2, 5)), ((3,), (1,)), ((0,), (5,))]
+)
+def test_as_mask_refuses_other_shapes(shape, of):
+    with pytest.raises(ValueError, match=r"attention: a mask of shape .* cannot be broadcast") as caught:
+        arrays.as_mask(np.ones(shape, dtype=bool), of, "attention")
+    assert str(shape) in str(caught.value)
+    assert str(of) in str(caught.value)
+
+
+@pytest.mark.parametrize("mask", [np.ones(5), np.ones(5, dtype=int), [1, 0, 1, 1, 1], np.zeros(5, dtype=np.float32)])
+def test_as_mask_refuses_numbers(mask):
+    with pytest.raises(TypeError, match=r"attention: the mask must be boolean .*mask != 0.*mask == 0"):
+        arrays.as_mask(mask, (5,), "attention")
+
+
+@pytest.mark.parametrize("trailing", [(), (3,), (2, 3)])
+@pytest.mark.parametrize(("size", "n"), [(7, 40), (7, 1), (50, 7), (1, 5), (7, 0), (0, 0)])
+def test_scatter_add(size, n, trailing):
+    rng = np.random.default_rng(n)
+    indices = rng.integers(0, max(size, 1), n)
+    rows = rng.standard_normal((n, *trailing))
+    expected = np.zeros((size, *trailing))
+    np.add.at(expected, indices, rows)
+    before = rows.copy(), indices.copy()
+    result = arrays.scatter_add((size, *trailing), indices, rows)
+    # both add the same numbers, in another order
+    np.testing.assert_allclose(result, expected, rtol=0, atol=n * 4 * np.finfo(float).eps)
+    assert np.array_equal(rows, before[0])
+    assert np.array_equal(indices, before[1])
+
+
+def test_scatter_add_keeps_the_type():
+    result = arrays.scatter_add((4, 2), np.array([1, 1, 3]), np.ones((3, 2), dtype=np.float32))
+    assert result.dtype == np.float32
+    assert result.tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
+
+
+# Random numbers and slices
+
+
+def test_random_bits_are_uniform():
+    n, cells = 400_003, 256
+    bits = arrays.random_bits(np.random.default_rng(3), (n,))
+    assert bits.dtype == np.uint16
+    for part in (bits >> 8, bits & 255, bits[::4] >> 8, bits[3::4] & 255):  # high and low bytes, each quarter of a word
+        expected = part.size / cells
+        counts = np.bincount(part, minlength=cells)
+        chi_square = ((counts - expected) ** 2 / expected).sum()
+        # mean cells - 1, variance 2 (cells - 1): five standard deviations to both sides
+        assert abs(chi_square - (cells - 1)) < 5 * (2 * (cells - 1)) ** 0.5
+    for lag in (1, 2, 4):  # no number tells about the next
+        a, b = bits[:-lag] / 65536 - 0.5, bits[lag:] / 65536 - 0.5
+        assert abs((a * b).mean()) < 5 / 12 / (n - lag) ** 0.5
+    assert bits.min() < 3
+    assert bits.max() > 65532
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (4,), (5,), (2, 3, 7), (0,), (3, 0, 2)])
+def test_random_bits_have_the_shape(shape):
+    bits = arrays.random_bits(np.random.default_rng(0), shape)
+    assert bits.shape == shape
+    assert bits.dtype == np.uint16
+
+
+def test_random_bits_follow_the_generator():
+    rng = np.random.default_rng(5)
+    first, second = arrays.random_bits(rng, (9, 9)), arrays.random_bits(rng, (9, 9))
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, arrays.random_bits(np.random.default_rng(5), (9, 9)))
+
+
+@pytest.mark.parametrize("length", [0, 1, 5, 6, 7, 12, 13])
+def test_cache_slices(length):
+    slices = list(arrays.cache_slices(length, 6))
+    assert [i for part in slices for i in range(length)[part]] == list(range(length))
+    assert all(0 < part.stop - part.start <= 6 for part in slices)
+    assert len(slices) == -(-length // 6)
+
+
+def test_on_a_device_one_slice_is_enough(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", a_cupy())
+    use("cupy")
+    assert list(arrays.cache_slices(100_000)) == [slice(0, 100_000)]
+    assert list(arrays.cache_slices(0)) == []

@@ -1,0 +1,255 @@
+"""The architecture: who may import whom, what stays out, and how long the core and the pages may grow."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import minitransformer
+
+NAME = "minitransformer"
+ROOT = Path(minitransformer.__file__).parent
+
+# A room may import from lower floors, from itself, and from rooms of its own floor as long as there is no circle.
+FLOORS = {
+    "arrays": 0,
+    "autograd": 1,
+    "ops": 2,
+    "kernels": 2,
+    "testing": 2,
+    "nn": 3,
+    "optim": 3,
+    "data": 3,
+    "tasks": 4,
+    "decoding": 4,
+    "training": 5,
+    "plots": 5,
+    "cli": 6,
+    "": 7,  # the package's own __init__
+    "__main__": 7,
+}
+ONLY_IN = {"cupy": "arrays", "cupyx": "arrays", "matplotlib": "plots", "torch": None, "jax": None, "autograd": None}
+AUTOGRAD_LINES = 650  # in all files of autograd/ together; blank lines do not count
+PAGE_LINES = 200  # in one file of ops/
+
+
+class Import(NamedTuple):
+    target: str
+    line: int
+    runs: bool
+    """False under ``if TYPE_CHECKING``, which no running program enters."""
+
+
+def house(root: Path) -> dict[str, str]:
+    return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
+
+
+def module_name(path: str) -> str:
+    parts = path.removesuffix(".py").split("/")
+    return ".".join([NAME, *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def room(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def constant_start(node: ast.expr) -> str | None:
+    """Return what a string begins with, or None if that is known only when the code runs."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def imports(path: str, tree: ast.Module, modules: set[str]) -> Iterator[Import]:
+    """Yield everything that a file imports, wherever in the file that is; an unreadable name is ''."""
+    package = [NAME, *path.split("/")[:-1]]
+    hints = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        runs = id(node) not in hints
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(alias.name, node.lineno, runs)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join(above + ([node.module] if node.module else []))
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                renamed = base == "importlib" and alias.asname  # its calls could not be found below
+                yield Import("" if renamed else name if name in modules else base, node.lineno, runs)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+            name = constant_start(node.args[0]) if node.args else None
+            yield Import(name or "", node.lineno, runs)
+
+
+def circle(graph: dict[str, set[str]]) -> str:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return " -> ".join(reversed(error.args[1]))
+    return ""
+
+
+def filled_lines(source: str) -> int:
+    return sum(bool(line.strip()) for line in source.splitlines())
+
+
+def problems(sources: dict[str, str]) -> list[str]:
+    """Return what is against the rules in a package, given as path -> source."""
+    found = []
+    modules = {module_name(path) for path in sources}
+    between_rooms: dict[str, set[str]] = {}
+    between_modules: dict[str, set[str]] = {}
+    for path, source in sorted(sources.items()):
+        tree = ast.parse(source)
+        me, my_room = module_name(path), room(module_name(path))
+        if "utils" in path.removesuffix(".py").split("/"):
+            found.append(f"{path}: 'utils' says nothing about what is inside")
+        if my_room not in FLOORS:
+            found.append(f"{path}: the room {my_room!r} has no floor")
+            continue
+        for target, line, runs in imports(path, tree, modules):
+            place = f"{path}, line {line}"
+            outside = target.split(".")[0]
+            if not target:
+                found.append(f"{place}: the name of what is imported cannot be read")
+            elif outside in ONLY_IN and ONLY_IN[outside] != my_room:
+                where = f"in {ONLY_IN[outside]} only" if ONLY_IN[outside] else "nowhere"
+                found.append(f"{place}: {outside} may be imported {where}")
+            if outside != NAME:
+                continue
+            its_room = room(target)
+            if its_room not in FLOORS:
+                found.append(f"{place}: the room {its_room!r} has no floor")
+            elif its_room != my_room and FLOORS[its_room] > FLOORS[my_room]:
+                found.append(f"{place}: {my_room} may not import from {its_room or NAME}, which is above it")
+            elif FLOORS[its_room] == FLOORS[my_room]:  # a way down cannot be part of a circle
+                if its_room != my_room:
+                    between_rooms.setdefault(my_room, set()).add(its_room)
+                if runs and target != me:
+                    between_modules.setdefault(me, set()).add(target)
+        if path.startswith("ops/"):
+            functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+            makes = any(isinstance(n, ast.Call) and ast.unparse(n.func).endswith("Operation") for n in ast.walk(tree))
+            missing = {"forward", "backward", "composed"} - functions
+            if makes and missing:
+                found.append(f"{path}: a page without {' and '.join(sorted(missing))}")
+            if filled_lines(source) > PAGE_LINES:
+                found.append(f"{path}: {filled_lines(source)} lines, but a page has at most {PAGE_LINES}")
+    core = sum(filled_lines(source) for path, source in sources.items() if path.startswith("autograd/"))
+    if core > AUTOGRAD_LINES:
+        found.append(f"autograd/: {core} lines, but the core has at most {AUTOGRAD_LINES}")
+    for kind, graph in (("rooms", between_rooms), ("modules", between_modules)):
+        if way := circle(graph):
+            found.append(f"a circle of {kind}: {way}")
+    return found
+
+
+def test_the_house_is_in_order():
+    assert problems(house(ROOT)) == []
+
+
+def test_the_checker_sees_the_whole_house():
+    sources = house(ROOT)
+    assert {"__init__.py", "arrays.py", "autograd/tensor.py", "ops/softmax.py", "nn/transformer.py"} <= sources.keys()
+    modules = {module_name(path) for path in sources}
+    seen = {i.target for i in imports("arrays.py", ast.parse(sources["arrays.py"]), modules)}
+    assert {"cupy", "numpy"} <= seen
+    attention = {i.target for i in imports("ops/attention.py", ast.parse(sources["ops/attention.py"]), modules)}
+    assert {f"{NAME}.arrays", f"{NAME}.autograd", f"{NAME}.ops.masking", f"{NAME}.ops.softmax"} <= attention
+
+
+PAGE = """
+from minitransformer.autograd import Operation
+def forward(x): ...
+def backward(saved, d_y): ...
+def composed(x): ...
+softmax = Operation(forward, backward, composed=composed)
+"""
+SOUND = {
+    "__init__.py": "from minitransformer import nn, ops\nfrom minitransformer.arrays import use\n",
+    "arrays.py": "import importlib\nimport numpy as np\ncupy = importlib.import_module('cupy')\n",
+    "autograd/__init__.py": "from minitransformer.autograd.graph import Node\n",
+    "autograd/graph.py": (
+        "from typing import TYPE_CHECKING\nfrom ..arrays import xp\n"
+        "if TYPE_CHECKING:\n    from minitransformer.autograd.tensor import Tensor\n"
+    ),
+    "autograd/tensor.py": "from .graph import Node\nfrom .. import arrays\n",
+    "ops/__init__.py": "from minitransformer.ops.softmax import softmax\n",
+    "ops/softmax.py": PAGE,
+    "ops/positions.py": "from minitransformer.arrays import xp\n",
+    "testing/__init__.py": "from minitransformer.ops import softmax\n",
+    "nn/__init__.py": "from minitransformer import ops\nfrom minitransformer.autograd import Tensor\n",
+    "plots/__init__.py": "def draw():\n    from matplotlib.figure import Figure\n",
+    "cli/__init__.py": "import importlib\ntask = importlib.import_module(f'minitransformer.tasks.{1}')\n",
+    "tasks/__init__.py": "",
+}
+
+
+def test_a_sound_house_passes():
+    assert problems(SOUND) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"autograd/graph.py": "from minitransformer.ops import softmax\n"}, "autograd may not import from ops"),
+        ({"autograd/graph.py": "import minitransformer.ops.softmax as s\n"}, "autograd may not import from ops"),
+        ({"autograd/graph.py": "from ..ops import softmax\n"}, "autograd may not import from ops"),
+        ({"autograd/graph.py": "from .. import ops\n"}, "autograd may not import from ops"),
+        ({"autograd/graph.py": "def f():\n    from minitransformer import nn\n"}, "autograd may not import from nn"),
+        (
+            {"autograd/graph.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .. import nn\n"},
+            "autograd may not import from nn",
+        ),
+        ({"arrays.py": "__import__('minitransformer.autograd')\n"}, "arrays may not import from autograd"),
+        ({"nn/__init__.py": "import minitransformer\n"}, "nn may not import from minitransformer"),
+        ({"cli/__init__.py": "from minitransformer import __version__\n"}, "cli may not import from minitransformer"),
+        ({"attic/__init__.py": ""}, "the room 'attic' has no floor"),
+        ({"nn/__init__.py": "from minitransformer.attic import x\n"}, "the room 'attic' has no floor"),
+        ({"ops/positions.py": "from minitransformer.testing import gradcheck\n"}, "a circle of rooms: "),
+        ({"ops/positions.py": "from .softmax import forward\n", "ops/softmax.py": PAGE + "from .positions import p\n"},
+         "a circle of modules: "),
+        ({"ops/softmax.py": PAGE + "from minitransformer.ops import registry\n"}, "a circle of modules: "),
+        ({"autograd/graph.py": "from minitransformer.autograd.tensor import Tensor\n"}, "a circle of modules: "),
+        ({"ops/positions.py": "import cupy\n"}, "cupy may be imported in arrays only"),
+        ({"ops/positions.py": "def f():\n    from cupyx import jit\n"}, "cupyx may be imported in arrays only"),
+        ({"ops/positions.py": "import importlib\nimportlib.import_module('cupy')\n"}, "cupy may be imported in arrays"),
+        ({"ops/positions.py": "from importlib import import_module\nimport_module('cupy.cuda')\n"},
+         "cupy may be imported in arrays"),
+        ({"ops/positions.py": "import importlib\nimportlib.import_module('cu' + 'py')\n"}, "cannot be read"),
+        ({"ops/positions.py": "from importlib import import_module as load\nload('cupy')\n"}, "cannot be read"),
+        ({"nn/__init__.py": "import torch.nn\n"}, "torch may be imported nowhere"),
+        ({"nn/__init__.py": "from jax import numpy\n"}, "jax may be imported nowhere"),
+        ({"nn/__init__.py": "import autograd.numpy\n"}, "autograd may be imported nowhere"),
+        ({"nn/__init__.py": "import matplotlib.pyplot as plt\n"}, "matplotlib may be imported in plots only"),
+        ({"nn/utils/__init__.py": ""}, "'utils' says nothing"),
+        ({"nn/utils.py": ""}, "'utils' says nothing"),
+        ({"autograd/graph.py": "x = 1\n" * 651}, "lines, but the core has at most 650"),
+        ({"ops/positions.py": "x = 1\n" * 201}, "201 lines, but a page has at most 200"),
+        ({"ops/softmax.py": PAGE.replace("def composed", "def other")}, "ops/softmax.py: a page without composed"),
+        ({"ops/softmax.py": PAGE.replace("def backward", "def other")}, "ops/softmax.py: a page without backward"),
+        ({"ops/softmax.py": PAGE.replace("def forward", "def other")}, "ops/softmax.py: a page without forward"),
+    ],
+)  # fmt: skip
+def test_the_checker_finds_what_is_wrong(changes, complaint):
+    found = problems(SOUND | changes)
+    assert any(complaint in problem for problem in found), found
+    assert len(found) == 1, found
+
+
+def test_importing_the_package_stays_light():
+    heavy = "{'cupy', 'torch', 'jax', 'autograd', 'matplotlib'}"
+    code = f"import sys, minitransformer; print(*{heavy} & sys.modules.keys())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []

@@ -1,0 +1,294 @@
+"""The tester, tested: right gradients pass, and every kind of wrong one is caught."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import minitransformer as mt
+from minitransformer import Operation, Tensor
+from minitransformer.testing import gradcheck, strategies
+
+RNG = np.random.default_rng(1)
+
+
+def operation(forward, backward, name="test"):
+    """Make an operation of one input from its value and its gradient."""
+    return Operation(lambda x: (forward(x), x), lambda x, d: (backward(x, d),), name=name)
+
+
+def normal(*shape):
+    return RNG.standard_normal(shape)
+
+
+RIGHT = {
+    "square": (lambda x: x * x, normal(3, 4)),
+    "sum over an axis": (lambda x: x.sum(axis=0), normal(3, 4)),
+    "a number": (lambda x: x.mean(), normal(5)),
+    "used often": (lambda x: x * x.exp() + x / (x * x + 1), normal(2, 3)),
+    "softmax": (mt.ops.softmax, normal(2, 5)),
+    "a thousand entries": (lambda x: (x @ x.swapaxes(0, 1)).tanh(), normal(40, 25) / 5),
+    "tiny": (lambda x: 1e-7 * x.tanh(), normal(4)),
+    "huge": (lambda x: 1e12 * x * x, normal(4)),
+    "a small change of a large number": (lambda x: (x + 1e5).log(), normal(6)),
+    "an exponential far below 1": (lambda x: (x - 200.0).exp(), normal(6)),
+    "no entries": (lambda x: x * x, np.zeros((0, 3))),
+    "a single number": (lambda x: x * x, np.array(1.5)),
+    "at zero": (lambda x: x * x.exp(), np.zeros(3)),
+    "entries of very different size": (lambda x: x * x, np.array([1e-9, 1.0, 1e9])),
+    "constant": (lambda x: 0 * x + 3.0, normal(3)),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_gradients_pass(name):
+    function, x = RIGHT[name]
+    report = gradcheck(function, (x,))
+    assert report.passed
+    assert report.worst_error <= 1e-7
+    assert report.inputs[0].checked >= min(x.size, 256)
+
+
+def test_softmax_of_scores_of_ten_thousand_passes():
+    # It changes over a length of 1 where its input is 1e4, so a step in proportion to the input is far too long.
+    x = np.array([[1e4, 1e4 - 1.5, 1e4 - 4, -1e4], [1e4, 1e4, -1e4, 3.0]])
+    gradcheck(mt.ops.softmax, (x,))
+    wrong = operation(
+        lambda x: mt.ops.softmax(x).data,
+        lambda x, d: 1.001 * mt.ops.softmax.backward((mt.ops.softmax(x).data, -1), d)[0],
+    )
+    with pytest.raises(AssertionError, match=r"1\.001 times"):
+        gradcheck(wrong, (x,))
+
+
+def one_wrong_entry(x, d):
+    gradient = 2 * x * d
+    gradient.flat[1234] *= 1.01
+    return gradient
+
+
+WRONG = {
+    "zero": (lambda x: x * x, lambda x, d: 0 * x, normal(3, 4), "zero everywhere"),
+    "transposed": (lambda x: x * x, lambda x, d: (2 * x * d).T, normal(4, 4), "transposed"),
+    "twice": (lambda x: x * x, lambda x, d: 4 * x * d, normal(3, 4), "2 times"),
+    "divided by the batch": (lambda x: x * x, lambda x, d: 2 * x * d / 3, normal(3, 4), "0.333333 times"),
+    "slightly too large": (lambda x: x * x, lambda x, d: 2 * x * d * (1 + 3e-7), normal(3, 4), "DIFFERS"),
+    "sign": (lambda x: x * x, lambda x, d: -2 * x * d, normal(3, 4), "sign is wrong"),
+    "a missing sum": (
+        lambda x: x - x.mean(axis=1, keepdims=True),
+        lambda x, d: d,
+        normal(3, 4),
+        "axis 1 is off by the same amount",
+    ),
+    "softmax without its sum": (
+        lambda x: mt.ops.softmax(x).data,
+        lambda x, d: d * mt.ops.softmax(x).data,
+        normal(2, 5),
+        "DIFFERS",
+    ),
+    "set instead of added": (lambda x: x[[0, 0, 1]], lambda x, d: np.array([d[1], d[2]]), normal(2, 3), "DIFFERS"),
+    "without the cotangent": (np.sin, lambda x, d: np.cos(x), normal(3, 4), "DIFFERS"),
+    "one wrong entry of 4000": (lambda x: x * x, one_wrong_entry, normal(40, 100), "8 directions wrong"),
+    "tiny": (lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * x, normal(3), "zero everywhere"),
+    "very tiny": (lambda x: 1e-30 * np.sin(x), lambda x, d: 1e-30 * d, normal(3), "DIFFERS"),
+    "a small change of a large number": (lambda x: np.log(x + 1e5), lambda x, d: 0 * x, normal(3), "zero"),
+    "the same, ten percent off": (lambda x: np.log(x + 1e5), lambda x, d: 1.1 * d / (x + 1e5), normal(3), "1.1 times"),
+    "an exponential far below 1": (
+        lambda x: np.exp(x - 200),
+        lambda x, d: 1000 * d * np.exp(x - 200),
+        normal(3),
+        "1000 times",
+    ),
+    "not a number": (lambda x: x * x, lambda x, d: 2 * x * d * np.nan, normal(3), "not finite"),
+    "infinite in one place": (
+        lambda x: x * x,
+        lambda x, d: np.where(np.arange(3) == 1, np.inf, 2 * x * d),
+        normal(3),
+        "not finite",
+    ),
+    "one entry beside larger ones": (
+        lambda x: x * np.array([1e6, 1.0]),
+        lambda x, d: d * np.array([1e6, 1.001]),
+        normal(2),
+        r"worst at \[1\]",
+    ),
+    "where there is none": (lambda x: 0 * x + 3, lambda x, d: 1e-6 * d, normal(3), "DIFFERS"),
+    "a jump": (lambda x: np.floor(x), lambda x, d: 0 * x, np.array([2.0, 0.5]), "inf"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_gradients_are_caught(name):
+    forward, backward, x, message = WRONG[name]
+    with pytest.raises(AssertionError, match=message):
+        gradcheck(operation(forward, backward), (x,))
+
+
+@given(st.data())
+def test_one_wrong_entry_anywhere_is_caught(data):
+    x = data.draw(strategies.arrays(data.draw(strategies.sizes(2, min=1))))
+    place = data.draw(st.integers(0, x.size - 1))
+    off = data.draw(st.sampled_from((1e-5, -1.0, 1e3)))
+
+    def backward(x, d):
+        gradient = np.cos(x) * d
+        gradient.flat[place] += off
+        return gradient
+
+    with pytest.raises(AssertionError) as caught:
+        gradcheck(operation(np.sin, backward), (x,))
+    assert f"at {[int(i) for i in np.unravel_index(place, x.shape)]}" in str(caught.value)
+
+
+def test_the_worst_of_entries_and_directions_is_shown():
+    with pytest.raises(AssertionError) as caught:
+        gradcheck(operation(lambda x: x * x, one_wrong_entry), (normal(40, 100),), max_entries=4000)
+    assert "1 of 4000 entries wrong, the worst at [12, 34]" in str(caught.value)
+
+
+# Kinks
+
+
+def test_kinks_are_reported_and_their_subgradients_pass():
+    report = gradcheck(lambda x: x.relu(), (np.array([[0.0, 1.0, -1.0], [2.0, 0.0, 3.0]]),))
+    assert report.inputs[0].kinks == [(0, 0), (1, 1)]
+    assert "kinks at [0, 0], [1, 1]" in str(report)
+
+
+@pytest.mark.parametrize("share", [-1.0, -1e-5, 1.00001, 2.0])
+def test_a_number_outside_both_slopes_is_no_subgradient(share):
+    relu = operation(lambda x: np.maximum(x, 0), lambda x, d: d * np.where(x == 0, share, x > 0))
+    with pytest.raises(AssertionError, match="on one side") as caught:
+        gradcheck(relu, (np.array([1.0, 0.0]),))
+    assert "at [1]" in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_every_subgradient_is_one(share):
+    relu = operation(lambda x: np.maximum(x, 0), lambda x, d: d * np.where(x == 0, share, x > 0))
+    gradcheck(relu, (np.array([1.0, 0.0]),))
+
+
+def test_a_slight_kink_is_one_too():
+    function = operation(lambda x: x + 1e-3 * np.maximum(x, 0), lambda x, d: d * (1 + 1e-3 * (x > 0)))
+    assert gradcheck(function, (np.zeros(1),)).inputs[0].kinks == [(0,)]
+
+
+def test_beside_a_kink_the_gradient_is_held_to_its_own_side():
+    x = np.array([1e-4, -1e-4])
+    gradcheck(lambda x: x.relu(), (x,))
+    half = operation(lambda x: np.maximum(x, 0), lambda x, d: d * 0.5)
+    with pytest.raises(AssertionError, match="2 of 2 entries wrong"):
+        gradcheck(half, (x,))
+
+
+# What cannot be checked
+
+
+def test_randomness_is_refused():
+    rng = np.random.default_rng(0)
+    with pytest.raises(ValueError, match="two calls with the same input gave two values"):
+        gradcheck(lambda x: mt.ops.dropout(x, 0.5, rng), (normal(5, 5),))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_is_refused(value):
+    with pytest.raises(ValueError, match="not finite"):
+        gradcheck(lambda x: x + value, (normal(3),))
+
+
+@pytest.mark.parametrize("write", [lambda x: x.__imul__(2), lambda x: x.__setitem__(0, 7.0)])
+def test_writing_into_an_input_is_caught(write):
+    def careless(x):
+        write(x.data)
+        return x * x
+
+    with pytest.raises(AssertionError, match="wrote into its input scores"):
+        gradcheck(careless, (normal(3),), names=["scores"])
+
+
+def test_writing_into_a_constant_is_caught():
+    def careless(x, ids):
+        ids[:] = 0
+        return x * x
+
+    with pytest.raises(AssertionError, match="wrote into its input 1"):
+        gradcheck(careless, (normal(3), np.array([1, 2])))
+
+
+def test_nothing_to_check_is_refused():
+    with pytest.raises(ValueError, match="no input is a floating-point array"):
+        gradcheck(lambda x: x, (np.arange(3),))
+
+
+def test_a_value_without_a_graph_is_refused():
+    with pytest.raises(ValueError, match="no graph behind it"):
+        gradcheck(lambda x: Tensor(x.data * 2), (normal(3),))
+
+
+def test_one_array_for_the_inputs_is_refused():
+    with pytest.raises(TypeError, match=r"write \(x,\)"):
+        gradcheck(lambda x: x * x, normal(3))
+
+
+def test_too_few_names_are_refused():
+    with pytest.raises(ValueError, match="1 names for 2 inputs"):
+        gradcheck(lambda x, y: x * y, (normal(3), normal(3)), names=["x"])
+
+
+def test_infinite_entries_are_left_where_they_are():
+    mask = np.array([True, False, True])
+    x = np.array([1.0, np.inf, 2.0])
+    report = gradcheck(lambda x: mt.where(mask, x, 0.0) * 2, (x,))
+    assert report.inputs[0].checked == 2
+
+
+# Reports and options
+
+
+def test_the_report_of_a_wrong_gradient_is_readable():
+    wrong = Operation(lambda x, ids: (x * x, x), lambda x, d: (4 * x * d,), name="square")
+    with pytest.raises(AssertionError) as caught:
+        gradcheck(wrong, (np.array([[3.0, 2.0]]), np.array([4])), names=["x", "ids"], d_output=np.array([[1.0, 10.0]]))
+    text = str(caught.value)
+    assert text.splitlines()[0] == "square: the backward pass DIFFERS from finite differences"
+    assert "input x, shape (1, 2): 2 of 2 entries wrong, the worst at [0, " in text
+    assert ("backward             12" in text) or ("backward             80" in text)
+    assert ("finite differences   6" in text) or ("finite differences   40" in text)
+    assert "relative error       0.5" in text
+    assert "guess: every entry is 2 times what it should be" in text
+
+
+def test_the_report_names_inputs_without_a_gradient():
+    report = gradcheck(mt.ops.embedding, (np.array([1, 1]), normal(3, 2)), names=["ids", "table"])
+    assert report.constants == ["ids"]
+    assert "without a gradient: ids" in str(report)
+    assert "input table, shape (3, 2): 6 entries agree" in str(report)
+
+
+def test_float32_lists_and_tensors_are_checked_in_float64():
+    for x in (np.float32([0.1, 0.2]), [0.1, 0.2], Tensor([0.1, 0.2])):
+        assert gradcheck(lambda x: x.exp(), (x,)).passed
+
+
+def test_options_reach_the_function():
+    gradcheck(mt.ops.softmax, (normal(3, 4),), axis=0)
+    with pytest.raises(ValueError, match="axis 2 is out of range"):
+        gradcheck(mt.ops.softmax, (normal(3, 4),), axis=2)
+
+
+def test_the_inputs_are_left_alone():
+    x = normal(3, 4)
+    before = x.copy()
+    x.flags.writeable = False
+    gradcheck(lambda x: x * x, (x,))
+    np.testing.assert_array_equal(x, before)
+
+
+def test_a_constant_cotangent_is_blind_and_the_default_is_not():
+    """Rows of a softmax sum to one, so against ones even a gradient of zero is right."""
+    zero = operation(lambda x: mt.ops.softmax(x).data, lambda x, d: 0 * x)
+    x = normal(2, 5)
+    gradcheck(zero, (x,), d_output=np.ones((2, 5)))
+    with pytest.raises(AssertionError):
+        gradcheck(zero, (x,))

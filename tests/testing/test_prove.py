@@ -1,0 +1,217 @@
+"""The proof, tested: it passes what is right and catches what breaks each of its rules."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer import Operation, Tensor
+from minitransformer.testing import Proof, prove
+
+X = np.random.default_rng(2).standard_normal((3, 4))
+
+
+def square(forward=lambda x: (x * x, x), backward=lambda x, d: (2 * x * d,), composed=lambda x: x * x):
+    """Make a right operation of which one part may be exchanged for a wrong one."""
+    return Operation(forward, backward, composed=composed, name="square")
+
+
+def test_a_right_operation_is_proved_three_ways():
+    proof = prove(square(), (X,))
+    assert isinstance(proof, Proof)
+    assert proof.hand_written.worst_error < 1e-9
+    assert proof.composed.worst_error < 1e-15
+    assert proof.composed_numeric.worst_error < 1e-9
+    assert proof.float32.worst_error < 1e-6
+    assert set(proof.composed.errors) == {"value", "x"}
+    assert len(proof.ways) == 4
+    assert "square: proved three ways" in str(proof)
+    assert "hand-written against composed" in str(proof)
+
+
+def test_without_a_composed_form_there_are_two_ways():
+    proof = prove(square(composed=None), (X,))
+    assert proof.composed is None
+    assert proof.composed_numeric is None
+    assert "two ways only" in str(proof)
+
+
+def test_large_inputs_are_not_compared_in_float32():
+    proof = prove(square(), (1e4 * X,))
+    assert proof.float32 is None
+    assert "not compared" in str(proof)
+
+
+def refused(message, inputs=(X,), **parts):
+    with pytest.raises(AssertionError, match=message):
+        prove(square(**parts), inputs)
+
+
+def test_a_wrong_gradient_is_caught():
+    refused("square, hand-written: .* DIFFERS", backward=lambda x, d: (2.001 * x * d,))
+
+
+def test_a_wrong_gradient_is_caught_without_a_composed_form():
+    refused("DIFFERS", backward=lambda x, d: (2.001 * x * d,), composed=None)
+
+
+def test_a_missing_gradient_is_caught():
+    refused("zero everywhere", backward=lambda x, d: (None,))
+
+
+def test_a_composed_form_of_another_value_is_caught():
+    refused("the value written by hand differs", composed=lambda x: x * x + 1e-9)
+
+
+def test_a_composed_form_of_another_shape_is_caught():
+    refused("composed returns shape", composed=lambda x: (x * x).sum(axis=0))
+
+
+def test_a_composed_form_that_loses_its_gradient_is_caught():
+    refused("the gradient of x written by hand differs", composed=lambda x: x * x.detach() * 1.0)
+
+
+def test_a_difference_too_small_for_finite_differences_is_caught():
+    refused("the gradient of x written by hand differs", backward=lambda x, d: (2 * x * d * (1 + 1e-10),))
+
+
+def write_and_return(array, result):
+    array += 1
+    return result
+
+
+def test_forward_that_writes_into_its_input_is_caught():
+    refused("forward wrote into its input x", forward=lambda x: write_and_return(x, (x * x, x)), inputs=(X.copy(),))
+
+
+def test_backward_that_writes_into_saved_is_caught():
+    refused(
+        "backward wrote into a saved array",
+        forward=lambda x: (x * x, {"copy": [x.copy()]}),
+        backward=lambda saved, d: (write_and_return(saved["copy"][0], 2 * saved["copy"][0] * d),),
+    )
+
+
+def test_backward_that_writes_into_its_input_is_caught():
+    refused(
+        "backward wrote into its input x", inputs=(X.copy(),), backward=lambda x, d: (write_and_return(x, 2 * x * d),)
+    )
+
+
+def test_backward_that_writes_into_d_output_is_caught():
+    refused("backward wrote into d_output", backward=lambda x, d: (write_and_return(d, 2 * x * (d - 1)),))
+
+
+def test_backward_that_changes_when_it_runs_again_is_caught():
+    calls = []
+
+    def backward(x, d):
+        calls.append(1)
+        return (2 * x * d * len(calls),)
+
+    refused("not the same when backward runs a second time", backward=backward)
+
+
+def test_a_gradient_of_another_shape_is_caught():
+    refused(r"has shape \(4,\)", backward=lambda x, d: ((2 * x * d).sum(axis=0),))
+
+
+def test_a_gradient_of_another_type_is_caught():
+    refused("is of type float32", backward=lambda x, d: ((2 * x * d).astype(np.float32),))
+
+
+def test_a_value_that_widens_float32_is_caught():
+    refused("float32 inputs gave a value of type float64", forward=lambda x: (x * x * np.float64(1), x))
+
+
+def test_a_gradient_that_widens_float32_is_caught():
+    refused("the gradient of x is of type float64", backward=lambda x, d: (x * d * np.float64(2),))
+
+
+def test_float32_that_loses_its_digits_is_caught():
+    coarse = np.float64(1) / 3
+
+    def forward(x):
+        return x * x if x.dtype == np.float64 else x * x * np.float32(coarse * 3.001), x
+
+    refused("in float32 differs from float64", forward=forward)
+
+
+IDENTITY = {"forward": lambda x: (x + 0, None), "composed": lambda x: x + 0}
+
+
+def test_a_gradient_that_is_d_output_itself_is_caught():
+    refused("shares memory with d_output", backward=lambda saved, d: (d,), **IDENTITY)
+
+
+def test_a_gradient_that_is_a_view_of_saved_is_caught():
+    saved = np.empty((2, *X.shape))
+
+    def backward(saved, d):
+        saved[1] = d
+        return (saved[1],)
+
+    # Writing the same again is no change, so only the shared memory gives it away.
+    saved[1] = 0
+    with pytest.raises(AssertionError, match=r"wrote into a saved array|shares memory with a saved array"):
+        prove(Operation(lambda x: (x + 0, saved), backward, name="view"), (X,))
+
+
+def test_two_gradients_that_share_memory_are_caught():
+    def backward(saved, d):
+        both = d.copy()
+        return both, both
+
+    add = Operation(lambda x, y: (x + y, None), backward, composed=lambda x, y: x + y, name="add")
+    with pytest.raises(AssertionError, match="the gradient of y shares memory with the gradient of x"):
+        prove(add, (X, X + 1))
+
+
+def test_a_gradient_that_is_an_input_is_caught():
+    half_square = Operation(lambda x: ((x * x).sum() / 2, x), lambda x, d: (x,), name="half")
+    with pytest.raises(AssertionError, match="shares memory with the input x"):
+        prove(half_square, (X,))
+
+
+def test_random_operations_draw_alike():
+    rng = np.random.default_rng(5)
+    before = rng.bit_generator.state
+    prove(mt.ops.dropout, (X, 0.5, rng))
+    prove(mt.ops.dropout, (X, 0.5), rng=rng)
+    assert rng.bit_generator.state == before
+
+
+def test_minus_infinity_counts_as_a_constant():
+    mask = np.array([True, True, False, True])
+    prove(mt.ops.masking, (X, mask))
+    # A backward pass that lets the gradient of a hidden score through is caught, with and without a composed form.
+    for composed in (mt.ops.masking.composed, None):
+        leaky = Operation(mt.ops.masking.forward, lambda mask, d: (d.copy(),), composed=composed, name="leaky")
+        with pytest.raises(AssertionError, match="DIFFERS"):
+            prove(leaky, (X, mask))
+
+
+def test_infinity_is_refused():
+    with pytest.raises(ValueError, match="not finite"):
+        prove(Operation(lambda x: (x + np.inf, None), lambda s, d: (d.copy(),), name="inf"), (X,))
+
+
+def test_layers_whose_gradient_nearly_cancels_are_held_to_the_rounding_of_what_cancels():
+    # With two features nearly all of the gradient of x is cancelled.
+    proof = prove(mt.ops.layer_norm, (np.array([[1.0, 50.0], [-3.0, 2.0]]), X[0, :2], X[1, :2]))
+    assert proof.composed.worst_error < 1e-12
+
+
+def test_names_come_from_forward_or_are_given():
+    assert set(prove(mt.ops.softmax, (X,)).hand_written.errors) == {"x"}
+    assert set(prove(mt.ops.softmax, (X,), names=["scores"]).hand_written.errors) == {"scores"}
+
+
+def test_what_is_not_an_operation_is_refused():
+    with pytest.raises(TypeError, match="gradcheck"):
+        prove(lambda x: x * x, (X,))
+    with pytest.raises(TypeError, match=r"write \(x,\)"):
+        prove(mt.ops.softmax, X)
+
+
+def test_inputs_may_be_tensors_and_lists():
+    assert prove(mt.ops.embedding, ([0, 2, 2], Tensor(X))).composed.worst_error < 1e-12

@@ -1,0 +1,218 @@
+"""The strategies draw what they promise."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+import minitransformer as mt
+from minitransformer.testing import strategies
+
+SEARCH = settings(
+    max_examples=1000,
+    database=None,
+    derandomize=True,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def drawn(strategy, condition):
+    """Tell whether a draw with this property turns up."""
+    try:
+        find(strategy, condition, settings=SEARCH)
+    except NoSuchExample:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", mt.ops.registry)
+def test_every_operation_has_a_strategy_whose_draws_it_accepts(name):
+    strategy = getattr(strategies, name)
+
+    @settings(max_examples=30)
+    @given(strategy(), strategy(extreme=True))
+    def accepted(moderate, extreme):
+        for example in (moderate, extreme):
+            assert isinstance(example, strategies.Example)
+            assert len(example.names) == len(example.inputs)
+            mt.ops.registry[name](*example.inputs, **example.options)
+
+    accepted()
+
+
+def test_attention_has_both_names():
+    assert strategies.scaled_dot_product_attention is strategies.attention
+
+
+@given(st.data(), st.integers(1, 7))
+def test_sizes_are_distinct_and_at_least_the_least(data, n):
+    least = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    sizes = data.draw(strategies.sizes(n, min=least))
+    assert len(set(sizes)) == n
+    assert all(size >= bound for size, bound in zip(sizes, least, strict=True))
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("size", [0, 1, 2, 6])
+def test_every_axis_may_be_empty_or_single(place, size):
+    assert drawn(strategies.sizes(3), lambda sizes: sizes[place] == size)
+
+
+def test_sizes_keep_to_their_least():
+    with pytest.raises(ValueError, match="2 least sizes for 3 axes"):
+        find(strategies.sizes(3, min=(1, 2)), lambda sizes: True)
+
+
+@given(st.sampled_from(strategies.LAYOUTS), strategies.sizes(3))
+def test_layouts_hold_the_same_values(layout, shape):
+    values = np.random.default_rng(0).random(shape)
+    x = strategies.laid_out(values, layout)
+    np.testing.assert_array_equal(x, values)
+    assert x.flags.writeable == (layout != "read-only")
+    assert not np.shares_memory(x, values)
+
+
+ARRAY = strategies.arrays((3, 4))
+
+
+@pytest.mark.parametrize(
+    "property_",
+    [
+        lambda x: x.flags.c_contiguous,
+        lambda x: x.flags.f_contiguous,
+        lambda x: not x.flags.c_contiguous and not x.flags.f_contiguous and x.strides[0] > 0,
+        lambda x: x.strides[0] < 0 and x.strides[1] < 0,
+        lambda x: not x.flags.writeable,
+        lambda x: len(np.unique(x)) < 9,
+        lambda x: len(np.unique(x)) == 12,
+        lambda x: (x == 0).any(),
+    ],
+)
+def test_arrays_of_every_kind_are_drawn(property_):
+    assert drawn(ARRAY, property_)
+
+
+@given(ARRAY, strategies.arrays((5, 5), away_from=0.0, distance=0.1), strategies.arrays(()))
+def test_arrays_keep_to_their_range_and_off_kinks(x, away, single):
+    assert x.dtype == np.float64
+    assert np.abs(x).max() <= 2
+    assert np.abs(away).min() >= 0.1
+    assert single.shape == ()
+    assert isinstance(single, np.ndarray)
+
+
+def test_extreme_arrays_hold_ten_thousand():
+    extreme = strategies.arrays((3, 4), extreme=True)
+    assert drawn(extreme, lambda x: x.max() == 1e4 and x.min() == -1e4 and (np.abs(x) < 3).any())
+
+
+SCORES = (2, 3, 4, 5)
+
+
+@given(strategies.masks(SCORES))
+def test_masks_are_boolean_and_fit(mask):
+    if mask is not None:
+        assert mask.dtype == bool
+        assert np.broadcast_shapes(mask.shape, SCORES) == SCORES
+
+
+@pytest.mark.parametrize(
+    "property_",
+    [
+        lambda m: m is None,
+        lambda m: m is not None and m.shape == SCORES and m.all(),
+        lambda m: m is not None and np.array_equal(m, np.tri(4, 5, dtype=bool)),
+        lambda m: m is not None and m.shape == (2, 1, 1, 5) and not m.all(),
+        lambda m: m is not None and m.shape == (3, 4, 5),
+        lambda m: m is not None and m.shape == (5,),
+        lambda m: m is not None and m.shape == (1, 3, 1, 5),
+        lambda m: m is not None and m.shape == (4, 1),
+        lambda m: m is not None and m.ndim == 4 and (~m.any(axis=-1)).sum() == 1,
+    ],
+)
+def test_masks_of_every_kind_are_drawn(property_):
+    assert drawn(strategies.masks(SCORES), property_)
+
+
+@given(st.data())
+def test_masks_fit_scores_of_any_shape(data):
+    shape = data.draw(strategies.sizes(data.draw(st.integers(2, 4))))
+    mask = data.draw(strategies.masks(shape))
+    if mask is not None:
+        assert np.broadcast_shapes(mask.shape, shape) == shape
+
+
+@given(st.integers(1, 6), st.data())
+def test_ids_are_in_range(n, data):
+    ids = data.draw(strategies.ids((3, 2), n))
+    assert ids.shape == (3, 2)
+    assert ids.dtype.kind == "i"
+    assert (ids >= 0).all()
+    assert (ids < n).all()
+
+
+def test_ids_are_repeated():
+    assert drawn(strategies.ids((6,), 9), lambda ids: len(np.unique(ids)) <= 2)
+    assert drawn(strategies.ids((6,), 9), lambda ids: len(np.unique(ids)) > 3)
+
+
+@given(strategies.cotangents((4, 5)))
+def test_cotangents_are_not_uniform(d):
+    assert len(np.unique(d)) == d.size
+    assert np.abs(d).min() >= 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "property_"),
+    [
+        ("softmax", lambda e: e.inputs[0].shape[e.options["axis"]] == 0),
+        ("softmax", lambda e: e.options["axis"] >= 0 and e.inputs[0].ndim > 2),
+        ("attention", lambda e: e.inputs[0] is e.inputs[1] is e.inputs[2]),
+        ("attention", lambda e: e.inputs[1].shape[-2] == 0 and e.inputs[0].size),
+        ("multi_head_attention", lambda e: e.inputs[1] is None and e.inputs[4] is not None),
+        ("multi_head_attention", lambda e: e.inputs[1] is e.inputs[0]),
+        ("multi_head_attention", lambda e: e.inputs[1] is not None and e.inputs[5] is None and e.inputs[6] is not None),
+        ("layer_norm", lambda e: e.inputs[0].shape[-1] > 1 and e.inputs[0].size and not np.ptp(e.inputs[0], -1).any()),
+        ("linear", lambda e: e.inputs[0].ndim == 1),
+        ("linear", lambda e: e.inputs[2] is None),
+        ("embedding", lambda e: e.inputs[0].ndim == 0),
+        ("embedding", lambda e: e.inputs[0].size == 0),
+        ("dropout", lambda e: e.inputs[1] == 0),
+        ("cross_entropy", lambda e: e.inputs[1].size > 1 and (e.inputs[1] == e.options.get("ignore_index")).all()),
+        ("cross_entropy", lambda e: e.options.get("label_smoothing") == 1.0),
+    ],
+)
+def test_special_cases_are_drawn(name, property_):
+    assert drawn(getattr(strategies, name)(), property_)
+
+
+@pytest.mark.parametrize("name", ["softmax", "masking"])
+def test_infinite_scores_are_drawn_where_a_mask_explains_them(name):
+    assert drawn(getattr(strategies, name)(extreme=True), lambda e: np.isinf(e.inputs[0]).any())
+
+
+@given(strategies.feed_forward())
+def test_feed_forward_stays_off_its_kink(example):
+    x, w1, b1, *_ = example.inputs
+    assert np.abs(x @ w1 + b1).min(initial=1.0) > 1e-3
+
+
+def test_without_hypothesis_the_error_says_what_to_install():
+    code = (
+        "import sys; sys.modules['hypothesis'] = None\n"
+        "import minitransformer as mt; mt.testing.gradcheck\n"
+        "try: mt.testing.strategies\n"
+        "except ImportError as error: print(error)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'python -m pip install "minitransformer[test]"' in found.stdout
+
+
+def test_other_names_are_unknown():
+    with pytest.raises(AttributeError, match="no attribute 'strategy'"):
+        _ = mt.testing.strategy

@@ -1,0 +1,172 @@
+"""Training: reproducible, stopped when it diverges, and able to learn."""
+
+import numpy as np
+import pytest
+
+from minitransformer.data import Batch
+from minitransformer.nn import Transformer
+from minitransformer.optim import Adam
+from minitransformer.tasks import build
+from minitransformer.testing import gradcheck
+from minitransformer.training import Configuration, Diverged, RunFolder, Trainer, load, training_step, translate
+
+SMALL = {
+    "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "steps": 6, "warmup_steps": 4, "batch_tokens": 64,
+    "train_pairs": 100, "held_out": 20, "evaluate_every": 3, "average_last": 1,
+}  # fmt: skip
+
+
+def trained(tmp_path, name="run", task="reverse", **changes):
+    configuration = Configuration.of_task(build(task), **(SMALL | changes))
+    trainer = Trainer(configuration)
+    folder = RunFolder(tmp_path / name)
+    folder.create(configuration, trainer.source_vocabulary, trainer.target_vocabulary, trainer.held_out)
+    losses, scores = [], []
+    trainer.train(folder, lambda loss, rate, speed: losses.append(loss), scores.append)
+    return trainer, folder, losses, scores
+
+
+def test_training_is_reproducible_from_the_seed(tmp_path):
+    first, _, losses, _ = trained(tmp_path, "first")
+    second, _, again, _ = trained(tmp_path, "second")
+    other, _, otherwise, _ = trained(tmp_path, "third", seed=1)
+    assert losses == again
+    assert losses != otherwise
+    for name, values in first.model.state_dict().items():
+        np.testing.assert_array_equal(values, second.model.state_dict()[name])
+    assert first.held_out == second.held_out != other.held_out
+
+
+def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
+    weights = []
+
+    def watched(model, *rest):
+        loss = training_step(model, *rest)
+        weights.append(model.state_dict())
+        return loss
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", watched)
+    trainer, folder, _, _ = trained(tmp_path, average_last=4)
+    checkpoint = folder.load()
+    trainer.use_mean_weights()
+    for name, found in load(folder).model.state_dict().items():
+        mean = np.mean([step[name].astype(np.float64) for step in weights[-4:]], axis=0)
+        np.testing.assert_allclose(found, mean, rtol=1e-5, atol=1e-7)
+        np.testing.assert_array_equal(found, trainer.model.state_dict()[name])
+        np.testing.assert_array_equal(checkpoint.model[name], weights[-1][name])
+
+
+def test_what_is_held_out_is_never_trained_on(tmp_path):
+    trainer, folder, _, _ = trained(tmp_path)
+    assert len(trainer.train_pairs) == 100
+    assert len(trainer.held_out) == 20
+    assert not {source for source, _ in trainer.train_pairs} & {source for source, _ in trainer.held_out}
+    assert folder.held_out() == trainer.held_out
+
+
+def test_a_run_can_be_read_back_and_translates_alike(tmp_path):
+    trainer, folder, _, scores = trained(tmp_path)
+    again = load(folder)
+    for name, values in trainer.model.state_dict().items():
+        np.testing.assert_array_equal(values, again.model.state_dict()[name])
+    texts = [source for source, _ in trainer.held_out]
+    found = translate(again.model, again.task, again.source, again.target, texts)
+    assert found == [sample.found for sample in scores[-1].samples]
+    assert again.checkpoint.state["step"] == 6
+    assert again.checkpoint.optimiser["step_count"] == 6
+
+
+def test_measurements_are_logged(tmp_path):
+    _, folder, losses, scores = trained(tmp_path)
+    evaluations = [line for line in folder.metrics() if "exact_match" in line]
+    training = [line for line in folder.metrics() if "loss" in line]
+    assert [line["step"] for line in evaluations] == [3, 6]
+    assert [line["exact_match"] for line in evaluations] == [score.exact_match for score in scores]
+    assert training[-1]["step"] == 6
+    assert training[-1]["loss"] == pytest.approx(np.mean(losses), rel=1e-12)
+    assert all(line["tokens_per_second"] > 0 for line in training)
+
+
+def test_it_learns(tmp_path):
+    _, _, losses, scores = trained(
+        tmp_path, task="copy", steps=300, warmup_steps=60, evaluate_every=300, dropout=0.01, batch_tokens=256
+    )
+    # Guessing among ten digits and the end costs about 2.4 nats.
+    assert np.mean(losses[-10:]) < 1.6
+    assert scores[-1].token_accuracy > 0.5
+
+
+def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_checkpoint_before(tmp_path, monkeypatch):
+    steps = []
+
+    def poisoned(model, optimiser, *rest):
+        steps.append(1)
+        if len(steps) == 5:
+            model.output.data[...] = np.nan
+        return training_step(model, optimiser, *rest)
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
+    with pytest.raises(Diverged, match="the loss is nan at step 5"):
+        trained(tmp_path)
+    checkpoint = RunFolder(tmp_path / "run").load()
+    assert checkpoint.state["step"] == 3
+    assert all(np.isfinite(values).all() for values in checkpoint.model.values())
+
+
+def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch):
+    steps = []
+
+    def poisoned(model, optimiser, *rest):
+        steps.append(1)
+        loss = training_step(model, optimiser, *rest)
+        if len(steps) == 6:
+            model.output.data[0, 0] = np.inf
+        return loss
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
+    with np.errstate(all="ignore"), pytest.raises(Diverged, match="a weight is not a finite number after step 6"):
+        trained(tmp_path)
+    assert RunFolder(tmp_path / "run").load().state["step"] == 3
+
+
+def test_an_interruption_keeps_the_last_whole_step(tmp_path, monkeypatch):
+    steps = []
+
+    def interrupted(*arguments):
+        steps.append(1)
+        if len(steps) == 5:
+            raise KeyboardInterrupt
+        return training_step(*arguments)
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path)
+    assert load(RunFolder(tmp_path / "run")).checkpoint.state["step"] == 4
+
+
+def test_a_training_step_follows_the_gradient():
+    """The first step of Adam moves every weight by the learning rate, against the sign of its gradient."""
+    model = Transformer(7, 9, d_model=6, n_heads=2, n_layers=1, d_ff=10, dropout=0, dtype="float64", seed=1)
+    batch = Batch(*(np.random.default_rng(i).integers(1, 7, (3, 4)) for i in range(3)))
+    before = model.state_dict()
+    training_step(model, Adam(model.parameters()), batch, 1e-3, 0.1)
+    for parameter, (name, values) in zip(model.parameters(), before.items(), strict=True):
+        clear = np.abs(parameter.grad) > 1e-6
+        assert clear.any(), name
+        moved = (parameter.data - values)[clear]
+        # eps is 1e-9 beside gradients above 1e-6
+        np.testing.assert_allclose(moved, -1e-3 * np.sign(parameter.grad[clear]), rtol=2e-3)
+
+
+def test_the_loss_of_a_step_has_the_right_gradient():
+    model = Transformer(7, 9, d_model=6, n_heads=2, n_layers=1, d_ff=10, dropout=0, dtype="float64", seed=1)
+    rng = np.random.default_rng(0)
+    source, target, wanted = (rng.integers(1, 7, (2, n)) for n in (5, 4, 4))
+
+    def loss(output):
+        model.output = model.target_embedding.table = output
+        from minitransformer import ops
+
+        return ops.cross_entropy(model(source, target), wanted, label_smoothing=0.1)
+
+    gradcheck(loss, [model.output.data.copy()])
