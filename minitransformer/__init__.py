@@ -7,7 +7,7 @@ written by hand, one page each; and the paper's encoder-decoder, assembled from 
 >>> x = mt.Tensor([[0.0, 1.0, 3.0]], requires_grad=True)
 >>> mt.ops.softmax(x).backward([[1.0, 0.0, 0.0]])
 >>> x.grad.round(3)
-array([[ 0.04 , -0.005, -0.036]])
+array([[ 0.04 , -0.005, -0.035]])
 """
 
 from minitransformer import nn, ops, optim, testing

@@ -1,18 +1,20 @@
 """The Transformer and its parts, in the paper's words.
 
-==================  ==============================================================================
-``module.py``       ``Module`` and ``Parameter``: how parts hold their parameters
-``layers.py``       the sub-layers: multi-head attention, feed-forward, residual with layer norm
-``encoder.py``      the encoder and its layers
-``decoder.py``      the decoder and its layers
-``transformer.py``  embeddings and the whole model
-==================  ==============================================================================
+====================  ==============================================================================
+``module.py``         ``Module`` and ``Parameter``: how parts hold their parameters
+``layers.py``         the sub-layers: multi-head attention, feed-forward, residual with layer norm
+``encoder.py``        the encoder and its layers
+``decoder.py``        the decoder and its layers
+``transformer.py``    embeddings and the whole model
+``pytorch_names.py``  weights to and from PyTorch
+====================  ==============================================================================
 """
 
 from minitransformer.nn.decoder import Decoder, DecoderLayer
 from minitransformer.nn.encoder import Encoder, EncoderLayer
 from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module, Parameter
+from minitransformer.nn.pytorch_names import from_pytorch, to_pytorch
 from minitransformer.nn.transformer import Embedding, Transformer
 
 __all__ = [
@@ -29,4 +31,6 @@ __all__ = [
     "Parameter",
     "Residual",
     "Transformer",
+    "from_pytorch",
+    "to_pytorch",
 ]

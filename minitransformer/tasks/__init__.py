@@ -8,9 +8,10 @@ from inspect import signature
 from minitransformer.tasks.copying import copying_task, reversing_task
 from minitransformer.tasks.dates import dates_task
 from minitransformer.tasks.numbers import numbers_task
+from minitransformer.tasks.splitting import split
 from minitransformer.tasks.task import Recipe, Task
 
-__all__ = ["TASKS", "Recipe", "Task", "build"]
+__all__ = ["TASKS", "Recipe", "Task", "build", "split"]
 
 TASKS: Mapping[str, Callable[..., Task]] = {
     "numbers": numbers_task,

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from minitransformer.tasks.drawing import check_count, distinct
 from minitransformer.tasks.task import Recipe, Task
 
 DIGITS = tuple("0123456789")
@@ -49,6 +48,8 @@ def _task(name: str, title: str, backwards: bool) -> Task:
         target_alphabet=DIGITS,
         shared=True,
         draw=partial(_draw, backwards),
+        population=sum(10**length for length in range(1, LONGEST + 1)),
+        shortest_held_out=4,
         example="3141592653",
         recipe=Recipe(steps=1000, warmup_steps=200),
     )
@@ -63,14 +64,9 @@ def _join(tokens: Sequence[str]) -> str:
 
 
 def _draw(backwards: bool, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
-    check_count(n, sum(10**length for length in range(1, LONGEST + 1)), "strings of digits")
-
-    def propose(count: int) -> list[str]:
-        # twice as long, twice as often: there are few short strings, and they are the easy ones
-        every = np.arange(1, LONGEST + 1)
-        lengths = rng.choice(every, size=count, p=every / every.sum())
-        values = rng.integers(0, 10**lengths)
-        return [f"{value:0{length}d}" for value, length in zip(values.tolist(), lengths.tolist(), strict=True)]
-
-    step = -1 if backwards else 1
-    return [(text, text[::step]) for text in distinct(n, propose, rng)]
+    every = np.arange(1, LONGEST + 1)
+    # twice as long, twice as often: there are few short strings, and they are the easy ones
+    lengths = rng.choice(every, size=n, p=every / every.sum())
+    values = rng.integers(0, 10**lengths)
+    texts = [f"{value:0{length}d}" for value, length in zip(values.tolist(), lengths.tolist(), strict=True)]
+    return [(text, text[:: -1 if backwards else 1]) for text in texts]

@@ -8,11 +8,11 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from minitransformer.tasks.drawing import check_count
 from minitransformer.tasks.task import Recipe, Task
 
 FIRST = date(1900, 1, 1)
 LAST = date(2099, 12, 31)
+DAYS = (LAST - FIRST).days + 1
 
 DIGITS = tuple("0123456789")
 MONTHS = (
@@ -50,6 +50,7 @@ def dates_task() -> Task:
         target_alphabet=(*DIGITS, "년", "월", "일", *KOREAN_WEEKDAYS, " "),
         shared=False,
         draw=_draw,
+        population=DAYS,
         example=in_english(date(2024, 3, 7)),
         recipe=Recipe(),
     )
@@ -101,7 +102,5 @@ def _join(tokens: Sequence[str]) -> str:
 
 
 def _draw(n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
-    available = (LAST - FIRST).days + 1
-    check_count(n, available, "dates")
-    days = [FIRST + timedelta(days=offset) for offset in rng.choice(available, size=n, replace=False).tolist()]
+    days = [FIRST + timedelta(days=offset) for offset in rng.integers(DAYS, size=n).tolist()]
     return [(in_english(day), in_korean(day)) for day in days]

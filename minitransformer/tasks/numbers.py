@@ -14,7 +14,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer.tasks.drawing import check_count, distinct
 from minitransformer.tasks.spelling import spell
 from minitransformer.tasks.task import Recipe, Task
 
@@ -86,6 +85,8 @@ def numbers_task(to: str = "de") -> Task:
         target_alphabet=language.alphabet,
         shared=False,
         draw=partial(_draw, to),
+        population=int(_spelled_well(np.arange(LIMIT), to).sum()),
+        shortest_held_out=4,  # "forty-two" and "six thousand" have three tokens at most
         example=spell(language.example, "en"),
         recipe=Recipe(),
     )
@@ -123,26 +124,26 @@ _LANGUAGES = {
 
 
 def _draw(to: str, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
-    check_count(n, int(_spelled_well(np.arange(LIMIT), to).sum()), "numbers")
+    numbers = np.empty(0, dtype=np.int64)
+    while numbers.size < n:
+        proposed = _propose(n, rng)
+        numbers = np.concatenate((numbers, proposed[_spelled_well(proposed, to)]))
+    return [(spell(number, "en"), spell(number, to)) for number in numbers[:n].tolist()]
 
-    def propose(count: int) -> list[int]:
-        digits = rng.integers(1, 7, size=count)
-        lowest = np.where(digits == 1, 0, 10 ** (digits - 1))
-        by_digits = rng.integers(lowest, 10**digits)
-        # nine of ten numbers have six digits, and few have zeros; but "seven thousand and six" is to be learned too
-        round_ones = by_digits.copy()
-        for place in 10 ** np.arange(5):
-            erase = (rng.random(count) < 0.5) & (by_digits >= 10 * place)  # never the first digit
-            round_ones -= np.where(erase, round_ones // place % 10 * place, 0)
-        uniform = rng.integers(0, LIMIT, size=count)
-        kind = rng.integers(4, size=count)
-        numbers = np.select([kind < 2, kind == 2], [uniform, by_digits], round_ones)
-        return [int(number) for number in numbers[_spelled_well(numbers, to)]]
 
-    numbers = distinct(n, propose, rng)
-    # no other number teaches the word for zero, so it comes first; sorted leaves the rest as it is
-    numbers = sorted(numbers, key=bool)
-    return [(spell(number, "en"), spell(number, to)) for number in numbers]
+def _propose(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw numbers: half of them evenly, a quarter with few digits as often as many, a quarter with many zeros.
+
+    Of all numbers nine in ten have six digits, and few have zeros; but "seven thousand and six" is to be learned too.
+    """
+    digits = rng.integers(1, 7, size=n)
+    by_digits = rng.integers(np.where(digits == 1, 0, 10 ** (digits - 1)), 10**digits)
+    round_ones = by_digits.copy()
+    for place in 10 ** np.arange(5):
+        erase = (rng.random(n) < 0.5) & (by_digits >= 10 * place)  # never the first digit
+        round_ones -= np.where(erase, round_ones // place % 10 * place, 0)
+    kind = rng.integers(4, size=n)
+    return np.select([kind < 2, kind == 2], [rng.integers(0, LIMIT, size=n), by_digits], round_ones)
 
 
 def _spelled_well(numbers: NDArray[np.int64], to: str) -> NDArray[np.bool_]:

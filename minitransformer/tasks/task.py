@@ -24,14 +24,14 @@ class Recipe:
     d_ff: int = option(256, "F, the number of features inside the feed-forward networks")
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4")
     label_smoothing: float = option(0.1, "share of the wanted probability that is spread over all tokens, section 5.4")
-    steps: int = option(1500, "training steps")
+    steps: int = option(1200, "training steps")
     warmup_steps: int = option(400, "steps during which the learning rate rises, section 5.3")
     learning_rate_factor: float = option(1.0, "what the learning rate of section 5.3 is multiplied by")
     batch_tokens: int = option(2048, "the most tokens of one side in a batch, padding included")
     train_pairs: int = option(20_000, "pairs to train on")
     held_out: int = option(2000, "pairs kept apart, to measure on")
     average_last: int = option(
-        300, "the model is the mean of the weights over so many last steps, section 6.1 (1: off)"
+        250, "the model is the mean of the weights over so many last steps, section 6.1 (1: off)"
     )
 
 
@@ -61,8 +61,11 @@ class Task:
     shared : bool
         Whether source and target have one vocabulary.
     draw : callable
-        ``draw(n, rng)`` gives n distinct pairs of source and target text in random order. Only a pair with
-        a word that no other pair has comes first: if the last pairs are held out, all words are learned.
+        ``draw(n, rng)`` gives n pairs of source and target text, each drawn afresh, so that they may repeat.
+    population : int
+        How many different pairs there are.
+    shortest_held_out : int
+        Texts of fewer source tokens are never held out: there are so few that each has to be learned.
     example : str
         A source text that makes a telling picture of attention.
     recipe : Recipe
@@ -80,5 +83,7 @@ class Task:
     target_alphabet: tuple[str, ...]
     shared: bool
     draw: Callable[[int, np.random.Generator], list[tuple[str, str]]]
+    population: int
+    shortest_held_out: int = 1
     example: str
     recipe: Recipe

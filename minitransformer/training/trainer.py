@@ -15,7 +15,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch, ParallelBatches, Vocabulary
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, warmup
-from minitransformer.tasks import Task
+from minitransformer.tasks import Task, split
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.metrics import Scores, evaluate
 from minitransformer.training.run import Checkpoint, RunFolder
@@ -85,9 +85,9 @@ class Trainer:
         self.model = configuration.build_model(
             len(self.source_vocabulary), len(self.target_vocabulary), self.task.shared
         )
-        n_pairs = configuration.train_pairs + configuration.held_out
-        pairs = self.task.draw(n_pairs, np.random.default_rng(configuration.seed))
-        self.train_pairs, self.held_out = pairs[: configuration.train_pairs], pairs[configuration.train_pairs :]
+        self.train_pairs, self.held_out = split(
+            self.task, configuration.train_pairs, configuration.held_out, np.random.default_rng(configuration.seed)
+        )
         self.batches = ParallelBatches(
             [self._encode(*pair) for pair in self.train_pairs], configuration.batch_tokens, configuration.seed
         )

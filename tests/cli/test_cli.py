@@ -121,7 +121,7 @@ def test_attention(run, tmp_path, capsys):
         (["train", "--positions", "none"], "positions must be one of"),
         (["train", "--seed", "-1"], "seed must be 0 or more"),
         (["train", "--batch-tokens", "5"], "a batch may hold 5 at most"),
-        (["train", "--train-pairs", "2000000"], "numbers"),
+        (["train", "--held-out", "2000000"], "cannot hold out 2,000,000 numbers: there are 991,000"),
         (["translate", "nowhere", "one"], "there is no run folder nowhere"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
         (["attention", "nowhere", "one"], "there is no run folder nowhere"),

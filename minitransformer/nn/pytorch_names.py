@@ -1,0 +1,303 @@
+"""Weights to and from PyTorch: its names and layouts for the parameters of ``Transformer``.
+
+PyTorch has no embeddings inside ``torch.nn.Transformer``, so its side is a module of four parts, and two more if
+positions are learned::
+
+    source_embedding, target_embedding    torch.nn.Embedding(V, D)
+    transformer                           torch.nn.Transformer(..., batch_first=True)
+    generator                             torch.nn.Linear(D, V, bias=False)
+    source_positions, target_positions    torch.nn.Embedding(L, D)
+
+The names, with the same layer numbers on both sides:
+
+===============================================  ===============================================
+here                                             in PyTorch
+===============================================  ===============================================
+``source_embedding.table``                       ``source_embedding.weight``
+``target_embedding.table``                       ``target_embedding.weight``
+``output``                                       ``generator.weight``
+``source_embedding.positions``                   ``source_positions.weight``
+``target_embedding.positions``                   ``target_positions.weight``
+``encoder.layers.0``, ``decoder.layers.0``, ...  ``transformer.encoder.layers.0``, ..., in which
+``self_attention``, ``cross_attention``          ``self_attn``, ``multihead_attn``, in which
+``w_in`` (D, 3 D), ``b_in``                      ``in_proj_weight`` (3 D, D), ``in_proj_bias``
+``w_out`` (D, D), ``b_out``                      ``out_proj.weight`` (D, D), ``out_proj.bias``
+``feed_forward.w1`` (D, F), ``feed_forward.b1``  ``linear1.weight`` (F, D), ``linear1.bias``
+``feed_forward.w2`` (F, D), ``feed_forward.b2``  ``linear2.weight`` (D, F), ``linear2.bias``
+``residual1.layer_norm.gain``, ``….bias``        ``norm1.weight``, ``norm1.bias``
+``encoder.final_norm.gain``, ``….bias``          ``transformer.encoder.norm.weight``, ``….bias``
+===============================================  ===============================================
+
+Every matrix that multiplies from the right here is transposed there; tables of embeddings are not. Both sides give the
+first D / H columns of a projection to the first head, so the heads need no reordering.
+
+All of this is NumPy arrays; PyTorch itself is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer.arrays import Array, to_numpy
+from minitransformer.nn.module import check_sizes
+
+__all__ = ["from_pytorch", "to_pytorch"]
+
+
+class _Pair(NamedTuple):
+    """One parameter: its name here, its names in PyTorch (several if it is shared), and whether it is transposed."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    transposed: bool = False
+
+
+_TABLES = ("source_embedding.weight", "target_embedding.weight", "generator.weight")
+
+# For each stack: its attentions, here and there, and how many layer norms a layer has.
+_STACKS = {
+    "encoder": ({"self_attention": "self_attn"}, 2),
+    "decoder": ({"self_attention": "self_attn", "cross_attention": "multihead_attn"}, 3),
+}
+
+
+def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = False) -> dict[str, Array]:
+    """Return the parameters of a ``Transformer`` under PyTorch's names and in its layouts.
+
+    Parameters
+    ----------
+    state : mapping of str to array
+        What ``Transformer.state_dict()`` returned.
+    n_heads : int
+        H, as the model was made with.
+    zero_biases : bool
+        Whether to write zeros for attention's biases where the model has none. ``torch.nn.Transformer`` has such
+        biases, unless all its biases are off, and its ``load_state_dict`` wants every name. By default they are left
+        out.
+
+    Returns
+    -------
+    dict of str to array
+        Copies, each contiguous in memory. A shared embedding is there under each of its names.
+
+    Raises
+    ------
+    ValueError
+        If a name is missing or unknown, or a head's keys and values are not of size D / H, as PyTorch needs them.
+
+    Notes
+    -----
+    A post-norm model ends without a layer norm, but ``torch.nn.Transformer`` puts one after each of its stacks. Remove
+    them on that side: ``transformer.encoder.norm = transformer.decoder.norm = None``.
+
+    Examples
+    --------
+    >>> from minitransformer.nn import Transformer, from_pytorch, to_pytorch
+    >>> model = Transformer(7, 7, d_model=4, n_heads=2, n_layers=1, d_ff=8)
+    >>> state = to_pytorch(model.state_dict(), n_heads=2)
+    >>> state["transformer.encoder.layers.0.linear1.weight"].shape
+    (8, 4)
+    >>> model.load_state_dict(from_pytorch(state, n_heads=2))
+    """
+    own_target, own_output = "target_embedding.table" in state, "output" in state
+    groups = [[_TABLES[0]], [_TABLES[1]], [_TABLES[2]]]
+    # What has no table of its own is another name for the one before.
+    if not own_output:
+        groups[1] += groups.pop(2)
+    if not own_target:
+        groups[0] += groups.pop(1)
+    names = ["source_embedding.table"] + ["target_embedding.table"] * own_target + ["output"] * own_output
+    attention_bias = any(name.endswith("_attention.b_in") for name in state)
+    pairs = [
+        *(_Pair(name, tuple(group)) for name, group in zip(names, groups, strict=True)),
+        *_positions("source_embedding.positions" in state or "target_embedding.positions" in state),
+        *_stack("encoder", _count_layers(state, "encoder."), attention_bias, "encoder.final_norm.gain" in state),
+        *_stack("decoder", _count_layers(state, "decoder."), attention_bias, "decoder.final_norm.gain" in state),
+    ]
+    _check_names("to_pytorch", {pair.ours for pair in pairs}, set(state))
+    d_model = np.shape(state["source_embedding.table"])[-1]
+    _check_heads("to_pytorch", d_model, n_heads)
+    for name, array in state.items():
+        expected = {"w_in": (d_model, 3 * d_model), "w_out": (d_model, d_model)}.get(name.rpartition(".")[2])
+        if expected is not None and array.shape != expected:
+            raise ValueError(
+                f"to_pytorch: {name} has shape {array.shape}, expected {expected}: PyTorch's attention has only "
+                f"heads with d_k = d_v = d_model / n_heads = {d_model // n_heads}; make the model without d_k and d_v"
+            )
+
+    result = {}
+    for pair in pairs:
+        for name in pair.theirs:
+            result[name] = _laid_out(state[pair.ours], pair.transposed)
+            if zero_biases and not attention_bias and name.endswith(("in_proj_weight", "out_proj.weight")):
+                zeros = np.zeros(len(result[name]), dtype=result[name].dtype)
+                result[name.removesuffix("weight") + "bias"] = zeros
+    return result
+
+
+def from_pytorch(
+    state: Mapping[str, Any],
+    n_heads: int,
+    norm: str = "post",
+    share_embeddings: bool | str = True,
+    attention_bias: bool = False,
+) -> dict[str, Array]:
+    """Return parameters with PyTorch's names and layouts as ``Transformer.load_state_dict`` takes them.
+
+    Parameters
+    ----------
+    state : mapping of str to array
+        The parameters, named as ``to_pytorch`` names them; the ``state_dict`` of a PyTorch module on the CPU will do.
+    n_heads : int
+        H.
+    norm, share_embeddings, attention_bias
+        As the ``Transformer`` is made with that is to have the parameters; the defaults are its defaults.
+
+    Returns
+    -------
+    dict of str to array
+        Copies, each contiguous in memory, without those that the model has not: a second name of a shared embedding,
+        and biases that are zero.
+
+    Raises
+    ------
+    ValueError
+        If a name is missing or unknown; if D is not divisible by H; if a bias that the model has not is not zero; if
+        embeddings that are to be shared differ; or if ``norm="post"`` and there is a layer norm after a stack.
+
+    Notes
+    -----
+    The names are the same whether PyTorch's model was made with ``norm_first=True`` (``norm="pre"`` here) or not, so
+    ``norm`` must be right. PyTorch's default, post-norm layers with one more norm after each stack, has no counterpart.
+    """
+    if norm not in ("post", "pre"):
+        raise ValueError(f"from_pytorch: norm must be one of ('post', 'pre'), found {norm!r}")
+    if share_embeddings not in (True, False, "target"):
+        raise ValueError(
+            f"from_pytorch: share_embeddings must be one of (True, False, 'target'), found {share_embeddings!r}"
+        )
+    if norm == "post":
+        _refuse_final_norms(state)
+    sizes = {len(state[name]) for name in _TABLES if name in state}
+    source, target, output = (_TABLES[i : i + 1] for i in range(3))
+    if share_embeddings not in (False, "target") and len(sizes) == 1:
+        tables = [_Pair("source_embedding.table", source + target + output)]
+    elif share_embeddings:
+        tables = [_Pair("source_embedding.table", source), _Pair("target_embedding.table", target + output)]
+    else:
+        tables = [_Pair("source_embedding.table", source), _Pair("target_embedding.table", target)]
+        tables += [_Pair("output", output)]
+    pairs = [
+        *tables,
+        *_positions("source_positions.weight" in state or "target_positions.weight" in state),
+        *_stack("encoder", _count_layers(state, "transformer.encoder."), attention_bias, norm == "pre"),
+        *_stack("decoder", _count_layers(state, "transformer.decoder."), attention_bias, norm == "pre"),
+    ]
+    known = {name for pair in pairs for name in pair.theirs}
+    biases = ("in_proj_bias", "out_proj.bias", "generator.bias")
+    extra_biases = {name for name in state if name not in known and name.endswith(biases)}
+    needed = {next((name for name in pair.theirs if name in state), pair.theirs[0]) for pair in pairs}
+    _check_names("from_pytorch", needed, set(state) - extra_biases, known)
+    for name in sorted(extra_biases):
+        _refuse_bias(name, state[name])
+    d_model = np.shape(state[next(name for name in _TABLES if name in state)])[-1]
+    _check_heads("from_pytorch", d_model, n_heads)
+
+    result = {}
+    for pair in pairs:
+        names = [name for name in pair.theirs if name in state]
+        for name in names:
+            if not np.array_equal(to_numpy(state[name]), to_numpy(state[names[0]]), equal_nan=True):
+                raise ValueError(
+                    f"from_pytorch: {names[0]} and {name} differ, but share_embeddings={share_embeddings!r} makes them "
+                    "one; choose share_embeddings='target' or False, here and for the Transformer"
+                )
+        result[pair.ours] = _laid_out(state[names[0]], pair.transposed)
+    return result
+
+
+def _positions(learned: bool) -> Iterator[_Pair]:
+    for side in ("source", "target") if learned else ():
+        yield _Pair(f"{side}_embedding.positions", (f"{side}_positions.weight",))
+
+
+def _stack(stack: str, n_layers: int, attention_bias: bool, final_norm: bool) -> Iterator[_Pair]:
+    """Yield the parameters of the encoder or the decoder."""
+    attentions, n_norms = _STACKS[stack]
+    for i in range(n_layers):
+        ours, theirs = f"{stack}.layers.{i}", f"transformer.{stack}.layers.{i}"
+        for here, there in attentions.items():
+            yield _Pair(f"{ours}.{here}.w_in", (f"{theirs}.{there}.in_proj_weight",), transposed=True)
+            yield _Pair(f"{ours}.{here}.w_out", (f"{theirs}.{there}.out_proj.weight",), transposed=True)
+            if attention_bias:
+                yield _Pair(f"{ours}.{here}.b_in", (f"{theirs}.{there}.in_proj_bias",))
+                yield _Pair(f"{ours}.{here}.b_out", (f"{theirs}.{there}.out_proj.bias",))
+        for k in (1, 2):
+            yield _Pair(f"{ours}.feed_forward.w{k}", (f"{theirs}.linear{k}.weight",), transposed=True)
+            yield _Pair(f"{ours}.feed_forward.b{k}", (f"{theirs}.linear{k}.bias",))
+        for k in range(1, n_norms + 1):
+            yield from _norm(f"{ours}.residual{k}.layer_norm", f"{theirs}.norm{k}")
+    if final_norm:
+        yield from _norm(f"{stack}.final_norm", f"transformer.{stack}.norm")
+
+
+def _norm(ours: str, theirs: str) -> Iterator[_Pair]:
+    yield _Pair(f"{ours}.gain", (f"{theirs}.weight",))
+    yield _Pair(f"{ours}.bias", (f"{theirs}.bias",))
+
+
+def _count_layers(state: Mapping[str, Any], prefix: str) -> int:
+    prefix += "layers."
+    return len({name.removeprefix(prefix).partition(".")[0] for name in state if name.startswith(prefix)})
+
+
+def _laid_out(array: Any, transposed: bool) -> Array:
+    """Return a copy in C order: safetensors, for one, writes other orders wrongly."""
+    values = to_numpy(array)
+    return np.array(values.T if transposed else values, order="C")
+
+
+def _check_names(function: str, needed: set[str], found: set[str], known: set[str] | None = None) -> None:
+    missing, unknown = sorted(needed - found), sorted(found - (known or needed))
+    if missing or unknown:
+        raise ValueError(
+            f"{function}: the state is not that of such a model: missing {missing or 'nothing'}, "
+            f"unknown {unknown or 'nothing'}; the names that are expected are in the documentation of "
+            "minitransformer.nn.pytorch_names"
+        )
+
+
+def _check_heads(function: str, d_model: int, n_heads: int) -> None:
+    check_sizes(function, n_heads=n_heads)
+    if d_model % n_heads:
+        raise ValueError(
+            f"{function}: d_model {d_model} is not divisible by n_heads {n_heads}, as PyTorch's attention needs it; "
+            "give the n_heads that the model was made with"
+        )
+
+
+def _refuse_final_norms(state: Mapping[str, Any]) -> None:
+    found = sorted(name for stack in _STACKS for name in state if name.startswith(f"transformer.{stack}.norm."))
+    if found:
+        raise ValueError(
+            f"from_pytorch: found {found}, but a model with norm='post' has no layer norm after its stacks. "
+            "If PyTorch's was made with norm_first=True, choose norm='pre', here and for the Transformer; if not, it "
+            "has no counterpart: train it with transformer.encoder.norm = transformer.decoder.norm = None"
+        )
+
+
+def _refuse_bias(name: str, bias: Any) -> None:
+    largest = float(np.abs(to_numpy(bias)).max(initial=0.0))
+    if largest != 0:  # a NaN is not zero either
+        advice = (
+            "make the PyTorch model with torch.nn.Linear(..., bias=False)"
+            if name.startswith("generator")
+            else "choose attention_bias=True, here and for the Transformer"
+        )
+        raise ValueError(
+            f"from_pytorch: {name} is not zero (its largest entry is ±{largest:.3g}), but the model has no such bias; "
+            + advice
+        )
