@@ -1,7 +1,7 @@
 """Prove the gradients.
 
-For one operation or all: the hand-written backward pass, the same function composed of elementary operations, and finite
-differences must agree. The exit status is 0 if they do, 1 if not.
+For one operation or all: the hand-written backward pass, the same function composed of elementary operations, and
+finite differences must agree. The exit status is 0 if they do, 1 if not.
 """
 
 from __future__ import annotations

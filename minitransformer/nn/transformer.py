@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, asarray, to_numpy, xp
+from minitransformer.arrays import Array, as_indices, asarray, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.decoder import Decoder, DecoderLayer, LayerCache
 from minitransformer.nn.encoder import Encoder, EncoderLayer
@@ -145,6 +145,7 @@ class Transformer(Module):
             if value not in choices:
                 raise ValueError(f"Transformer: {name} must be one of {choices}, found {value!r}")
 
+        self.source_vocab, self.target_vocab = source_vocab, target_vocab
         weights_seed, dropout_seed = np.random.SeedSequence(seed).spawn(2)
         draw = np.random.default_rng(weights_seed)
         self.rng = np.random.Generator(np.random.SFC64(dropout_seed))
@@ -192,7 +193,7 @@ class Transformer(Module):
         IndexError
             If an id is out of range.
         """
-        source_ids, target_ids = self._ids(source_ids), self._ids(target_ids)
+        source_ids, target_ids = self._source(source_ids), self._target(target_ids)
         if len(source_ids) != len(target_ids):
             raise ValueError(
                 f"Transformer: {len(source_ids)} source sentences and {len(target_ids)} target sentences; "
@@ -215,7 +216,7 @@ class Transformer(Module):
         Tensor, shape (B, Tk, D)
             The memory: what the decoder attends to.
         """
-        source_ids = self._ids(source_ids)
+        source_ids = self._source(source_ids)
         rng = self.rng if self.training else None
         return self.encoder(self.source_embedding(source_ids, rng), ops.padding_mask(source_ids, PAD), rng, maps)
 
@@ -248,7 +249,7 @@ class Transformer(Module):
         Tensor, shape (B, Tq, V)
             Logits.
         """
-        target_ids = self._ids(target_ids)
+        target_ids = self._target(target_ids)
         rng = self.rng if self.training else None
         first = 0 if cache is None else len(cache[0].self_attention)
         n = target_ids.shape[1]
@@ -283,14 +284,23 @@ class Transformer(Module):
         try:
             with no_grad():
                 memory = self.encode(source_ids, maps["encoder"])
-                mask = ops.padding_mask(self._ids(source_ids), PAD)
+                mask = ops.padding_mask(self._source(source_ids), PAD)
                 self.decode(target_ids, memory, mask, None, maps["decoder"], maps["cross"])
         finally:
             self.training = training
         return {kind: [to_numpy(weights) for weights in layers] for kind, layers in maps.items()}
 
-    def _ids(self, ids: Any) -> Any:
-        ids = ids if isinstance(ids, np.ndarray | xp.ndarray) else np.asarray(ids)
-        if ids.ndim != 2:
-            raise ValueError(f"Transformer: token ids must have shape (B, T), found {ids.shape}")
-        return ids
+    def _source(self, ids: Any) -> Any:
+        return _checked(ids, self.source_vocab, "source ids")
+
+    def _target(self, ids: Any) -> Any:
+        return _checked(ids, self.target_vocab, "target ids")
+
+
+def _checked(ids: Any, vocabulary: int, what: str) -> Any:
+    """Return ids as an array, after seeing that they are a matrix of token ids: all of it before any work."""
+    ids = ids if isinstance(ids, np.ndarray | xp.ndarray) else np.asarray(ids)
+    if ids.ndim != 2:
+        raise ValueError(f"Transformer: {what} must have shape (B, T), found {ids.shape}")
+    as_indices(ids, vocabulary, f"Transformer, {what}")
+    return ids

@@ -45,7 +45,7 @@ def steps_figure(steps: NDArray[Any], errors: Mapping[str, NDArray[Any]], title:
         shown = np.maximum(error, floor)
         axes.loglog(steps, shown, "o-", color=colour, markersize=3, linewidth=1.2, label=method)
         best = int(shown.argmin())
-        if method in SLOPES:
+        if method in SLOPES and best < len(steps) - 2:  # a linear function has no truncation
             # The line of the theory, through the point where truncation clearly rules.
             anchor = best + max(1, (len(steps) - 1 - best) // 2)
             right = slice(best, len(steps))

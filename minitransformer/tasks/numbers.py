@@ -134,13 +134,17 @@ def _draw(to: str, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
 def _propose(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw numbers: half of them evenly, a quarter with few digits as often as many, a quarter with many zeros.
 
-    Of all numbers nine in ten have six digits, and few have zeros; but "seven thousand and six" is to be learned too.
+    Of all numbers nine in ten have six digits, and few have zeros; but "seven thousand and six" and "twelve thousand"
+    are to be learned too.
     """
     digits = rng.integers(1, 7, size=n)
     by_digits = rng.integers(np.where(digits == 1, 0, 10 ** (digits - 1)), 10**digits)
     round_ones = by_digits.copy()
-    for place in 10 ** np.arange(5):
-        erase = (rng.random(n) < 0.5) & (by_digits >= 10 * place)  # never the first digit
+    zeros = rng.integers(0, digits)  # at the end, in one half; in the other, digits here and there become zeros
+    at_the_end = rng.random(n) < 0.5
+    for power in range(5):
+        place = 10**power
+        erase = np.where(at_the_end, power < zeros, (rng.random(n) < 0.5) & (power < digits - 1))
         round_ones -= np.where(erase, round_ones // place % 10 * place, 0)
     kind = rng.integers(4, size=n)
     return np.select([kind < 2, kind == 2], [rng.integers(0, LIMIT, size=n), by_digits], round_ones)

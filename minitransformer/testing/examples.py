@@ -1,7 +1,7 @@
 """Inputs for each hand-derived operation, fixed by a seed: what ``minitransformer gradcheck`` proves them on.
 
-Hypothesis draws far more (``strategies``); these need nothing but NumPy. All sizes of an example differ, so that no axis
-can be taken for another.
+Hypothesis draws far more (``strategies``); these need nothing but NumPy. All sizes of an example differ, so that no
+axis can be taken for another.
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ class Proof:
         count = "three ways" if self.composed else "two ways only, as it has no composed form"
         lines = [f"{self.name}: proved {count}"]
         for way in self.ways:
-            lines.append(f"  {way.title:<36} worst relative error {way.worst_error:.1e}")
+            lines.append(f"  {way.title:<40} worst relative error {way.worst_error:.1e}")
         if self.float32 is None:
-            lines.append("  float32 against float64              not compared: the inputs are too large")
+            lines.append("  float32 against float64                  not compared: the inputs are too large")
         return "\n".join(lines)
 
 

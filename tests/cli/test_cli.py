@@ -12,10 +12,10 @@ import pytest
 
 from minitransformer.cli import main
 
-SMALL = (
-    "--d-model 16 --n-heads 2 --n-layers 2 --d-ff 24 --steps 8 --warmup-steps 4 --batch-tokens 64 "
-    "--train-pairs 120 --held-out 30 --evaluate-every 4"
-).split()
+SMALL = [
+    *("--d-model", "16", "--n-heads", "2", "--n-layers", "2", "--d-ff", "24", "--steps", "8", "--warmup-steps", "4"),
+    *("--batch-tokens", "64", "--train-pairs", "120", "--held-out", "30", "--evaluate-every", "4"),
+]
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -221,3 +221,40 @@ def test_ctrl_c_keeps_a_usable_checkpoint(tmp_path):
     assert process.returncode == 130
     assert re.search(r"interrupted after step \d+; the checkpoint is run.checkpoint\.safetensors", errors)
     assert command("translate", "run", "123", cwd=tmp_path).returncode == 0
+
+
+def test_gradcheck_proves_every_operation(capsys):
+    from minitransformer import ops
+
+    assert main(["gradcheck"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.endswith("pass")]
+    assert {row.split()[0] for row in rows} == set(ops.registry)
+    for row in rows:
+        finite, composed = row.split()[-3:-1]
+        assert float(finite) < 1e-7
+        assert float(composed) < 1e-12
+
+
+def test_gradcheck_draws_the_error_over_the_step(tmp_path, capsys):
+    picture = tmp_path / "errors.png"
+    assert main(["gradcheck", "linear", "--plot", str(picture)]) == 0
+    assert picture.read_bytes().startswith(PNG)
+    assert re.search(r"least error \d\.\de-1\d at a step of", capsys.readouterr().out)
+    assert main(["gradcheck", "scaled_dot_product_attention"]) == 0
+    assert main(["gradcheck", "--plot", str(picture)]) == 2
+    assert main(["gradcheck", "chess"]) == 2
+    assert "there is no operation 'chess'" in capsys.readouterr().err
+
+
+def test_gradcheck_ends_with_status_1_if_a_gradient_is_wrong(monkeypatch, capsys):
+    from minitransformer import ops
+
+    def without_the_row_sum(saved, d_y):
+        return (d_y * saved[0],)
+
+    monkeypatch.setattr(ops.softmax, "backward", without_the_row_sum)
+    assert main(["gradcheck", "softmax"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL" in out
+    assert "finite differences" in out
+    assert "backward " in out

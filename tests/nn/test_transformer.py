@@ -615,7 +615,7 @@ def test_ids_out_of_range_are_refused(which, bad):
 def test_ids_that_are_no_matrix_are_refused(which, ids):
     model = small()
     pair = (ids, TARGET) if which == "source" else (SOURCE, ids)
-    with pytest.raises(ValueError, match=r"token ids must have shape \(B, T\), found"):
+    with pytest.raises(ValueError, match=r"ids must have shape \(B, T\), found"):
         model(*pair)
 
 

@@ -74,7 +74,7 @@ def test_a_failed_save_keeps_the_checkpoint_before(folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("minitransformer.training.run.os.fsync", full)
-    with pytest.raises(RunError, match="No space left on device.*the one before is kept"):
+    with pytest.raises(RunError, match=r"No space left on device.*the one before is kept"):
         folder.save(checkpoint(1))
     assert folder.checkpoint_path.read_bytes() == before
     assert sorted(p.suffix for p in folder.path.glob("checkpoint*")) == [".safetensors"]
@@ -83,7 +83,7 @@ def test_a_failed_save_keeps_the_checkpoint_before(folder, monkeypatch):
 def test_a_folder_that_holds_something_is_not_overwritten_unasked(folder, configuration):
     vocabulary = Vocabulary("0123456789")
     folder.save(checkpoint())
-    with pytest.raises(RunError, match="exists already.*--overwrite"):
+    with pytest.raises(RunError, match=r"exists already.*--overwrite"):
         folder.create(configuration, vocabulary, vocabulary, PAIRS)
     assert folder.load().state["step"] == 7
     folder.create(configuration, vocabulary, vocabulary, PAIRS, overwrite=True)
@@ -106,9 +106,9 @@ def test_a_missing_file_is_named(folder, name):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(RunError, match="there is no run folder .*nowhere"):
+    with pytest.raises(RunError, match=r"there is no run folder .*nowhere"):
         RunFolder(tmp_path / "nowhere").configuration()
-    with pytest.raises(RunError, match="there is no run folder .*nowhere"):
+    with pytest.raises(RunError, match=r"there is no run folder .*nowhere"):
         RunFolder(tmp_path / "nowhere").load()
 
 

@@ -1,0 +1,29 @@
+"""The picture of errors over step sizes."""
+
+import numpy as np
+
+from minitransformer.plots import step_sizes
+from minitransformer.plots.steps import steps_figure
+
+STEPS = np.logspace(-8, 0, 9)
+ERRORS = {"central": STEPS**2 + 1e-16 / STEPS, "extrapolated": STEPS**4 + 1e-16 / STEPS}
+
+
+def test_the_lines_hold_the_errors():
+    (axes,) = steps_figure(STEPS, ERRORS, "softmax").axes
+    lines = {line.get_label(): line for line in axes.lines}
+    assert {*ERRORS, "truncation, slope 2", "truncation, slope 4", "rounding, ε / h"} == lines.keys()
+    for name, errors in ERRORS.items():
+        np.testing.assert_array_equal(lines[name].get_ydata(), errors)
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+    assert "softmax" in axes.get_title()
+
+
+def test_an_error_of_zero_is_drawn_at_the_floor():
+    (axes,) = steps_figure(STEPS, {"central": np.zeros(9)}).axes
+    assert (axes.lines[0].get_ydata() > 0).all()
+
+
+def test_a_png_is_written(tmp_path):
+    step_sizes(STEPS, ERRORS, tmp_path / "errors.png")
+    assert (tmp_path / "errors.png").read_bytes().startswith(b"\x89PNG")
