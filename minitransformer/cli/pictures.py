@@ -51,5 +51,6 @@ def draw_attention(folder: RunFolder, model: Transformer, task: Task, text: str)
     source, target = folder.vocabularies()
     maps, source_tokens, target_tokens = maps_of(model, task, source, target, text)
     path = folder.path / "attention.png"
-    crossing(clearest(maps["cross"]), source_tokens, target_tokens, path, task.title)
+    title = f"{text}  →  {task.join_target(target_tokens[:-1])}"
+    crossing(clearest(maps["cross"]), source_tokens, target_tokens, path, title)
     return path

@@ -1,0 +1,261 @@
+"""Every hand-derived operation against PyTorch: values and gradients, in float64."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer import ops
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+pytestmark = [pytest.mark.referee, pytest.mark.filterwarnings("error")]
+
+RNG = np.random.default_rng(17)
+PAD = 0
+IDS = np.array([[3, 1, 6, 2], [2, 5, PAD, PAD], [4, 4, 1, PAD]])
+TARGETS = np.array([[1, PAD, 3, 4], [PAD, 2, PAD, 1]])
+
+
+class Case(NamedTuple):
+    name: str
+    arrays: tuple[Any, ...]
+    ours: Any
+    theirs: Any
+
+
+def draw(*shape, scale=1.0):
+    return scale * RNG.normal(size=shape)
+
+
+def some_hidden(x):
+    """Return scores some of which are -inf, but not all of a row."""
+    return np.where((RNG.random(x.shape) < 0.3) & (np.arange(x.shape[-1]) > 0), -np.inf, x)
+
+
+# Not here, because PyTorch gives NaN where we give 0: a softmax of nothing but -inf, and a loss without any target
+# that counts. A query that may attend to nothing is 0 in both libraries.
+
+
+def of_rows(ours, theirs):
+    x = draw(2, 3, 5)
+    for axis in (-1, 0, 1):
+        yield Case(f"axis {axis}", (x,), lambda x, a=axis: ours(x, axis=a), lambda x, a=axis: theirs(x, dim=a))
+    for name, scores in {
+        "tied scores": np.round(x),
+        "scores of ±10,000": 1e4 * np.sign(x) + x,
+        "some scores -inf": some_hidden(x),
+        "one row": x[0, 0],
+        "rows of one": x[..., :1],
+        "no rows": x[:0],
+    }.items():
+        yield Case(name, (scores,), ours, lambda x: theirs(x, dim=-1))
+
+
+MASKS = {
+    "causal": ops.causal_mask(4),
+    "padding": ops.padding_mask(IDS),  # (B, 1, 1, Tk)
+    "causal and padding": ops.causal_mask(4) & ops.padding_mask(IDS),
+    "random, one for each head": RNG.random((3, 2, 4, 4)) < 0.7,
+}
+SEES_NOTHING = np.array([[False] * 4, [True] * 4, [False, True, False, True], [True, False, False, False]])
+MASKS["random, one for each head"][..., 0] = True
+MASKS["a query that may attend to nothing"] = SEES_NOTHING
+MASKS["nobody may attend to anything"] = np.zeros((4, 4), dtype=bool)
+
+
+def masking():
+    for name, mask in MASKS.items():
+        yield Case(
+            name,
+            (draw(3, 2, 4, 4),),
+            lambda x, m=mask: ops.masking(x, m),
+            lambda x, m=mask: x.masked_fill(torch.tensor(~m), -torch.inf),
+        )
+
+
+def attention():
+    q, k, v = draw(3, 2, 4, 5), draw(3, 2, 6, 5), draw(3, 2, 6, 7)
+    yield Case("cross, Tq 4, Tk 6, Dk 5, Dv 7", (q, k, v), ops.attention, F.scaled_dot_product_attention)
+    yield Case("large scores", (30 * q, k, v), ops.attention, F.scaled_dot_product_attention)
+    x = draw(2, 3, 5)
+    yield Case(
+        "q, k and v are one", (x,), lambda x: ops.attention(x, x, x), lambda x: F.scaled_dot_product_attention(x, x, x)
+    )
+    k, v = k[..., :4, :], v[..., :4, :]
+    for name, mask in MASKS.items():
+        yield Case(
+            name,
+            (q, k, v),
+            lambda q, k, v, m=mask: ops.attention(q, k, v, m),
+            lambda q, k, v, m=mask: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
+        )
+
+
+def multi_head_attention():
+    n_heads, d_model, d_k, d_v = 2, 5, 3, 4  # sizes that PyTorch's own module cannot have
+    keys, values = n_heads * d_k, n_heads * d_v
+    x, memory = draw(3, 4, d_model), draw(3, 6, d_model)
+    weights = draw(d_model, 2 * keys + values, scale=0.5), draw(values, d_model, scale=0.5)
+    biases = draw(2 * keys + values), draw(d_model)
+
+    def theirs(x, memory, w_in, w_out, b_in=None, b_out=None, mask=None):
+        parts = (0, keys), (keys, 2 * keys), (2 * keys, 2 * keys + values)
+        q, k, v = (
+            (source @ w_in[:, a:b] + (0 if b_in is None else b_in[a:b])).unflatten(-1, (n_heads, -1)).transpose(1, 2)
+            for source, (a, b) in zip((x, memory, memory), parts, strict=True)
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return heads.transpose(1, 2).flatten(2) @ w_out + (0 if b_out is None else b_out)
+
+    page = ops.multi_head_attention
+    for biased in (True, False):
+        rest = weights + biases if biased else weights
+        text = "with biases" if biased else "without biases"
+        yield Case(
+            f"cross, {text}",
+            (x, memory, *rest),
+            lambda x, memory, *rest: page(x, memory, *rest, n_heads=n_heads),
+            theirs,
+        )
+        for name, mask in MASKS.items():
+            yield Case(
+                f"self, {text}, {name}",
+                (x, *rest),
+                lambda x, *rest, m=mask: page(x, None, *rest, n_heads=n_heads, mask=m),
+                lambda x, *rest, m=mask: theirs(x, x, *rest, mask=torch.tensor(m)),
+            )
+
+
+def layer_norm():
+    def theirs(x, gain, bias, eps=1e-5):
+        return F.layer_norm(x, x.shape[-1:], gain, bias, eps)
+
+    gain, bias = draw(7), draw(7)
+    for shape in ((7,), (4, 7), (2, 3, 7), (2, 1, 3, 7), (0, 7)):
+        yield Case(f"x {shape}", (draw(*shape), gain, bias), ops.layer_norm, theirs)
+    yield Case("far from 0", (100 + draw(4, 7), gain, bias), ops.layer_norm, theirs)
+    yield Case("equal features", (np.full((2, 7), 0.5), gain, bias), ops.layer_norm, theirs)
+    yield Case(
+        "eps 0.1",
+        (draw(4, 7), gain, bias),
+        lambda *inputs: ops.layer_norm(*inputs, eps=0.1),
+        lambda *inputs: theirs(*inputs, eps=0.1),
+    )
+
+
+def linear():
+    def theirs(x, weight, bias=None):
+        return F.linear(x, weight.T, bias)
+
+    for shape in ((4,), (3, 4), (2, 3, 4), (0, 4)):
+        yield Case(f"x {shape}", (draw(*shape), draw(4, 5), draw(5)), ops.linear, theirs)
+    yield Case("without bias", (draw(2, 3, 4), draw(4, 5)), ops.linear, theirs)
+
+
+def feed_forward():
+    def theirs(x, w1, b1, w2, b2):
+        return F.linear(F.relu(F.linear(x, w1.T, b1)), w2.T, b2)
+
+    for shape in ((4,), (2, 3, 4)):
+        yield Case(f"x {shape}", (draw(*shape), draw(4, 6), draw(6), draw(6, 5), draw(5)), ops.feed_forward, theirs)
+    zero = np.zeros((2, 6))
+    yield Case("ReLU at 0", (draw(3, 2), zero, zero[0], draw(6, 5), draw(5)), ops.feed_forward, theirs)
+
+
+def embedding():
+    for name, ids in {"repeated ids": IDS, "one id": np.array(3), "no ids": IDS[:0]}.items():
+        yield Case(
+            name,
+            (draw(8, 5),),
+            lambda table, ids=ids: ops.embedding(ids, table),
+            lambda table, ids=ids: F.embedding(torch.tensor(ids), table),
+        )
+
+
+class Replay:
+    """A generator that draws what makes dropout keep the entries of a mask."""
+
+    def __init__(self, keep):
+        self.bits = np.where(keep, 65535, 0).astype(np.uint16)
+
+    def integers(self, low, high, size, dtype):
+        assert (low, high, dtype) == (0, 2**64, np.uint64)
+        words = np.zeros(size, dtype)
+        words.view(np.uint16)[: self.bits.size] = self.bits.ravel()
+        return words
+
+
+def dropout():
+    x = draw(3, 4, 5)
+    for p in (0.0, 0.25, 0.5):  # multiples of 1 / 65,536, so that neither library rounds p
+        torch.manual_seed(3)
+        keep = F.dropout(torch.ones(x.shape), p).numpy() != 0
+        assert p == 0 or 0 < keep.mean() < 1
+
+        def theirs(x, p=p):
+            torch.manual_seed(3)
+            return F.dropout(x, p)
+
+        yield Case(f"p {p}", (x,), lambda x, p=p, keep=keep: ops.dropout(x, p, Replay(keep)), theirs)
+
+
+def cross_entropy():
+    logits = draw(2, 4, 5)
+    for name, x, targets, options in (
+        ("plain", logits, TARGETS, {}),
+        ("smoothed", logits, TARGETS, {"label_smoothing": 0.1}),
+        ("padded", logits, TARGETS, {"ignore_index": PAD}),
+        ("smoothed and padded", logits, TARGETS, {"label_smoothing": 0.1, "ignore_index": PAD}),
+        ("all of it smoothed away", logits, TARGETS, {"label_smoothing": 1.0}),
+        ("ignored ones out of range", logits, np.where(TARGETS, TARGETS, -100), {"ignore_index": -100}),
+        ("one row", logits[0, 0], TARGETS[0, 0], {"label_smoothing": 0.3}),
+        ("one token", logits[..., :1], 0 * TARGETS, {"label_smoothing": 0.3}),
+        ("tied logits", np.round(logits), TARGETS, {"label_smoothing": 0.1}),
+        ("logits of ±10,000", 1e4 * np.sign(logits) + logits, TARGETS, {"label_smoothing": 0.1}),
+        ("some logits -inf", np.where(np.arange(5) == 2 - 2 * (TARGETS[..., None] == 2), -np.inf, logits), TARGETS, {}),
+    ):
+        yield Case(
+            name,
+            (x,),
+            lambda x, t=targets, o=options: ops.cross_entropy(x, t, **o),
+            lambda x, t=targets, o=options: F.cross_entropy(
+                x.reshape(-1, x.shape[-1]), torch.tensor(t).reshape(-1), **o
+            ),
+        )
+
+
+CASES = {
+    "softmax": list(of_rows(ops.softmax, torch.softmax)),
+    "log_softmax": list(of_rows(ops.log_softmax, torch.log_softmax)),
+    "masking": list(masking()),
+    "attention": list(attention()),
+    "multi_head_attention": list(multi_head_attention()),
+    "layer_norm": list(layer_norm()),
+    "linear": list(linear()),
+    "feed_forward": list(feed_forward()),
+    "embedding": list(embedding()),
+    "dropout": list(dropout()),
+    "cross_entropy": list(cross_entropy()),
+}
+
+
+def test_every_operation_is_here():
+    assert CASES.keys() == mt.ops.registry.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [pytest.param(name, case, id=f"{name}: {case.name}") for name, cases in CASES.items() for case in cases],
+)
+def test_values_and_gradients(name, case, agree):
+    makes = set()
+
+    def ours(*inputs):
+        output = case.ours(*inputs)
+        makes.add(output._node.name)
+        return output
+
+    agree(ours, case.theirs, case.arrays)
+    assert makes == {name}  # the operation itself, not something made of others

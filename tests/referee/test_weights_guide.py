@@ -1,0 +1,18 @@
+"""The guide on weights to and from PyTorch runs as it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.referee
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "weights-to-and-from-pytorch.md"
+
+
+def test_the_guide_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 3
+    exec(compile("\n".join(blocks), str(GUIDE), "exec"), {"__name__": "guide"})
+    assert capsys.readouterr().out.splitlines() == ["largest difference below 1e-5: True", "the same: True"]
