@@ -51,7 +51,16 @@ def _task(name: str, title: str, backwards: bool) -> Task:
         population=sum(10**length for length in range(1, LONGEST + 1)),
         shortest_held_out=4,
         example="3141592653",
-        recipe=Recipe(steps=1000, warmup_steps=200),
+        recipe=Recipe(
+            n_layers=1,
+            dropout=0.02,
+            steps=1200,
+            warmup_steps=200,
+            learning_rate_factor=0.5,
+            batch_tokens=1024,
+            held_out=1000,
+            average_last=100,
+        ),
     )
 
 

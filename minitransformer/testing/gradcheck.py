@@ -278,9 +278,17 @@ class _Case:
         self.compare(value, output.numpy())
         output.backward(asarray(self.cotangent))
         found = [given[i].grad for i in self.moving]
-        return [
+        gradients = [
             np.zeros_like(self.inputs[i]) if g is None else to_numpy(g) for i, g in zip(self.moving, found, strict=True)
         ]
+        for i, gradient in zip(self.moving, gradients, strict=True):
+            # The core sees to this too, but the core may be what is tested.
+            if gradient.shape != self.inputs[i].shape:
+                raise AssertionError(
+                    f"gradcheck of {self.title}: the gradient of input {self.names[i]} has shape {gradient.shape}, "
+                    f"but the input has shape {self.inputs[i].shape}"
+                )
+        return gradients
 
     def loss(self, i: int, direction: Array) -> Callable[[float], tuple[float, float]]:
         """Return L as a function of how far input i has moved in a direction, and the size of the terms of L."""

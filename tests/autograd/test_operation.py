@@ -132,3 +132,24 @@ def test_d_output_has_the_type_of_the_output():
 def test_one_operation_used_twice_keeps_apart_what_it_saved():
     x, weight, _ = arrays()
     gradcheck(lambda x, weight: affine(affine(x, weight, scale=0.5).T, affine(x, weight), scale=2.0), (x, weight))
+
+
+def test_an_operation_keeps_what_it_was_made_from():
+    def forward(x):
+        """Return x."""
+        return x.copy(), None
+
+    def composed(x):
+        return x * 1.0
+
+    def undocumented(x):
+        return x.copy(), None
+
+    def backward(saved, d_y):
+        return (d_y.copy(),)
+
+    copied = mt.Operation(forward, backward, composed=composed, name="copied")
+    assert copied.composed is composed
+    assert copied.__doc__ == "Return x."
+    assert mt.Operation(undocumented, backward).__doc__ == mt.Operation.__doc__
+    assert mt.Operation(undocumented, backward).composed is None

@@ -241,3 +241,7 @@ def test_backward_of_a_leaf():
     y = leaf(1.5)
     y.backward()
     assert y.grad == 1
+
+
+def test_the_rows_of_a_printed_matrix_stand_below_each_other():
+    assert repr(mt.Tensor([[1.0, 2.0], [3.0, 4.0]])) == "Tensor([[1., 2.],\n        [3., 4.]])"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minitransformer import Tensor
 from minitransformer.ops import cross_entropy
 from minitransformer.testing import strategies
 
@@ -127,3 +128,11 @@ def test_targets_out_of_range_are_refused(target):
 def test_targets_that_are_not_whole_numbers_are_refused():
     with pytest.raises(TypeError, match="cross_entropy: ids must be whole numbers"):
         cross_entropy.forward(np.zeros((2, 3)), np.array([0.0, 1.0]))
+
+
+def test_the_composed_form_takes_lists_and_keeps_the_type():
+    logits = Tensor(np.eye(3, dtype=np.float32))
+    loss = cross_entropy.composed(logits, [0, 1, 2], label_smoothing=0.1, ignore_index=2)
+    assert loss.dtype == np.float32
+    value, _ = cross_entropy.forward(logits.data, [0, 1, 2], label_smoothing=0.1, ignore_index=2)
+    np.testing.assert_allclose(loss.numpy(), value, rtol=1e-6)

@@ -1,5 +1,6 @@
 """The page dropout: what is kept, how often, and errors."""
 
+import importlib
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minitransformer import Tensor
 from minitransformer.ops import dropout
 from minitransformer.testing import strategies
 
@@ -78,3 +80,20 @@ def test_float32_stays_float32():
     x = np.ones(5, dtype=np.float32)
     y, saved = dropout.forward(x, np.float64(0.5), np.random.default_rng(0))
     assert y.dtype == dropout.backward(saved, x)[0].dtype == np.float32
+
+
+def test_every_random_number_falls_on_its_side(monkeypatch):
+    """Of the 65,536 equally likely numbers exactly round(65,536 p) drop an entry."""
+    page = importlib.import_module("minitransformer.ops.dropout")
+    numbers = np.arange(65536, dtype=np.uint16)
+    monkeypatch.setattr(page, "random_bits", lambda rng, shape: numbers.reshape(shape))
+    for p in (0.0, 0.1, 0.5, 1 - 1e-9):
+        y = dropout(np.ones(65536), p, np.random.default_rng(0)).numpy()
+        dropped = min(round(p * 65536), 65535)
+        assert (y == 0).sum() == dropped
+        np.testing.assert_allclose(y[y != 0], 65536 / (65536 - dropped), rtol=1e-15)
+
+
+def test_the_composed_form_keeps_the_type():
+    x = Tensor(np.ones(8, dtype=np.float32))
+    assert dropout.composed(x, 0.5, np.random.default_rng(0)).dtype == np.float32

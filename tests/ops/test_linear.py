@@ -86,3 +86,14 @@ def test_feed_forward_refuses_shapes_that_do_not_match(place):
     with pytest.raises(ValueError, match=r"feed_forward: .* do not match") as caught:
         feed_forward.forward(*map(np.zeros, shapes))
     assert str(shapes[place]) in str(caught.value)
+
+
+def test_the_gradient_of_a_transposed_weight_lies_in_memory_as_the_weight_does():
+    # An output layer that shares the embedding is its transpose; so its gradient can be added to without a jump.
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(5, 3))
+    _, saved = linear.forward(rng.normal(size=(2, 3)), table.T)
+    _, d_weight, _ = linear.backward(saved, rng.normal(size=(2, 5)))
+    assert d_weight.strides == table.T.strides
+    assert d_weight.flags.f_contiguous
+    assert not d_weight.flags.c_contiguous

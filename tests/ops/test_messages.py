@@ -1,0 +1,190 @@
+"""What the pages say when they refuse their input: the whole message, for it is part of what a user gets."""
+
+import re
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer import ops
+
+
+def a(*shape):
+    return np.zeros(shape)
+
+
+REFUSED = [
+    (lambda: ops.softmax(a(2, 3), axis=2), "softmax: axis 2 is out of range: x of shape (2, 3) has 2 axes"),
+    (lambda: ops.softmax(a(2, 3), axis=-3), "softmax: axis -3 is out of range: x of shape (2, 3) has 2 axes"),
+    (lambda: ops.log_softmax(a(2), axis=1), "log_softmax: axis 1 is out of range: x of shape (2,) has 1 axes"),
+    (
+        lambda: ops.linear(a(2, 3), a(4, 5)),
+        "linear: x of shape (2, 3) and weight of shape (4, 5) do not match: "
+        "the last axis of x must be as long as the first of weight (D_in, D_out)",
+    ),
+    (
+        lambda: ops.linear(a(2, 3), a(3)),
+        "linear: x of shape (2, 3) and weight of shape (3,) do not match: "
+        "the last axis of x must be as long as the first of weight (D_in, D_out)",
+    ),
+    (
+        lambda: ops.linear(a(), a(3, 4)),
+        "linear: x of shape () and weight of shape (3, 4) do not match: "
+        "the last axis of x must be as long as the first of weight (D_in, D_out)",
+    ),
+    (
+        lambda: ops.linear(a(2, 3), a(3, 4), a(5)),
+        "linear: bias of shape (5,) and weight of shape (3, 4) do not match: expected a bias of shape (4,)",
+    ),
+    *(
+        (
+            lambda x=x, w1=w1, w2=w2: ops.feed_forward(a(*x), a(*w1), a(4), a(*w2), a(5)),
+            f"feed_forward: x of shape {x}, w1 of shape {w1} and w2 of shape {w2} do not match: "
+            "expected (..., D), (D, F) and (F, D)",
+        )
+        for x, w1, w2 in (
+            ((2, 6), (3, 4), (4, 5)),
+            ((2, 3), (3, 4), (6, 5)),
+            ((2, 3), (3,), (4, 5)),
+            ((2, 3), (3, 4), (4,)),
+            ((2, 3), (3, 4, 1), (4, 5)),
+            ((), (3, 4), (4, 5)),
+        )
+    ),
+    *(
+        (
+            lambda b1=b1, b2=b2: ops.feed_forward(a(2, 3), a(3, 4), a(*b1), a(4, 5), a(*b2)),
+            f"feed_forward: b1 of shape {b1} and b2 of shape {b2} do not match w1 of shape (3, 4) "
+            "and w2 of shape (4, 5): expected (4,) and (5,)",
+        )
+        for b1, b2 in (((6,), (5,)), ((4,), (6,)), ((1, 4), (5,)))
+    ),
+    *(
+        (
+            lambda x=x, gain=gain, bias=bias: ops.layer_norm(a(*x), a(*gain), a(*bias)),
+            f"layer_norm: x of shape {x}, gain of shape {gain} and bias of shape {bias} "
+            "do not match: expected (..., D), (D,) and (D,) with D at least 1",
+        )
+        for x, gain, bias in (
+            ((2, 3), (4,), (3,)),
+            ((2, 3), (3,), (4,)),
+            ((2, 3), (1, 3), (3,)),
+            ((2, 0), (0,), (0,)),
+            ((), (1,), (1,)),
+        )
+    ),
+    *(
+        (
+            lambda logits=logits, targets=targets: ops.cross_entropy(a(*logits), np.zeros(targets, dtype=int)),
+            f"cross_entropy: logits of shape {logits} and targets of shape {targets} do not match: "
+            "expected (..., V) and (...) with V at least 1",
+        )
+        for logits, targets in (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 0), (2,)), ((), ()))
+    ),
+    *(
+        (
+            lambda smoothing=smoothing: ops.cross_entropy(a(2, 3), [0, 1], label_smoothing=smoothing),
+            f"cross_entropy: label_smoothing must be from 0 to 1, found {smoothing}",
+        )
+        for smoothing in (-0.1, 1.1)
+    ),
+    (lambda: ops.cross_entropy(a(2, 3), [0, 3]), "cross_entropy: id 3 is out of range: ids must be from 0 to 2"),
+    (lambda: ops.cross_entropy(a(2, 3), [-1, 1]), "cross_entropy: id -1 is out of range: ids must be from 0 to 2"),
+    *(
+        (
+            lambda q=q, k=k, v=v: ops.scaled_dot_product_attention(a(*q), a(*k), a(*v)),
+            f"scaled_dot_product_attention: q of shape {q}, k of shape {k} and v of shape {v} do not match: "
+            "expected (..., Tq, Dk), (..., Tk, Dk) and (..., Tk, Dv) with the same leading axes and Dk at least 1",
+        )
+        for q, k, v in (
+            ((2, 3, 4), (2, 5, 6), (2, 5, 7)),
+            ((2, 3, 4), (2, 5, 4), (2, 6, 7)),
+            ((2, 3, 4), (1, 5, 4), (2, 5, 7)),
+            ((2, 3, 4), (2, 5, 4), (1, 5, 7)),
+            ((3, 0), (5, 0), (5, 7)),
+            ((4,), (5, 4), (5, 7)),
+            ((3, 4), (4,), (5, 7)),
+            ((3, 4), (5, 4), (5,)),
+        )
+    ),
+    (
+        lambda: ops.scaled_dot_product_attention(a(2, 3, 4), a(2, 5, 4), a(2, 5, 6), np.ones((3, 4), dtype=bool)),
+        "scaled_dot_product_attention: a mask of shape (3, 4) cannot be broadcast to the scores' shape (2, 3, 5)",
+    ),
+    (
+        lambda: ops.scaled_dot_product_attention(a(3, 4), a(5, 4), a(5, 6), np.ones((3, 5))),
+        "scaled_dot_product_attention: the mask must be boolean (True = may attend), found float64; "
+        "write `mask != 0` for a mask of ones and zeros, `mask == 0` for one to be added",
+    ),
+    *(
+        (
+            lambda x=x, memory=memory, w_in=w_in, w_out=w_out, h=h: ops.multi_head_attention(
+                a(*x), None if memory is None else a(*memory), a(*w_in), a(*w_out), n_heads=h
+            ),
+            f"multi_head_attention: x of shape {x}, memory of shape {memory}, w_in of shape {w_in} "
+            f"and w_out of shape {w_out} do not match for {h} heads: expected "
+            "(B, Tq, D), (B, Tk, D), (D, H (2 Dk + Dv)) and (H Dv, D), with Dk at least 1",
+        )
+        for x, memory, w_in, w_out, h in (
+            ((3, 4), None, (4, 24), (8, 4), 2),
+            ((2, 3, 5), None, (4, 24), (8, 4), 2),
+            ((2, 3, 4), (3, 4), (4, 24), (8, 4), 2),
+            ((2, 3, 4), (1, 5, 4), (4, 24), (8, 4), 2),
+            ((2, 3, 4), (2, 5, 6), (4, 24), (8, 4), 2),
+            ((2, 3, 4), None, (4, 25), (8, 4), 2),
+            ((2, 3, 4), None, (4, 24), (8, 4), 3),
+            ((2, 3, 4), None, (4, 20), (6, 4), 2),
+            ((2, 3, 4), None, (4, 19), (7, 4), 2),
+            ((2, 3, 4), None, (4, 8), (8, 4), 2),
+            ((2, 3, 4), None, (4, 24), (8, 4), 0),
+            ((2, 3, 4), None, (24,), (8, 4), 2),
+            ((2, 3, 4), None, (4, 24), (8,), 2),
+            ((2, 3, 4), None, (4, 6), (8, 4), 2),
+        )
+    ),
+    (
+        lambda: ops.multi_head_attention(a(2, 3, 4), None, a(4, 24), a(8, 4), a(23), n_heads=2),
+        "multi_head_attention: expected b_in of shape (24,), found (23,)",
+    ),
+    (
+        lambda: ops.multi_head_attention(a(2, 3, 4), None, a(4, 24), a(8, 4), a(24), a(1, 4), n_heads=2),
+        "multi_head_attention: expected b_out of shape (4,), found (1, 4)",
+    ),
+    (lambda: ops.embedding([0], a(3)), "embedding: expected a table of shape (V, D), found (3,)"),
+    (lambda: ops.embedding([0], a(3, 4, 5)), "embedding: expected a table of shape (V, D), found (3, 4, 5)"),
+    (lambda: ops.embedding([0, 3], a(3, 4)), "embedding: id 3 is out of range: ids must be from 0 to 2"),
+    (
+        lambda: ops.embedding.composed([0, 3], mt.Tensor(a(3, 4))),
+        "embedding: id 3 is out of range: ids must be from 0 to 2",
+    ),
+    (
+        lambda: ops.embedding(np.array([0.5]), a(3, 4)),
+        "embedding: ids must be whole numbers, found an array of float64",
+    ),
+    *(
+        (
+            lambda p=p: ops.dropout(a(3), p, np.random.default_rng(0)),
+            f"dropout: the probability must be at least 0 and below 1, found {p}",
+        )
+        for p in (-0.1, 1, 1.5)
+    ),
+    (
+        lambda: ops.masking(a(3, 4), np.ones((4, 3), dtype=bool)),
+        "masking: a mask of shape (4, 3) cannot be broadcast to the scores' shape (3, 4)",
+    ),
+    (lambda: ops.causal_mask(-1), "causal_mask: the number of positions must be 0 or more, found -1"),
+    (
+        lambda: ops.sinusoidal_positions(-1, 4),
+        "sinusoidal_positions: expected length >= 0 and d_model >= 1, found -1 and 4",
+    ),
+    (
+        lambda: ops.sinusoidal_positions(3, 0),
+        "sinusoidal_positions: expected length >= 0 and d_model >= 1, found 3 and 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=[message[:60] for _, message in REFUSED])
+def test_bad_input_is_refused_with_this_message(call, message):
+    with pytest.raises((ValueError, TypeError, IndexError), match=f"^{re.escape(message)}$"):
+        call()
