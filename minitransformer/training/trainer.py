@@ -17,6 +17,7 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, warmup
 from minitransformer.tasks import Task, split
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.metrics import Scores, evaluate
 from minitransformer.training.run import Checkpoint, RunFolder
 
@@ -141,47 +142,42 @@ class Trainer:
         since, tokens, losses = time.perf_counter(), 0, []
         batches = self._batches_from(self.step)
         try:
-            while self.step < c.steps:
-                batch = next(batches)
-                rate = self.learning_rate(self.step + 1)
-                loss = float(training_step(self.model, self.optimiser, batch, rate, c.label_smoothing))
-                if not math.isfinite(loss):
-                    raise Diverged(f"the loss is {loss} at step {self.step + 1}")
-                self.step += 1
-                self._average()
-                now = time.perf_counter()
-                self.seconds = now - started
-                losses.append(loss)
-                tokens += int((batch.target_output != PAD).sum())
-                speed = tokens / (now - since)
-                on_step(loss, rate, speed)
-                if self.step % LOG_EVERY == 0 or self.step == c.steps:
-                    run.log(
-                        {
-                            "step": self.step,
-                            "loss": sum(losses) / len(losses),
-                            "learning_rate": rate,
-                            "tokens_per_second": round(speed),
-                            "seconds": round(self.seconds, 3),
-                        }
-                    )
-                    since, tokens, losses = time.perf_counter(), 0, []
-                if self.step % c.evaluate_every == 0 or self.step == c.steps:
-                    scores = self.evaluate(self.held_out[:LOOK_AT])
+            with deferred_interrupt() as between_steps:
+                while self.step < c.steps:
+                    between_steps()
+                    batch = next(batches)
+                    rate = self.learning_rate(self.step + 1)
+                    loss = float(training_step(self.model, self.optimiser, batch, rate, c.label_smoothing))
+                    if not math.isfinite(loss):
+                        raise Diverged(f"the loss is {loss} at step {self.step + 1}")
+                    self.step += 1
+                    self._average()
                     self.seconds = time.perf_counter() - started
-                    measured = {"exact_match": scores.exact_match, "token_accuracy": scores.token_accuracy}
-                    run.log({"step": self.step, **measured, "seconds": round(self.seconds, 3)})
-                    on_evaluation(scores)
-                    if not bool(xp.isfinite(self.optimiser.values).all()):
-                        raise Diverged(f"a weight is not a finite number after step {self.step}")
-                    run.save(self.checkpoint())
-                    self.seconds = time.perf_counter() - started
-                    since, tokens = time.perf_counter(), 0
+                    losses.append(loss)
+                    tokens += int((batch.target_output != PAD).sum())
+                    speed = tokens / (time.perf_counter() - since)
+                    on_step(loss, rate, speed)
+                    if self.step % LOG_EVERY == 0 or self.step == c.steps:
+                        measured = {"loss": sum(losses) / len(losses), "learning_rate": rate}
+                        self._log(run, **measured, tokens_per_second=round(speed))
+                        since, tokens, losses = time.perf_counter(), 0, []
+                    if self.step % c.evaluate_every == 0 or self.step == c.steps:
+                        scores = self.evaluate(self.held_out[:LOOK_AT])
+                        self._log(run, exact_match=scores.exact_match, token_accuracy=scores.token_accuracy)
+                        on_evaluation(scores)
+                        if not bool(xp.isfinite(self.optimiser.values).all()):
+                            raise Diverged(f"a weight is not a finite number after step {self.step}")
+                        run.save(self.checkpoint())
+                        self.seconds = time.perf_counter() - started
+                        since, tokens = time.perf_counter(), 0
         except KeyboardInterrupt:
             run.save(self.checkpoint())
             raise
         finally:
             self.model.eval()
+
+    def _log(self, run: RunFolder, **measured: float) -> None:
+        run.log({"step": self.step, **measured, "seconds": round(self.seconds, 3)})
 
     def _average(self) -> None:
         """Bring the mean of the last steps' weights up to date (section 6.1 averages the last checkpoints)."""

@@ -170,3 +170,40 @@ def test_the_loss_of_a_step_has_the_right_gradient():
         return ops.cross_entropy(model(source, target), wanted, label_smoothing=0.1)
 
     gradcheck(loss, [model.output.data.copy()])
+
+
+def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path, monkeypatch):
+    import signal
+
+    before = signal.getsignal(signal.SIGINT)
+    steps = []
+
+    def interrupted(*arguments):
+        if len(steps) == 4:
+            signal.raise_signal(signal.SIGINT)
+        loss = training_step(*arguments)
+        steps.append(1)
+        return loss
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path)
+    assert len(steps) == 5
+    assert load(RunFolder(tmp_path / "run")).checkpoint.state["step"] == 5
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_second_ctrl_c_is_not_put_off():
+    import signal
+
+    from minitransformer.training.interruption import deferred_interrupt
+
+    def press_twice():
+        with deferred_interrupt() as between_steps:
+            between_steps()
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("the second one did not interrupt")
+
+    with pytest.raises(KeyboardInterrupt):
+        press_twice()

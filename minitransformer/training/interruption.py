@@ -1,0 +1,40 @@
+"""Ctrl-C between two steps instead of within one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["deferred_interrupt"]
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[Callable[[], None]]:
+    """Put off Ctrl-C until it is convenient: weights that are half updated are not worth saving.
+
+    Yields a function that raises KeyboardInterrupt if Ctrl-C has been pressed since. A second Ctrl-C is not put off. In
+    threads other than the main one, which receive no signals, nothing is changed.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = signal.getsignal(signal.SIGINT)
+    pressed = False
+
+    def remember(number: int, frame: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, before)
+
+    def check() -> None:
+        if pressed:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,112 @@
+"""The gallery of wrong gradients: every mistake must be caught, and its page must say what the entries say.
+
+After a change to the entries, write the page again: ``python tests/gallery/gallery_page.py``.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from gallery_page import PAGE, page
+from wrong_core import CORE, chain, core, diamond
+from wrong_entry import DIFFERS, Entry, case, check, normal, simple_test
+from wrong_pages import PAGES
+
+from minitransformer import Operation, ops
+from minitransformer.testing import gradcheck
+
+ENTRIES = {entry.name: entry for entry in (*PAGES, *CORE)}
+WEAK = [name for name, entry in ENTRIES.items() if entry.weak]
+
+
+def test_names_are_unique_and_every_operation_is_there():
+    assert len(ENTRIES) == len(PAGES) + len(CORE) >= 36
+    assert {entry.operation for entry in PAGES} >= set(ops.registry)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_mistake_is_caught(name):
+    entry = ENTRIES[name]
+    with entry.mistake(), pytest.raises(AssertionError, match=entry.message):
+        check(entry.wrong, entry.example)
+
+
+@pytest.mark.parametrize("name", [n for n, e in ENTRIES.items() if getattr(e.wrong, "composed", None)])
+def test_the_mistake_is_caught_without_a_second_opinion(name):
+    """Finite differences and the rules suffice, except where forward and backward are wrong together."""
+    entry = ENTRIES[name]
+    wrong = Operation(entry.wrong.forward, entry.wrong.backward, name=entry.wrong.name)
+    if "composed" in entry.message:
+        check(wrong, entry.example)
+        return
+    with pytest.raises(AssertionError, match=entry.message):
+        check(wrong, entry.example)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_right_version_passes(name):
+    entry = ENTRIES[name]
+    check(entry.right, entry.example)
+
+
+def weak_test(entry: Entry, wrong: bool) -> None:
+    weak = entry.weak
+    function = (weak.wrong or entry.wrong) if wrong else (weak.right or entry.right)
+    at = weak.example or entry.example
+    simple_test(function, at, cotangent=weak.cotangent, absolute=weak.absolute, numbers=weak.numbers)
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_a_weak_test_misses_it(name):
+    entry = ENTRIES[name]
+    with entry.mistake():
+        weak_test(entry, wrong=True)
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_the_weak_test_accepts_the_right_version(name):
+    weak_test(ENTRIES[name], wrong=False)
+
+
+@pytest.mark.parametrize("name", [name for name in WEAK if ENTRIES[name].message == DIFFERS])
+def test_without_its_weakness_the_weak_test_sees_it(name):
+    entry = ENTRIES[name]
+    simple_test(entry.right, entry.example, relative=3e-6)
+    with entry.mistake(), pytest.raises(AssertionError, match="the gradient is wrong"):
+        simple_test(entry.wrong, entry.example, relative=3e-6)
+
+
+def test_the_small_core_without_a_mistake_is_right():
+    """What the mistakes of the walk are made of is right when nothing in it is wrong."""
+    x, y = normal(3, 4), normal(3, 4, seed=1)
+    with core()():
+        gradcheck(diamond, [x])
+        gradcheck(chain, [x])
+        gradcheck(lambda x, y: (x + y) + x * y, [x, y])
+
+
+def test_ties_between_entries_cannot_tell_how_the_gradient_is_shared():
+    """Why the mistakes about ties take one number twice: each share from 0 to 1 is a slope of its entry's kink."""
+    with ENTRIES["max: ties each get all"].mistake():
+        report = gradcheck(lambda x: x.max(), [np.array([1.0, 2.0, 2.0])])
+    assert report.inputs[0].kinks == [(1,), (2,)]
+
+
+def test_every_text_is_there_and_fits_into_a_table():
+    for entry in ENTRIES.values():
+        for field in ("name", "operation", "says", "met", "missed", "caught"):
+            text = getattr(entry, field)
+            assert text, (entry.name, field)
+            assert "\n" not in text, (entry.name, field)
+
+
+def test_the_page_says_what_the_entries_say():
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/gallery/gallery_page.py"
+
+
+def test_the_gallery_would_notice_a_mistake_that_is_none():
+    """A right operation entered as a wrong one is not caught, so the test of the mistakes can fail."""
+    entry = ENTRIES["softmax: no row sum"]
+    same = dataclasses.replace(entry, wrong=entry.right, example=case(normal(2, 3)))
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"), pytest.raises(AssertionError):
+        check(same.wrong, same.example)

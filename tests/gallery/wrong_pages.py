@@ -1,0 +1,913 @@
+"""Wrong backward passes, and a few wrong forward ones, of the hand-derived operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from wrong_entry import VALUE, Entry, Weak, case, example, normal
+
+from minitransformer import Operation
+from minitransformer.ops import (
+    attention,
+    cross_entropy,
+    dropout,
+    embedding,
+    feed_forward,
+    layer_norm,
+    linear,
+    log_softmax,
+    masking,
+    multi_head_attention,
+    softmax,
+)
+from minitransformer.ops.linear import rows
+
+RANDOM = "a random cotangent"
+PAGES: list[Entry] = []
+
+
+def add(
+    right: Operation, backward: Callable[..., Any], forward: Callable[..., Any] | None = None, **texts: Any
+) -> None:
+    """Enter a page with a wrong backward pass, or a wrong forward pass beside it."""
+    wrong = Operation(forward or right.forward, backward, composed=right.composed, name=right.name)
+    PAGES.append(Entry(operation=right.name, wrong=wrong, right=right, **texts))
+
+
+def scaled(right: Operation, place: int, factor: float) -> Callable[..., Any]:
+    """Return a backward pass with one gradient multiplied by a factor."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        gradients = list(right.backward(saved, d_y))
+        gradients[place] = gradients[place] * factor
+        return gradients
+
+    return backward
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Softmax and log-softmax
+
+SCORES = example("softmax", "last axis")
+
+add(
+    softmax,
+    lambda saved, d_y: (0 * d_y,),
+    name="softmax: identically zero",
+    says="d_x = 0.",
+    met="minitorch's test accepts it; numpy-ml's softmax test is as blind",
+    missed="The loss is `y.sum()`: rows sum to one, so the true gradient is zero.",
+    caught=RANDOM,
+    example=SCORES,
+    weak=Weak(),
+)
+
+
+def softmax_over_batch(saved: Any, d_y: Any) -> Any:
+    """Divide by the length of the first axis."""
+    (d_x,) = softmax.backward(saved, d_y)
+    return (d_x / len(d_x),)
+
+
+add(
+    softmax,
+    softmax_over_batch,
+    name="softmax: divided by the batch size",
+    says="d_x = y (d_y - Σ d_y y) / B: the mean belongs to the loss, which has taken it already.",
+    met="AkiRusProd/numpy-transformer",
+    missed="`y.sum()` makes the gradient zero; a batch of one hides it too.",
+    caught="a random cotangent, B not 1",
+    example=SCORES,
+    weak=Weak(example=case(normal(1, 5)), cotangent="random"),
+)
+add(
+    softmax,
+    lambda saved, d_y: (saved[0] * d_y,),
+    name="softmax: no row sum",
+    says="d_x = y d_y, without - y Σ d_y y: the denominator is taken for a constant.",
+    missed="An absolute tolerance of 1e-2 (minitorch's) passes it on long rows, where every weight is below that.",
+    caught="an error relative to the gradient",
+    example=SCORES,
+    weak=Weak(example=case(0.1 * normal(1, 300)), absolute=1e-2),
+)
+add(
+    softmax,
+    lambda saved, d_y: softmax.backward((saved[0], 0), d_y),
+    name="softmax: along the wrong axis",
+    says="the sum Σ d_y y runs over the first axis instead of the one of the softmax.",
+    missed="A vector has one axis only.",
+    caught="several axes, each of another size",
+    example=SCORES,
+    weak=Weak(example=case(normal(5)), cotangent="random"),
+)
+add(
+    softmax,
+    lambda saved, d_y: (d_y.copy(),),
+    name="softmax: passed through",
+    says="d_x = d_y, right only if d_y is in truth the gradient of the scores already.",
+    met="thinc, whose softmax layer has this as a contract: the loss hands it p - q",
+    missed="Shapes alone are compared; or softmax is tested together with its loss only.",
+    caught="each operation proved by itself",
+    example=SCORES,
+    weak=Weak(numbers=False),
+)
+
+
+def softmax_into_d_y(saved: Any, d_y: Any) -> Any:
+    """Save an array by overwriting what was handed in."""
+    y, axis = saved
+    d_y *= y
+    d_y -= y * d_y.sum(axis=axis, keepdims=True)
+    return (d_y.copy(),)
+
+
+def softmax_into_saved(saved: Any, d_y: Any) -> Any:
+    """Save an array by overwriting what the forward pass kept."""
+    y, axis = saved
+    row_sum = (d_y * y).sum(axis=axis, keepdims=True)
+    y *= d_y - row_sum
+    return (y.copy(),)
+
+
+add(
+    softmax,
+    softmax_into_d_y,
+    name="softmax: writes into d_y",
+    says="`d_y *= y` saves an array, but d_y may be the gradient of something else too, as after x + y.",
+    missed="The output is used once, so nobody looks at d_y again.",
+    caught="the rule that backward writes into nothing that it is given",
+    example=SCORES,
+    message="backward wrote into d_output",
+    weak=Weak(cotangent="random"),
+)
+add(
+    softmax,
+    softmax_into_saved,
+    name="softmax: writes into what was saved",
+    says="`y *= d_y - Σ d_y y` destroys the output, which others hold, and the next backward pass.",
+    missed="There is one backward pass, and the output is not looked at after it.",
+    caught="the rule that backward writes into nothing that it is given",
+    example=SCORES,
+    message="backward wrote into a saved array",
+    weak=Weak(cotangent="random"),
+)
+add(
+    log_softmax,
+    lambda saved, d_y: (d_y - np.exp(saved[0]),),
+    name="log-softmax: a cotangent of sum one",
+    says="d_x = d_y - p instead of d_y - p Σ d_y.",
+    missed="As a part of cross-entropy d_y picks one entry of each row, and Σ d_y = 1.",
+    caught=RANDOM,
+    example=example("log_softmax", "last axis"),
+    weak=Weak(cotangent="one-hot"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Masking and attention
+
+SOME = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
+
+add(
+    masking,
+    lambda saved, d_y: (d_y.copy(),),
+    name="masking: the gradient passes the mask",
+    says="d_x = d_y also where the mask is False and x does not matter.",
+    missed="Nothing is hidden.",
+    caught="masks that hide some scores, and whole rows",
+    example=case(normal(2, 3, 5), SOME),
+    weak=Weak(example=example("masking", "all may attend"), cotangent="random"),
+)
+add(
+    masking,
+    lambda saved, d_y: (d_y if saved.all() else np.where(saved, d_y, 0),),
+    name="masking: hands on d_y itself",
+    says="the returned gradient shares memory with d_y: whoever adds to it in place changes both.",
+    missed="The numbers are right as long as nobody writes.",
+    caught="the rule that gradients have memory of their own",
+    example=example("masking", "all may attend"),
+    message="shares memory with d_output",
+    weak=Weak(cotangent="random"),
+)
+
+PLAIN = example("attention", "no mask")
+MASKED = example("attention", "masked, one row wholly")
+QKV = ("q", "k", "v")
+
+
+def weights_of(q: Any, k: Any, mask: Any = None, hidden: float = -np.inf) -> Any:
+    """Return the attention weights, with a number of one's choice for hidden scores."""
+    scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
+    return softmax.forward(scores if mask is None else np.where(mask, scores, hidden))[0]
+
+
+def attention_scaled(place: int) -> Callable[..., Any]:
+    """Forget 1/sqrt(Dk) in one gradient."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        return scaled(attention, place, sqrt(saved[0].shape[-1]))(saved, d_y)
+
+    return backward
+
+
+add(
+    attention,
+    attention_scaled(0),
+    name="attention: no 1/sqrt(Dk) for q",
+    says="d_q = d_s k, without the division by sqrt(Dk).",
+    missed="Keys of one feature: sqrt(1) = 1. Large tolerances (1e-1 in Tricycle's test of attention) hide part of it.",
+    caught="Dk not 1, each input's gradient by itself",
+    example=PLAIN,
+    weak=Weak(example=case(normal(2, 3, 1), normal(2, 4, 1), normal(2, 4, 5)), cotangent="random"),
+)
+add(
+    attention,
+    attention_scaled(1),
+    name="attention: no 1/sqrt(Dk) for k",
+    says="d_k = d_sᵀ q, without the division by sqrt(Dk).",
+    missed="As for q.",
+    caught="Dk not 1, each input's gradient by itself",
+    example=PLAIN,
+    weak=Weak(example=case(normal(2, 3, 1), normal(2, 4, 1), normal(2, 4, 5)), cotangent="random"),
+)
+
+
+def queries_and_keys_zero(saved: Any, d_y: Any) -> Any:
+    """Let the gradient flow through the values only."""
+    q, k, *_ = saved
+    return np.zeros_like(q), np.zeros_like(k), attention.backward(saved, d_y)[2]
+
+
+add(
+    attention,
+    queries_and_keys_zero,
+    name="attention: nothing for queries and keys",
+    says="d_q = d_k = 0: the weights are taken for constants.",
+    met="numpy-ml's test accepts it: there all weights are 1",
+    missed="With one key every weight is 1, whatever q and k are.",
+    caught="several keys",
+    example=PLAIN,
+    weak=Weak(example=case(normal(2, 3, 4), normal(2, 1, 4), normal(2, 1, 5)), cotangent="random"),
+)
+
+
+def queries_and_keys_swapped(saved: Any, d_y: Any) -> Any:
+    """Return d_q and d_k in the wrong order."""
+    d_q, d_k, d_v = attention.backward(saved, d_y)
+    return d_k, d_q, d_v
+
+
+SELF = case(normal(2, 4, 3))
+ALIKE = case(normal(2, 4, 3, seed=1), normal(2, 4, 3, seed=2), normal(2, 4, 5))
+swapped = Operation(attention.forward, queries_and_keys_swapped)
+add(
+    attention,
+    queries_and_keys_swapped,
+    name="attention: q and k swapped",
+    says="d_q and d_k are returned in the wrong order.",
+    missed="Tq = Tk hides it from the shapes, and attention(x, x, x) adds the two anyway.",
+    caught="q and k apart, entry by entry; with Tq not Tk the shapes alone tell",
+    example=ALIKE,
+    weak=Weak(
+        wrong=lambda x: swapped(x, x, x),
+        right=lambda x: attention(x, x, x),
+        example=SELF,
+        cotangent="random",
+    ),
+)
+
+
+def values_untransposed(saved: Any, d_y: Any) -> Any:
+    """Use w where wᵀ is meant."""
+    d_q, d_k, _ = attention.backward(saved, d_y)
+    return d_q, d_k, saved[-1] @ d_y
+
+
+add(
+    attention,
+    values_untransposed,
+    name="attention: weights not transposed",
+    says="d_v = w d_y instead of wᵀ d_y.",
+    missed="Tq = Tk: the product exists, and has the right shape.",
+    caught="numbers; with Tq not Tk the product does not even exist",
+    example=ALIKE,
+    weak=Weak(numbers=False),
+)
+add(
+    attention,
+    scaled(attention, 2, -1),
+    name="attention: sign of d_v",
+    says="d_v = - wᵀ d_y.",
+    missed="Shapes alone are compared.",
+    caught="numbers",
+    example=PLAIN,
+    weak=Weak(numbers=False),
+)
+
+
+def weights_without_the_mask(saved: Any, d_y: Any) -> Any:
+    """Compute the weights again, and forget the mask."""
+    q, k, v, _ = saved
+    return attention.backward((q, k, v, weights_of(q, k)), d_y)
+
+
+add(
+    attention,
+    weights_without_the_mask,
+    name="attention: backward without the mask",
+    says="the backward pass computes the weights again, without the mask, so gradient reaches hidden keys.",
+    missed="There is no padding and no mask.",
+    caught="masks of every kind",
+    example=MASKED,
+    weak=Weak(example=PLAIN, cotangent="random"),
+)
+add(
+    attention,
+    lambda saved, d_y: attention.backward((*saved[:3], np.maximum(saved[3], 1e-6)), d_y),
+    name="attention: a small leak through the mask",
+    says="hidden positions keep a weight of 1e-6 in the backward pass, where it must be exactly 0.",
+    missed="An absolute tolerance of 1e-2.",
+    caught="an error relative to the gradient: where it is exactly zero, nothing else passes",
+    example=MASKED,
+    weak=Weak(cotangent="random", absolute=1e-2),
+)
+
+
+def mask_after_softmax(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    """Multiply the weights by the mask: rows no longer sum to one."""
+    seen = 1 if mask is None else np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2])).astype(q.dtype)
+    weights = weights_of(q, k)
+    return (weights * seen) @ v, (q, k, v, weights, seen)
+
+
+def mask_after_softmax_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate what ``mask_after_softmax`` computes, correctly."""
+    q, k, v, weights, seen = saved
+    (d_s,) = softmax.backward((weights, -1), d_y @ v.swapaxes(-1, -2) * seen)
+    d_s = d_s / sqrt(q.shape[-1])
+    return d_s @ k, d_s.swapaxes(-1, -2) @ q, (weights * seen).swapaxes(-1, -2) @ d_y
+
+
+add(
+    attention,
+    mask_after_softmax_backward,
+    mask_after_softmax,
+    name="attention: mask after the softmax",
+    says="y = (w × mask) v without dividing by what is left: hidden keys still take their share of the sum.",
+    missed="Finite differences agree, as the backward pass fits the wrong forward pass. Without a mask nothing shows.",
+    caught="the composed form, a second opinion on the value",
+    example=MASKED,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
+
+
+def uniform_row(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    """Hide scores by -1e9: a row in which all are hidden has equal scores, not none."""
+    weights = weights_of(q, k, mask, hidden=-1e9).astype(q.dtype)
+    return weights @ v, (q, k, v, weights, mask)
+
+
+def uniform_row_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate what ``uniform_row`` computes, correctly."""
+    q, k, v, weights, mask = saved
+    (d_s,) = softmax.backward((weights, -1), d_y @ v.swapaxes(-1, -2))
+    d_s = (d_s if mask is None else np.where(mask, d_s, 0)) / sqrt(q.shape[-1])
+    return d_s @ k, d_s.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ d_y
+
+
+add(
+    attention,
+    uniform_row_backward,
+    uniform_row,
+    name="attention: a hidden row looks everywhere",
+    says="-1e9 for -inf: a query that may attend to nothing gets uniform weights, and d_v gradient from it.",
+    missed="No row is hidden wholly; and finite differences agree with the backward pass that fits.",
+    caught="the composed form, on a mask with a row that is wholly hidden",
+    example=MASKED,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
+
+
+def nan_row(saved: Any, d_y: Any) -> Any:
+    """Normalise again in the backward pass, without a thought for rows of sum zero."""
+    q, k, v, weights = saved
+    with np.errstate(invalid="ignore"):
+        again = weights / weights.sum(axis=-1, keepdims=True)
+    return attention.backward((q, k, v, again), d_y)
+
+
+add(
+    attention,
+    nan_row,
+    name="attention: NaN from a hidden row",
+    says="the weights are divided by their sum, and 0/0 in a wholly hidden row spoils d_k and d_v of all positions.",
+    met="PyTorch, issue 41508: NaN gradients from rows that are masked wholly",
+    missed="No row is hidden wholly.",
+    caught="a mask with a row that is wholly hidden",
+    example=MASKED,
+    message="not the same when backward runs a second time|the gradient is not finite",
+    weak=Weak(example=example("attention", "causal"), cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Multi-head attention
+
+TO_ITSELF = example("multi_head_attention", "self")
+TO_MEMORY = example("multi_head_attention", "cross")
+
+
+def only_these_projections(for_memory: bool, first: int, last: int) -> Callable[..., Any]:
+    """Let the gradient of the inputs flow through some of the three projections only: numbers first to last."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x, memory, w_in, w_out, *rest = saved
+        values = w_out.shape[0]
+        keys = (w_in.shape[1] - values) // 2
+        ends = (0, keys, 2 * keys, 2 * keys + values)
+        if (memory is not None) == for_memory:
+            kept = np.zeros_like(w_in)
+            kept[:, ends[first] : ends[last]] = w_in[:, ends[first] : ends[last]]
+            w_in = kept
+        return multi_head_attention.backward((x, memory, w_in, w_out, *rest), d_y)
+
+    return backward
+
+
+add(
+    multi_head_attention,
+    only_these_projections(False, 0, 1),
+    name="multi-head: x by its queries only",
+    says="in self-attention d_x = d_Q W_Qᵀ, without the shares of keys and values: = where += is needed.",
+    missed="Queries, keys and values come from three arrays, so nothing is used twice.",
+    caught="self-attention beside attention to a memory",
+    example=TO_ITSELF,
+    weak=Weak(example=TO_MEMORY, cotangent="random"),
+)
+add(
+    multi_head_attention,
+    only_these_projections(True, 0, 2),
+    name="multi-head: memory by its keys only",
+    says="d_memory = d_K W_Kᵀ, without + d_V W_Vᵀ.",
+    missed="Only self-attention is tested.",
+    caught="attention to a memory, Tq not Tk",
+    example=TO_MEMORY,
+    weak=Weak(example=TO_ITSELF, cotangent="random"),
+)
+
+
+def heads_by_reshape(saved: Any, d_y: Any) -> Any:
+    """Go from (B, T, H Dv) to (B, H, T, Dv) by a reshape alone."""
+    x, _, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention = saved
+    batch, length, _ = x.shape
+    d_concat = rows(d_y) @ w_out.T
+    d_heads = d_concat.reshape(batch, n_heads, length, -1)  # wrong: (B, T, H, Dv), then swap the two in the middle
+    parts = attention.backward(saved_attention, d_heads)
+    d_in = np.concatenate([d.swapaxes(1, 2).reshape(batch * length, -1) for d in parts], axis=1)
+    d_x = (d_in @ w_in.T).reshape(x.shape)
+    d_b_in = d_in.sum(axis=0) if has_b_in else None
+    d_b_out = rows(d_y).sum(axis=0) if has_b_out else None
+    return d_x, None, rows(x).T @ d_in, rows(concat).T @ rows(d_y), d_b_in, d_b_out
+
+
+add(
+    multi_head_attention,
+    heads_by_reshape,
+    name="multi-head: heads split by a reshape",
+    says="(B, T, H Dv) becomes (B, H, T, Dv) without moving an axis, so positions and heads are mixed up.",
+    missed="One head; and the shapes are right for any number of heads.",
+    caught="several heads, numbers",
+    example=TO_ITSELF,
+    weak=Weak(
+        example=case(normal(2, 3, 5), None, 0.3 * normal(5, 10), 0.3 * normal(4, 5), normal(10), normal(5), n_heads=1),
+        cotangent="random",
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Layer norm
+
+NORM = example("layer_norm", "random gain")
+GAIN_ONE = case(normal(2, 3, 5), np.ones(5), np.zeros(5))
+
+
+def layer_norm_with(
+    gain: str = "inside", mean: bool = True, along: float = 1.0, r: bool = True, eps: float = 1e-5
+) -> Callable[..., Any]:
+    """Return layer norm's backward pass with a part changed: r (d - mean(d) - x̂ mean(d x̂)), d = gain d_y."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x_hat, scale, g = saved
+        d = d_y * g if gain == "inside" else d_y
+        shift = d.mean(axis=-1, keepdims=True) if mean else 0
+        d_x = d - shift - along * x_hat * (d * x_hat).mean(axis=-1, keepdims=True)
+        if eps != 1e-5:  # r² = 1 / (v + 1e-5)
+            scale = 1 / np.sqrt(1 / scale**2 - 1e-5 + eps)
+        d_x = d_x * (scale if r else 1) * (g if gain == "outside" else 1)
+        others = tuple(range(d_y.ndim - 1))
+        return d_x, (d_y * x_hat).sum(axis=others), d_y.sum(axis=others)
+
+    return backward
+
+
+add(
+    layer_norm,
+    layer_norm_with(gain="outside"),
+    name="layer norm: right for a uniform gain only",
+    says="d_x = g r (d_y - mean(d_y) - x̂ mean(d_y x̂)): the gain must be inside the means.",
+    met="AkiRusProd/numpy-transformer",
+    missed="The gain starts as 1, and there it is right.",
+    caught="a random gain",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE, cotangent="random"),
+)
+add(
+    layer_norm,
+    layer_norm_with(gain="none"),
+    name="layer norm: gain forgotten",
+    says="d_x̂ = d_y instead of d_y g.",
+    missed="The gain starts as 1.",
+    caught="a random gain",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE, cotangent="random"),
+)
+add(
+    layer_norm,
+    layer_norm_with(mean=False),
+    name="layer norm: no mean term",
+    says="d_x = r (d_x̂ - x̂ mean(d_x̂ x̂)), without - mean(d_x̂): the mean μ is taken for a constant.",
+    missed="Shapes alone are compared; `y.sum()` would see this one.",
+    caught="numbers: d_x must be orthogonal to the vector of ones",
+    example=NORM,
+    weak=Weak(numbers=False),
+)
+add(
+    layer_norm,
+    layer_norm_with(along=0.0),
+    name="layer norm: no x̂ term",
+    says="d_x = r (d_x̂ - mean(d_x̂)), without - x̂ mean(d_x̂ x̂): the variance is taken for a constant.",
+    met="tinygrad's and numpy-ml's tests, with gain 1 and `.sum()`, cannot see it",
+    missed="With gain 1 and `y.sum()` d_x̂ is 1, and mean(x̂) is 0.",
+    caught="a random cotangent and a random gain",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE),
+)
+add(
+    layer_norm,
+    layer_norm_with(r=False),
+    name="layer norm: r forgotten",
+    says="d_x is not divided by the standard deviation.",
+    met="tinygrad's and numpy-ml's tests, with gain 1 and `.sum()`, cannot see it",
+    missed="With gain 1 and `y.sum()` the gradient is 0, and 0 × r is 0.",
+    caught="a random cotangent and a random gain",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE),
+)
+add(
+    layer_norm,
+    layer_norm_with(along=5 / 4),
+    name="layer norm: variance over D - 1",
+    says="the x̂ term is divided by D - 1, as for the unbiased variance, where the forward pass divides by D.",
+    missed="With gain 1 and `y.sum()` the term is 0 anyway; with many features D - 1 is nearly D.",
+    caught="a random cotangent, few features",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE),
+)
+add(
+    layer_norm,
+    layer_norm_with(eps=0.0),
+    name="layer norm: ε forgotten",
+    says="the backward pass computes r again as 1/sqrt(v), without ε.",
+    missed="For a variance near 1 it changes the fifth digit only: an absolute tolerance of 1e-2 cannot see that.",
+    caught="a relative tolerance of 1e-7, and the composed form to 1e-12",
+    example=NORM,
+    weak=Weak(cotangent="random", absolute=1e-2),
+)
+
+
+def kept_on_the_layer() -> Operation:
+    """Return a layer norm that keeps what backward needs in one place, instead of returning it."""
+    kept: dict[str, Any] = {}
+
+    def forward(x: Any, gain: Any, bias: Any) -> Any:
+        y, kept["saved"] = layer_norm.forward(x, gain, bias)
+        return y, None
+
+    return Operation(forward, lambda _, d_y: layer_norm.backward(kept["saved"], d_y), name="layer_norm")
+
+
+stateful = kept_on_the_layer()
+PAGES.append(
+    Entry(
+        name="layer norm: state kept on the layer",
+        operation="layer_norm",
+        says="x̂ and r are attributes of the layer, so its second use overwrites those of the first.",
+        met="Tricycle",
+        missed="Every layer is used once before backward.",
+        caught="a layer used twice; here `saved` belongs to the call",
+        wrong=lambda x, gain, bias: stateful(stateful(x, gain, bias).tanh(), gain, bias),
+        right=lambda x, gain, bias: layer_norm(layer_norm(x, gain, bias).tanh(), gain, bias),
+        example=NORM,
+        weak=Weak(wrong=stateful, right=layer_norm, cotangent="random"),
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Linear, feed-forward, embedding, dropout
+
+AFFINE = example("linear", "with bias")
+SQUARE = case(normal(2, 3, 4), normal(4, 4), normal(4))
+
+
+def linear_with(d_x: Any = None, d_bias: Any = None) -> Callable[..., Any]:
+    """Return linear's backward pass with one gradient replaced by a function of (x, weight, d_y)."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x, weight, _ = saved
+        found = list(linear.backward(saved, d_y))
+        if d_x is not None:
+            found[0] = d_x(x, weight, d_y)
+        if d_bias is not None:
+            found[2] = d_bias(x, weight, d_y)
+        return found
+
+    return backward
+
+
+add(
+    linear,
+    linear_with(d_x=lambda x, weight, d_y: d_y @ weight),
+    name="linear: weight not transposed",
+    says="d_x = d_y W instead of d_y Wᵀ.",
+    missed="A square weight: the product exists, and has the right shape.",
+    caught="numbers; with D_in not D_out the product does not even exist",
+    example=SQUARE,
+    weak=Weak(numbers=False),
+)
+add(
+    linear,
+    linear_with(d_bias=lambda x, weight, d_y: rows(d_y).mean(axis=0)),
+    name="linear: mean for the bias",
+    says="d_b is the mean over the rows, where it is the sum.",
+    missed="One row.",
+    caught="several rows",
+    example=AFFINE,
+    weak=Weak(example=case(normal(1, 4), normal(4, 5), normal(5)), cotangent="random"),
+)
+add(
+    linear,
+    linear_with(d_bias=lambda x, weight, d_y: d_y.sum(axis=0)),
+    name="linear: bias over the batch axis only",
+    says="d_b = d_y.sum(axis=0) leaves the axis of positions in (B, T, D).",
+    missed="Inputs have two axes.",
+    caught="the rule that a gradient has its input's shape, on inputs of one to three axes",
+    example=AFFINE,
+    message="the gradient of bias has shape",
+    weak=Weak(example=case(normal(3, 4), normal(4, 5), normal(5)), cotangent="random"),
+)
+add(
+    linear,
+    linear_with(d_x=lambda x, weight, d_y: np.full_like(x, 123.0)),
+    name="linear: 123",
+    says="d_x = 123, whatever the inputs.",
+    met="SmallPebble's checker accepts it, as it accepts any gradient: its error is never computed again",
+    missed="Nobody tested the tester. (Shown with a test that compares shapes alone.)",
+    caught="a checker that is itself tested, on this gallery among others",
+    example=AFFINE,
+    weak=Weak(numbers=False),
+)
+
+
+def relu_of_output(saved: Any, d_y: Any) -> Any:
+    """Ask of the output of the ReLU what should be asked of its input; >= 0 holds for all."""
+    x, hidden, w1, w2 = saved
+    d_a = rows(d_y) @ w2.T * (hidden >= 0)
+    d_x = (d_a @ w1.T).reshape(x.shape)
+    return d_x, rows(x).T @ d_a, d_a.sum(axis=0), hidden.T @ rows(d_y), rows(d_y).sum(axis=0)
+
+
+add(
+    feed_forward,
+    relu_of_output,
+    name="feed-forward: output >= 0",
+    says="the derivative of the ReLU is taken from h >= 0, which always holds, instead of h > 0.",
+    met="numpy-tutorials, MNIST",
+    missed="It runs and it learns; a test in which all units are active agrees.",
+    caught="units on both sides of the kink",
+    example=example("feed_forward", ""),
+    weak=Weak(
+        example=case(*(np.abs(normal(*shape)) for shape in ((3, 4), (4, 6), (6,), (6, 5), (5,)))), cotangent="random"
+    ),
+)
+
+IDS = example("embedding", "repeated ids")
+DISTINCT = case(np.array([[1, 3], [0, 4]]), normal(6, 2))
+
+
+def embedding_set(saved: Any, d_y: Any) -> Any:
+    """Set the rows of the table's gradient; of repeated ids the last remains."""
+    ids, shape = saved
+    d_table = np.zeros(shape, dtype=d_y.dtype)
+    d_table[ids] = d_y
+    return None, d_table
+
+
+def embedding_by_count(saved: Any, d_y: Any) -> Any:
+    """Divide each row by how often its id occurs."""
+    ids, shape = saved
+    _, d_table = embedding.backward(saved, d_y)
+    counts = np.bincount(ids.reshape(-1), minlength=shape[0])[:, None]
+    return None, d_table / np.maximum(counts, 1).astype(d_table.dtype)
+
+
+add(
+    embedding,
+    embedding_set,
+    name="embedding: = for repeated ids",
+    says="`d_table[ids] = d_y` keeps the last of several gradients; `+=` does the same in NumPy.",
+    met="PyTorch, issue 1528; HIPS/autograd had += at first (pull request 136)",
+    missed="Every id occurs once.",
+    caught="repeated ids",
+    example=IDS,
+    weak=Weak(example=DISTINCT, cotangent="random"),
+)
+add(
+    embedding,
+    embedding_by_count,
+    name="embedding: divided by the count",
+    says="a row's gradient is the mean over the places where its id stands, instead of the sum.",
+    missed="Every id occurs once.",
+    caught="repeated ids",
+    example=IDS,
+    weak=Weak(example=DISTINCT, cotangent="random"),
+)
+
+DROPPED = example("dropout", "p 0.3")
+NOTHING_DROPPED = case(normal(3, 4), 0.0, np.random.default_rng(1))
+
+
+def dropout_keeps_the_generator(x: Any, p: float, rng: np.random.Generator) -> Any:
+    """Keep the generator instead of the mask."""
+    y, _ = dropout.forward(x, p, rng)
+    return y, (p, rng)
+
+
+def dropout_draws_again(saved: Any, d_y: Any) -> Any:
+    """Apply the forward pass, with a new mask, to the gradient."""
+    return (dropout.forward(d_y, *saved)[0],)
+
+
+add(
+    dropout,
+    lambda saved, d_y: (d_y * saved[0],),
+    name="dropout: no factor",
+    says="d_x = d_y k, without 1 / (1 - p).",
+    met="numpy-tutorials, MNIST",
+    missed="Dropout is switched off in tests, or p is 0.",
+    caught="p not 0, with a seeded generator so that every call draws alike",
+    example=DROPPED,
+    weak=Weak(example=NOTHING_DROPPED, cotangent="random"),
+)
+add(
+    dropout,
+    dropout_draws_again,
+    dropout_keeps_the_generator,
+    name="dropout: draws again",
+    says="the backward pass draws a new mask instead of using the one of the forward pass.",
+    missed="Dropout is switched off in tests, or p is 0.",
+    caught="the rule that backward gives the same again",
+    example=DROPPED,
+    message="not the same when backward runs a second time",
+    weak=Weak(example=NOTHING_DROPPED, cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cross-entropy
+
+LOSS = example("cross_entropy", "plain")
+PADDED = example("cross_entropy", "smoothed, padded")
+TIED = case(np.round(LOSS.inputs[0]), LOSS.inputs[1])
+
+
+def divided_by_all(saved: Any, d_loss: Any) -> Any:
+    """Divide by the number of rows, padding included."""
+    _, targets, _, n, _, _ = saved
+    return (cross_entropy.backward(saved, d_loss)[0] * (n / len(targets)), None)
+
+
+def ignored_rows_counted(saved: Any, d_loss: Any) -> Any:
+    """Give ignored rows a gradient too."""
+    p, targets, counts, *rest = saved
+    return cross_entropy.backward((p, targets, np.ones_like(counts), *rest), d_loss)
+
+
+def target_by_value(saved: Any, d_loss: Any) -> Any:
+    """Find the target by comparing numbers: every token with the same logit is taken for it."""
+    p, targets, _, n, _, shape = saved
+    is_target = (p == p[np.arange(len(p)), targets][:, None]).astype(p.dtype)
+    return (((is_target.sum(axis=-1, keepdims=True) * p - is_target) * (d_loss / n)).reshape(shape), None)
+
+
+add(
+    cross_entropy,
+    divided_by_all,
+    name="cross-entropy: divided by all tokens",
+    says="the gradient is divided by the number of rows, padding included, and the loss by those that count.",
+    met="AkiRusProd/numpy-transformer",
+    missed="There is no padding.",
+    caught="ignored targets",
+    example=PADDED,
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    ignored_rows_counted,
+    name="cross-entropy: padding has a gradient",
+    says="rows whose target is ignored carry p - q as all others do.",
+    missed="There is no padding.",
+    caught="ignored targets",
+    example=PADDED,
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    target_by_value,
+    name="cross-entropy: zero on tied logits",
+    says="the target is found by its value, d_x = (m p - [x_v = x_t]) / n with m hits; if all logits tie, that is 0.",
+    met="AkiRusProd/numpy-transformer",
+    missed="Random logits never tie; but those of a model that starts from zeros do.",
+    caught="tied logits",
+    example=TIED,
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    lambda saved, d_loss: cross_entropy.backward((*saved[:4], 0.0, saved[5]), d_loss),
+    name="cross-entropy: smoothing forgotten",
+    says="d_x = p - [v = t], the gradient without label smoothing, for a loss with it.",
+    missed="ε is 0, or the loss falls anyway.",
+    caught="ε not 0",
+    example=example("cross_entropy", "tied logits"),
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    lambda saved, d_loss: (cross_entropy.backward(saved, d_loss)[0] * saved[3], None),
+    name="cross-entropy: sum for mean",
+    says="d_x = p - q, not divided by n, for a loss that is a mean.",
+    missed="One token.",
+    caught="several tokens",
+    example=LOSS,
+    weak=Weak(example=case(normal(1, 5), np.array([2]))),
+)
+add(
+    cross_entropy,
+    lambda saved, d_loss: cross_entropy.backward(saved, np.ones_like(d_loss)),
+    name="cross-entropy: upstream gradient ignored",
+    says="d_x = (p - q) / n, without the factor d_loss.",
+    met="TinyTorch (harvard-edge/cs249r_book, pull request 2056): its tests could not see a mistake in this factor",
+    missed="The loss is the last operation, and d_loss is 1.",
+    caught=RANDOM,
+    example=LOSS,
+    weak=Weak(),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Operations of one's own that showed what a tolerance is worth
+
+tiny = Operation(lambda x: (1e-7 * np.sin(x), x), lambda x, d_y: (1e-7 * d_y * np.cos(x),), name="1e-7 sin x")
+add(
+    tiny,
+    lambda x, d_y: (0 * d_y,),
+    name="a small function: zero",
+    says="d_x = 0, for y = 1e-7 sin x.",
+    met="HIPS/autograd's checker accepts it: the error may be below 1e-6 absolutely or relatively",
+    missed="A tolerance that is absolute, or may be.",
+    caught="an error relative to the gradient, with a floor where rounding hides it",
+    example=case(normal(4)),
+    weak=Weak(cotangent="random"),
+)
+far = Operation(lambda x: (np.exp(x - 200), x), lambda x, d_y: (1000 * d_y * np.exp(x - 200),), name="exp(x - 200)")
+PAGES.append(
+    Entry(
+        name="a very small function: 1000 times too large",
+        operation=far.name,
+        says="d_x = 1000 d_y y, for y = exp(x - 200).",
+        met="minitorch's test accepts it",
+        missed="An absolute tolerance of 1e-2.",
+        caught="an error relative to the gradient",
+        wrong=lambda x: far(x),  # not an operation for `prove`: float32 has no number as small as exp(-200)
+        right=lambda x: (x - 200).exp(),
+        example=case(normal(4)),
+        weak=Weak(absolute=1e-2),
+    )
+)
