@@ -142,7 +142,8 @@ def _train(trainer: Trainer, folder: RunFolder) -> None:
                 f"on {len(scores.samples)} held-out {trainer.task.noun}"
             ]
             lines += [f"  ✓ {sample.source}  ->  {sample.found}" for sample in right[: 3 - len(shown)]]
-            lines += [f"  ✗ {sample.source}  ->  {sample.found}   (should be {sample.wanted})" for sample in shown]
+            for sample in shown:
+                lines += [f"  ✗ {sample.source}  ->  {sample.found}", f"    it should be {sample.wanted}"]
             bar.write("\n".join(lines))
             sys.stdout.flush()
 

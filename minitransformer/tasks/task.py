@@ -24,14 +24,14 @@ class Recipe:
     d_ff: int = option(256, "F, the number of features inside the feed-forward networks")
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4")
     label_smoothing: float = option(0.1, "share of the wanted probability that is spread over all tokens, section 5.4")
-    steps: int = option(1200, "training steps")
-    warmup_steps: int = option(400, "steps during which the learning rate rises, section 5.3")
-    learning_rate_factor: float = option(1.0, "what the learning rate of section 5.3 is multiplied by")
+    steps: int = option(900, "training steps")
+    warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3")
+    learning_rate_factor: float = option(0.6, "what the learning rate of section 5.3 is multiplied by")
     batch_tokens: int = option(2048, "the most tokens of one side in a batch, padding included")
     train_pairs: int = option(20_000, "pairs to train on")
     held_out: int = option(2000, "pairs kept apart, to measure on")
     average_last: int = option(
-        250, "the model is the mean of the weights over so many last steps, section 6.1 (1: off)"
+        300, "the model is the mean of the weights over so many last steps, section 6.1 (1: off)"
     )
 
 

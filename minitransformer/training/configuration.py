@@ -31,7 +31,7 @@ class Configuration(Recipe):
     norm: str = option("post", "layer norm after each residual connection as in the paper (post), or before (pre)")
     positions: str = option("sinusoidal", "sinusoidal or learned positions, section 3.5")
     seed: int = option(0, "seed of the data, the initial weights, the batches and dropout")
-    evaluate_every: int = option(200, "steps between looks at held-out pairs, each of which also saves the run")
+    evaluate_every: int = option(150, "steps between looks at held-out pairs, each of which also saves the run")
 
     def __post_init__(self) -> None:
         for name in (
