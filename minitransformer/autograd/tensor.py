@@ -291,12 +291,11 @@ class Tensor:
     def transpose(self, *axes: Any) -> Tensor:
         """Return the tensor with its axes in the given order, or in reverse order."""
         axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        n = np.ndim(self) if not isinstance(self, Tensor) else self.ndim
-        return _apply("transpose", self, axes=tuple(axes) if axes else tuple(range(n))[::-1])
+        return _apply("transpose", self, axes=tuple(axes) if axes else tuple(range(self.ndim))[::-1])
 
     def swapaxes(self, first: int, second: int) -> Tensor:
         """Return the tensor with two axes exchanged."""
-        order = list(range(np.ndim(self) if not isinstance(self, Tensor) else self.ndim))
+        order = list(range(self.ndim))
         order[first], order[second] = order[second], order[first]
         return _apply("transpose", self, axes=tuple(order))
 

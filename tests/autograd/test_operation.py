@@ -153,3 +153,13 @@ def test_an_operation_keeps_what_it_was_made_from():
     assert copied.__doc__ == "Return x."
     assert mt.Operation(undocumented, backward).__doc__ == mt.Operation.__doc__
     assert mt.Operation(undocumented, backward).composed is None
+
+
+def test_a_tensor_passed_by_keyword_is_an_input_of_a_new_operation():
+    scaled = mt.Operation(
+        lambda x, y=None: (x * y, (x, y)), lambda saved, d: (d * saved[1], d * saved[0]), name="scaled"
+    )
+    x, y = mt.Tensor(np.array([2.0, 3.0]), requires_grad=True), mt.Tensor(np.array([5.0, 7.0]), requires_grad=True)
+    scaled(x, y=y).backward(np.array([1.0, 10.0]))
+    np.testing.assert_array_equal(y.grad, [2.0, 30.0])
+    np.testing.assert_array_equal(x.grad, [5.0, 70.0])

@@ -245,3 +245,13 @@ def test_backward_of_a_leaf():
 
 def test_the_rows_of_a_printed_matrix_stand_below_each_other():
     assert repr(mt.Tensor([[1.0, 2.0], [3.0, 4.0]])) == "Tensor([[1., 2.],\n        [3., 4.]])"
+
+
+def test_concatenate_takes_lists_and_is_named_in_messages():
+    x = mt.Tensor([1.0, 2.0], requires_grad=True)
+    joined = mt.concatenate([x, [3.0], np.array([4.0])])
+    np.testing.assert_array_equal(joined.numpy(), [1, 2, 3, 4])
+    joined.backward(np.array([5.0, 6.0, 7.0, 8.0]), release=True)
+    np.testing.assert_array_equal(x.grad, [5, 6])
+    with pytest.raises(RuntimeError, match=r"^concatenate: this part of the graph was released"):
+        joined.backward(np.ones(4))

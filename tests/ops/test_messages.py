@@ -150,6 +150,26 @@ REFUSED = [
         lambda: ops.multi_head_attention(a(2, 3, 4), None, a(4, 24), a(8, 4), a(24), a(1, 4), n_heads=2),
         "multi_head_attention: expected b_out of shape (4,), found (1, 4)",
     ),
+    (
+        lambda: ops.multi_head_attention(a(2, 3, 4), None, a(4, 25), a(8), n_heads=1),
+        "multi_head_attention: x of shape (2, 3, 4), memory of shape None, w_in of shape (4, 25) "
+        "and w_out of shape (8,) do not match for 1 heads: expected "
+        "(B, Tq, D), (B, Tk, D), (D, H (2 Dk + Dv)) and (H Dv, D), with Dk at least 1",
+    ),
+    (
+        lambda: ops.multi_head_attention.composed(a(2, 3, 4), a(1, 5, 4), a(4, 24), a(8, 4), n_heads=2),
+        "multi_head_attention: x of shape (2, 3, 4), memory of shape (1, 5, 4), w_in of shape (4, 24) "
+        "and w_out of shape (8, 4) do not match for 2 heads: expected "
+        "(B, Tq, D), (B, Tk, D), (D, H (2 Dk + Dv)) and (H Dv, D), with Dk at least 1",
+    ),
+    (
+        lambda: ops.multi_head_attention.composed(a(2, 3, 4), None, a(4, 24), a(8, 4), a(23), n_heads=2),
+        "multi_head_attention: expected b_in of shape (24,), found (23,)",
+    ),
+    (
+        lambda: ops.multi_head_attention.composed(a(2, 3, 4), None, a(4, 24), a(8, 4), None, a(1, 4), n_heads=2),
+        "multi_head_attention: expected b_out of shape (4,), found (1, 4)",
+    ),
     (lambda: ops.embedding([0], a(3)), "embedding: expected a table of shape (V, D), found (3,)"),
     (lambda: ops.embedding([0], a(3, 4, 5)), "embedding: expected a table of shape (V, D), found (3, 4, 5)"),
     (lambda: ops.embedding([0, 3], a(3, 4)), "embedding: id 3 is out of range: ids must be from 0 to 2"),

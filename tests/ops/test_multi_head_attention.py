@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from minitransformer import Tensor
 from minitransformer.ops import attention, multi_head_attention
+from minitransformer.testing import prove
 
 pytestmark = pytest.mark.filterwarnings("error")
 RNG = np.random.default_rng(5)
@@ -114,3 +116,23 @@ def test_wrong_masks_are_refused():
         call(mask=np.ones((TQ, TK)))
     with pytest.raises(ValueError, match="cannot be broadcast"):
         call(mask=np.ones((B, TQ, TK), dtype=bool))
+
+
+def test_eight_heads_are_the_default():
+    rng = np.random.default_rng(0)
+    x, w_in, w_out = rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 40)), rng.normal(size=(8, 4))
+    eight = multi_head_attention(x, None, w_in, w_out, n_heads=8).numpy()
+    np.testing.assert_array_equal(multi_head_attention(x, None, w_in, w_out).numpy(), eight)
+    np.testing.assert_allclose(multi_head_attention.composed(Tensor(x), None, w_in, w_out).numpy(), eight, rtol=1e-12)
+    assert not np.allclose(multi_head_attention(x, None, w_in, w_out, n_heads=4).numpy(), eight)
+
+
+@pytest.mark.parametrize("memory", [None, np.random.default_rng(1).normal(size=(2, 5, 4))])
+def test_heads_of_one_feature_and_no_gradient_for_what_is_absent(memory):
+    rng = np.random.default_rng(0)
+    inputs = (rng.normal(size=(2, 3, 4)), memory, rng.normal(size=(4, 10)), rng.normal(size=(6, 4)))  # Dk 1, Dv 3
+    prove(multi_head_attention, inputs, n_heads=2)
+    y, saved = multi_head_attention.forward(*inputs, n_heads=2)
+    gradients = multi_head_attention.backward(saved, rng.normal(size=y.shape))
+    assert gradients[4:] == (None, None)
+    assert (gradients[1] is None) == (memory is None)
