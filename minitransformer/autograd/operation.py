@@ -60,9 +60,8 @@ class Operation:
             inputs, options = bound.args, bound.kwargs
         value, saved = self.forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
         edges = edges_to(inputs)
-        wanted = len(edges)
-        while wanted and edges[wanted - 1] is None:  # trailing options have no gradient
-            wanted -= 1
+        # Options at the end have no gradient, and backward need not say so.
+        wanted = max((i + 1 for i, edge in enumerate(edges) if edge is not None), default=0)
         return made(self.name, value, edges[:wanted], lambda d_output: self.backward(saved, d_output))
 
     def __repr__(self) -> str:

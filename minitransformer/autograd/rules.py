@@ -59,17 +59,21 @@ def _spread(d: Array, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Arra
     return xp.broadcast_to(d, shape)
 
 
+def _share(d: Array, x: Any, y: Any) -> Array:
+    """Return what x receives of the gradient of ``maximum(x, y)``."""
+    return xp.where(x == y, d / 2, xp.where(x > y, d, 0))
+
+
 def _share_of_maximum(x: Array, axis: Any) -> Array:
     """Return 1 where x is the maximum along the axis, 1/n where n entries tie for it, else 0."""
     is_largest = (x == x.max(axis=axis, keepdims=True)).astype(x.dtype)
     return is_largest / is_largest.sum(axis=axis, keepdims=True)
 
 
-def _place(d: Array, shape: tuple[int, ...], index: Any) -> Array:
+def _place(d: Array, shape: tuple[int, ...], index: tuple[Any, ...]) -> Array:
     """Put the gradient of ``x[index]`` back where it came from; an entry taken twice receives both."""
     result = xp.zeros(shape, dtype=d.dtype)
-    parts = index if isinstance(index, tuple) else (index,)
-    if all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in parts):
+    if all(part is None or part is Ellipsis or isinstance(part, int | slice) for part in index):
         result[index] = d
     else:
         xp.add.at(result, index, d)
@@ -128,7 +132,7 @@ _rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x
 
 # Choices. Where two entries tie for the maximum, each receives half of the gradient.
 _rule("maximum",     lambda x, y: (xp.maximum(x, y), (x, y)),
-      lambda d, x, y: d * ((x > y) + (x == y) * 0.5),    lambda d, x, y: d * ((y > x) + (x == y) * 0.5))
+      lambda d, x, y: _share(d, x, y),                   lambda d, x, y: _share(d, y, x))
 _rule("where",       lambda c, x, y: (xp.where(c, x, y), (c,)),
       None,          lambda d, c: xp.where(c, d, 0),     lambda d, c: xp.where(c, 0, d))
 

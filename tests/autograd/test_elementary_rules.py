@@ -520,3 +520,41 @@ def test_every_public_function_is_tested_here():
         {*UNARY} | {"concatenate", "stack", "where", "maximum", "matmul", "sum", "mean", "max"}
         | {"reshape", "transpose", "swapaxes"}
     )  # fmt: skip
+
+
+SINGLE = np.array([[1.0, 2.0, 2.0], [0.5, 3.0, 0.0]], dtype=np.float32)
+IN_FLOAT32 = {
+    "power": [(SINGLE, 3), (SINGLE, 0), (SINGLE, 0.5), (SINGLE + 1, SINGLE)],
+    "matmul": [(SINGLE, SINGLE.T)],
+    "where": [(SINGLE > 1, SINGLE, SINGLE + 1)],
+    "sum": [(SINGLE, {"axis": 0, "keepdims": False})],
+    "mean": [(SINGLE, {"axis": 1, "keepdims": True})],
+    "max": [(SINGLE, {"axis": 1, "keepdims": False})],
+    "reshape": [(SINGLE, {"shape": (3, 2)})],
+    "transpose": [(SINGLE, {"axes": (1, 0)})],
+    "index": [(SINGLE, {"index": (0,)}), (SINGLE, {"index": (np.array([0, 0]),)})],
+    "log": [(SINGLE + 1,)],
+    "divide": [(SINGLE, SINGLE + 1)],
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_rule_stays_in_float32(name):
+    """The core casts gradients to the type of their leaf; a rule that needs it would waste time and memory."""
+    rule = RULES[name]
+    pairs = [(SINGLE,) if len(rule.gradients) == 1 else (SINGLE, SINGLE[::-1])]
+    for case in IN_FLOAT32.get(name, pairs):
+        arrays, options = (case[:-1], case[-1]) if isinstance(case[-1], dict) else (case, {})
+        value, saved = rule.forward(*arrays, **options)
+        assert value.dtype == np.float32
+        for x, gradient in zip(arrays, rule.gradients, strict=True):
+            if gradient is not None and isinstance(x, np.ndarray):
+                with np.errstate(divide="ignore"):
+                    assert gradient(np.ones_like(value), *saved).dtype == np.float32
+
+
+def test_matmul_takes_lists():
+    x = mt.Tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    np.testing.assert_array_equal(mt.matmul([[1.0, 10.0]], x).numpy(), [[31, 42]])
+    np.testing.assert_array_equal(([[1.0, 10.0]] @ x).numpy(), [[31, 42]])
+    np.testing.assert_array_equal((x @ [1.0, 10.0]).numpy(), [21, 43])

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minitransformer as mt
+from minitransformer import Tensor
 from minitransformer.ops import attention
 from minitransformer.testing import strategies
 
@@ -135,3 +136,9 @@ def test_wrong_masks_are_refused():
         attention.forward(q, k, v, np.ones((3, 5)))
     with pytest.raises(ValueError, match=r"a mask of shape \(5, 3\) cannot be broadcast to the scores' shape \(3, 5\)"):
         attention.forward(q, k, v, np.ones((5, 3), dtype=bool))
+
+
+def test_the_composed_form_keeps_the_type():
+    q, k, v = (Tensor(np.ones(shape, dtype=np.float32)) for shape in ((2, 3), (4, 3), (4, 5)))
+    mask = np.array([[True, False, True, True], [False] * 4])
+    assert attention.composed(q, k, v, mask).dtype == np.float32

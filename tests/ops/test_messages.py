@@ -116,6 +116,17 @@ REFUSED = [
         "scaled_dot_product_attention: the mask must be boolean (True = may attend), found float64; "
         "write `mask != 0` for a mask of ones and zeros, `mask == 0` for one to be added",
     ),
+    (
+        lambda: ops.attention.composed(
+            mt.Tensor(a(3, 4)), mt.Tensor(a(5, 4)), mt.Tensor(a(5, 6)), np.ones((3, 4), dtype=bool)
+        ),
+        "scaled_dot_product_attention: a mask of shape (3, 4) cannot be broadcast to the scores' shape (3, 5)",
+    ),
+    (
+        lambda: mt.matmul(a(2, 3), a(4, 5)),
+        "matmul: shapes (2, 3) and (4, 5) do not match: "
+        "the last axis of the first must be as long as the last but one of the second",
+    ),
     *(
         (
             lambda x=x, memory=memory, w_in=w_in, w_out=w_out, h=h: ops.multi_head_attention(

@@ -123,3 +123,9 @@ def test_axes_without_entries(page, shape, axis):
 def test_an_axis_that_is_not_there_is_refused(page, shape, axis):
     with pytest.raises(ValueError, match=r"softmax: axis -?\d is out of range: x of shape \(.*\) has \d axes"):
         page.forward(np.zeros(shape), axis=axis)
+
+
+def test_a_row_without_scores_has_weights_of_plus_zero():
+    y, _ = softmax.forward(np.full((2, 3), -np.inf))
+    np.testing.assert_array_equal(y, 0)
+    assert not np.signbit(y).any()
