@@ -127,7 +127,9 @@ def _introduce(trainer: Trainer) -> None:
 def _train(trainer: Trainer, folder: RunFolder) -> None:
     """Train with a progress bar and, every so often, a look at the translations."""
     steps = trainer.configuration.steps
-    with tqdm(total=steps, initial=trainer.step, unit="step", dynamic_ncols=True, mininterval=0.2) as bar:
+    # In a file each refresh is one more line.
+    interval = 0.2 if sys.stderr.isatty() else 10
+    with tqdm(total=steps, initial=trainer.step, unit="step", dynamic_ncols=True, mininterval=interval) as bar:
 
         def on_step(loss: float, rate: float, speed: float) -> None:
             bar.set_postfix_str(f"loss {loss:.3f}, rate {rate:.1e}, {speed:,.0f} tokens/s", refresh=False)
