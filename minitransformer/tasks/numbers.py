@@ -50,7 +50,7 @@ class _Language:
     join: Callable[[Sequence[str]], str]
     alphabet: tuple[str, ...]
     example: int
-    recipe: Recipe = Recipe()
+    steps: int = Recipe.steps
 
 
 def numbers_task(to: str = "de") -> Task:
@@ -89,7 +89,7 @@ def numbers_task(to: str = "de") -> Task:
         population=int(_spelled_well(np.arange(LIMIT), to).sum()),
         shortest_held_out=4,  # "forty-two" and "six thousand" have three tokens at most
         example=spell(language.example, "en"),
-        recipe=language.recipe,
+        recipe=Recipe(steps=language.steps),
     )
 
 
@@ -119,7 +119,7 @@ def _join(tokens: Sequence[str]) -> str:
 
 _LANGUAGES = {
     "de": _Language("German", _german_tokens, _join, GERMAN, 432),
-    "fr": _Language("French", _french_tokens, _join_french, FRENCH, 97_481, Recipe(steps=1300)),
+    "fr": _Language("French", _french_tokens, _join_french, FRENCH, 97_481, steps=1300),
     "ko": _Language("Korean", _characters, _join, KOREAN, 838_545),
 }
 
