@@ -19,6 +19,7 @@ import importlib
 import os
 import sys
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,19 @@ from numpy.typing import NDArray
 __all__ = [
     "Array",
     "BackendError",
+    "RowsGenerator",
     "as_indices",
     "as_mask",
     "asarray",
     "backend",
     "cache_slices",
+    "checked_index",
+    "max_along",
     "operand",
+    "out_of_memory",
     "random_bits",
     "scatter_add",
+    "sum_along",
     "to_numpy",
     "use",
     "xp",
@@ -45,7 +51,9 @@ Array = NDArray[Any]
 
 BACKENDS = ("numpy", "cupy")
 ENVIRONMENT_VARIABLE = "MINITRANSFORMER_BACKEND"
-M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # from malloc.h
+SHORT = 64
+"""How many entries a row may have for its maximum to be taken the other way round."""
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -2, -3, -8  # from malloc.h
 
 
 class BackendError(RuntimeError):
@@ -116,6 +124,7 @@ def _keep_freed_memory() -> None:
     mallopt(M_MMAP_THRESHOLD, 32 * 2**20)  # arrays up to 32 MB (glibc's limit) come from the heap, ...
     mallopt(M_TRIM_THRESHOLD, 2**30)  # ... whose top is given back only beyond 1 GB
     mallopt(M_TOP_PAD, 2**26)  # and grows by 64 MB at a time
+    mallopt(M_ARENA_MAX, 1)  # one heap for all threads: what one has freed, another may use
 
 
 def _working_cupy() -> Any:
@@ -141,6 +150,20 @@ def _working_cupy() -> Any:
             f'Try: python -m pip install "cupy-cuda13x[ctk]" (or cupy-cuda12x). CuPy said: {error}'
         ) from error
     return cupy
+
+
+def out_of_memory(error: BaseException) -> str:
+    """Return what to say to somebody whose memory was too small, or nothing if the error is another one."""
+    # CuPy's OutOfMemoryError is a MemoryError, as NumPy's is; CUDA's own libraries have only words for it.
+    words = ("cudaErrorMemoryAllocation", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+    if not isinstance(error, MemoryError) and not any(word in str(error) for word in words):
+        return ""
+    where = "The computer's memory" if backend() == "numpy" else "The GPU's memory"
+    return (
+        f"{where} is full. Make the batches smaller (--batch-tokens), let each layer be run again in the backward pass "
+        "instead of keeping what it computed (--recompute), or use a smaller model. "
+        f"[{type(error).__name__}: {error}]"
+    )
 
 
 def asarray(data: Any) -> Array:
@@ -233,6 +256,46 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array:
     return xp.asarray(mask)
 
 
+def checked_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index of an array of a shape, after seeing that it lies inside.
+
+    NumPy sees to that by itself. CuPy takes whole numbers in arrays modulo the length of the axis, so there the index
+    is tried out on the host first; numbers that lie on the device are waited for.
+
+    Parameters
+    ----------
+    index : tuple
+        What would stand between the brackets.
+    shape : tuple of int
+        The shape of what is indexed.
+
+    Raises
+    ------
+    IndexError
+        If the index does not fit the shape.
+    """
+    if xp.ndarray is not np.ndarray:
+        _ = np.broadcast_to(np.int8(0), shape)[tuple(to_numpy(i) if isinstance(i, xp.ndarray) else i for i in index)]
+    return index
+
+
+def max_along(x: Array, axis: int) -> Array:
+    """Return the maximum along an axis, which stays as an axis of length 1."""
+    if xp.ndarray is np.ndarray and x.shape[axis] < SHORT and x.ndim > 1:
+        # NumPy's maximum of many short rows is slow; that of a few long ones is not.
+        rows = x.swapaxes(axis, -1)
+        across = rows.reshape(-1, rows.shape[-1]).T.copy()
+        return across.max(axis=0).reshape(*rows.shape[:-1], 1).swapaxes(axis, -1)
+    return x.max(axis=axis, keepdims=True)
+
+
+def sum_along(x: Array, axis: int) -> Array:
+    """Return the sum along an axis, which stays as an axis of length 1."""
+    if xp.ndarray is np.ndarray:  # for many short rows einsum is several times faster than sum
+        return np.einsum("...i->...", x.swapaxes(axis, -1))[..., None].swapaxes(axis, -1)
+    return x.sum(axis=axis, keepdims=True)
+
+
 def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:
     """Return zeros of a shape, to which each row has been added at its index; repeated indices add up.
 
@@ -265,6 +328,25 @@ def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:
     return result
 
 
+class RowsGenerator(np.random.Generator):
+    """A generator for some rows of a batch: it draws for them what a plain one draws when the batch is whole.
+
+    So a batch that is cut up among workers is given the same random numbers as in one piece. Each draw takes the
+    rows' own part of the stream and skips the parts of the others; afterwards all generators are at the same place.
+
+    Parameters
+    ----------
+    bits : numpy.random.PCG64DXSM
+        Where the randomness comes from; it can be moved forward without drawing.
+    before, after : int
+        How many rows of the batch come before these, and how many after.
+    """
+
+    def __init__(self, bits: np.random.PCG64DXSM, before: int = 0, after: int = 0) -> None:
+        super().__init__(bits)
+        self.bits, self.before, self.after = bits, before, after
+
+
 def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Draw whole numbers 0 to 65,535, each as likely as any other.
 
@@ -275,19 +357,25 @@ def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     rng : numpy.random.Generator
         Where the randomness comes from; it is advanced.
     shape : tuple of int
-        The shape of the result.
+        The shape of the result; the first axis is that of the rows.
 
     Returns
     -------
     array of uint16
     """
-    count = int(np.prod(shape))
     if xp.ndarray is not np.ndarray:
         device = xp.random.default_rng(int(rng.integers(2**63)))
         return device.integers(0, 65536, size=shape, dtype=xp.uint16)
-    # Four 16-bit numbers are cut out of each 64-bit one.
-    words = rng.integers(0, 2**64, size=-(-count // 4), dtype=np.uint64)
-    return words.view(np.uint16)[:count].reshape(shape)
+    # Four 16-bit numbers are cut out of each 64-bit one; each row begins with a new one.
+    rows, size = (shape or (1,))[0], prod(shape[1:])
+    words = -(-size // 4)
+    part = rng if isinstance(rng, RowsGenerator) and (rng.before or rng.after) else None
+    if part:
+        part.bits.advance(part.before * words)
+    bits = rng.integers(0, 2**64, size=(rows, words), dtype=np.uint64).view(np.uint16)
+    if part:
+        part.bits.advance(part.after * words)
+    return bits[:, :size].reshape(shape)
 
 
 def cache_slices(length: int, size: int = 16384) -> Iterator[slice]:

@@ -14,6 +14,10 @@ settings.register_profile(
 settings.register_profile(
     "thorough", max_examples=400, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+# The second array library is to meet every line, not every number.
+settings.register_profile(
+    "double", max_examples=6, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 # A mutant has to fail, not to be understood: no time is spent on a smaller example.
 settings.register_profile(
     "mutation",
@@ -24,4 +28,65 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 # pytest's own option --hypothesis-profile comes after this and wins.
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+BACKEND = os.environ.get("MINITRANSFORMER_TEST_BACKEND") or "numpy"
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("double" if BACKEND == "double" else "fast"))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Another array library, for all tests: MINITRANSFORMER_TEST_BACKEND=double, or cupy where there is a GPU
+
+import functools  # noqa: E402
+import sys  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+from minitransformer import arrays  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import the double
+COMPARISONS = ("assert_allclose", "assert_array_equal", "assert_equal", "assert_array_less")
+
+
+def _on_the_host(comparison):
+    """Let one of NumPy's comparisons take arrays of the device too: it is the test that asks for them, not the code."""
+
+    @functools.wraps(comparison)
+    def compare(*values, **options):
+        return comparison(*(arrays.to_numpy(x) if isinstance(x, arrays.xp.ndarray) else x for x in values), **options)
+
+    return compare
+
+
+if BACKEND not in ("numpy", "double", "cupy"):
+    raise pytest.UsageError(f"MINITRANSFORMER_TEST_BACKEND must be numpy, double or cupy, found {BACKEND}")
+if BACKEND == "double":
+    from double import library
+
+    sys.modules["cupy"] = library.cupy
+if BACKEND != "numpy":
+    arrays.use("cupy")
+    for name in COMPARISONS:
+        setattr(np.testing, name, _on_the_host(getattr(np.testing, name)))
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "numpy_only(reason): says something about NumPy, or about all backends at once")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items if BACKEND != "numpy" else ():
+        marker = item.get_closest_marker("numpy_only")
+        if marker is not None:
+            item.add_marker(pytest.mark.skip(reason=f"NumPy only: {marker.args[0]}"))
+
+
+@pytest.fixture(autouse=BACKEND == "double")
+def indices_in_range():
+    """On the double: no test may index out of range, which CuPy would not say."""
+    from double import log
+
+    log.clear()
+    yield
+    wrapped, log.wrapped[:] = list(log.wrapped), []
+    assert not wrapped, f"CuPy would take these indices modulo the length without a word: {wrapped}"

@@ -1,13 +1,17 @@
 import os
+import re
 import subprocess
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from minitransformer import arrays
-from minitransformer.arrays import BackendError, backend, use, xp
+from minitransformer.arrays import BackendError, RowsGenerator, backend, use, xp
+
+pytestmark = pytest.mark.numpy_only("chooses the library itself, or is about how NumPy does it")
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +128,27 @@ def test_a_choice_comes_before_the_environment_variable():
     assert run(code, MINITRANSFORMER_BACKEND="abacus").stdout.strip() == "(1,) numpy"
 
 
+def test_out_of_memory_says_what_to_do(monkeypatch):
+    class OutOfMemoryError(MemoryError):  # as in cupy.cuda.memory
+        pass
+
+    error = OutOfMemoryError("Out of memory allocating 1,024 bytes")
+    assert arrays.out_of_memory(error).startswith(
+        "The computer's memory is full. Make the batches smaller (--batch-tok"
+    )
+    monkeypatch.setitem(sys.modules, "cupy", a_cupy())
+    use("cupy")
+    for full in (
+        error,
+        RuntimeError("cudaErrorMemoryAllocation: out of memory"),
+        RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"),
+    ):
+        assert re.match(r"The GPU's memory is full\. .*recompute.*smaller model", arrays.out_of_memory(full))
+        assert str(full) in arrays.out_of_memory(full)
+    for other in (RuntimeError("cudaErrorIllegalAddress"), ValueError("memory"), KeyboardInterrupt()):
+        assert arrays.out_of_memory(other) == ""
+
+
 # Arrays
 
 
@@ -214,6 +239,17 @@ def test_as_mask_refuses_numbers(mask):
         arrays.as_mask(mask, (5,), "attention")
 
 
+@pytest.mark.parametrize("index", [(np.array([0, 4]),), ([[1], [-5]],), (slice(None), np.array([3])), (7,), (0, 0, 0)])
+def test_checked_index_looks_where_cupy_does_not(monkeypatch, index):
+    assert arrays.checked_index(index, (4, 3)) is index  # NumPy refuses by itself
+    monkeypatch.setitem(sys.modules, "cupy", a_cupy())
+    use("cupy")
+    with pytest.raises(IndexError):
+        arrays.checked_index(index, (4, 3))
+    for inside in ((np.array([0, -4, 3]), 2), (None, ..., np.array([True, False, True])), (slice(1, 99),)):
+        assert arrays.checked_index(inside, (4, 3)) is inside
+
+
 @pytest.mark.parametrize("trailing", [(), (3,), (2, 3)])
 @pytest.mark.parametrize(("size", "n"), [(7, 40), (7, 1), (50, 7), (1, 5), (7, 0), (0, 0)])
 def test_scatter_add(size, n, trailing):
@@ -283,3 +319,40 @@ def test_on_a_device_one_slice_is_enough(monkeypatch):
     use("cupy")
     assert list(arrays.cache_slices(100_000)) == [slice(0, 100_000)]
     assert list(arrays.cache_slices(0)) == []
+
+
+# Random numbers for some rows of a batch
+
+
+SHAPES = [(7, 5, 3), (7, 2), (7,), (7, 4), (7, 1, 1), (7, 0)]
+
+
+def rows_generator(before=0, after=0):
+    return RowsGenerator(np.random.PCG64DXSM(3), before, after)
+
+
+@pytest.mark.parametrize("cuts", [(0, 7), (0, 3, 7), (0, 1, 2, 6, 7), (0, 0, 7, 7)])
+def test_rows_are_given_what_they_are_given_in_the_whole_batch(cuts):
+    whole = rows_generator()
+    expected = [arrays.random_bits(whole, shape) for shape in SHAPES]
+    parts = []
+    for first, last in pairwise(cuts):
+        rng = rows_generator(first, 7 - last)
+        parts.append([arrays.random_bits(rng, (last - first, *shape[1:])) for shape in SHAPES])
+        assert rng.bit_generator.state == whole.bit_generator.state
+    for i, values in enumerate(expected):
+        np.testing.assert_array_equal(np.concatenate([part[i] for part in parts]), values)
+        assert values.dtype == np.uint16
+
+
+def test_rows_and_draws_differ():
+    rng = rows_generator()
+    first, second = (arrays.random_bits(rng, (2, 64)) for _ in range(2))
+    for a, b in ((first[0], first[1]), (first[0], second[0]), (first[1], second[0])):
+        assert (a != b).mean() > 0.9
+
+
+def test_a_plain_generator_draws_too():
+    bits = arrays.random_bits(np.random.default_rng(0), (3, 5))
+    assert bits.shape == (3, 5)
+    assert arrays.random_bits(np.random.default_rng(0), ()).shape == ()

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minitransformer.arrays import Array, xp
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from minitransformer.autograd.tensor import Tensor
 
 __all__ = ["Edge", "Node", "backpropagate", "is_recording", "no_grad"]
@@ -52,10 +50,7 @@ class Node:
     __slots__ = ("backward", "edges", "name")
 
     def __init__(
-        self,
-        name: str,
-        edges: Sequence[Edge | None],
-        backward: Callable[[Array], Sequence[Array | None]],
+        self, name: str, edges: Sequence[Edge | None], backward: Callable[[Array], Sequence[Array | None]]
     ) -> None:
         self.name = name
         self.edges = edges
@@ -105,12 +100,7 @@ class no_grad:
     def __enter__(self) -> None:
         _recording.pauses += 1
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         _recording.pauses -= 1
 
 
@@ -151,22 +141,24 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
         node = ready.pop()
         edges = node.edges
         d_node = received.pop(node, None)
-        own.discard(node)
         gradients = [None] * len(edges) if d_node is None else node.gradients(d_node)
-        del d_node
+        own.discard(node)
         if release:
             node.backward, node.edges = None, ()
-        for edge, gradient in zip(edges, gradients, strict=False):
+        for i, edge in enumerate(edges):
             if edge is None:
                 continue
-            target = edge.target
-            if gradient is not None:
-                if target not in received:
-                    received[target] = gradient
-                elif target in own:
-                    received[target] += gradient
-                else:  # the array may be somebody else's, so the first sum is a new one
-                    received[target] = received[target] + gradient
+            target, gradient = edge.target, gradients[i]
+            if gradient is not None and target in own:
+                received[target] += gradient
+            elif gradient is not None:
+                earlier = received.get(target)
+                only = earlier is None and waiting[target] == 1 and isinstance(target, Node)
+                new = not only and _is_new(i, gradients, d_node)
+                if earlier is not None:
+                    gradient, new = xp.add(earlier, gradient, out=gradient if new else None), True
+                received[target] = gradient
+                if new:
                     own.add(target)
             waiting[target] -= 1
             if waiting[target]:
@@ -174,12 +166,26 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
             if isinstance(target, Node):
                 ready.append(target)
             elif target in received:
-                accumulate(target, received.pop(target))
+                accumulate(target, received.pop(target), target in own)
 
 
-def accumulate(leaf: Tensor, gradient: Array) -> None:
-    """Add a gradient to ``leaf.grad``; the first one is copied, so that no two leaves share an array."""
-    if leaf.grad is None:
-        leaf.grad = xp.array(gradient, dtype=leaf.data.dtype, order="C")
-    else:
+def _is_new(i: int, gradients: Sequence[Array | None], d_output: Array | None) -> bool:
+    """Tell whether backward has made gradient i for this input alone, so that sums may be written into it."""
+    gradient: Any = gradients[i]
+    flags = gradient.flags
+    if not (flags.c_contiguous and getattr(flags, "writeable", True)):  # a broadcast number stands for several
+        return False
+    for j, other in enumerate(gradients):
+        if j != i and other is not None and xp.may_share_memory(gradient, other):
+            return False
+    return d_output is None or not xp.may_share_memory(gradient, d_output)
+
+
+def accumulate(leaf: Tensor, gradient: Array, own: bool = False) -> None:
+    """Add a gradient to ``leaf.grad``; the first one becomes it, as a copy unless nobody else holds the array."""
+    if leaf.grad is not None:
         leaf.grad += gradient
+    elif own and gradient.dtype == leaf.data.dtype and gradient.flags.c_contiguous:
+        leaf.grad = gradient
+    else:
+        leaf.grad = xp.array(gradient, dtype=leaf.data.dtype, order="C")

@@ -22,7 +22,8 @@ class Operation:
     backward : callable
         ``backward(saved, d_output) -> gradients``: a gradient, or None, for each positional parameter of
         ``forward``, in order; those at the end for which there is never one may be left out. It must not write into
-        ``saved`` or ``d_output``, which others may hold.
+        ``saved`` or ``d_output``, which others may hold, nor return an array that is kept somewhere: gradients are
+        added up in place.
     composed : callable, optional
         The same function in elementary operations on tensors: a second opinion on value and gradient.
     name : str, optional
@@ -53,16 +54,16 @@ class Operation:
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
         """Run the forward pass; if a gradient is wanted, leave a node with the backward pass behind."""
-        if any(isinstance(value, Tensor) for value in options.values()):
+        if options and any(isinstance(value, Tensor) for value in options.values()):
             # A tensor that is passed by keyword is an input too: put it where forward has it.
             bound = self.signature.bind(*inputs, **options)
             bound.apply_defaults()
             inputs, options = bound.args, bound.kwargs
         value, saved = self.forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
         edges = edges_to(inputs)
-        # Options at the end have no gradient, and backward need not say so.
-        wanted = max((i + 1 for i, edge in enumerate(edges) if edge is not None), default=0)
-        return made(self.name, value, edges[:wanted], lambda d_output: self.backward(saved, d_output))
+        while edges and edges[-1] is None:  # options at the end have no gradient, and backward need not say so
+            edges.pop()
+        return made(self.name, value, edges, lambda d_output: self.backward(saved, d_output))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"

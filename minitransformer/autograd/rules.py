@@ -16,7 +16,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, checked_index, xp
 
 __all__ = ["RULES", "Rule", "unbroadcast"]
 
@@ -147,5 +147,5 @@ _rule("max",         lambda x, axis, keepdims: (x.max(axis=axis, keepdims=keepdi
 # Shapes.
 _rule("reshape",     lambda x, shape: (x.reshape(shape), (x.shape,)),  lambda d, shape: d.reshape(shape))
 _rule("transpose",   lambda x, axes: (x.transpose(axes), (axes,)),     lambda d, axes: d.transpose(_inverse(axes)))
-_rule("index",       lambda x, index: (x[index], (x.shape, index)),    _place)
+_rule("index",       lambda x, index: (x[checked_index(index, x.shape)], (x.shape, index)),  _place)
 # fmt: on

@@ -28,10 +28,7 @@ def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
 
 
 def made(
-    name: str,
-    value: Array,
-    edges: Sequence[Edge | None],
-    backward: Callable[[Array], Sequence[Array | None]],
+    name: str, value: Array, edges: Sequence[Edge | None], backward: Callable[[Array], Sequence[Array | None]]
 ) -> Tensor:
     """Return the tensor that an operation made, with a node behind it if a gradient is wanted."""
     tensor = Tensor.__new__(Tensor)
@@ -123,9 +120,10 @@ class Tensor:
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
             raise TypeError("Tensor: the data is a Tensor already; use tensor.detach() for one without its graph")
+        data = data if hasattr(data, "dtype") else np.asarray(data)
+        if data.dtype.kind not in "fiub":
+            raise TypeError(f"Tensor: the data must be numbers, found {data.dtype}")
         self.data: Array = asarray(data)
-        if self.data.dtype.kind not in "fiub":
-            raise TypeError(f"Tensor: the data must be numbers, found {self.data.dtype}")
         if requires_grad and self.data.dtype.kind != "f":
             raise TypeError(
                 f"Tensor: only floating-point values have a gradient, found {self.data.dtype}; "

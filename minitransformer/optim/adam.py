@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +13,16 @@ from minitransformer.arrays import Array, asarray, cache_slices, to_numpy, xp
 from minitransformer.autograd import Tensor
 
 __all__ = ["Adam"]
+
+
+class _Piece(NamedTuple):
+    """A part of a parameter that lies in a slice of the buffer."""
+
+    parameter: int
+    here: slice
+    """Where it lies in the slice."""
+    there: slice
+    """Which of the parameter's entries it holds."""
 
 
 class Adam:
@@ -22,8 +34,8 @@ class Adam:
         v = β2 v + (1 - β2) g²           the mean square
         θ = θ - lr · (m / (1 - β1^t)) / (sqrt(v / (1 - β2^t)) + ε)
 
-    All parameters are laid side by side in one array, and all gradients in another: a parameter's ``data`` and ``grad``
-    become views of them. So a step is arithmetic on long arrays, and setting the gradients to zero is one call.
+    All parameters are laid side by side in one array: a parameter's ``data`` becomes a view of it. So a step is
+    arithmetic on long arrays, a slice at a time that fits the processor's cache, where the gradients are collected.
 
     Parameters
     ----------
@@ -64,42 +76,46 @@ class Adam:
         self.step_count = 0
         dtype = self.parameters[0].dtype
         size = sum(p.size for p in self.parameters)
-        self.values, self.gradients, self.mean, self.mean_square = (xp.zeros(size, dtype=dtype) for _ in range(4))
-        self._views: list[tuple[Array, Array]] = []
-        first = 0
-        for p in self.parameters:
-            place = slice(first, first + p.size)
-            self._views.append((self.values[place].reshape(p.shape), self.gradients[place].reshape(p.shape)))
-            first += p.size
+        self.values, self.mean, self.mean_square = (xp.zeros(size, dtype=dtype) for _ in range(3))
+        ends = list(accumulate((p.size for p in self.parameters), initial=0))
+        self._views = [
+            self.values[first:last].reshape(p.shape)
+            for p, (first, last) in zip(self.parameters, pairwise(ends), strict=True)
+        ]
+        self._slices = [(part, _pieces(part, ends)) for part in cache_slices(size)]
         self._gather()
 
     def _gather(self) -> None:
-        """Make every ``data`` and ``grad`` a view of the buffers, keeping the values that somebody has put there."""
-        for p, (value, gradient) in zip(self.parameters, self._views, strict=True):
+        """Make every ``data`` a view of the buffer, keeping the values that somebody has put there."""
+        for p, value in zip(self.parameters, self._views, strict=True):
             if p.shape != value.shape or (p.grad is not None and p.grad.shape != value.shape):
                 raise ValueError(
                     f"Adam: a parameter had shape {value.shape}, and now has data of shape {p.shape} "
                     f"and a gradient of shape {None if p.grad is None else p.grad.shape}"
                 )
             if p.data is not value:
-                value[...] = p.data
+                value[...] = asarray(p.data)
                 p.data = value
-            if p.grad is not gradient:
-                gradient[...] = 0 if p.grad is None else p.grad
-                p.grad = gradient
 
     def zero_grad(self) -> None:
-        """Set every gradient to zero."""
+        """Let go of every gradient."""
         self._gather()
-        self.gradients.fill(0)
+        for p in self.parameters:
+            p.grad = None
 
-    def step(self, learning_rate: float) -> None:
+    def step(
+        self, learning_rate: float, replicas: Sequence[Sequence[Tensor]] = (), run: Callable[..., Iterable[Any]] = map
+    ) -> None:
         """Move every parameter against its gradient.
 
         Parameters
         ----------
         learning_rate : float
             The size of the step, lr.
+        replicas : sequence of sequences of Tensor
+            Other copies of the parameters, in the same order: the gradient is the sum over all of them, in this order.
+        run : callable
+            Used as ``run(function, slices)``; like ``map``, but it may do several slices at the same time.
         """
         self._gather()
         self.step_count += 1
@@ -108,12 +124,16 @@ class Adam:
         correction = (1 - beta2**t) ** 0.5
         rate = learning_rate * correction / (1 - beta1**t)
         eps = self.eps * correction
-        work = xp.empty(0, dtype=self.values.dtype)
-        for part in cache_slices(self.values.size):
-            g, m, v = self.gradients[part], self.mean[part], self.mean_square[part]
-            work = work if work.size == g.size else xp.empty_like(g)
+        copies = [[None if p.grad is None else p.grad.reshape(-1) for p in c] for c in (self.parameters, *replicas)]
+
+        def move(place: tuple[slice, list[_Piece]]) -> None:
+            part, pieces = place
+            theta, m, v = self.values[part], self.mean[part], self.mean_square[part]
+            g = xp.empty_like(m)
+            for i, here, there in pieces:
+                _sum([gradients[i] for gradients in copies], there, out=g[here])
             # m += (1 - β1) (g - m)
-            xp.subtract(g, m, out=work)
+            work = g - m
             work *= 1 - beta1
             m += work
             # v = β2 v + (1 - β2) g²
@@ -125,7 +145,10 @@ class Adam:
             work += eps
             xp.divide(m, work, out=work)
             work *= rate
-            self.values[part] -= work
+            theta -= work
+
+        for _ in run(move, self._slices):
+            pass
 
     def state_dict(self) -> dict[str, Array]:
         """Return a copy of what the next step depends on, as NumPy arrays."""
@@ -150,3 +173,24 @@ class Adam:
         self.mean[...] = asarray(state["mean"])
         self.mean_square[...] = asarray(state["mean_square"])
         self.step_count = int(state["step_count"])
+
+
+def _pieces(part: slice, ends: list[int]) -> list[_Piece]:
+    """Find which parts of which parameters lie in a slice; parameter i reaches from ends[i] to ends[i + 1]."""
+    pieces = []
+    i = bisect_right(ends, part.start) - 1
+    while i + 1 < len(ends) and ends[i] < part.stop:
+        first, last = max(ends[i], part.start), min(ends[i + 1], part.stop)
+        if first < last:
+            here = slice(first - part.start, last - part.start)
+            pieces.append(_Piece(i, here, slice(first - ends[i], last - ends[i])))
+        i += 1
+    return pieces
+
+
+def _sum(gradients: list[Array | None], part: slice, out: Array) -> None:
+    """Write the sum of a part of some gradients, in order; None stands for zeros."""
+    known = [gradient[part] for gradient in gradients if gradient is not None]
+    out[...] = known[0] if known else 0
+    for gradient in known[1:]:
+        out += gradient

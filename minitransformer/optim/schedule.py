@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["warmup"]
+__all__ = ["inverse_square_root", "warmup"]
 
 
 def warmup(step: int, d_model: int, warmup_steps: int) -> float:
@@ -39,3 +39,36 @@ def warmup(step: int, d_model: int, warmup_steps: int) -> float:
             f"warmup: expected step, d_model and warmup_steps of at least 1, found {step}, {d_model} and {warmup_steps}"
         )
     return float(d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
+
+
+def inverse_square_root(step: int, peak: float, warmup_steps: int) -> float:
+    """Return the same course as `warmup`, told by its highest rate, as others state it.
+
+        lr = peak · min(step / warmup_steps, (warmup_steps / step)^(1/2))
+
+    With ``peak = (d_model · warmup_steps)^(-1/2)`` it is the paper's.
+
+    Parameters
+    ----------
+    step : int
+        The number of the step, from 1.
+    peak : float
+        The rate at the end of the rise, above 0.
+    warmup_steps : int
+        The length of the rise.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    if step < 1 or warmup_steps < 1 or not peak > 0:
+        raise ValueError(
+            "inverse_square_root: expected step and warmup_steps of at least 1 and a peak above 0, "
+            f"found {step}, {warmup_steps} and {peak}"
+        )
+    return float(peak * min(step / warmup_steps, (warmup_steps / step) ** 0.5))

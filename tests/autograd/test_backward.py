@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.arrays import asarray, xp
 
 
 def leaf(data):
@@ -47,7 +48,7 @@ def test_a_node_waits_for_all_of_its_users():
 def test_one_tensor_used_twice(function, derivative):
     x, d = leaf([0.5, 2.0, 3.0]), np.array([1.0, -2.0, 0.5])
     function(x).backward(d)
-    np.testing.assert_allclose(x.grad, d * derivative(x.data), rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(x.grad, d * derivative(x.numpy()), rtol=1e-14, atol=1e-15)
 
 
 def test_a_second_backward_doubles_the_gradients_exactly():
@@ -234,6 +235,7 @@ def test_gradients_share_no_memory():
     x, y, z = (leaf(rng.standard_normal((3, 3))) for _ in range(3))
     d = rng.standard_normal((9, 3))
     result = mt.concatenate([x + y, z.T, mt.where(np.eye(3) > 0, x, y).reshape(3, 3)])
+    d = asarray(d)
     before = d.copy()
     result.backward(d)
     arrays = {"d_output": d, "result": result.data}
@@ -241,7 +243,7 @@ def test_gradients_share_no_memory():
         arrays |= {name: tensor.data, f"d_{name}": tensor.grad}
     for a in arrays:
         for b in arrays:
-            assert a == b or not np.shares_memory(arrays[a], arrays[b]), (a, b)
+            assert a == b or not xp.shares_memory(arrays[a], arrays[b]), (a, b)
     assert np.array_equal(d, before)
 
 
@@ -260,10 +262,10 @@ def test_gradients_share_no_memory():
 def test_a_gradient_is_the_leafs_own_array(function):
     x = leaf(np.arange(6.0).reshape(2, 3))
     y = function(x)
-    d = np.random.default_rng(3).standard_normal(y.shape)
+    d = asarray(np.random.default_rng(3).standard_normal(y.shape))
     y.backward(d)
-    assert not np.shares_memory(x.grad, d)
-    assert x.grad.flags.writeable
+    assert not xp.shares_memory(x.grad, d)
+    assert getattr(x.grad.flags, "writeable", True)  # CuPy has no arrays that are read-only
     assert x.grad.flags.c_contiguous
     first = x.grad.copy()
     x.grad *= 0  # nobody else is hurt
@@ -305,7 +307,7 @@ def deep():
     y.backward([1.0, 3.0])
     assert abs(x.grad - 51 * np.array([1.0, 3.0])).max() < 1e-8, x.grad
     del y  # also the end of the graph needs no recursion
-    assert time.perf_counter() - start < 5
+    assert time.perf_counter() - start < 60  # if the cost grew with the square, an hour
 
 # Far less than 50,000 calls within each other would take; CPython 3.13 itself uses up to 1 MB to take a graph apart.
 threading.stack_size(2 * 1024 * 1024)

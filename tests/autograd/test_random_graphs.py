@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 import minitransformer as mt
+from minitransformer.arrays import to_numpy
 
 EPS = np.finfo(float).eps
 LARGEST = 1e3  # values beyond are not used any further
@@ -344,7 +345,7 @@ class RandomGraphs(RuleBasedStateMachine):
                 continue
             assert leaf.grad.shape == leaf.shape
             # some hundred roundings, each of at most EPS times the size of all terms
-            wrong = np.abs(leaf.grad - self.expected[name]) - 300 * EPS * self.allowed[name]
+            wrong = np.abs(to_numpy(leaf.grad) - self.expected[name]) - 300 * EPS * self.allowed[name]
             assert (wrong <= 0).all(), (name, leaf.grad, self.expected[name])
 
 

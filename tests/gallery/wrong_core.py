@@ -227,7 +227,7 @@ add(
 )
 
 
-def accumulate_without_copy(leaf: Tensor, gradient: Any) -> None:
+def accumulate_without_copy(leaf: Tensor, gradient: Any, own: bool = False) -> None:
     """Keep the array that arrives; somebody else may hold it."""
     leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
 

@@ -7,6 +7,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer import arrays
+from minitransformer.arrays import asarray, to_numpy, xp
 
 # More entries than one slice of the arithmetic holds, in sizes that no slice ends with.
 SHAPES = [(3,), (), (129, 131), (5, 1, 7), (0, 4), (20_001,), (1,), (11, 13)]
@@ -26,7 +27,7 @@ class Reference:
     """Algorithm 1 of Kingma and Ba, one array at a time."""
 
     def __init__(self, values, beta1, beta2, eps):
-        self.values = [np.array(value, dtype=np.float64) for value in values]
+        self.values = [np.array(to_numpy(value), dtype=np.float64) for value in values]
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
         self.m = [np.zeros(value.shape) for value in values]
         self.v = [np.zeros(value.shape) for value in values]
@@ -44,7 +45,7 @@ class Reference:
 
 def give(parameters, gradients):
     for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient.astype(parameter.dtype)
+        parameter.grad = None if gradient is None else asarray(gradient.astype(parameter.dtype))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def give(parameters, gradients):
 )
 def test_steps_are_those_of_the_paper(betas, eps):
     slices = list(arrays.cache_slices(sum(int(np.prod(shape)) for shape in SHAPES)))
-    assert len(slices) > 2
+    assert len(slices) > 2 or mt.backend() != "numpy"  # a device has no cache to fit into
     parameters = parameters_of()
     reference = Reference([p.data for p in parameters], *betas, eps)
     adam = mt.optim.Adam(parameters, betas=betas, eps=eps)
@@ -83,10 +84,10 @@ def test_defaults_are_the_papers():
 
 def test_the_first_step_has_the_size_of_the_rate():
     (parameter,) = parameters_of([(5,)])
-    before = parameter.data.copy()
-    parameter.grad = np.array([3.0, -0.01, 1e-3, -50.0, 0.0])
+    before = to_numpy(parameter.data).copy()
+    parameter.grad = asarray([3.0, -0.01, 1e-3, -50.0, 0.0])
     mt.optim.Adam([parameter]).step(0.25)
-    np.testing.assert_allclose(parameter.data - before, [-0.25, 0.25, -0.25, 0.25, 0], rtol=1e-5)
+    np.testing.assert_allclose(to_numpy(parameter.data) - before, [-0.25, 0.25, -0.25, 0.25, 0], rtol=1e-5)
 
 
 def test_float32():
@@ -123,27 +124,25 @@ def test_it_works_on_the_gradients_of_backward():
         np.testing.assert_allclose(b.data, reference.values[1], rtol=0, atol=1e-12)
 
 
-def test_parameters_keep_values_and_gradients_and_become_views():
+def test_parameters_become_views_and_keep_values_and_gradients():
     parameters = parameters_of()
     values = [p.data.copy() for p in parameters]
-    gradients = gradients_of(SHAPES, 0)
+    gradients = [asarray(g) for g in gradients_of(SHAPES, 0)]
     for parameter, gradient in list(zip(parameters, gradients, strict=True))[::2]:
         parameter.grad = gradient
     adam = mt.optim.Adam(parameters)
     for i, (parameter, value, gradient) in enumerate(zip(parameters, values, gradients, strict=True)):
         assert np.array_equal(parameter.data, value)
-        assert np.array_equal(parameter.grad, gradient if i % 2 == 0 else np.zeros(value.shape))
+        assert parameter.grad is (gradient if i % 2 == 0 else None)
         if parameter.size:
-            assert np.shares_memory(parameter.data, adam.values)
-            assert np.shares_memory(parameter.grad, adam.gradients)
+            assert xp.shares_memory(parameter.data, adam.values)
     for a, b in pairwise(parameters):
-        assert not np.shares_memory(a.data, b.data)
-        assert not np.shares_memory(a.grad, b.grad)
+        assert not xp.shares_memory(a.data, b.data)
 
 
 def test_the_callers_arrays_are_left_alone():
-    data = np.ones(4)
-    gradient = np.full(4, 2.0)
+    data = xp.ones(4)
+    gradient = xp.full(4, 2.0)
     parameter = mt.Tensor(data, requires_grad=True)
     parameter.grad = gradient
     adam = mt.optim.Adam([parameter])
@@ -157,7 +156,7 @@ def test_a_parameter_without_a_gradient_does_not_move():
     one, two = parameters_of([(3,), (2,)])
     before = two.data.copy()
     adam = mt.optim.Adam([one, two])
-    one.grad = np.ones(3)
+    one.grad = xp.ones(3)
     adam.step(0.1)
     assert np.array_equal(two.data, before)
 
@@ -167,11 +166,47 @@ def test_zero_grad():
     adam = mt.optim.Adam(parameters)
     give(parameters, gradients_of(SHAPES, 1))
     adam.zero_grad()
-    assert all(p.grad is not None and not p.grad.any() for p in parameters)
-    for parameter in parameters:
-        parameter.grad = None
-    adam.zero_grad()
-    assert all(p.grad.shape == p.shape for p in parameters)
+    assert all(p.grad is None for p in parameters)
+    values = adam.values.copy()
+    adam.step(0.1)  # no gradient is a gradient of zeros
+    assert np.array_equal(adam.values, values)
+
+
+SIZES = [(0,), (3,), (40_000,), (1,), (7, 2000), (), (16384,), (5, 1)]  # smaller and larger than a slice of 16,384
+
+
+def test_the_gradient_is_the_sum_over_replicas():
+    parameters = parameters_of(SIZES)
+    gradients = [gradients_of(SIZES, seed) for seed in range(3)]
+    gradients[1][2] = gradients[2][4] = gradients[2][6] = None
+    gradients[0][3] = gradients[1][3] = gradients[2][3] = None
+    reference = Reference([p.data for p in parameters], 0.9, 0.98, 1e-9)
+    adam = mt.optim.Adam(parameters)
+    replicas = [[mt.Tensor(p.data, requires_grad=True) for p in parameters] for _ in range(2)]
+    kept = [[None if g is None else np.array(g) for g in copy] for copy in gradients]
+    for tensors, copy in zip([parameters, *replicas], gradients, strict=True):
+        give(tensors, copy)
+    adam.step(0.01, replicas, lambda function, items: [function(item) for item in reversed(list(items))])
+    total = [
+        sum((copy[i] for copy in kept if copy[i] is not None), start=np.zeros(shape)) for i, shape in enumerate(SIZES)
+    ]
+    reference.step(total, 0.01)
+    for parameter, expected in zip(parameters, reference.values, strict=True):
+        np.testing.assert_allclose(parameter.data, expected, rtol=0, atol=1e-14)
+    for copy, before in zip(gradients, kept, strict=True):
+        for found, expected in zip(copy, before, strict=True):
+            assert found is None or np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_gradient_may_lie_in_memory_in_any_order(order):
+    (parameter,) = parameters_of([(3, 4)])
+    expected = to_numpy(parameter.data).copy()
+    gradient = np.asarray(np.random.default_rng(0).standard_normal((3, 4)), order=order)
+    adam = mt.optim.Adam([parameter], eps=1e-12)
+    parameter.grad = asarray(gradient)
+    adam.step(0.5)  # the first step is one of the size of the learning rate against the sign
+    np.testing.assert_allclose(parameter.data, expected - 0.5 * np.sign(gradient), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("when", ["before zero_grad", "before step"])

@@ -42,3 +42,20 @@ def test_the_peak_is_where_the_warmup_ends(warmup_steps):
 def test_arguments_below_one_are_refused(arguments):
     with pytest.raises(ValueError, match="at least 1, found {}, {} and {}".format(*arguments)):
         mt.optim.warmup(*arguments)
+
+
+@pytest.mark.parametrize(("step", "rate"), [(1, 0.005 / 2000), (1000, 0.0025), (2000, 0.005), (8000, 0.0025)])
+def test_the_inverse_square_root_peaks_where_it_is_told(step, rate):
+    assert mt.optim.inverse_square_root(step, 0.005, 2000) == pytest.approx(rate, rel=1e-14)
+
+
+@pytest.mark.parametrize("step", [1, 77, 400, 401, 9999])
+def test_both_schedules_are_one_course(step):
+    found = mt.optim.inverse_square_root(step, (64 * 400) ** -0.5, 400)
+    assert found == pytest.approx(mt.optim.warmup(step, 64, 400), rel=1e-14)
+
+
+@pytest.mark.parametrize("arguments", [(0, 1.0, 5), (1, 0.0, 5), (1, float("nan"), 5), (1, 1.0, 0)])
+def test_a_peak_out_of_range_is_refused(arguments):
+    with pytest.raises(ValueError, match="expected step and warmup_steps of at least 1 and a peak above 0"):
+        mt.optim.inverse_square_root(*arguments)
