@@ -6,6 +6,7 @@
 ``encoder.py``        the encoder and its layers
 ``decoder.py``        the decoder and its layers
 ``transformer.py``    embeddings and the whole model
+``recompute.py``      layers that are run again in the backward pass, to save memory
 ``pytorch_names.py``  weights to and from PyTorch
 ====================  ==============================================================================
 """
@@ -15,6 +16,7 @@ from minitransformer.nn.encoder import Encoder, EncoderLayer
 from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module, Parameter
 from minitransformer.nn.pytorch_names import from_pytorch, to_pytorch
+from minitransformer.nn.recompute import recompute
 from minitransformer.nn.transformer import Embedding, Transformer
 
 __all__ = [
@@ -32,5 +34,6 @@ __all__ = [
     "Residual",
     "Transformer",
     "from_pytorch",
+    "recompute",
     "to_pytorch",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
 from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module
+from minitransformer.nn.recompute import recompute
 
 __all__ = ["Decoder", "DecoderLayer", "LayerCache"]
 
@@ -40,6 +42,8 @@ class DecoderLayer(Module):
         Whether attention's projections have biases.
     dtype : str
         The type of the parameters.
+    attention_block : int, optional
+        How many queries attention works through at a time; all by default.
     """
 
     def __init__(
@@ -54,10 +58,15 @@ class DecoderLayer(Module):
         norm: str = "post",
         attention_bias: bool = False,
         dtype: str = "float32",
+        attention_block: int | None = None,
     ) -> None:
-        self.self_attention = MultiHeadAttention(d_model, n_heads, rng, d_k, d_v, attention_bias, dtype)
+        self.self_attention = MultiHeadAttention(
+            d_model, n_heads, rng, d_k, d_v, attention_bias, dtype, attention_block
+        )
         self.residual1 = Residual(d_model, dropout, norm, dtype)
-        self.cross_attention = MultiHeadAttention(d_model, n_heads, rng, d_k, d_v, attention_bias, dtype)
+        self.cross_attention = MultiHeadAttention(
+            d_model, n_heads, rng, d_k, d_v, attention_bias, dtype, attention_block
+        )
         self.residual2 = Residual(d_model, dropout, norm, dtype)
         self.feed_forward = FeedForward(d_model, d_ff, rng, dtype)
         self.residual3 = Residual(d_model, dropout, norm, dtype)
@@ -82,7 +91,8 @@ class DecoderLayer(Module):
         memory : Tensor, shape (B, Tk, D)
             The encoder's output.
         mask, memory_mask : boolean arrays, broadcastable to (B, H, Tq, Tq) and (B, H, Tq, Tk), optional
-            True = may attend, for self-attention and for attention to the memory.
+            True = may attend, for self-attention and for attention to the memory. Without a cache self-attention is
+            causal, whatever the mask: no position sees a later one. With a cache the mask has to see to that.
         rng : numpy.random.Generator, optional
             For dropout; without it nothing is dropped.
         cache : LayerCache, optional
@@ -90,8 +100,9 @@ class DecoderLayer(Module):
         self_maps, cross_maps : lists, optional
             Receive the attention weights.
         """
+        attend = self.self_attention
         own, cross = cache if cache is not None else (None, None)
-        x = self.residual1(x, lambda y: self.self_attention(y, None, mask, own, self_maps), rng)
+        x = self.residual1(x, lambda y: attend(y, None, mask, own, self_maps, causal=own is None), rng)
         x = self.residual2(x, lambda y: self.cross_attention(y, memory, memory_mask, cross, cross_maps), rng)
         return self.residual3(x, self.feed_forward, rng)
 
@@ -105,11 +116,16 @@ class Decoder(Module):
         At least one.
     final_norm : LayerNorm, optional
         What follows the last layer.
+    recompute : bool
+        Whether a layer keeps only its inputs for the backward pass and is run again there; see ``recompute``.
     """
 
-    def __init__(self, layers: list[DecoderLayer], final_norm: LayerNorm | None = None) -> None:
+    def __init__(
+        self, layers: list[DecoderLayer], final_norm: LayerNorm | None = None, recompute: bool = False
+    ) -> None:
         self.layers = layers
         self.final_norm = final_norm
+        self.recompute = recompute
 
     def __call__(
         self,
@@ -123,7 +139,12 @@ class Decoder(Module):
         cross_maps: list[Array] | None = None,
     ) -> Tensor:
         """Apply the layers in turn; arguments as for ``DecoderLayer``, with one cache for each layer."""
+        plain = cache is None and self_maps is None and cross_maps is None  # else no gradient flows
         for i, layer in enumerate(self.layers):
-            of_layer = None if cache is None else cache[i]
-            x = layer(x, memory, mask, memory_mask, rng, of_layer, self_maps, cross_maps)
+            if self.recompute and plain:
+                run = partial(layer, mask=mask, memory_mask=memory_mask, rng=rng)
+                x = recompute(run, x, memory, rng=rng)
+            else:
+                of_layer = None if cache is None else cache[i]
+                x = layer(x, memory, mask, memory_mask, rng, of_layer, self_maps, cross_maps)
         return x if self.final_norm is None else self.final_norm(x)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
 from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module
+from minitransformer.nn.recompute import recompute
 
 __all__ = ["Encoder", "EncoderLayer"]
 
@@ -31,6 +34,8 @@ class EncoderLayer(Module):
         Whether attention's projections have biases.
     dtype : str
         The type of the parameters.
+    attention_block : int, optional
+        How many queries attention works through at a time; all by default.
     """
 
     def __init__(
@@ -45,8 +50,11 @@ class EncoderLayer(Module):
         norm: str = "post",
         attention_bias: bool = False,
         dtype: str = "float32",
+        attention_block: int | None = None,
     ) -> None:
-        self.self_attention = MultiHeadAttention(d_model, n_heads, rng, d_k, d_v, attention_bias, dtype)
+        self.self_attention = MultiHeadAttention(
+            d_model, n_heads, rng, d_k, d_v, attention_bias, dtype, attention_block
+        )
         self.residual1 = Residual(d_model, dropout, norm, dtype)
         self.feed_forward = FeedForward(d_model, d_ff, rng, dtype)
         self.residual2 = Residual(d_model, dropout, norm, dtype)
@@ -84,11 +92,16 @@ class Encoder(Module):
         At least one.
     final_norm : LayerNorm, optional
         What follows the last layer.
+    recompute : bool
+        Whether a layer keeps only its inputs for the backward pass and is run again there; see ``recompute``.
     """
 
-    def __init__(self, layers: list[EncoderLayer], final_norm: LayerNorm | None = None) -> None:
+    def __init__(
+        self, layers: list[EncoderLayer], final_norm: LayerNorm | None = None, recompute: bool = False
+    ) -> None:
         self.layers = layers
         self.final_norm = final_norm
+        self.recompute = recompute
 
     def __call__(
         self,
@@ -99,5 +112,7 @@ class Encoder(Module):
     ) -> Tensor:
         """Apply the layers in turn; arguments as for ``EncoderLayer``: (B, T, D) -> (B, T, D)."""
         for layer in self.layers:
-            x = layer(x, mask, rng, maps)
+            run = partial(layer, mask=mask, rng=rng, maps=maps)
+            # No gradient flows past maps, so there is nothing to run again.
+            x = recompute(run, x, rng=rng) if self.recompute and maps is None else run(x)
         return x if self.final_norm is None else self.final_norm(x)

@@ -61,6 +61,8 @@ class MultiHeadAttention(Module):
         Whether the projections have biases; the paper's have none.
     dtype : str
         The type of the parameters.
+    block_size : int, optional
+        How many queries are worked through at a time; all by default. Fewer need less memory for long sentences.
 
     Raises
     ------
@@ -77,14 +79,18 @@ class MultiHeadAttention(Module):
         d_v: int | None = None,
         bias: bool = False,
         dtype: str = "float32",
+        block_size: int | None = None,
     ) -> None:
         check_sizes("MultiHeadAttention", d_model=d_model, n_heads=n_heads, d_k=d_k, d_v=d_v)
+        if block_size is not None:
+            check_sizes("MultiHeadAttention", block_size=block_size)
         if d_k is None and d_model % n_heads:
             raise ValueError(
                 f"MultiHeadAttention: d_model {d_model} is not divisible by n_heads {n_heads}: "
                 "choose others, or give d_k (and d_v)"
             )
         self.n_heads = n_heads
+        self.block_size = block_size
         self.d_k = d_k or d_model // n_heads
         self.d_v = d_v or (self.d_k if d_model % n_heads else d_model // n_heads)
         keys, values = n_heads * self.d_k, n_heads * self.d_v
@@ -101,6 +107,7 @@ class MultiHeadAttention(Module):
         mask: Array | None = None,
         cache: Cache | None = None,
         maps: list[Array] | None = None,
+        causal: bool = False,
     ) -> Tensor:
         """Attend from x to the memory, or to x itself.
 
@@ -117,6 +124,9 @@ class MultiHeadAttention(Module):
             computed once. No gradient flows.
         maps : list, optional
             The attention weights (B, H, Tq, Tk) are appended to it. No gradient flows.
+        causal : bool
+            Whether a query sees only its own position and those before it, besides what the mask says. Needs Tq = Tk,
+            so a cache must be empty; with one that is not, the mask has to say it.
 
         Returns
         -------
@@ -124,8 +134,9 @@ class MultiHeadAttention(Module):
         """
         if cache is None and maps is None:
             return ops.multi_head_attention(
-                x, memory, self.w_in, self.w_out, self.b_in, self.b_out, mask=mask, n_heads=self.n_heads
-            )
+                x, memory, self.w_in, self.w_out, self.b_in, self.b_out,
+                mask=mask, n_heads=self.n_heads, causal=causal, block_size=self.block_size,
+            )  # fmt: skip
         if is_recording() and x.requires_grad:
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows through a cache or past recorded maps; "
@@ -137,7 +148,8 @@ class MultiHeadAttention(Module):
         if memory is None or not len(cache):
             source = x.data if memory is None else memory.data
             cache.extend(self._project(source, n, 2 * n), self._project(source, 2 * n, self.w_in.shape[1]))
-        heads, saved = ops.attention.forward(q, cache.keys, cache.values, mask)
+        block_size = self.block_size if maps is None else None  # whole maps are weights of all queries
+        heads, saved = ops.attention.forward(q, cache.keys, cache.values, mask, causal, block_size)
         if maps is not None:
             maps.append(saved[-1])
         concat = heads.swapaxes(1, 2).reshape(*x.shape[:2], self.n_heads * self.d_v)  # (B, H, T, Dv) -> (B, T, H * Dv)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, as_indices, asarray, to_numpy, xp
+from minitransformer.arrays import Array, RowsGenerator, as_indices, asarray, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.decoder import Decoder, DecoderLayer, LayerCache
 from minitransformer.nn.encoder import Encoder, EncoderLayer
@@ -99,10 +99,16 @@ class Transformer(Module):
         Whether attention's projections have biases; the paper's have none.
     max_length : int
         The longest sentence, for learned positions.
+    attention_block : int, optional
+        How many queries attention works through at a time; all by default. The results are the same; for long
+        sentences fewer need less memory, and the backward pass a little more time. See ``ops.attention``.
+    recompute : bool
+        Whether each layer keeps only its inputs for the backward pass and is run again there: less memory for more
+        time, with the same results. See ``nn.recompute``.
 
     Attributes
     ----------
-    rng : numpy.random.Generator
+    rng : RowsGenerator
         Where dropout's randomness comes from.
 
     Raises
@@ -129,11 +135,15 @@ class Transformer(Module):
         dtype: str = "float32",
         attention_bias: bool = False,
         max_length: int = 512,
+        attention_block: int | None = None,
+        recompute: bool = False,
     ) -> None:
         check_sizes(
             "Transformer", source_vocab=source_vocab, target_vocab=target_vocab, d_model=d_model, n_heads=n_heads,
             n_layers=n_layers, d_ff=d_ff, max_length=max_length, d_k=d_k, d_v=d_v,
         )  # fmt: skip
+        if attention_block is not None:
+            check_sizes("Transformer", attention_block=attention_block)
         if not 0 <= dropout < 1:
             raise ValueError(f"Transformer: dropout must be at least 0 and below 1, found {dropout!r}")
         for name, value, choices in (
@@ -146,9 +156,10 @@ class Transformer(Module):
                 raise ValueError(f"Transformer: {name} must be one of {choices}, found {value!r}")
 
         self.source_vocab, self.target_vocab = source_vocab, target_vocab
+        self.attention_block = attention_block
         weights_seed, dropout_seed = np.random.SeedSequence(seed).spawn(2)
         draw = np.random.default_rng(weights_seed)
-        self.rng = np.random.Generator(np.random.SFC64(dropout_seed))
+        self.rng = RowsGenerator(np.random.PCG64DXSM(dropout_seed))
 
         def table(n: int) -> Parameter:
             # Times sqrt(d_model), the embeddings have variance 1, like the waves' own scale.
@@ -166,10 +177,11 @@ class Transformer(Module):
         layer: dict[str, Any] = {
             "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "rng": draw, "dropout": dropout, "d_k": d_k,
             "d_v": d_v, "norm": norm, "attention_bias": attention_bias, "dtype": dtype,
+            "attention_block": attention_block,
         }  # fmt: skip
         final = [LayerNorm(d_model, dtype) if norm == "pre" else None for _ in range(2)]
-        self.encoder = Encoder([EncoderLayer(**layer) for _ in range(n_layers)], final[0])
-        self.decoder = Decoder([DecoderLayer(**layer) for _ in range(n_layers)], final[1])
+        self.encoder = Encoder([EncoderLayer(**layer) for _ in range(n_layers)], final[0], recompute)
+        self.decoder = Decoder([DecoderLayer(**layer) for _ in range(n_layers)], final[1], recompute)
 
     def __call__(self, source_ids: Any, target_ids: Any) -> Tensor:
         """Predict, at each target position, the next token.
@@ -253,10 +265,9 @@ class Transformer(Module):
         rng = self.rng if self.training else None
         first = 0 if cache is None else len(cache[0].self_attention)
         n = target_ids.shape[1]
-        if cache is None:
-            mask = ops.causal_mask(n) & ops.padding_mask(target_ids, PAD)
-        else:  # new tokens see all that came before, and among themselves not what comes after
-            mask = ops.causal_mask(first + n)[first:]
+        # Without a cache the layers keep later tokens out themselves. With one, new tokens see all that came before,
+        # and among themselves not what comes after.
+        mask = ops.padding_mask(target_ids, PAD) if cache is None else ops.causal_mask(first + n)[first:]
         x = self.target_embedding(target_ids, rng, first)
         x = self.decoder(x, memory, mask, memory_mask, rng, cache, self_maps, cross_maps)
         return ops.linear(x, self.output.T)

@@ -23,12 +23,24 @@ The scores s_ij = (1/sqrt(Dk)) Σ_c q_ic k_jc:
 Where the mask is False w is 0, so d_s is 0 and nothing flows. A query that may attend to nothing has weights 0,
 output 0 and gradients 0.
 
-Source: Attention Is All You Need, equation (1) and section 3.2.3.
+In blocks. The softmax runs along the keys: row i of s, w and y needs row i of q and no other. So the queries can be
+worked through n at a time, and the result is the same, nothing is approximated. Only the scores and weights of one
+block b, (n, Tk), exist at once: memory grows as n Tk, not as Tq Tk. The weights of several blocks are not kept. The
+backward pass makes them again, block by block, from q, k and mask, and applies the formulas above to the block's rows.
+Rows of d_q come from one block each; d_v and d_k are sums over the queries, and so over the blocks:
+
+    d_v = Σ_b w_bᵀ d_y_b           d_k = Σ_b d_s_bᵀ q_b / sqrt(Dk)
+
+Causal: query i sees the keys j <= i. A block then needs no key behind its last query, which saves half of the work.
+
+Source: Attention Is All You Need, equation (1) and section 3.2.3; for the blocks, Self-attention Does Not Need O(n²)
+Memory (Rabe and Staats, 2021), with blocks of queries only.
 """
 
 from __future__ import annotations
 
 from math import sqrt
+from numbers import Integral
 from typing import Any
 
 from minitransformer.arrays import Array, as_mask, xp
@@ -38,7 +50,7 @@ from minitransformer.ops import masking, softmax
 __all__ = ["backward", "composed", "forward", "scaled_dot_product_attention"]
 
 
-def _check(q: Any, k: Any, v: Any) -> None:
+def _check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
     if (
         min(q.ndim, k.ndim, v.ndim) < 2
         or not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
@@ -51,9 +63,52 @@ def _check(q: Any, k: Any, v: Any) -> None:
             "do not match: expected (..., Tq, Dk), (..., Tk, Dk) and (..., Tk, Dv) with the same leading axes "
             "and Dk at least 1"
         )
+    if causal and q.shape[-2] != k.shape[-2]:
+        raise ValueError(
+            f"scaled_dot_product_attention: causal attention needs as many queries as keys, found {q.shape[-2]} "
+            f"and {k.shape[-2]}; give a mask that says which query may see which key"
+        )
+    if block_size is not None and (
+        not isinstance(block_size, Integral) or isinstance(block_size, bool) or block_size < 1
+    ):
+        raise ValueError(
+            "scaled_dot_product_attention: block_size must be a whole number of at least 1, or None for all queries "
+            f"at once, found {block_size!r}"
+        )
 
 
-def forward(q: Array, k: Array, v: Array, mask: Array | None = None, out: Array | None = None) -> tuple[Array, Any]:
+def _blocks(t_q: int, t_k: int, causal: bool, block_size: int | None) -> list[tuple[slice, slice]]:
+    """Return the queries of each block and the keys that they need; there is always one block."""
+    size = block_size or max(t_q, 1)
+    queries = [slice(first, min(first + size, t_q)) for first in range(0, max(t_q, 1), size)]
+    return [(block, slice(0, block.stop if causal else t_k)) for block in queries]
+
+
+def _weights(q: Array, k: Array, mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array:
+    """Return the weights of one block."""
+    scores = xp.matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2))  # (..., n, Dk) @ (..., Dk, Tk)
+    scores *= 1 / sqrt(q.shape[-1])
+    if mask is not None:  # (..., Tq, Tk), where an axis of length 1 stands for all
+        mask = mask[..., queries, :] if mask.shape[-2] > 1 else mask
+        mask = mask[..., keys] if mask.shape[-1] > 1 else mask
+    if causal:
+        seen = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
+        mask = seen if mask is None else mask & seen
+    if mask is not None:
+        xp.copyto(scores, -xp.inf, where=~mask)
+    weights, _ = softmax.forward(scores)
+    return weights
+
+
+def forward(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None = None,
+    causal: bool = False,
+    block_size: int | None = None,
+    out: Array | None = None,
+) -> tuple[Array, Any]:
     """Return ``softmax(q @ k.T / sqrt(Dk)) @ v``.
 
     Parameters
@@ -66,6 +121,10 @@ def forward(q: Array, k: Array, v: Array, mask: Array | None = None, out: Array 
         Values.
     mask : boolean array, broadcastable to (..., Tq, Tk), optional
         True = may attend.
+    causal : bool
+        Whether a query sees only its own key and those before it, besides what the mask says; needs Tq = Tk.
+    block_size : int, optional
+        How many queries are worked through at a time; all by default. Fewer need less memory for long sentences.
     out : array, shape (..., Tq, Dv), optional
         Where to write the output.
 
@@ -74,49 +133,75 @@ def forward(q: Array, k: Array, v: Array, mask: Array | None = None, out: Array 
     y : array, shape (..., Tq, Dv)
         The outputs.
     saved : tuple
-        What ``backward`` needs; its last entry is the weights (..., Tq, Tk).
+        What ``backward`` needs. If there is one block only, its last entry is the weights (..., Tq, Tk).
 
     Raises
     ------
     TypeError
         If the mask is not boolean.
     ValueError
-        If the shapes do not match.
+        If the shapes do not match, or block_size is no whole number of at least 1.
     """
-    _check(q, k, v)
-    scores = xp.matmul(q, k.swapaxes(-1, -2))  # (..., Tq, Dk) @ (..., Dk, Tk) -> (..., Tq, Tk)
-    scores *= 1 / sqrt(q.shape[-1])
+    _check(q, k, v, causal, block_size)
+    t_q, t_k = q.shape[-2], k.shape[-2]
     if mask is not None:
-        mask = as_mask(mask, scores.shape, "scaled_dot_product_attention")
-        xp.copyto(scores, -xp.inf, where=~mask)
-    weights, _ = softmax.forward(scores)
-    y = xp.matmul(weights, v, out=out)  # (..., Tq, Tk) @ (..., Tk, Dv) -> (..., Tq, Dv)
-    return y, (q, k, v, weights)
+        mask = xp.atleast_2d(as_mask(mask, (*q.shape[:-1], t_k), "scaled_dot_product_attention"))
+    y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=xp.result_type(q, k, v)) if out is None else out
+    blocks = _blocks(t_q, t_k, causal, block_size)
+    for queries, keys in blocks:
+        weights = _weights(q, k, mask, causal, queries, keys)
+        xp.matmul(weights, v[..., keys, :], out=y[..., queries, :])  # (..., n, Tk) @ (..., Tk, Dv) -> (..., n, Dv)
+    return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size))
 
 
 def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None, None)) -> tuple[Array, Array, Array]:
     """Return the gradients of q, k and v; ``out`` may say where to write them."""
-    q, k, v, weights = saved
-    out_q, out_k, out_v = out
-    # y = weights @ v
-    d_weights = xp.matmul(d_y, v.swapaxes(-1, -2))
-    d_v = xp.matmul(weights.swapaxes(-1, -2), d_y, out=out_v)
-    # weights = softmax(scores)
-    (d_scores,) = softmax.backward((weights, -1), d_weights)
-    # scores = q @ k.T / sqrt(Dk)
-    d_scores *= 1 / sqrt(q.shape[-1])
-    d_q = xp.matmul(d_scores, k, out=out_q)
-    d_k = xp.matmul(d_scores.swapaxes(-1, -2), q, out=out_k)
+    q, k, v, kept = saved
+    d_q, d_k, d_v = (xp.empty(x.shape, dtype=x.dtype) if o is None else o for x, o in zip((q, k, v), out, strict=True))
+    again = isinstance(kept, tuple)  # several blocks: their weights were not kept
+    mask, causal, block_size = kept if again else (None, False, None)
+    # From the last block, which needs all keys, to the first: it writes d_k and d_v, the others add to them.
+    add = False
+    for queries, keys in reversed(_blocks(q.shape[-2], k.shape[-2], causal, block_size)):
+        weights = _weights(q, k, mask, causal, queries, keys) if again else kept
+        d_rows = d_y[..., queries, :]
+        # y = weights @ v
+        d_weights = xp.matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))
+        _product(weights.swapaxes(-1, -2), d_rows, d_v[..., keys, :], add)
+        # weights = softmax(scores)
+        (d_scores,) = softmax.backward((weights, -1), d_weights)
+        # scores = q @ k.T / sqrt(Dk)
+        d_scores *= 1 / sqrt(q.shape[-1])
+        _product(d_scores, k[..., keys, :], d_q[..., queries, :], False)
+        _product(d_scores.swapaxes(-1, -2), q[..., queries, :], d_k[..., keys, :], add)
+        add = True
     return d_q, d_k, d_v
 
 
-def composed(q: Tensor, k: Tensor, v: Tensor, mask: Array | None = None) -> Tensor:
-    """Return the same function in elementary operations."""
+def _product(x: Array, y: Array, out: Array, add: bool) -> None:
+    """Write ``x @ y`` into out, or add it."""
+    if add:
+        out += xp.matmul(x, y)
+    else:
+        xp.matmul(x, y, out=out)
+
+
+def composed(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Array | None = None,
+    causal: bool = False,
+    block_size: int | None = None,
+) -> Tensor:
+    """Return the same function in elementary operations, all queries at once."""
+    _check(q, k, v, causal, block_size)
     scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
-    if mask is None:
+    if mask is None and not causal:
         return softmax.composed(scores) @ v
     # A row that may attend to nothing has no softmax: let it attend to all, then drop its output.
-    mask = as_mask(mask, scores.shape, "scaled_dot_product_attention")
+    mask = as_mask(xp.ones(1, dtype=bool) if mask is None else mask, scores.shape, "scaled_dot_product_attention")
+    mask = mask & masking.causal_mask(q.shape[-2]) if causal else mask
     sees_nothing = ~xp.broadcast_to(mask, scores.shape).any(axis=-1, keepdims=True)
     weights = softmax.composed(masking.composed(scores, mask | sees_nothing))
     return (weights * (~sees_nothing).astype(q.dtype)) @ v

@@ -48,7 +48,7 @@ def forward(ids: Array, table: Array) -> tuple[Array, Any]:
     if table.ndim != 2:
         raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")
     ids = as_indices(ids, table.shape[0], "embedding")
-    return table[ids], (ids, table.shape)
+    return table.take(ids, axis=0), (ids, table.shape)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[None, Array]:

@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 
 __all__ = ["backward", "composed", "forward", "layer_norm"]
@@ -67,7 +67,7 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
             "do not match: expected (..., D), (D,) and (D,) with D at least 1"
         )
     n_features = x.shape[-1]
-    x_hat = x - x.mean(axis=-1, keepdims=True)  # the centred features c, until they are scaled
+    x_hat = x - sum_along(x, -1) / n_features  # the centred features c, until they are scaled
     variance = xp.einsum("...i,...i->...", x_hat, x_hat)[..., None] / n_features
     r = 1 / xp.sqrt(variance + eps)
     x_hat *= r
@@ -88,7 +88,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array]:
     # x_hat = r * (x - mean(x)), r = 1 / sqrt(variance + eps)
     along = xp.einsum("...i,...i->...", d_x_hat, x_hat)[..., None] / n_features  # mean(d_x̂ x̂)
     d_x = d_x_hat
-    d_x -= d_x_hat.mean(axis=-1, keepdims=True)
+    d_x -= sum_along(d_x_hat, -1) / n_features  # mean(d_x̂)
     d_x -= x_hat * along
     d_x *= r
     return d_x, d_gain, d_bias

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, max_along, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.softmax import check_axis
 
@@ -53,9 +53,9 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
-    largest = x.max(axis=axis, keepdims=True)
+    largest = max_along(x, axis)
     y = x - xp.where(largest == -xp.inf, 0, largest)
-    total = xp.exp(y).sum(axis=axis, keepdims=True)
+    total = sum_along(xp.exp(y), axis)
     y -= xp.log(total + (total == 0))
     return y, (y, axis)
 
@@ -65,7 +65,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     y, axis = saved
     # y_i = x_i - log Σ_j exp(x_j)
     p = xp.exp(y)
-    return (d_y - p * d_y.sum(axis=axis, keepdims=True),)
+    return (d_y - p * sum_along(d_y, axis),)
 
 
 def composed(x: Tensor, axis: int = -1) -> Tensor:

@@ -72,6 +72,8 @@ def forward(
     b_out: Array | None = None,
     mask: Array | None = None,
     n_heads: int = 8,
+    causal: bool = False,
+    block_size: int | None = None,
 ) -> tuple[Array, Any]:
     """Return the output of H attentions side by side.
 
@@ -91,6 +93,10 @@ def forward(
         True = may attend.
     n_heads : int
         H.
+    causal : bool
+        Whether a query sees only its own position and those before it, besides what the mask says; needs Tq = Tk.
+    block_size : int, optional
+        How many queries are worked through at a time; all by default. See ``attention``.
 
     Returns
     -------
@@ -102,7 +108,7 @@ def forward(
     Raises
     ------
     ValueError
-        If the shapes do not match.
+        If the shapes do not match, or block_size is no whole number of at least 1.
     """
     d_keys, d_values = _sizes(x, memory, w_in, w_out, b_in, b_out, n_heads)
     if memory is None:
@@ -119,7 +125,7 @@ def forward(
         q, kv = q.reshape(*x.shape[:-1], d_keys), kv.reshape(*memory.shape[:-1], d_keys + d_values)
     q, k, v = (_heads(part, n_heads) for part in (q, kv[..., :d_keys], kv[..., d_keys:]))
     concat = xp.empty((*x.shape[:-1], d_values), dtype=x.dtype)
-    _, saved_attention = attention.forward(q, k, v, mask, out=_heads(concat, n_heads))
+    _, saved_attention = attention.forward(q, k, v, mask, causal, block_size, out=_heads(concat, n_heads))
     y = rows(concat) @ w_out
     if b_out is not None:
         y += b_out
@@ -173,8 +179,10 @@ def composed(
     b_out: Tensor | None = None,
     mask: Array | None = None,
     n_heads: int = 8,
+    causal: bool = False,
+    block_size: int | None = None,
 ) -> Tensor:
-    """Return the same function in elementary operations."""
+    """Return the same function in elementary operations, all queries at once."""
     d_keys, d_values = _sizes(x, memory, w_in, w_out, b_in, b_out, n_heads)
     memory = x if memory is None else memory
     first = 0
@@ -186,7 +194,7 @@ def composed(
         projections.append(part.reshape(*source.shape[:-1], n_heads, width // n_heads).swapaxes(-2, -3))
         first += width
     q, k, v = projections
-    heads = attention.composed(q, k, v, mask)  # (B, H, Tq, Dv)
+    heads = attention.composed(q, k, v, mask, causal, block_size)  # (B, H, Tq, Dv)
     y = heads.swapaxes(-2, -3).reshape(*x.shape[:-1], d_values) @ w_out
     return y if b_out is None else y + b_out
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, max_along, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 
 __all__ = ["backward", "composed", "forward", "softmax"]
@@ -63,10 +63,10 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     check_axis(x, axis, "softmax")
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
-    largest = x.max(axis=axis, keepdims=True)
+    largest = max_along(x, axis)
     y = x - xp.where(largest == -xp.inf, 0, largest)
     xp.exp(y, out=y)
-    total = y.sum(axis=axis, keepdims=True)
+    total = sum_along(y, axis)
     y /= total + (total == 0)  # 0 / 1 in a row without any score
     return y, (y, axis)
 
@@ -75,9 +75,9 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     """Return the gradient of the scores."""
     y, axis = saved
     # y_i = exp(x_i) / Σ_j exp(x_j)
-    d_x = d_y * y
-    row_sum = d_x.sum(axis=axis, keepdims=True)  # Σ_i d_y_i y_i
-    d_x -= row_sum * y
+    row_sum = sum_along(d_y * y, axis)  # Σ_i d_y_i y_i
+    d_x = d_y - row_sum
+    d_x *= y
     return (d_x,)
 
 

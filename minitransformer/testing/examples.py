@@ -49,7 +49,11 @@ def _attention(rng: np.random.Generator) -> Iterator[Example]:
     q, k, v = rng.normal(size=(2, 3, 4, 5)), rng.normal(size=(2, 3, 6, 5)), rng.normal(size=(2, 3, 6, 7))
     yield Example("no mask", (q, k, v), names[:3], {})
     yield Example("masked, one row wholly", (q, k, v, _mask(rng, 2, 1, 4, 6)), names, {})
-    yield Example("causal", (q[..., :4, :], k[..., :4, :], v[..., :4, :], np.tri(4, dtype=bool)), names, {})
+    first = (q, k[..., :4, :], v[..., :4, :])
+    yield Example("causal", (*first, np.tri(4, dtype=bool)), names, {})
+    mask = _mask(rng, 2, 3, 4, 6)
+    yield Example("in blocks of 3, masked", (q, k, v, mask), names, {"block_size": 3})
+    yield Example("in blocks of 3, causal", (*first, mask[..., :4]), names, {"causal": True, "block_size": 3})
 
 
 def _multi_head_attention(rng: np.random.Generator) -> Iterator[Example]:
@@ -59,6 +63,8 @@ def _multi_head_attention(rng: np.random.Generator) -> Iterator[Example]:
     weights = tuple(0.5 * rng.normal(size=shape) for shape in ((5, 20), (8, 5), (20,), (5,)))
     yield Example("self", (x, None, *weights), names, {"n_heads": 2, "mask": _mask(rng, 2, 1, 3, 3)})
     yield Example("cross", (x, memory, *weights), names, {"n_heads": 2, "mask": _mask(rng, 2, 1, 3, 4)})
+    options = {"n_heads": 2, "causal": True, "block_size": 2}
+    yield Example("self, causal, in blocks of 2", (x, None, *weights), names, options)
 
 
 def _layer_norm(rng: np.random.Generator) -> Iterator[Example]:

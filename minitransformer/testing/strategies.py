@@ -353,9 +353,14 @@ def masking(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x, mask), {}, ("x", "mask"))
 
 
+def _block_sizes() -> st.SearchStrategy[int | None]:
+    """Draw how many queries are worked through at a time: all, or from one to more than there are."""
+    return st.one_of(st.none(), st.integers(1, 9))
+
+
 @st.composite
 def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw queries, keys, values and a mask; sometimes the three are one array.
+    """Draw queries, keys, values, a mask, causal or not, and a block size; sometimes the first three are one array.
 
     Parameters
     ----------
@@ -369,14 +374,16 @@ def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     leading = draw(_leading())
     shape = draw(sizes(leading + 4, min=(0,) * (leading + 2) + (1, 0), max=5 if leading < 2 else 6))
     *batch, t_q, t_k, d_k, d_v = shape
+    causal = draw(st.sampled_from((False, False, True)))
     if draw(st.sampled_from((False, False, False, True))):
         q = k = v = draw(arrays((*batch, t_q, d_k)))
         t_k = t_q
     else:
+        t_k = t_q if causal else t_k
         q = draw(arrays((*batch, t_q, d_k), extreme=extreme))
         k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     mask = draw(masks((*batch, t_q, t_k)))
-    return Example((q, k, v, mask), {}, ("q", "k", "v", "mask"))
+    return Example((q, k, v, mask), {"causal": causal, "block_size": draw(_block_sizes())}, ("q", "k", "v", "mask"))
 
 
 scaled_dot_product_attention = attention
@@ -385,6 +392,8 @@ scaled_dot_product_attention = attention
 @st.composite
 def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters of self-attention or attention to a memory, with and without biases and mask.
+
+    Attention may be causal, also to a memory that is as long as x, and work in blocks of queries.
 
     Parameters
     ----------
@@ -398,14 +407,17 @@ def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     batch, t_q, t_k, d_model, d_k, d_v, n_heads = draw(sizes(7, min=(0, 0, 0, 0, 1, 0, 1), max=7))
     x = draw(arrays((batch, t_q, d_model), extreme=extreme, large=LARGE**0.5))
     kind = draw(st.sampled_from(("self", "memory", "memory is x")))
+    causal = draw(st.sampled_from((False, False, True)))
+    t_k = t_k if kind == "memory" and not causal else t_q
     memory = {"self": None, "memory is x": x}[kind] if kind != "memory" else draw(arrays((batch, t_k, d_model)))
     width = n_heads * (2 * d_k + d_v)
     w_in, w_out = draw(arrays((d_model, width), low=-1, high=1)), draw(arrays((n_heads * d_v, d_model)))
     b_in = draw(arrays((width,))) if draw(st.booleans()) else None
     b_out = draw(arrays((d_model,))) if draw(st.booleans()) else None
-    mask = draw(masks((batch, n_heads, t_q, t_k if kind == "memory" else t_q)))
+    mask = draw(masks((batch, n_heads, t_q, t_k)))
+    options = {"n_heads": n_heads, "causal": causal, "block_size": draw(_block_sizes())}
     names = ("x", "memory", "w_in", "w_out", "b_in", "b_out", "mask")
-    return Example((x, memory, w_in, w_out, b_in, b_out, mask), {"n_heads": n_heads}, names)
+    return Example((x, memory, w_in, w_out, b_in, b_out, mask), options, names)
 
 
 @st.composite

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
 from minitransformer.nn import (
     Cache,
     DecoderLayer,
@@ -20,14 +21,15 @@ from minitransformer.testing import gradcheck
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1, 1, (2, 4, 6))  # (B, Tq, D)
 MEMORY = RNG.uniform(-1, 1, (2, 5, 6))  # (B, Tk, D)
-CAUSAL = mt.ops.causal_mask(4)
+CAUSAL = to_numpy(mt.ops.causal_mask(4))
 PADDING = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], dtype=bool)[:, None, None]
 
 
 def randomised(module):
     rng = np.random.default_rng(1)
     for parameter in module.parameters():
-        parameter.data = rng.uniform(0.3, 0.9, parameter.shape) * rng.choice([-1.0, 1.0], parameter.shape)
+        values = rng.uniform(0.3, 0.9, parameter.shape) * rng.choice([-1.0, 1.0], parameter.shape)
+        parameter.data = asarray(values)
     return module
 
 
@@ -119,7 +121,7 @@ def test_a_layer_used_twice_before_backward_gives_the_sum():
         for output, d in outputs:
             output.backward(d)
         tensors = [x, y, memory, *layer.parameters()]
-        return [np.zeros(t.shape) if t.grad is None else t.grad for t in tensors]
+        return [np.zeros(t.shape) if t.grad is None else to_numpy(t.grad) for t in tensors]
 
     for both, one, two in zip(run(True, True), run(True, False), run(False, True), strict=True):
         assert np.array_equal(both, one + two)
@@ -165,6 +167,41 @@ def test_keys_and_values_of_a_memory_are_computed_once():
         second = attention(mt.Tensor(X), mt.Tensor(0 * MEMORY), None, cache).numpy()
     assert cache.keys is keys
     assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("block_size", [None, 1, 3])
+def test_causal_attention_is_attention_with_the_causal_mask(block_size):
+    whole, attention = (
+        make(MultiHeadAttention, 6, 2, d_k=3, d_v=1, bias=True, block_size=b) for b in (None, block_size)
+    )
+    x, padding = mt.Tensor(X), PADDING[..., :4]
+    expected = whole(x, mask=CAUSAL & padding).numpy()
+    np.testing.assert_allclose(attention(x, mask=padding, causal=True).numpy(), expected, rtol=0, atol=1e-14)
+    with mt.no_grad():
+        for cache, maps in ((Cache(), None), (None, []), (Cache(), [])):
+            found = attention(x, None, padding, cache, maps, causal=True).numpy()
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+            if maps is not None:
+                assert maps[0].shape == (2, 2, 4, 4)
+                assert not maps[0][..., ~CAUSAL].any()
+    check(attention, lambda x: attention(x, mask=padding, causal=True), X)
+
+
+@pytest.mark.parametrize("block_size", [None, 1, 3])
+def test_a_decoder_layer_sees_no_later_position_whatever_the_mask(block_size):
+    layer = make(DecoderLayer, 6, 2, 7, d_k=3, d_v=1, attention_block=block_size)
+    memory = mt.Tensor(MEMORY)
+    assert np.array_equal(layer(mt.Tensor(X), memory).numpy(), layer(mt.Tensor(X), memory, CAUSAL).numpy())
+    x = mt.Tensor(X, requires_grad=True)
+    layer(x, memory)[:, 1].backward(np.random.default_rng(3).standard_normal((2, 6)))
+    assert not x.grad[:, 2:].any()
+    assert x.grad[:, :2].all()
+
+
+@pytest.mark.parametrize("block_size", [0, -1, 2.0, True])
+def test_attention_refuses_block_sizes(block_size):
+    with pytest.raises(ValueError, match="MultiHeadAttention: block_size must be a whole number of at least 1, found"):
+        MultiHeadAttention(6, 2, np.random.default_rng(0), block_size=block_size)
 
 
 @pytest.mark.parametrize("sizes", [(0, 2), (6, 0), (-6, 2), (6, -2), (6.0, 2)])
@@ -229,9 +266,9 @@ def test_modules_find_their_parts():
 
 def test_initial_weights():
     attention = MultiHeadAttention(64, 4, np.random.default_rng(0))
-    w_q, w_k, w_v = np.split(attention.w_in.data, 3, axis=1)
+    w_q, w_k, w_v = np.split(attention.w_in.numpy(), 3, axis=1)
     limit = (6 / (64 + 64)) ** 0.5
-    for w in (w_q, w_k, w_v, attention.w_out.data):  # each drawn as a matrix of its own
+    for w in (w_q, w_k, w_v, attention.w_out.numpy()):  # each drawn as a matrix of its own
         assert 0.98 * limit < abs(w).max() <= limit * (1 + 1e-6)
         # uniform: variance limit² / 3, and its mean within five standard deviations of 0
         assert abs(w.mean()) < 5 * limit / (3 * w.size) ** 0.5

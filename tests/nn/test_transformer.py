@@ -1,12 +1,14 @@
 """The whole model: its gradients, and the properties that the paper promises."""
 
 import inspect
+import tracemalloc
 from itertools import product
 
 import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
 from minitransformer.testing import gradcheck
 
 # Sizes differ, so that no axis can be taken for another.
@@ -22,7 +24,8 @@ def model_of(source_vocab=SOURCE_VOCAB, target_vocab=TARGET_VOCAB, **options):
     model = mt.nn.Transformer(source_vocab, target_vocab, **SIZES | {"dtype": "float64"} | options)
     rng = np.random.default_rng(11)
     for parameter in model.parameters():
-        parameter.data = rng.uniform(0.3, 0.9, parameter.shape) * rng.choice([-1.0, 1.0], parameter.shape)
+        values = rng.uniform(0.3, 0.9, parameter.shape) * rng.choice([-1.0, 1.0], parameter.shape)
+        parameter.data = asarray(values)
     return model
 
 
@@ -96,6 +99,13 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
         return loss(*[vector[e - a.size : e].reshape(a.shape) for a, e in zip(arrays, ends, strict=True)])
 
     gradcheck(of_vector, [np.concatenate([array.ravel() for array in arrays])], max_entries=4, n_directions=3)
+
+
+@pytest.mark.parametrize("options", [{"attention_block": 2}, {"attention_block": 3, "recompute": True, "norm": "pre"}])
+def test_gradients_in_blocks_and_recomputed(options):
+    model = model_of(**options, n_layers=2)
+    names, arrays = arrays_of(model)
+    gradcheck(loss_of(model), arrays, names=names, max_entries=12, n_directions=2)
 
 
 def test_gradients_without_padding_and_with_other_lengths():
@@ -172,6 +182,60 @@ def test_later_tokens_do_not_change_earlier_logits_at_all(options, dtype):
             assert (after[:, i] != before[:, i]).any(axis=-1)[TARGET[:, i] != token].all()
 
 
+@pytest.mark.parametrize("block", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_blocks_of_queries_change_nothing(options, block):
+    whole, blocked = model_of(**options), model_of(**options, attention_block=block)
+    logits = []
+    for model in (whole, blocked):
+        logits.append(model(SOURCE, TARGET))
+        mt.ops.cross_entropy(logits[-1], LABELS, 0.1, ignore_index=0).backward()
+    assert_close(logits[1].numpy(), logits[0].numpy())
+    for one, other in zip(whole.parameters(), blocked.parameters(), strict=True):
+        assert np.abs(one.grad).max() > 1e-6 or one.shape == (one.size,)  # a bias of the keys has no gradient
+        assert_close(other.grad, one.grad)
+    maps = [model.attention_maps(SOURCE, TARGET) for model in (whole, blocked)]
+    for kind in maps[0]:
+        for one, other in zip(*(m[kind] for m in maps), strict=True):
+            assert_close(other, one)
+    with mt.no_grad():
+        memory, cache = blocked.encode(SOURCE), blocked.new_cache()
+        parts = [
+            blocked.decode(TARGET[:, first:last], memory, mt.ops.padding_mask(SOURCE), cache).numpy()
+            for first, last in ((0, 3), (3, 4))
+        ]
+    assert_close(np.concatenate(parts, axis=1)[TARGET != 0], logits[0].numpy()[TARGET != 0])
+
+
+@pytest.mark.parametrize("block", [1, 3])
+def test_in_blocks_later_tokens_do_not_change_earlier_logits_at_all(block):
+    model = model_of(attention_block=block, n_layers=2)
+    before = model(SOURCE, TARGET).numpy()
+    for i in range(1, 4):
+        changed = TARGET.copy()
+        changed[:, i] = 7
+        after = model(SOURCE, changed).numpy()
+        assert np.array_equal(after[:, :i], before[:, :i])
+        assert (after[:, i] != before[:, i]).any(axis=-1).all()
+
+
+def test_a_long_sentence_in_blocks_needs_no_square_of_its_length():
+    """Neither the attentions nor the masks that the model makes for them."""
+
+    def peak(length, block):
+        model = mt.nn.Transformer(7, 7, **SIZES | {"d_model": 4, "d_k": 2}, attention_block=block)
+        ids = np.random.default_rng(0).integers(1, 7, (1, length))
+        tracemalloc.start()
+        try:
+            model(ids, ids).sum().backward(release=True)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert 1.5 < peak(2048, 16) / peak(1024, 16) < 2.6
+    assert 3.5 < peak(2048, None) / peak(1024, None) < 4.5
+
+
 # Padding
 
 
@@ -193,7 +257,7 @@ def test_more_padding_changes_nothing(options):
             parameter.grad = None
         logits = model(source, target)
         mt.ops.cross_entropy(logits, labels, 0.1, ignore_index=0).backward()
-        gradients = [np.zeros(p.shape) if p.grad is None else p.grad.copy() for p in model.parameters()]
+        gradients = [np.zeros(p.shape) if p.grad is None else to_numpy(p.grad).copy() for p in model.parameters()]
         return logits.numpy()[:, :4][TARGET != 0], gradients
 
     logits, gradients = run(0, 0)
@@ -326,10 +390,10 @@ def test_attention_maps(options):
 
 def test_attention_maps_are_made_without_dropout():
     model = model_of(dropout=0.5)
-    state = model.rng.bit_generator.state["state"]["state"].copy()
+    state = model.rng.bit_generator.state
     maps = model.attention_maps(SOURCE, TARGET)
     assert model.training
-    assert np.array_equal(model.rng.bit_generator.state["state"]["state"], state)
+    assert model.rng.bit_generator.state == state
     again = model.eval().attention_maps(SOURCE, TARGET)
     assert not model.training
     for kind in maps:
@@ -342,7 +406,7 @@ def test_attention_maps_are_those_of_the_forward_pass():
     with mt.no_grad():
         recorded = model.encode(SOURCE, maps=maps).numpy()
     np.testing.assert_allclose(recorded, model.encode(SOURCE).numpy(), rtol=0, atol=1e-14)
-    assert np.array_equal(maps[0], model.attention_maps(SOURCE, TARGET)["encoder"][0])
+    assert np.array_equal(to_numpy(maps[0]), model.attention_maps(SOURCE, TARGET)["encoder"][0])
 
 
 # Seeds, dropout, training and evaluation
@@ -416,8 +480,8 @@ def test_state_dict_makes_the_round_trip():
         assert isinstance(array, np.ndarray)
         assert array.flags.owndata
         array += 1  # a copy: nobody sees it
-        assert not np.array_equal(dict(one.named_parameters())[name].data, array)
-        assert not np.array_equal(dict(other.named_parameters())[name].data, array)
+        assert not np.array_equal(dict(one.named_parameters())[name].numpy(), array)
+        assert not np.array_equal(dict(other.named_parameters())[name].numpy(), array)
 
 
 def test_load_state_dict_takes_other_types():
@@ -551,10 +615,10 @@ def test_a_head_count_that_does_not_divide_needs_only_d_k():
 
 def test_sqrt_d_model_times_the_table_plus_the_waves():
     model = model_of()
-    expected = 6**0.5 * model.source_embedding.table.data[SOURCE] + mt.ops.sinusoidal_positions(5, 6)
+    expected = 6**0.5 * model.source_embedding.table.numpy()[SOURCE] + to_numpy(mt.ops.sinusoidal_positions(5, 6))
     assert np.array_equal(model.source_embedding(SOURCE).numpy(), expected)
     learned = model_of(positions="learned")
-    expected = 6**0.5 * learned.target_embedding.table.data[TARGET] + learned.target_embedding.positions.data[2:6]
+    expected = 6**0.5 * learned.target_embedding.table.numpy()[TARGET] + learned.target_embedding.positions.numpy()[2:6]
     assert np.array_equal(learned.target_embedding(TARGET, first=2).numpy(), expected)
 
 
@@ -563,10 +627,12 @@ def test_sqrt_d_model_times_the_table_plus_the_waves():
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, "2", None, True])
 @pytest.mark.parametrize(
-    "name", ["source_vocab", "target_vocab", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "d_k", "d_v"]
-)
+    "name",
+    ["source_vocab", "target_vocab", "d_model", "n_heads", "n_layers", "d_ff", "max_length", "d_k", "d_v",
+     "attention_block"],
+)  # fmt: skip
 def test_sizes_that_are_none_are_refused(name, size):
-    if size is None and name in ("d_k", "d_v"):
+    if size is None and name in ("d_k", "d_v", "attention_block"):
         return  # the default
     options = {"source_vocab": 7, "target_vocab": 7} | SIZES | {name: size}
     with pytest.raises(ValueError, match=f"Transformer: {name} must be a whole number of at least 1, found {size!r}"):

@@ -1,16 +1,17 @@
-"""The page attention: values by loops, masks, extremes, errors."""
+"""The page attention: values by loops, masks, blocks of queries, extremes, errors."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import attention
 
 import minitransformer as mt
 from minitransformer import Tensor
-from minitransformer.ops import attention
-from minitransformer.testing import strategies
+from minitransformer.testing import gradcheck, prove, strategies
 
 pytestmark = pytest.mark.filterwarnings("error")
 RNG = np.random.default_rng(4)
@@ -53,13 +54,22 @@ def test_equal_scores_give_the_mean_of_the_values():
     np.testing.assert_array_equal(saved[-1], 0.2)
 
 
+def seen_by(mask, causal, shape):
+    """Return which query sees which key, in full."""
+    seen = np.array(np.broadcast_to(True if mask is None else mask, shape))
+    for i in range(shape[-2] if causal else 0):
+        seen[..., i, i + 1 :] = False
+    return seen
+
+
 @given(strategies.attention(), st.data())
 def test_hidden_keys_have_exactly_no_weight_and_no_gradient(example, data):
     q, k, v, mask = example.inputs
-    y, saved = attention.forward(q, k, v, mask)
-    weights = saved[-1]
-    seen = np.broadcast_to(True if mask is None else mask, weights.shape)
-    assert (weights[~seen] == 0).all()
+    y, saved = attention.forward(q, k, v, mask, **example.options)
+    seen = seen_by(mask, example.options["causal"], (*q.shape[:-1], k.shape[-2]))
+    if not isinstance(saved[-1], tuple):  # one block: its weights are kept
+        assert saved[-1].shape == seen.shape
+        assert (saved[-1][~seen] == 0).all()
     d_q, d_k, d_v = attention.backward(saved, data.draw(strategies.cotangents(y.shape)))
     blind = ~seen.any(axis=-1)
     assert (y[blind] == 0).all()
@@ -75,6 +85,163 @@ def test_what_a_mask_hides_changes_nothing():
     before, _ = attention.forward(q, k, v, mask)
     k[4:], v[4:] = 1e4, -1e4
     np.testing.assert_array_equal(attention.forward(q, k, v, mask)[0], before)
+
+
+# Causal attention, and blocks of queries
+
+
+@pytest.mark.parametrize("block_size", [None, 1, 2, 3, 4, 5, 9])
+def test_causal_attention_in_blocks_against_loops(block_size):
+    """Every key that a query needs takes part, and no other."""
+    q, k, v, d_y = (RNG.normal(size=(3, 5, n)) for n in (4, 4, 2, 2))
+    mask = RNG.random((3, 5, 5)) < 0.6
+    mask[1, 2] = False
+    mask[2] = True
+    y, saved = attention.forward(q, k, v, mask, causal=True, block_size=block_size)
+    found = (y, *attention.backward(saved, d_y))
+    seen = seen_by(mask, True, (3, 5, 5))
+    for n in range(3):
+        for ours, slow in zip(found, slow_attention(q[n], k[n], v[n], seen[n], d_y[n]), strict=True):
+            np.testing.assert_allclose(ours[n], slow, rtol=0, atol=2e-14)
+
+
+MASKS = {
+    "none": lambda t_q, t_k: None,
+    "one for all": lambda t_q, t_k: RNG.random(t_k) < 0.7,
+    "a single entry": lambda t_q, t_k: np.array(True),
+    "padding": lambda t_q, t_k: RNG.random((2, 1, 1, t_k)) < 0.7,
+    "queries": lambda t_q, t_k: RNG.random((t_q, 1)) < 0.7,
+    "per head": lambda t_q, t_k: RNG.random((3, t_q, t_k)) < 0.7,
+    "some rows wholly": lambda t_q, t_k: (RNG.random((2, 3, t_q, t_k)) < 0.7) & (np.arange(t_q) % 3 > 0)[:, None],
+    "nothing": lambda t_q, t_k: np.zeros((t_q, t_k), dtype=bool),
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", MASKS)
+def test_blocks_change_nothing(kind, dtype, causal):
+    t_q, t_k = 11, 11 if causal else 13
+    shapes = ((t_q, 5), (t_k, 5), (t_k, 7), (t_q, 7))
+    q, k, v, d_y = (RNG.normal(size=(2, 3, *shape)).astype(dtype) for shape in shapes)
+    mask = MASKS[kind](t_q, t_k)
+    seen = seen_by(mask, causal, (2, 3, t_q, t_k))
+    y, saved = attention.forward(q, k, v, seen)
+    expected = (y, *attention.backward(saved, d_y))
+    assert kind == "nothing" or all(np.abs(x).max() > 0.1 for x in expected)
+    for block_size in (None, 1, 2, 4, 5, 10, np.int64(11), 12, 100):
+        y, saved = attention.forward(q, k, v, mask, causal, block_size)
+        for name, one, other in zip(("y", "q", "k", "v"), (y, *attention.backward(saved, d_y)), expected, strict=True):
+            assert one.dtype == dtype
+            error = np.abs(one - other).max() / max(1, np.abs(other).max())
+            assert error <= 8 * np.finfo(dtype).eps, (name, block_size)
+            # what sees nothing, or is seen by nobody, is 0 to the last bit
+            axis = -2 if name in "kv" else -1
+            assert (one[~seen.any(axis=axis)] == 0).all(), (name, block_size)
+
+
+def test_a_hidden_key_may_be_anything_in_every_block():
+    q, k, v = (RNG.normal(size=(7, n)) for n in (5, 5, 3))
+    d_y = RNG.normal(size=(7, 3))
+    y, saved = attention.forward(q, k, v, causal=True, block_size=3)
+    before = (y[:4], attention.backward(saved, d_y * (np.arange(7) < 4)[:, None])[0][:4])
+    k[4:], v[4:] = 1e4, -1e4
+    y, saved = attention.forward(q, k, v, causal=True, block_size=3)
+    after = (y[:4], attention.backward(saved, d_y * (np.arange(7) < 4)[:, None])[0][:4])
+    for one, other in zip(after, before, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("block_size", [None, 3])
+def test_every_entry_of_the_gradients(block_size, causal):
+    q, k, v = (RNG.normal(size=(2, *shape)) for shape in ((7, 2), (7 if causal else 5, 2), (7 if causal else 5, 3)))
+    mask = RNG.random((2, 7, k.shape[1])) < 0.8
+    mask[1, 4] = False
+    prove(mt.ops.attention, (q, k, v, mask), causal=causal, block_size=block_size)
+    report = gradcheck(lambda *x: mt.ops.attention(*x, mask, causal, block_size), (q, k, v), max_entries=1000)
+    assert [x.checked for x in report.inputs] == [q.size, k.size, v.size]
+
+
+def test_blocks_write_where_they_are_told_and_into_nothing_else():
+    q, k, v, d_y = (RNG.normal(size=(2, 7, n)) for n in (4, 4, 6, 6))
+    mask = RNG.random((7, 7)) < 0.7
+    given_before = [x.copy() for x in (q, k, v, d_y, mask)]
+    out = np.full((2, 6, 7), np.nan).swapaxes(-1, -2)
+    y, saved = attention.forward(q, k, v, mask, True, 3, out=out)
+    outs = tuple(np.full((2, x.shape[-1], 7), np.nan).swapaxes(-1, -2) for x in (q, k, v))
+    gradients = attention.backward(saved, d_y, out=outs)
+    assert y is out
+    assert all(g is o for g, o in zip(gradients, outs, strict=True))
+    again, saved = attention.forward(q, k, v, mask, True, 3)
+    for one, other in zip((out, *outs), (again, *attention.backward(saved, d_y)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-14)
+    for x, before in zip((q, k, v, d_y, mask), given_before, strict=True):
+        np.testing.assert_array_equal(x, before)
+
+
+def peak_of(function):
+    """Return what a function returns, and the most memory that it held at a time, in bytes."""
+    tracemalloc.start()
+    try:
+        result = function()
+        return result, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def memory_of(t, causal, block_size):
+    """Return the peaks of both passes, and how much is kept from one to the other beyond the inputs."""
+    q, k, v, d_y = (RNG.normal(size=(t, 8)).astype(np.float32) for _ in range(4))
+    mask = np.arange(t) < t - 3
+    (_, saved), forward = peak_of(lambda: attention.forward(q, k, v, mask, causal, block_size))
+    _, backward = peak_of(lambda: attention.backward(saved, d_y))
+    kept = saved[3][0].nbytes if isinstance(saved[3], tuple) else saved[3].nbytes  # the mask, or the weights
+    return forward, backward, kept
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_memory_in_blocks_grows_with_the_length_not_with_its_square(causal):
+    small, large = memory_of(1024, causal, 32), memory_of(2048, causal, 32)
+    assert all(1.5 < two / one < 2.6 for one, two in zip(small[:2], large[:2], strict=True))
+    assert large[2] <= 2048  # the mask, a byte for each key
+    small, large_at_once = memory_of(1024, causal, None), memory_of(2048, causal, None)
+    assert all(3.5 < two / one < 4.5 for one, two in zip(small, large_at_once, strict=True))
+    assert all(10 * blocked < whole for blocked, whole in zip(large, large_at_once, strict=True))
+
+
+@pytest.mark.parametrize("block_size", [None, 1, 2, 5])
+@pytest.mark.parametrize(("t_q", "t_k"), [(0, 0), (0, 3), (3, 0), (1, 1)])
+def test_blocks_of_empty_axes(t_q, t_k, block_size):
+    q, k, v, d_y = (RNG.normal(size=shape) for shape in ((2, t_q, 4), (2, t_k, 4), (2, t_k, 3), (2, t_q, 3)))
+    for causal in {False, t_q == t_k}:
+        y, saved = attention.forward(q, k, v, None, causal, block_size)
+        np.testing.assert_array_equal(y, v if t_q == t_k else np.zeros((2, t_q, 3)))
+        d_q, d_k, d_v = attention.backward(saved, d_y)
+        np.testing.assert_array_equal(d_q, np.zeros_like(q))
+        np.testing.assert_array_equal(d_k, np.zeros_like(k))
+        np.testing.assert_array_equal(d_v, d_y if t_q == t_k else np.zeros_like(v))
+
+
+@pytest.mark.parametrize("block_size", [0, -1, 2.0, True, "3"])
+def test_block_sizes_that_are_none_are_refused(block_size):
+    x = np.zeros((3, 4))
+    message = f"^scaled_dot_product_attention: block_size must be a whole number of at least 1.*found {block_size!r}$"
+    for form in (attention.forward, attention.composed):
+        with pytest.raises(ValueError, match=message):
+            form(x, x, x, block_size=block_size)
+
+
+def test_causal_attention_needs_as_many_queries_as_keys():
+    q, k = Tensor(np.zeros((2, 3, 4))), Tensor(np.zeros((2, 5, 4)))
+    for form in (mt.ops.attention, attention.composed):
+        with pytest.raises(
+            ValueError, match="causal attention needs as many queries as keys, found 3 and 5; give a mask"
+        ):
+            form(q, k, k, causal=True)
+
+
+# Extremes, empty axes, errors
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import cross_entropy
 
 from minitransformer import Tensor
-from minitransformer.ops import cross_entropy
 from minitransformer.testing import strategies
 
 pytestmark = pytest.mark.filterwarnings("error")

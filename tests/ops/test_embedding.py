@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import embedding
 
-from minitransformer.ops import embedding
 from minitransformer.testing import strategies
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from pages import feed_forward, linear
 
-from minitransformer.ops import feed_forward, linear
+import minitransformer as mt
+from minitransformer.arrays import asarray
 
 pytestmark = pytest.mark.filterwarnings("error")
 RNG = np.random.default_rng(7)
@@ -91,9 +93,9 @@ def test_feed_forward_refuses_shapes_that_do_not_match(place):
 def test_the_gradient_of_a_transposed_weight_lies_in_memory_as_the_weight_does():
     # An output layer that shares the embedding is its transpose; so its gradient can be added to without a jump.
     rng = np.random.default_rng(0)
-    table = rng.normal(size=(5, 3))
-    _, saved = linear.forward(rng.normal(size=(2, 3)), table.T)
-    _, d_weight, _ = linear.backward(saved, rng.normal(size=(2, 5)))
+    table = asarray(rng.normal(size=(5, 3)))
+    _, saved = mt.ops.linear.forward(asarray(rng.normal(size=(2, 3))), table.T)
+    _, d_weight, _ = mt.ops.linear.backward(saved, asarray(rng.normal(size=(2, 5))))
     assert d_weight.strides == table.T.strides
     assert d_weight.flags.f_contiguous
     assert not d_weight.flags.c_contiguous

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pages import masking
 
 import minitransformer as mt
-from minitransformer.ops import masking
 from minitransformer.testing import strategies
 
 pytestmark = pytest.mark.filterwarnings("error")

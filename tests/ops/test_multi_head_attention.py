@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from pages import attention, multi_head_attention
 
+import minitransformer as mt
 from minitransformer import Tensor
-from minitransformer.ops import attention, multi_head_attention
-from minitransformer.testing import prove
+from minitransformer.testing import gradcheck, prove
 
 pytestmark = pytest.mark.filterwarnings("error")
 RNG = np.random.default_rng(5)
@@ -61,6 +62,56 @@ def test_a_causal_mask_keeps_the_future_out_exactly():
     assert (d_x[:, :3] != 0).all()
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("to_memory", [False, True])
+@pytest.mark.parametrize("block_size", [None, 1, 2, 3, 9])
+def test_causal_and_blocks_are_attentions_own(block_size, to_memory, causal):
+    rng = np.random.default_rng(8)
+    x, memory = rng.normal(size=(B, 5, D)), rng.normal(size=(B, 5 if causal else 7, D)) if to_memory else None
+    t_k = 5 if memory is None else memory.shape[1]
+    mask = rng.random((B, H, 5, t_k)) < 0.7
+    mask[1, 2, 3] = False
+    weights = parameters()
+    seen = mask & np.tri(5, dtype=bool) if causal else mask
+    y, saved = multi_head_attention.forward(x, memory, *weights, mask=seen, n_heads=H)
+    d_y = rng.normal(size=y.shape)
+    options = {"n_heads": H, "causal": causal, "block_size": block_size}
+    found, saved_found = multi_head_attention.forward(x, memory, *weights, mask=mask, **options)
+    np.testing.assert_allclose(found, y, rtol=0, atol=1e-13)
+    gradients = multi_head_attention.backward(saved, d_y)
+    for one, other in zip(multi_head_attention.backward(saved_found, d_y), gradients, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-13 * np.abs(other).max())
+    tensors = [None if a is None else Tensor(a) for a in (x, memory, *weights)]
+    np.testing.assert_allclose(
+        multi_head_attention.composed(*tensors, mask=mask, **options).numpy(), y, rtol=0, atol=1e-13
+    )
+
+
+def test_blocks_have_the_gradient_of_every_input_and_bias():
+    """The terms of the keys' biases cancel, and no kept weights show their size: ``prove`` has to see it by itself."""
+    rng = np.random.default_rng(9)
+    shapes = ((2, 5, 3), (2, 5, 3), (3, 14), (4, 3), (14,), (3,))  # H 1, Dk 5, Dv 4
+    x, memory, w_in, w_out, b_in, b_out = (rng.normal(size=shape) for shape in shapes)
+
+    def blocked(x, memory, *weights):
+        return multi_head_attention(x, memory, *weights, n_heads=1, causal=True, block_size=2)
+
+    inputs = (x, memory, w_in, w_out, b_in, b_out)
+    gradcheck(blocked, inputs, max_entries=100)
+    for seed in range(5):
+        prove(mt.ops.multi_head_attention, inputs, seed=seed, n_heads=1, causal=True, block_size=2)
+
+
+def test_causal_attention_to_another_length_and_wrong_blocks_are_refused():
+    with pytest.raises(ValueError, match="causal attention needs as many queries as keys, found 3 and 4"):
+        call(causal=True)
+    with pytest.raises(ValueError, match=r"block_size must be a whole number of at least 1.*found 0"):
+        call(block_size=0)
+
+
 def test_queries_that_see_nothing_give_the_bias_alone():
     x, weights = RNG.normal(size=(B, TQ, D)), parameters()
     y, saved = multi_head_attention.forward(x, None, *weights, mask=np.zeros((TQ, TQ), dtype=bool), n_heads=H)
@@ -70,9 +121,9 @@ def test_queries_that_see_nothing_give_the_bias_alone():
         np.testing.assert_array_equal(gradient, 0)
 
 
-def call(x=(B, TQ, D), memory=(B, TK, D), w_in=(D, 18), w_out=(6, D), b_in=None, b_out=None, n_heads=3, mask=None):
+def call(x=(B, TQ, D), memory=(B, TK, D), w_in=(D, 18), w_out=(6, D), b_in=None, b_out=None, n_heads=3, **options):
     arrays = [None if s is None else np.zeros(s) for s in (x, memory, w_in, w_out, b_in, b_out)]
-    return multi_head_attention.forward(*arrays, mask=mask, n_heads=n_heads)
+    return multi_head_attention.forward(*arrays, n_heads=n_heads, **options)
 
 
 def test_the_sizes_of_the_error_tests_are_right_to_begin_with():
@@ -131,7 +182,7 @@ def test_eight_heads_are_the_default():
 def test_heads_of_one_feature_and_no_gradient_for_what_is_absent(memory):
     rng = np.random.default_rng(0)
     inputs = (rng.normal(size=(2, 3, 4)), memory, rng.normal(size=(4, 10)), rng.normal(size=(6, 4)))  # Dk 1, Dv 3
-    prove(multi_head_attention, inputs, n_heads=2)
+    prove(mt.ops.multi_head_attention, inputs, n_heads=2)
     y, saved = multi_head_attention.forward(*inputs, n_heads=2)
     gradients = multi_head_attention.backward(saved, rng.normal(size=y.shape))
     assert gradients[4:] == (None, None)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given
+from pages import log_softmax, softmax
 
 import minitransformer as mt
-from minitransformer.ops import log_softmax, softmax
 from minitransformer.testing import strategies
 
 pytestmark = pytest.mark.filterwarnings("error")

@@ -5,6 +5,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer import Operation, Tensor
+from minitransformer.arrays import xp
 from minitransformer.testing import Proof, prove
 
 X = np.random.default_rng(2).standard_normal((3, 4))
@@ -144,7 +145,7 @@ def test_a_gradient_that_is_d_output_itself_is_caught():
 
 
 def test_a_gradient_that_is_a_view_of_saved_is_caught():
-    saved = np.empty((2, *X.shape))
+    saved = xp.empty((2, *X.shape))
 
     def backward(saved, d):
         saved[1] = d

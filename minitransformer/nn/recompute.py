@@ -1,0 +1,100 @@
+"""Layers that are run again in the backward pass, so that their activations need not be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.autograd import Operation, Tensor, is_recording, no_grad
+
+__all__ = ["recompute"]
+
+
+def recompute(
+    function: Callable[..., Tensor], *inputs: Tensor | None, rng: np.random.Generator | None = None
+) -> Tensor:
+    """Return ``function(*inputs)`` and keep nothing for the backward pass but the inputs.
+
+    The function runs without a graph. The backward pass runs it again, this time with one, and carries the gradient
+    through that graph to the inputs and to the parameters that the function uses. A stack of N layers then holds the
+    inputs of all, but the activations of one at a time; the price is a second forward pass.
+
+    Parameters
+    ----------
+    function : callable
+        A function of tensors that returns a tensor, a layer for example. It must compute the same each time. It may use
+        parameters of its own; whatever else the gradient is to reach has to be among the inputs.
+    *inputs : Tensor or None
+        What it is called with.
+    rng : numpy.random.Generator, optional
+        The generator that the function draws from: the second run draws what the first one drew, and leaves the
+        generator where it was.
+
+    Returns
+    -------
+    Tensor
+        What the function returned.
+
+    Raises
+    ------
+    RuntimeError
+        From ``backward``, if that runs under ``no_grad``: the second run would leave no graph.
+
+    Notes
+    -----
+    Between the two passes the parameters must stay as they are.
+
+    Source: Training Deep Nets with Sublinear Memory Cost (Chen et al., 2016).
+
+    Examples
+    --------
+    >>> x = Tensor([0.5, 1.0], requires_grad=True)
+    >>> recompute(lambda x: x.exp().log(), x).sum().backward()
+    >>> x.grad
+    array([1., 1.])
+    """
+    wanted = [x is not None and x.requires_grad for x in inputs]
+    # Without an input that wants a gradient, no way leads back to here, and nobody would run the function again.
+    if not is_recording() or not any(wanted):
+        return function(*inputs)
+    state = None if rng is None else rng.bit_generator.state
+
+    def forward(*arrays: Array | None) -> tuple[Array, Any]:
+        with no_grad():
+            return function(*_tensors(arrays)).data, arrays
+
+    def backward(saved: Any, d_output: Array) -> list[Array | None]:
+        if not is_recording():
+            raise RuntimeError("recompute: the backward pass needs a graph; call backward outside of no_grad()")
+        tensors = _tensors(saved, wanted)
+        with _at_state(rng, state):
+            output = function(*tensors)
+        if output.requires_grad:
+            output.backward(d_output, release=True)
+        return [None if x is None else x.grad for x in tensors]
+
+    return Operation(forward, backward, name="recompute")(*inputs)
+
+
+def _tensors(arrays: Any, wanted: list[bool] | None = None) -> list[Tensor | None]:
+    """Return tensors that begin a graph of their own."""
+    wanted = wanted or [False] * len(arrays)
+    return [None if x is None else Tensor(x, requires_grad=w) for x, w in zip(arrays, wanted, strict=True)]
+
+
+@contextmanager
+def _at_state(rng: np.random.Generator | None, state: Any) -> Iterator[None]:
+    """Put a generator back to an earlier state, and afterwards to the one that it has now."""
+    if rng is None:
+        yield
+        return
+    now = rng.bit_generator.state
+    rng.bit_generator.state = state
+    try:
+        yield
+    finally:
+        rng.bit_generator.state = now

@@ -1,0 +1,65 @@
+"""The pages' two passes for arrays of the host, as tests write them by hand; the library in use does the work.
+
+An operation moves its floating-point inputs to the device and leaves the rest to the page; so does this. On NumPy
+nothing is moved, and the passes are called as they are.
+"""
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, operand, to_numpy, xp
+
+
+class Page:
+    """An operation whose ``forward`` and ``backward`` take and give arrays of the host."""
+
+    def __init__(self, operation):
+        self.operation = operation
+
+    def __call__(self, *inputs, **options):
+        return self.operation(*inputs, **options)
+
+    def __getattr__(self, name):
+        return getattr(self.operation, name)
+
+    def forward(self, *inputs, out=None, **options):
+        moved = [operand(x) for x in inputs]
+        if out is None:
+            value, saved = self.operation.forward(*moved, **options)
+        else:
+            device = asarray(out)
+            value, saved = self.operation.forward(*moved, out=device, **options)
+            value = _back(value, device, out)
+        return _host(value), saved
+
+    def backward(self, saved, d_output, out=None):
+        if out is None:
+            gradients = self.operation.backward(saved, operand(d_output))
+        else:
+            device = tuple(None if o is None else asarray(o) for o in out)
+            gradients = self.operation.backward(saved, operand(d_output), out=device)
+            gradients = tuple(_back(*places) for places in zip(gradients, device, out, strict=True))
+        return tuple(_host(gradient) for gradient in gradients)
+
+
+def _host(value):
+    return to_numpy(value) if isinstance(value, xp.ndarray) else value
+
+
+def _back(value, device, host):
+    """Return the host's array in place of the device's, if that is where the value was written."""
+    if value is not device or device is host:
+        return value
+    host[...] = to_numpy(device)
+    return host
+
+
+attention = Page(mt.ops.attention)
+cross_entropy = Page(mt.ops.cross_entropy)
+dropout = Page(mt.ops.dropout)
+embedding = Page(mt.ops.embedding)
+feed_forward = Page(mt.ops.feed_forward)
+layer_norm = Page(mt.ops.layer_norm)
+linear = Page(mt.ops.linear)
+log_softmax = Page(mt.ops.log_softmax)
+masking = Page(mt.ops.masking)
+multi_head_attention = Page(mt.ops.multi_head_attention)
+softmax = Page(mt.ops.softmax)
