@@ -1,16 +1,70 @@
-"""Vocabularies, and batches of sentence pairs by token count."""
+"""Vocabularies and tokenisers, parallel text, and batches of sentence pairs by token count."""
 
 from minitransformer.data.batches import Batch, ParallelBatches, pad, token_batches
+from minitransformer.data.extras import MissingExtraError
+from minitransformer.data.known_files import KnownFile
+from minitransformer.data.multi30k import MULTI30K, read_multi30k
+from minitransformer.data.pronunciation import (
+    Pronunciations,
+    as_pairs,
+    hold_out_words,
+    read_pronalsyl,
+    read_pronunciations,
+)
+from minitransformer.data.subwords import Bpe, Merges
+from minitransformer.data.text import LeftOut, ParallelText, TextError, even, read_lines, read_parallel, references
+from minitransformer.data.tokenisers import (
+    KINDS,
+    EncodedPairs,
+    encode_pairs,
+    tokeniser_from_json,
+    tokenisers_from_json,
+    tokenisers_to_json,
+    train_tokeniser,
+    train_tokenisers,
+)
+from minitransformer.data.tokens import UNKNOWN, Characters, Closed, Tokeniser, Words
 from minitransformer.data.vocabulary import END, PAD, START, UnknownTokenError, Vocabulary
 
 __all__ = [
     "END",
+    "KINDS",
+    "MULTI30K",
     "PAD",
     "START",
+    "UNKNOWN",
     "Batch",
+    "Bpe",
+    "Characters",
+    "Closed",
+    "EncodedPairs",
+    "KnownFile",
+    "LeftOut",
+    "Merges",
+    "MissingExtraError",
     "ParallelBatches",
+    "ParallelText",
+    "Pronunciations",
+    "TextError",
+    "Tokeniser",
     "UnknownTokenError",
     "Vocabulary",
+    "Words",
+    "as_pairs",
+    "encode_pairs",
+    "even",
+    "hold_out_words",
     "pad",
+    "read_lines",
+    "read_multi30k",
+    "read_parallel",
+    "read_pronalsyl",
+    "read_pronunciations",
+    "references",
     "token_batches",
+    "tokeniser_from_json",
+    "tokenisers_from_json",
+    "tokenisers_to_json",
+    "train_tokeniser",
+    "train_tokenisers",
 ]

@@ -65,13 +65,15 @@ class Vocabulary:
     def __repr__(self) -> str:
         return f"<Vocabulary of {len(self)} tokens>"
 
-    def encode(self, tokens: Sequence[str]) -> list[int]:
+    def encode(self, tokens: Sequence[str], unknown: int | None = None) -> list[int]:
         """Turn tokens into ids.
 
         Parameters
         ----------
         tokens : sequence of str
             The tokens of one text.
+        unknown : int, optional
+            The id that stands for every token that the vocabulary does not have; by default there is none.
 
         Returns
         -------
@@ -81,8 +83,10 @@ class Vocabulary:
         Raises
         ------
         UnknownTokenError
-            If there are tokens that the vocabulary does not have; each is named once.
+            If there are tokens that the vocabulary does not have, and no id for them; each is named once.
         """
+        if unknown is not None:
+            return [self._ids.get(token, unknown) for token in tokens]
         try:
             return [self._ids[token] for token in tokens]
         except KeyError:
@@ -106,7 +110,27 @@ class Vocabulary:
         ValueError
             If an id before the end is not between 0 and the size of the vocabulary.
         """
-        tokens: list[str] = []
+        return [self._tokens[number] for number in self.sentence(ids)]
+
+    def sentence(self, ids: Iterable[int]) -> list[int]:
+        """Leave out what stands for no text: `PAD`, `START`, and all from the first `END` on.
+
+        Parameters
+        ----------
+        ids : iterable of int
+            Ids such as a model gives.
+
+        Returns
+        -------
+        list of int
+            The ids of the text's own tokens.
+
+        Raises
+        ------
+        ValueError
+            If an id before the end is not between 0 and the size of the vocabulary.
+        """
+        inside: list[int] = []
         for number in map(index, ids):
             if number == END:
                 break
@@ -116,8 +140,8 @@ class Vocabulary:
                     "these ids come from another vocabulary"
                 )
             if number not in (PAD, START):
-                tokens.append(self._tokens[number])
-        return tokens
+                inside.append(number)
+        return inside
 
     def to_json(self) -> list[str]:
         """Give the tokens as a list that `json` can write.

@@ -1,4 +1,4 @@
-"""What can be trained: each task draws its own sentence pairs."""
+"""What can be trained: tasks that draw their own sentence pairs, and tasks that read them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,38 @@ from collections.abc import Callable, Mapping
 from inspect import signature
 
 from minitransformer.tasks.copying import copying_task, reversing_task
+from minitransformer.tasks.corpus import Corpus
 from minitransformer.tasks.dates import dates_task
+from minitransformer.tasks.drawn import DrawnTask, split
+from minitransformer.tasks.multi30k import multi30k_task
 from minitransformer.tasks.numbers import numbers_task
-from minitransformer.tasks.splitting import split
-from minitransformer.tasks.task import Recipe, Task
+from minitransformer.tasks.pronunciation import pronunciation_task
+from minitransformer.tasks.recipe import PATHS, Recipe
+from minitransformer.tasks.shipped import recipe_file, recipe_names
+from minitransformer.tasks.task import Task
+from minitransformer.tasks.text import text_task
 
-__all__ = ["TASKS", "Recipe", "Task", "build", "split"]
+__all__ = [
+    "PATHS",
+    "TASKS",
+    "Corpus",
+    "DrawnTask",
+    "Recipe",
+    "Task",
+    "build",
+    "recipe_file",
+    "recipe_names",
+    "split",
+]
 
 TASKS: Mapping[str, Callable[..., Task]] = {
     "numbers": numbers_task,
     "copy": copying_task,
     "reverse": reversing_task,
     "dates": dates_task,
+    "pronunciation": pronunciation_task,
+    "text": text_task,
+    "multi30k": multi30k_task,
 }
 
 

@@ -7,36 +7,37 @@ from functools import partial
 
 import numpy as np
 
-from minitransformer.tasks.task import Recipe, Task
+from minitransformer.tasks.drawn import DrawnTask
+from minitransformer.tasks.recipe import Recipe
 
 DIGITS = tuple("0123456789")
 LONGEST = 10
 
 
-def copying_task() -> Task:
+def copying_task() -> DrawnTask:
     """Make the task of copying strings of digits.
 
     Returns
     -------
-    Task
+    DrawnTask
         The task ``copy``.
     """
     return _task("copy", "copying strings of digits", backwards=False)
 
 
-def reversing_task() -> Task:
+def reversing_task() -> DrawnTask:
     """Make the task of reversing strings of digits.
 
     Returns
     -------
-    Task
+    DrawnTask
         The task ``reverse``.
     """
     return _task("reverse", "reversing strings of digits", backwards=True)
 
 
-def _task(name: str, title: str, backwards: bool) -> Task:
-    return Task(
+def _task(name: str, title: str, backwards: bool) -> DrawnTask:
+    return DrawnTask(
         name=name,
         options={},
         title=title,

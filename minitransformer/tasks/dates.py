@@ -8,7 +8,8 @@ from datetime import date, timedelta
 
 import numpy as np
 
-from minitransformer.tasks.task import Recipe, Task
+from minitransformer.tasks.drawn import DrawnTask
+from minitransformer.tasks.recipe import Recipe
 
 FIRST = date(1900, 1, 1)
 LAST = date(2099, 12, 31)
@@ -30,15 +31,15 @@ _NAMES = {name.lower(): name for name in (*WEEKDAYS, *MONTHS)}
 _KOREAN_SPLIT = re.compile("|".join([*KOREAN_WEEKDAYS, "."]), re.DOTALL)
 
 
-def dates_task() -> Task:
+def dates_task() -> DrawnTask:
     """Make the task of translating dates.
 
     Returns
     -------
-    Task
+    DrawnTask
         The task ``dates``.
     """
-    return Task(
+    return DrawnTask(
         name="dates",
         options={},
         title="dates, English to Korean",

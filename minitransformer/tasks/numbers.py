@@ -14,8 +14,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from minitransformer.tasks.drawn import DrawnTask
+from minitransformer.tasks.recipe import Recipe
 from minitransformer.tasks.spelling import spell
-from minitransformer.tasks.task import Recipe, Task
 
 LIMIT = 1_000_000
 
@@ -53,7 +54,7 @@ class _Language:
     steps: int = Recipe.steps
 
 
-def numbers_task(to: str = "de") -> Task:
+def numbers_task(to: str = "de") -> DrawnTask:
     """Make the task of translating numbers in words.
 
     Parameters
@@ -63,7 +64,7 @@ def numbers_task(to: str = "de") -> Task:
 
     Returns
     -------
-    Task
+    DrawnTask
         The task ``numbers``.
 
     Raises
@@ -74,7 +75,7 @@ def numbers_task(to: str = "de") -> Task:
     if to not in _LANGUAGES:
         raise ValueError(f"task numbers: found to={to!r}, expected one of {', '.join(_LANGUAGES)}")
     language = _LANGUAGES[to]
-    return Task(
+    return DrawnTask(
         name="numbers",
         options={"to": to},
         title=f"numbers in words, English to {language.title}",

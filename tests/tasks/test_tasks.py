@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitransformer.data import UnknownTokenError, Vocabulary
-from minitransformer.tasks import TASKS, Task, build, split
+from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_json
+from minitransformer.tasks import TASKS, Recipe, Task, build, split
 
 EVERY = [
     build("copy"),
@@ -86,6 +86,32 @@ def test_the_example_and_the_recipe_fit(task):
 
 
 @every_task
+def test_its_tokenisers_are_read_back_from_what_describes_them(task):
+    own = task.tokenisers()
+    assert (own[0] is own[1]) == task.shared
+    described = tokenisers_to_json(*own)
+    again = task.read_tokenisers(described)
+    assert [side.encode(text) for side, text in zip(again, (task.example, ""), strict=True)] == [
+        own[0].encode(task.example),
+        [],
+    ]
+    for source, target in draw(task, 50):
+        assert again[1].decode(again[1].encode(target)) == target
+        assert len(again[0].encode(source)) == len(task.source_tokens(source))
+    side = "both" if task.shared else "target"
+    described[side]["tokens"].append("another")
+    with pytest.raises(ValueError, match=f"not the tokens of the task {task.name}"):
+        task.read_tokenisers(described)
+
+
+def test_a_task_that_draws_reads_no_files():
+    with pytest.raises(ValueError, match=r"task copy does not read source \(train.en\): it draws its own pairs"):
+        build("copy").corpus(Recipe(source="train.en"))
+    with pytest.raises(ValueError, match="train_pairs must be a number"):
+        build("copy").corpus(Recipe(train_pairs=None))
+
+
+@every_task
 def test_holding_out_more_than_half_of_all_there_are_is_refused(task):
     for n in (task.population // 2 + 1, -1):
         with pytest.raises(ValueError, match=f"cannot hold out {n:,} {task.noun}: there are {task.population:,}"):
@@ -101,8 +127,10 @@ def test_a_task_is_built_again_from_its_name_and_options(task):
 
 
 def test_what_does_not_exist_is_refused():
-    assert set(TASKS) == {"numbers", "copy", "reverse", "dates"}
-    with pytest.raises(ValueError, match="no task 'number'; the tasks are numbers, copy, reverse, dates"):
+    assert set(TASKS) == {"numbers", "copy", "reverse", "dates", "pronunciation", "text", "multi30k"}
+    with pytest.raises(
+        ValueError, match="no task 'number'; the tasks are numbers, copy, reverse, dates, pronunciation, text, multi30k"
+    ):
         build("number")
     with pytest.raises(ValueError, match="task copy has no option 'to'; it has none"):
         build("copy", to="de")

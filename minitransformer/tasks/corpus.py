@@ -1,0 +1,132 @@
+"""What a run is trained on: pairs of texts as ids, and pairs that are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from minitransformer.data import Tokeniser, encode_pairs, train_tokenisers
+from minitransformer.data.text import Pairs
+from minitransformer.tasks.recipe import Recipe
+
+__all__ = ["Corpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
+
+Tokenisers = tuple[Tokeniser, Tokeniser]
+
+TELLING = 30
+"""The most tokens of a sentence that makes a readable picture of attention."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """The data of a run.
+
+    Parameters
+    ----------
+    source, target : Tokeniser
+        How texts become ids; one object if both sides share their tokens.
+    train : list of (str, str)
+        Source and target texts to train on.
+    ids : list of (list of int, list of int)
+        The same as ids.
+    valid : list of (str, str)
+        What is measured during training. A source may occur several times: each of its targets is right.
+    held_out : list of (str, str)
+        What is measured at the end.
+    example : str
+        A source text that makes a telling picture of attention.
+    notes : sequence of str
+        What the user should know: how many pairs were left out, and why.
+    files : mapping of str to str
+        The SHA-256 checksum of each file that was read, by its path.
+    """
+
+    source: Tokeniser
+    target: Tokeniser
+    train: Pairs
+    ids: list[tuple[list[int], list[int]]]
+    valid: Pairs
+    held_out: Pairs
+    example: str
+    notes: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def shared(self) -> bool:
+        """Whether source and target have one vocabulary."""
+        return self.source is self.target
+
+    def fingerprint(self) -> str:
+        """Return a checksum of all that training and measuring during training see."""
+        digest = sha256()
+        for pair in self.ids:
+            digest.update(repr(pair).encode())
+        digest.update(repr(self.valid).encode())
+        return digest.hexdigest()
+
+
+def corpus_of_texts(
+    recipe: Recipe,
+    train: Pairs,
+    valid: Pairs,
+    held_out: Pairs,
+    tokenisers: Tokenisers | None,
+    notes: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
+) -> Corpus:
+    """Learn the tokens of texts, unless they are known, and leave out pairs that are too long to train on.
+
+    Parameters
+    ----------
+    recipe : Recipe
+        Says which tokens, how many, and how long a sentence may be.
+    train, valid, held_out : lists of (str, str)
+        The pairs; `train` is cut to ``recipe.train_pairs``.
+    tokenisers : pair of Tokeniser, optional
+        Those of source and target, if they are known.
+    notes : sequence of str
+        What there is to say so far.
+    files : mapping of str to str, optional
+        Checksums of what was read.
+
+    Returns
+    -------
+    Corpus
+    """
+    train = train[: recipe.train_pairs]
+    source, target = tokenisers or train_tokenisers(
+        train,
+        recipe.source_tokens,
+        recipe.target_tokens,
+        recipe.vocabulary,
+        recipe.min_count,
+        shared=recipe.share_vocabulary,
+    )
+    encoded = encode_pairs(train, source, target, recipe.longest)
+    example = next((text for text, _ in held_out if len(source.encode(text)) <= TELLING), held_out[0][0])
+    return Corpus(
+        source=source,
+        target=target,
+        train=[train[place] for place in encoded.places],
+        ids=encoded.pairs,
+        valid=valid,
+        held_out=held_out,
+        example=example,
+        notes=[*notes, f"length: {encoded.left_out}"],
+        files=files or {},
+    )
+
+
+def hold_out(pairs: Pairs, chosen: set[str]) -> tuple[Pairs, Pairs]:
+    """Share out pairs: those whose source is not among the chosen ones, and those whose source is."""
+    parts: tuple[Pairs, Pairs] = ([], [])
+    for pair in pairs:
+        parts[pair[0] in chosen].append(pair)
+    return parts
+
+
+def sha256_of(*paths: str | None) -> dict[str, str]:
+    """Return the checksums of files by their paths; None is no file."""
+    return {path: sha256(Path(path).read_bytes()).hexdigest() for path in paths if path is not None}

@@ -1,0 +1,124 @@
+"""Tasks that draw their own pairs; nothing has to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minitransformer.data import Closed, Vocabulary, tokenisers_to_json
+from minitransformer.data.text import Pairs
+from minitransformer.tasks.corpus import Corpus, Tokenisers
+from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.task import Task
+
+__all__ = ["DrawnTask", "split"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DrawnTask(Task):
+    """A task that draws its own pairs; the first parameters are those of `Task`.
+
+    Parameters
+    ----------
+    source_tokens : callable
+        Splits a source text, as typed by a person, into tokens. Spaces and case may be evened out where
+        that is safe; every other character is in some token, so that an unknown one can be reported.
+    target_tokens : callable
+        Splits a target text into tokens.
+    join_target : callable
+        Puts target tokens together again: ``join_target(target_tokens(text)) == text``.
+    source_alphabet, target_alphabet : tuple of str
+        Every token that can occur, drawn or not; the vocabularies are made of these.
+    shared : bool
+        Whether source and target have one vocabulary.
+    draw : callable
+        ``draw(n, rng)`` gives n pairs of source and target text, each drawn afresh, so that they may repeat.
+    population : int
+        How many different pairs there are.
+    shortest_held_out : int
+        Texts of fewer source tokens are never held out: there are so few that each has to be learned.
+    example : str
+        A source text that makes a telling picture of attention.
+    """
+
+    source_tokens: Callable[[str], list[str]]
+    target_tokens: Callable[[str], list[str]]
+    join_target: Callable[[Sequence[str]], str]
+    source_alphabet: tuple[str, ...]
+    target_alphabet: tuple[str, ...]
+    shared: bool
+    draw: Callable[[int, np.random.Generator], list[tuple[str, str]]]
+    population: int
+    shortest_held_out: int = 1
+    example: str
+
+    def tokenisers(self) -> Tokenisers:
+        """Return the tokenisers of source and target; one object, if they share their tokens."""
+        target = Closed(Vocabulary(self.target_alphabet), self.target_tokens, self.join_target)
+        if self.shared:
+            return target, target
+        return Closed(Vocabulary(self.source_alphabet), self.source_tokens, " ".join), target
+
+    def read_tokenisers(self, value: object) -> Tokenisers:
+        """Return the task's own tokenisers, if they are those that were described."""
+        own = self.tokenisers()
+        if value != tokenisers_to_json(*own):
+            raise ValueError(f"these are not the tokens of the task {self.name}")
+        return own
+
+    def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
+        if recipe.train_pairs is None:
+            raise ValueError(f"task {self.name} has no end of pairs: train_pairs must be a number")
+        train, held_out = split(self, recipe.train_pairs, recipe.held_out, np.random.default_rng(recipe.seed))
+        source, target = tokenisers or self.tokenisers()
+        return Corpus(
+            source=source,
+            target=target,
+            train=train,
+            ids=[(source.encode(one), target.encode(other)) for one, other in train],
+            valid=held_out[: recipe.valid_pairs],
+            held_out=held_out,
+            example=self.example,
+        )
+
+
+def split(task: DrawnTask, n_train: int, n_held_out: int, rng: np.random.Generator) -> tuple[Pairs, Pairs]:
+    """Draw pairs to train on, and pairs to measure on of which none is trained on.
+
+    Parameters
+    ----------
+    task : DrawnTask
+        What to draw from.
+    n_train : int
+        How many pairs to train on; they may repeat, as they do where there are few short texts.
+    n_held_out : int
+        How many pairs to hold out; they are all different, and none is shorter than ``task.shortest_held_out``, for the
+        shortest texts are the words themselves.
+    rng : numpy.random.Generator
+        Where the randomness comes from.
+
+    Returns
+    -------
+    train, held_out : lists of (source text, target text)
+
+    Raises
+    ------
+    ValueError
+        If more than half of all there are would have to be held out.
+    """
+    if not 0 <= n_held_out <= task.population // 2:
+        raise ValueError(
+            f"cannot hold out {n_held_out:,} {task.noun}: there are {task.population:,}, and at most half of them "
+            "may be held out"
+        )
+    held_out: dict[str, str] = {}
+    while len(held_out) < n_held_out:
+        for source, target in task.draw(n_held_out, rng):
+            if len(task.source_tokens(source)) >= task.shortest_held_out and len(held_out) < n_held_out:
+                held_out[source] = target
+    train: Pairs = []
+    while len(train) < n_train:
+        train += [pair for pair in task.draw(n_train, rng) if pair[0] not in held_out]
+    return train[:n_train], list(held_out.items())

