@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer import ops
-from minitransformer.arrays import asarray, to_numpy
-from minitransformer.autograd import Tensor, no_grad
-from minitransformer.data import END, PAD, START
+from minitransformer.arrays import to_numpy
+from minitransformer.data import END, START
+from minitransformer.decoding.steps import Steps, as_sources, best_tokens, exclude, limits, writing
 from minitransformer.nn import Transformer
 
 __all__ = ["greedy"]
 
 
 def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -> list[list[int]]:
-    """Translate sentences, each step taking the token with the highest score.
+    """Translate sentences, each step taking the token with the highest score; of equal ones that with the lowest id.
 
     The keys and values of earlier positions are kept, so that each step computes one position. Sentences that have
-    ended leave the batch. The model decodes without dropout, whether it is in training or not.
+    ended leave the batch. The model decodes without dropout, whether it is in training or not. Padding and the start
+    token are never written.
 
     Parameters
     ----------
@@ -28,41 +28,39 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     source_ids : integer array, shape (B, Tk)
         Source sentences, each with its end token, padded with 0.
     max_length : int, optional
-        The most tokens to write; by default 50 more than the source sentence has (section 6.1).
+        The most tokens to write, the end token among them; by default 50 more than the source sentence has
+        (section 6.1).
 
     Returns
     -------
     list of B lists of int
         The target sentences, without start and end tokens.
+
+    Raises
+    ------
+    ValueError
+        If the source ids are not a matrix, or ``max_length`` is negative.
     """
-    source_ids = np.asarray(source_ids)
-    # Each sentence has a limit of its own, so that it does not matter which others are in the batch.
-    limits = (source_ids != PAD).sum(axis=1) + 50 if max_length is None else np.full(len(source_ids), max_length)
+    source_ids = as_sources(source_ids)
+    most = limits(source_ids, max_length)
     sentences: list[list[int]] = [[] for _ in source_ids]
-    active = np.flatnonzero(limits > 0)  # which sentences have not ended
-    training, model.training = model.training, False
-    try:
-        with no_grad():
-            memory = model.encode(source_ids[active])
-            mask = ops.padding_mask(source_ids[active])
-            cache = model.new_cache()
-            tokens = np.full(len(active), START)
-            written = 0
-            while active.size:
-                logits = model.decode(tokens[:, None], memory, mask, cache)  # (B, 1, V)
-                tokens = to_numpy(logits.data[:, -1].argmax(axis=-1))
-                for sentence, token in zip(active.tolist(), tokens.tolist(), strict=True):
-                    if token != END:
-                        sentences[sentence].append(token)
-                written += 1
-                going = (tokens != END) & (limits[active] > written)
-                if not going.all():
-                    rows = asarray(np.flatnonzero(going))
-                    active, tokens = active[going], tokens[going]
-                    memory, mask = Tensor(memory.data[rows]), mask[rows]
-                    for layer in cache:
-                        for part in layer:
-                            part.select(rows)
-    finally:
-        model.training = training
+    active = np.flatnonzero(most > 0)  # which sentences have not ended
+    if not active.size:
+        return sentences
+    with writing(model):
+        steps = Steps(model, source_ids[active])
+        tokens = np.full(len(active), START)
+        written = 0
+        while active.size:
+            logits = steps(tokens)  # (B, V)
+            exclude(logits)
+            tokens = to_numpy(best_tokens(logits, 1))[:, 0]
+            for sentence, token in zip(active.tolist(), tokens.tolist(), strict=True):
+                if token != END:
+                    sentences[sentence].append(token)
+            written += 1
+            going = (tokens != END) & (most[active] > written)
+            if not going.all():
+                steps.select(np.flatnonzero(going))
+                active, tokens = active[going], tokens[going]
     return sentences

@@ -4,21 +4,8 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.data import END, START, pad
+from minitransformer.data import END, PAD, START, pad
 from minitransformer.decoding import greedy
-
-
-@pytest.fixture
-def model():
-    # An output of its own, large weights and a leaning towards the end: so an untrained model writes sentences that
-    # differ, and some of them end.
-    model = mt.nn.Transformer(
-        11, 9, d_model=12, n_heads=3, n_layers=2, d_ff=20, seed=3, dtype="float64", share_embeddings=False
-    )
-    rng = np.random.default_rng(5)
-    for parameter in model.parameters():
-        parameter.data[...] += rng.normal(0, 0.5, parameter.shape)
-    return model
 
 
 def slow_greedy(model, source, max_length):
@@ -27,7 +14,9 @@ def slow_greedy(model, source, max_length):
     written = []
     with mt.no_grad():
         while len(written) < max_length:
-            token = int(model([source], [[START, *written]]).numpy()[0, -1].argmax())
+            scores = model([source], [[START, *written]]).numpy()[0, -1]
+            scores[[PAD, START]] = -np.inf
+            token = int(scores.argmax())
             if token == END:
                 break
             written.append(token)
@@ -69,3 +58,22 @@ def test_a_sentence_has_the_same_limit_in_every_batch(model):
 
 def test_no_sentences_give_no_sentences(model):
     assert greedy(model, np.zeros((0, 3), dtype=np.int64)) == []
+    assert greedy(model, []) == []
+
+
+def test_padding_and_start_are_never_written(model, favour):
+    sources = pad([[3, 4, 5, END], [6, END]])
+    expected = greedy(model, sources, max_length=10)
+    favour(model, PAD, 2000)
+    favour(model, START, 1000)
+    assert any(expected)
+    assert greedy(model, sources, max_length=10) == expected
+
+
+@pytest.mark.parametrize(
+    ("source_ids", "max_length", "complaint"),
+    [([3, 4], None, r"\(B, Tk\), found \(2,\)"), ([[3, 4]], -1, "max_length must be 0 or more, found -1")],
+)
+def test_what_is_wrong_is_refused_before_any_work(source_ids, max_length, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        greedy(None, source_ids, max_length)

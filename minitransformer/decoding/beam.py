@@ -1,0 +1,207 @@
+"""Beam search: several hypotheses for each sentence, compared with a length penalty (section 6.1).
+
+A hypothesis Y is what has been written so far. Its log-probability, log P(Y | X), is the sum of those of its tokens,
+and only falls as it grows; so that this does not favour short sentences, finished ones are compared by
+
+    score(Y) = log P(Y | X) / lp(Y)          lp(Y) = ((5 + |Y|) / 6)^alpha
+
+where |Y| counts the tokens that were written: the end token is one of them, the start token is not.
+
+At each step, all hypotheses of a sentence are continued with all tokens, and the K most probable continuations are
+kept. Those that have written the end token are finished and take no room in the next step; the others are live.
+Padding and the start token are never written. With K = 1 this is greedy decoding.
+
+When to stop. However a live hypothesis with log-probability p goes on, it ends with a log-probability of p at most and
+with a penalty of lp(limit) at most; p is not positive and alpha not negative, so its score will be p / lp(limit) at
+most. As soon as this, for the best live hypothesis of a sentence, is no better than the worst score that would be
+returned, searching on would change nothing, and the sentence leaves the batch.
+
+Sources: section 6.1 of the paper; Wu et al., *Google's Neural Machine Translation System*, 2016, section 7, equation
+(14), for the length penalty (without its coverage penalty).
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array, to_numpy, xp
+from minitransformer.data import END, START
+from minitransformer.decoding.steps import Ids, Steps, as_sources, best_tokens, exclude, limits, writing
+from minitransformer.nn import Transformer
+
+__all__ = ["Hypothesis", "beam_search", "length_penalty"]
+
+
+class Hypothesis(NamedTuple):
+    """A target sentence that a search has found."""
+
+    tokens: list[int]
+    """Its tokens, without start and end."""
+    score: float
+    """Its log-probability divided by the length penalty."""
+    log_probability: float
+    """The sum of the logarithms of its tokens' probabilities, that of the end token among them if it is finished."""
+    finished: bool
+    """Whether it has an end; False if it was cut off at the limit."""
+
+
+def length_penalty(length: Any, alpha: float) -> Any:
+    """Return ((5 + length) / 6)^alpha, by which log-probabilities are divided.
+
+    Parameters
+    ----------
+    length : int or integer array
+        |Y|, the number of tokens that were written, the end token among them.
+    alpha : float
+        0 for none; the paper has 0.6.
+    """
+    return ((5 + np.asarray(length)) / 6) ** alpha
+
+
+def beam_search(
+    model: Transformer,
+    source_ids: Any,
+    beam: int = 4,
+    alpha: float = 0.6,
+    max_length: int | None = None,
+    n_best: int = 1,
+) -> list[list[Hypothesis]]:
+    """Translate sentences, at each step keeping several hypotheses of each.
+
+    Finished hypotheses come first, the one with the highest score before the others. If there are fewer than
+    ``n_best``, those follow that were still unfinished at the limit, likewise ordered: what lacks an end is no
+    translation, and its probability is that of all its continuations together. Of two equal scores, that of the
+    hypothesis which finished first is better, and of those that finished together, that of the more probable one;
+    of two equally probable continuations, that of the better hypothesis, and then that with the lower token id.
+
+    The result for a sentence does not depend on which others are in the batch, but for the rounding of sums. The model
+    decodes without dropout, whether it is in training or not. The defaults are the paper's.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    source_ids : integer array, shape (B, Tk)
+        Source sentences, each with its end token, padded with 0.
+    beam : int
+        K, how many continuations are kept at each step.
+    alpha : float
+        The exponent of the length penalty, 0 or more; the higher, the longer are the sentences that win.
+    max_length : int, optional
+        The most tokens to write, the end token among them; by default 50 more than the source sentence has.
+    n_best : int
+        How many hypotheses to return for each sentence, at most ``beam``.
+
+    Returns
+    -------
+    list of B lists of Hypothesis
+        For each sentence ``n_best`` different ones, best first; fewer only if there are no more within the limit.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    FloatingPointError
+        If the model's scores are not numbers.
+
+    See Also
+    --------
+    in_batches : Decodes any number of sentences.
+    """
+    if index(beam) < 1:
+        raise ValueError(f"beam_search: beam must be at least 1, found {beam}")
+    if not 1 <= index(n_best) <= beam:
+        raise ValueError(f"beam_search: n_best must be from 1 to beam = {beam}, found {n_best}; or widen the beam")
+    if not (isfinite(alpha) and alpha >= 0):
+        raise ValueError(f"beam_search: alpha must be a number of 0 or more, found {alpha}")
+    source_ids = as_sources(source_ids)
+    most = limits(source_ids, max_length)
+
+    found: list[list[Hypothesis]] = [[] for _ in source_ids]  # the finished ones, best first
+    active = np.flatnonzero(most > 0)  # which sentences have not ended; B is their number from here on
+    for sentence in np.flatnonzero(most == 0).tolist():
+        found[sentence].append(Hypothesis([], 0.0, 0.0, False))
+    if not active.size:
+        return found
+    with writing(model):
+        steps = Steps(model, source_ids[active])
+        # The hypotheses of a sentence lie next to each other, the most probable first. At first there is one, so W = 1.
+        # A place without a hypothesis has the log-probability -inf, and so has all that comes of it.
+        log_p = np.zeros((len(active), 1))  # (B, W)
+        written = np.zeros((len(active), 1, 0), dtype=np.int64)  # (B, W, T)
+        tokens = np.full((len(active), 1), START)  # (B, W)
+        while active.size:
+            n, width = log_p.shape
+            best, best_log_p = _most_probable(steps(tokens.reshape(-1)), beam)  # (B * W, K)
+            # Among the K best continuations of all are only the K best of each.
+            totals = (log_p.reshape(-1, 1) + best_log_p).reshape(n, -1)  # (B, W * K)
+            order = np.argsort(-totals, axis=1, kind="stable")[:, :beam]  # (B, W)
+            parents = order // best.shape[1]
+            log_p = np.take_along_axis(totals, order, axis=1)
+            tokens = np.take_along_axis(best.reshape(n, -1), order, axis=1)
+            written = np.take_along_axis(written, parents[:, :, None], axis=1)
+            written = np.concatenate((written, tokens[:, :, None]), axis=2)
+            length = written.shape[2]
+
+            ends = (tokens == END) & (log_p > -np.inf)
+            for i, place in np.argwhere(ends).tolist():
+                kept = found[active[i]]
+                kept.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=True))
+                kept.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
+                del kept[n_best:]
+            log_p[ends] = -np.inf
+
+            at_limit = most[active] == length
+            for i in np.flatnonzero(at_limit).tolist():
+                kept = found[active[i]]
+                for place in np.flatnonzero(log_p[i] > -np.inf)[: n_best - len(kept)].tolist():
+                    kept.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=False))
+            worst = np.array([found[s][-1].score if len(found[s]) == n_best else -np.inf for s in active.tolist()])
+            going = ~at_limit & (_attainable(log_p, most[active], alpha) > worst)
+            rows = (np.arange(n)[:, None] * width + parents)[going]
+            steps.select(rows.reshape(-1), same_sources=bool(going.all()) and log_p.shape[1] == width)
+            active, log_p, tokens, written = active[going], log_p[going], tokens[going], written[going]
+    return found
+
+
+def _hypothesis(written: Ids, log_p: Any, alpha: float, finished: bool) -> Hypothesis:
+    """Return a hypothesis with its score: (T,), the end token among them if it is finished."""
+    score = log_p / length_penalty(len(written), alpha)
+    return Hypothesis(written[: len(written) - finished].tolist(), float(score), float(log_p), finished)
+
+
+def _attainable(log_p: Array, most: Ids, alpha: float) -> Array:
+    """Return a score that no hypothesis of a sentence can exceed by going on: (B, W), (B,) -> (B,)."""
+    return log_p.max(axis=1) / length_penalty(most, alpha)
+
+
+def _most_probable(logits: Array, n: int) -> tuple[Ids, Array]:
+    """Return the n most probable tokens of each row and the logarithms of their probabilities, on the host.
+
+    Parameters
+    ----------
+    logits : array, shape (B, V)
+        Scores before the softmax; overwritten.
+    n : int
+        How many tokens to choose; if the vocabulary has fewer, all of them.
+
+    Returns
+    -------
+    tokens : integer array, shape (B, n)
+    log_probabilities : array of float64, shape (B, n)
+        -inf for tokens that are never written; they come last.
+    """
+    log_p, _ = ops.log_softmax.forward(logits)
+    exclude(log_p)
+    exclude(logits)
+    # Chosen by the logits, as greedy does it: rounding may make two log-probabilities equal.
+    tokens = best_tokens(logits, min(n, logits.shape[1]))
+    both = to_numpy(xp.stack((tokens, xp.take_along_axis(log_p, tokens, axis=1).astype(xp.float64))))  # one move
+    if np.isnan(both[1]).any():
+        raise FloatingPointError("beam_search: the model's scores are not numbers (NaN); its training has diverged")
+    return both[0].astype(np.int64), both[1]

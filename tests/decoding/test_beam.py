@@ -1,0 +1,310 @@
+"""Beam search, held against full forward passes, against a slow search and against all sentences that there are."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.data import END, PAD, START, pad
+from minitransformer.decoding import Hypothesis, beam, beam_search, greedy, length_penalty
+
+WRITABLE = 3  # the first tokens are PAD, START and END; what follows are words
+SOURCES = [[3, 4, END], [7, END], [5, 5, 9, 10, 3, END], [8, 6, 3, 4, END]]
+
+
+def log_probabilities(model, source, tokens):
+    """Return the logarithms of the probabilities of each token at each place: one pass without a cache, (T, V)."""
+    model.eval()
+    with mt.no_grad():
+        logits = model([source], [[START, *tokens]]).numpy()[0].astype(np.float64)
+    return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+
+
+def log_probability(model, source, hypothesis):
+    y = log_probabilities(model, source, hypothesis.tokens)
+    written = [*hypothesis.tokens, END][: len(hypothesis.tokens) + hypothesis.finished]
+    return sum(y[i, token] for i, token in enumerate(written))
+
+
+def slow_beam(model, source, width, alpha, limit, n_best):
+    """Search with lists, without a cache and without stopping before the limit."""
+
+    def score(hypothesis):
+        tokens, log_p = hypothesis
+        return log_p / ((5 + len(tokens)) / 6) ** alpha
+
+    live, finished = [([], 0.0)], []
+    for _ in range(limit):
+        continued = []
+        for tokens, log_p in live:
+            y = log_probabilities(model, source, tokens)[-1]
+            continued += [([*tokens, token], log_p + y[token]) for token in range(END, len(y))]
+        continued.sort(key=lambda hypothesis: -hypothesis[1])
+        live = [hypothesis for hypothesis in continued[:width] if hypothesis[0][-1] != END]
+        finished += [hypothesis for hypothesis in continued[:width] if hypothesis[0][-1] == END]
+    ordered = sorted(finished, key=score, reverse=True) + sorted(live, key=score, reverse=True)
+    return [[token for token in tokens if token != END] for tokens, _ in ordered][:n_best]
+
+
+def tokens_of(found):
+    return [[hypothesis.tokens for hypothesis in of_sentence] for of_sentence in found]
+
+
+def count_steps(monkeypatch, model):
+    calls, decode = [], model.decode
+
+    def counted(*args):
+        calls.append(len(args[0]))
+        return decode(*args)
+
+    monkeypatch.setattr(model, "decode", counted)
+    return calls
+
+
+def test_the_length_penalty_is_that_of_its_source():
+    assert length_penalty(7, 0.6) == pytest.approx(2**0.6)
+    np.testing.assert_allclose(length_penalty(np.array([1, 7, 13]), 1), [1, 2, 3])
+    np.testing.assert_array_equal(length_penalty(np.array([1, 7, 13]), 0), [1, 1, 1])
+
+
+@pytest.mark.parametrize("alpha", [0, 0.6, 2])
+@pytest.mark.parametrize("seed", range(4))
+def test_scores_are_those_of_a_forward_pass_without_a_cache(make_model, seed, alpha):
+    model = make_model(seed=seed, scale=0.3)
+    found = beam_search(model, pad(SOURCES), 4, alpha, max_length=9, n_best=4)
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        assert len(hypotheses) == 4
+        for hypothesis in hypotheses:
+            expected = log_probability(model, source, hypothesis)
+            assert hypothesis.log_probability == pytest.approx(expected, rel=1e-12)
+            length = len(hypothesis.tokens) + hypothesis.finished
+            assert hypothesis.score == pytest.approx(expected / ((5 + length) / 6) ** alpha, rel=1e-12)
+
+
+def test_scores_in_single_precision(make_model):
+    model = make_model(scale=0.3, dtype="float32")
+    for source, (best,) in zip(SOURCES, beam_search(model, pad(SOURCES), max_length=9), strict=True):
+        assert best.log_probability == pytest.approx(log_probability(model, source, best), rel=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"norm": "pre"}, {"positions": "learned"}, {"target_vocab": 40}])
+def test_a_beam_of_one_is_greedy(make_model, options):
+    lengths = set()
+    for seed in range(6):
+        model = make_model(seed=seed, **options)
+        rng = np.random.default_rng(seed)
+        sources = pad([[*rng.integers(3, 11, rng.integers(0, 8)), END] for _ in range(20)])
+        expected = greedy(model, sources)
+        assert tokens_of(beam_search(model, sources, beam=1)) == [[sentence] for sentence in expected]
+        lengths |= {len(sentence) for sentence in expected}
+    assert len(lengths) > 5
+
+
+@pytest.mark.parametrize("alpha", [0, 0.6, 1, 2])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_beam_as_wide_as_all_sentences_orders_them_all(make_model, seed, alpha):
+    limit, model = 4, make_model(target_vocab=5, seed=seed, scale=0.3)
+    words = range(WRITABLE, 5)
+    for source in SOURCES:
+        everything = [Hypothesis([*w], 0, 0, True) for n in range(limit) for w in product(words, repeat=n)]
+        everything += [Hypothesis([*w], 0, 0, False) for w in product(words, repeat=limit)]
+        log_p = {(*h.tokens, h.finished): log_probability(model, source, h) for h in everything}
+        score = {key: log_p[key] / ((4 + len(key) + key[-1]) / 6) ** alpha for key in log_p}
+        ordered = sorted(score, key=lambda key: (not key[-1], -score[key]))
+        (found,) = beam_search(model, [source], beam=64, alpha=alpha, max_length=limit, n_best=64)
+        assert [(*h.tokens, h.finished) for h in found] == ordered
+        np.testing.assert_allclose([h.score for h in found], [score[key] for key in ordered], rtol=1e-12)
+        (best,) = beam_search(model, [source], beam=64, alpha=alpha, max_length=limit)[0]
+        assert (*best.tokens, best.finished) == ordered[0]
+
+
+@pytest.mark.parametrize("alpha", [0, 0.6, 2])
+@pytest.mark.parametrize("width", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_narrow_beam_finds_what_a_slow_search_finds(make_model, seed, width, alpha):
+    model = make_model(seed=seed, scale=0.25)
+    found = beam_search(model, pad(SOURCES), width, alpha, max_length=8, n_best=width)
+    assert tokens_of(found) == [slow_beam(model, source, width, alpha, 8, width) for source in SOURCES]
+
+
+def test_the_hypotheses_of_a_sentence_differ_and_are_in_order(make_model):
+    orders = set()
+    for seed in range(6):
+        found = beam_search(make_model(seed=seed, scale=0.3), pad(SOURCES), 6, max_length=7, n_best=6)
+        for hypotheses in found:
+            assert len({tuple(h.tokens) for h in hypotheses}) == 6
+            assert [(h.finished, h.score) for h in hypotheses] == sorted(
+                ((h.finished, h.score) for h in hypotheses), reverse=True
+            )
+            assert all(type(token) is int and token > END for h in hypotheses for token in h.tokens)
+            orders.add(tuple(h.finished for h in hypotheses))
+    assert len(orders) > 1
+
+
+def test_fewer_than_n_best_are_whole_lists_cut_off(make_model):
+    for seed in range(4):
+        model = make_model(seed=seed, scale=0.3)
+        many = beam_search(model, pad(SOURCES), 5, max_length=8, n_best=5)
+        for n in range(1, 5):
+            assert tokens_of(beam_search(model, pad(SOURCES), 5, max_length=8, n_best=n)) == [
+                hypotheses[:n] for hypotheses in tokens_of(many)
+            ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_batch_gives_what_its_sentences_give_alone(make_model, seed):
+    model = make_model(seed=seed, scale=0.3)
+    rng = np.random.default_rng(seed)
+    sources = [[*rng.integers(3, 11, n), END] for n in (1, 7, 4, 2, 5, 3, 6, 1, 0, 8)]
+    together = beam_search(model, pad(sources), beam=3, n_best=3)
+    alone = [beam_search(model, [source], beam=3, n_best=3)[0] for source in sources]
+    assert tokens_of(together) == tokens_of(alone)
+    for hypotheses, expected in zip(together, alone, strict=True):
+        np.testing.assert_allclose([h.score for h in hypotheses], [h.score for h in expected], rtol=1e-12)
+    assert len({len(h.tokens) for hypotheses in together for h in hypotheses}) > 2
+
+
+@pytest.mark.parametrize("alpha", [0, 0.6, 1, 2, 5])
+@pytest.mark.parametrize("n_best", [1, 4])
+def test_stopping_early_changes_nothing(make_model, monkeypatch, n_best, alpha):
+    steps = {"early": 0, "late": 0}
+    for seed in range(8):
+        model = make_model(seed=seed, scale=0.25)
+        calls = count_steps(monkeypatch, model)
+        early = beam_search(model, pad(SOURCES), 4, alpha, max_length=20, n_best=n_best)
+        steps["early"] += sum(calls)
+        calls.clear()
+        with monkeypatch.context() as patch:
+            # As long as a hypothesis is live, hope for everything.
+            patch.setattr(beam, "_attainable", lambda log_p, *_: np.where(log_p.max(axis=1) > -np.inf, 1, -np.inf))
+            late = beam_search(model, pad(SOURCES), 4, alpha, max_length=20, n_best=n_best)
+        steps["late"] += sum(calls)
+        assert early == late or tokens_of(early) == tokens_of(late)
+    assert steps["early"] < steps["late"] or alpha > 1  # a high reward for length is worth waiting for
+
+
+def test_a_sentence_that_has_ended_leaves_the_batch(model, monkeypatch):
+    rows = count_steps(monkeypatch, model)
+    beam_search(model, pad(SOURCES), beam=3, max_length=30)
+    assert rows[:2] == [4, 12]
+    assert rows[1:] == sorted(rows[1:], reverse=True)
+    assert rows[-1] < 12
+    assert all(n % 3 == 0 for n in rows[1:])
+
+
+def test_no_sentence_is_longer_than_its_own_limit(model, favour):
+    favour(model, END, -1e4)
+    found = beam_search(model, pad([[3, 4, END], [3, 4, 5, 6, 7, 8, END]]), n_best=2)
+    assert [[(len(h.tokens), h.finished) for h in hypotheses] for hypotheses in found] == [
+        [(53, False)] * 2,
+        [(57, False)] * 2,
+    ]
+
+
+def test_the_end_counts_towards_the_limit(model):
+    assert beam_search(model, [[3, END]], max_length=0, n_best=2) == [[Hypothesis([], 0.0, 0.0, False)]]
+    (found,) = beam_search(model, [[3, END]], beam=7, max_length=1, n_best=7)
+    assert found[0][0::3] == ([], True)
+    assert [h.finished for h in found[1:]] == [False] * 6
+    assert sorted(h.tokens for h in found[1:]) == [[token] for token in range(3, 9)]
+
+
+def test_a_finished_sentence_comes_before_a_more_probable_unfinished_one(model, favour):
+    favour(model, END, -8)
+    (found,) = beam_search(model, [[3, END]], beam=7, max_length=1, n_best=7)
+    assert found[0].finished
+    assert found[0].score < found[1].score
+    assert beam_search(model, [[3, END]], beam=7, max_length=1) == [found[:1]]
+
+
+def test_fewer_hypotheses_if_there_are_no_more(make_model, monkeypatch):
+    model = make_model(target_vocab=4)  # one word
+    (found,) = beam_search(model, [[3, END]], beam=9, alpha=0, max_length=3, n_best=9)
+    assert sorted(h.tokens for h in found) == [[], [3], [3, 3], [3, 3, 3]]
+    assert [h.finished for h in found] == [True, True, True, False]
+    model = make_model(target_vocab=3)  # no word at all
+    rows = count_steps(monkeypatch, model)
+    assert tokens_of(beam_search(model, [[3, END], [4, END]], n_best=4)) == [[[]], [[]]]
+    assert rows == [2]  # nothing is left to go on with
+
+
+def test_of_equals_the_lower_id_and_the_earlier_hypothesis_come_first(make_model):
+    model = make_model(target_vocab=6)
+    model.output.data[...] = 0  # all tokens are equally probable
+    # First END, 3 and 4 are kept; of their continuations [3, END], [3, 3] and [3, 4]; then [3, 3, END] and so on.
+    (found,) = beam_search(model, [[3, END]], beam=3, alpha=0, max_length=3, n_best=3)
+    assert [h.tokens for h in found] == [[], [3], [3, 3]]
+    np.testing.assert_allclose([h.score for h in found], -np.log(6) * np.array([1, 2, 3]))
+    assert greedy(model, [[3, END]]) == [[]]
+
+
+def test_equal_scores_of_different_lengths_keep_the_order_in_which_they_finished(make_model, monkeypatch):
+    model = make_model(target_vocab=6)
+    model.output.data[...] = 0
+    monkeypatch.setattr(beam, "length_penalty", lambda length, alpha: np.inf)  # all scores are 0
+    for late in (False, True):
+        (found,) = beam_search(model, [[3, END]], beam=3, max_length=6, n_best=3)
+        assert [h.tokens for h in found] == [[], [3], [3, 3]], late
+        monkeypatch.setattr(beam, "_attainable", lambda log_p, *_: np.ones(len(log_p)))  # now to the limit
+
+
+def test_padding_and_start_are_never_written(model, favour):
+    favour(model, PAD, 2000)
+    favour(model, START, 1000)
+    found = beam_search(model, pad(SOURCES), max_length=10, n_best=4)
+    for hypotheses in found:
+        for tokens, _, log_p, finished in hypotheses:
+            assert all(token > END for token in tokens)
+            # Their probability is not given to others: what is written is as improbable as the model says.
+            assert log_p < -1900 * (len(tokens) + finished)
+    assert tokens_of(beam_search(model, pad(SOURCES), beam=1)) == [[tokens] for tokens in greedy(model, pad(SOURCES))]
+
+
+def test_the_model_decodes_without_dropout_and_keeps_its_mode(model):
+    model.train()
+    first = beam_search(model, pad(SOURCES), max_length=8)
+    assert model.training
+    assert beam_search(model, pad(SOURCES), max_length=8) == first
+    model.eval()
+    assert beam_search(model, pad(SOURCES), max_length=8) == first
+    assert not model.training
+
+
+def test_scores_that_are_not_numbers_are_an_error(model):
+    model.train()
+    model.output.data[4] = np.nan
+    with pytest.raises(FloatingPointError, match="diverged"):
+        beam_search(model, pad(SOURCES))
+    assert model.training
+
+
+def test_no_sentences_give_no_sentences(model):
+    assert beam_search(model, np.zeros((0, 3), dtype=np.int64)) == []
+    assert beam_search(model, np.zeros((0, 0), dtype=np.int64)) == []
+    assert beam_search(model, []) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"beam": 0}, "beam must be at least 1, found 0"),
+        ({"beam": -3}, "beam must be at least 1, found -3"),
+        ({"alpha": -0.1}, "alpha must be a number of 0 or more, found -0.1"),
+        ({"alpha": float("nan")}, "alpha must be a number of 0 or more, found nan"),
+        ({"alpha": float("inf")}, "alpha must be a number of 0 or more, found inf"),
+        ({"n_best": 5}, "n_best must be from 1 to beam = 4, found 5"),
+        ({"n_best": 0}, "n_best must be from 1 to beam = 4, found 0"),
+        ({"max_length": -1}, "max_length must be 0 or more, found -1"),
+        ({"source_ids": [3, 4]}, r"source ids must have shape \(B, Tk\), found \(2,\)"),
+    ],
+)
+def test_what_is_wrong_is_refused_before_any_work(arguments, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        beam_search(None, **({"source_ids": [[3, END]]} | arguments))
+
+
+@pytest.mark.parametrize("arguments", [{"beam": 2.0}, {"n_best": 1.0}, {"max_length": 4.5}])
+def test_numbers_of_things_are_whole(arguments):
+    with pytest.raises(TypeError):
+        beam_search(None, [[3, END]], **arguments)
