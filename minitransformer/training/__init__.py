@@ -1,12 +1,17 @@
 """Training: the loop, what it measures, and the folder that it leaves behind."""
 
+from minitransformer.training.averaging import average
+from minitransformer.training.checkpoints import Checkpoint, RunError
+from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.loading import Trained, load
-from minitransformer.training.metrics import Sample, Scores, evaluate, translate
-from minitransformer.training.run import Checkpoint, RunError, RunFolder
-from minitransformer.training.trainer import Diverged, Trainer, training_step
+from minitransformer.training.loading import WEIGHTS, Trained, load
+from minitransformer.training.metrics import Sample, Scores, check_sentence, evaluate, hypotheses, translate
+from minitransformer.training.run import RunFolder
+from minitransformer.training.trainer import Diverged, Trainer, resumed, training_step
+from minitransformer.training.workers import Workers, default_workers
 
 __all__ = [
+    "WEIGHTS",
     "Checkpoint",
     "Configuration",
     "Diverged",
@@ -16,8 +21,15 @@ __all__ = [
     "Scores",
     "Trained",
     "Trainer",
+    "Workers",
+    "average",
+    "check_sentence",
+    "clip_gradients",
+    "default_workers",
     "evaluate",
+    "hypotheses",
     "load",
+    "resumed",
     "training_step",
     "translate",
 ]

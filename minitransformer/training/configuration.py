@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from minitransformer.nn import Transformer
-from minitransformer.tasks import Recipe, Task, build
-from minitransformer.tasks.task import option
+from minitransformer.optim import inverse_square_root, warmup
+from minitransformer.tasks import PATHS, Recipe, Task, build
 
 __all__ = ["Configuration"]
+
+CHOICES = {"schedule": ("warmup", "inverse_sqrt"), "best_by": ("loss", "exact_match", "bleu")}
+AT_LEAST_1 = (
+    "steps",
+    "warmup_steps",
+    "batch_tokens",
+    "accumulate",
+    "train_pairs",
+    "held_out",
+    "valid_pairs",
+    "average_last",
+    "evaluate_every",
+    "save_every",
+    "keep",
+    "patience",
+    "longest",
+    "workers",
+    "attention_block",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration(Recipe):
-    """A task, a model and a training; each field's help text says what it is.
+    """A task with its recipe; the recipe's fields say what each value is.
 
     Raises
     ------
@@ -26,36 +48,31 @@ class Configuration(Recipe):
 
     task: str
     task_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    d_k: int | None = option(None, "size of a head's queries and keys (default: D / H)")
-    d_v: int | None = option(None, "size of a head's values (default: D / H)")
-    norm: str = option("post", "layer norm after each residual connection as in the paper (post), or before (pre)")
-    positions: str = option("sinusoidal", "sinusoidal or learned positions, section 3.5")
-    seed: int = option(0, "seed of the data, the initial weights, the batches and dropout")
-    evaluate_every: int = option(150, "steps between looks at held-out pairs, each of which also saves the run")
 
     def __post_init__(self) -> None:
-        for name in (
-            "steps",
-            "warmup_steps",
-            "batch_tokens",
-            "train_pairs",
-            "held_out",
-            "average_last",
-            "evaluate_every",
-        ):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, found {getattr(self, name)}")
+        for name in AT_LEAST_1:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, found {value}")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}, found {getattr(self, name)!r}")
         if self.seed < 0:
             raise ValueError(f"seed must be 0 or more, found {self.seed}")
-        if not self.learning_rate_factor > 0:
-            raise ValueError(f"learning_rate_factor must be above 0, found {self.learning_rate_factor}")
+        for name in ("learning_rate_factor", "peak", "clip"):
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"{name} must be above 0, found {value}")
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must be at least 0 and below 1, found {self.label_smoothing}")
 
     @classmethod
     def of_task(cls, task: Task, **changes: Any) -> Configuration:
-        """Return the task's own recipe with some values changed; a change of None is none."""
+        """Return the task's own recipe with some values changed (None changes none); paths become absolute."""
         values = dataclasses.asdict(task.recipe) | {k: v for k, v in changes.items() if v is not None}
+        for name in PATHS:
+            if values[name] is not None:
+                values[name] = os.path.abspath(values[name])
         return cls(task=task.name, task_options=dict(task.options), **values)
 
     def build_task(self) -> Task:
@@ -86,7 +103,20 @@ class Configuration(Recipe):
             positions=self.positions,
             share_embeddings=True if shared else "target",
             seed=self.seed,
+            max_length=max(512, self.longest + 1),
+            attention_block=self.attention_block,
+            recompute=self.recompute,
         )
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step, from 1."""
+        if self.schedule == "inverse_sqrt":
+            return inverse_square_root(step, self.peak, self.warmup_steps)
+        return self.learning_rate_factor * warmup(step, self.d_model, self.warmup_steps)
+
+    def saves_at(self, step: int) -> bool:
+        """Tell whether a checkpoint is due after a step; the last step's always is."""
+        return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps
 
     def to_json(self) -> dict[str, Any]:
         """Return the configuration as a dictionary of plain values."""
@@ -102,11 +132,34 @@ class Configuration(Recipe):
             If a value is missing, unknown or of the wrong type.
         """
         hints = get_type_hints(cls)
-        missing, unknown = hints.keys() - values.keys(), values.keys() - hints.keys()
-        if missing or unknown:
-            raise ValueError(f"missing {sorted(missing) or 'nothing'}, unknown {sorted(unknown) or 'nothing'}")
-        for name, hint in hints.items():
-            kinds = {int: int, float: int | float, str: str, int | None: int | None}.get(hint, Mapping)
-            if not isinstance(values[name], kinds) or isinstance(values[name], bool):
-                raise ValueError(f"{name} has the wrong type: {values[name]!r}")
+        missing = hints.keys() - values.keys()
+        if missing:
+            raise ValueError(f"missing {sorted(missing)}")
+        cls.check_types(values)
         return cls(**values)
+
+    @classmethod
+    def check_types(cls, values: Mapping[str, Any]) -> None:
+        """Check some of a configuration's values, as read from a file.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown or a value is of the wrong type.
+        """
+        hints = get_type_hints(cls)
+        if unknown := values.keys() - hints.keys():
+            raise ValueError(f"unknown {sorted(unknown)}; a configuration has {', '.join(sorted(hints))}")
+        for name, value in values.items():
+            if not _fits(value, hints[name]):
+                raise ValueError(f"{name} has the wrong type: {value!r}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    if isinstance(hint, UnionType):
+        return any(_fits(value, one) for one in get_args(hint))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, get_origin(hint) or hint)

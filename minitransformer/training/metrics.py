@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeVar
 
+import numpy as np
+
+from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
-from minitransformer.data import END, PAD, START, Vocabulary, pad
-from minitransformer.decoding import greedy
+from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, even, pad, references
+from minitransformer.decoding import Hypothesis, beam_search, greedy, in_batches
+from minitransformer.decoding.steps import MORE_THAN_SOURCE, Ids
 from minitransformer.nn import Transformer
-from minitransformer.tasks import Task
+from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
-__all__ = ["Sample", "Scores", "evaluate", "translate"]
+__all__ = ["Sample", "Scores", "check_sentence", "evaluate", "hypotheses", "longest_sentence", "translate"]
 
-CHUNK = 500
-"""Sentences that are decoded together."""
+T = TypeVar("T")
+
+SENTENCES = 256
+"""Hypotheses that are written together."""
+NUMBERS = 2**23
+"""Scores, one for each position and token, that are computed together: as float32 they take 32 MB."""
 
 
 class Sample(NamedTuple):
     """A translation beside what it should be."""
 
     source: str
-    wanted: str
+    references: list[str]
+    """What it should be: any of these."""
     found: str
 
     @property
     def right(self) -> bool:
         """Whether the translation is what it should be."""
-        return self.found == self.wanted
+        return even(self.found) in map(even, self.references)
+
+    @property
+    def wanted(self) -> str:
+        """What it should be, in words."""
+        return " or ".join(self.references)
 
 
 class Scores(NamedTuple):
@@ -38,34 +53,156 @@ class Scores(NamedTuple):
     """The share of texts that are translated without any fault, 0 to 1."""
     token_accuracy: float
     """The share of target tokens, ends included, that have the highest score when all before them are given."""
+    loss: float
+    """The cross-entropy in nats per target token, without label smoothing."""
     samples: list[Sample]
     """Every translation."""
+    phone_error_rate: float | None = None
+    """Edits per phone against the closest reference, if it was asked for."""
+    bleu: Quality | None = None
+    chrf: Quality | None = None
+    missing: str | None = None
+    """What has to be installed for the scores that are missing."""
+
+    def measurements(self) -> dict[str, float]:
+        """Return the scores by name, as they are logged."""
+        found = {"exact_match": self.exact_match, "token_accuracy": self.token_accuracy, "valid_loss": self.loss}
+        if self.phone_error_rate is not None:
+            found["phone_error_rate"] = self.phone_error_rate
+        for name, quality in (("bleu", self.bleu), ("chrf", self.chrf)):
+            if quality is not None:
+                found[name] = quality.value
+        return found
 
 
-def translate(
-    model: Transformer, task: Task, source: Vocabulary, target: Vocabulary, texts: Sequence[str]
-) -> list[str]:
-    """Translate texts greedily.
+def hypotheses(
+    model: Transformer, source: Tokeniser, texts: Sequence[str], beam: int = 1, alpha: float = 0.6, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    """Translate texts by beam search.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    source : Tokeniser
+        How source texts become ids.
+    texts : sequence of str
+        Any number of texts.
+    beam, alpha, n_best
+        As for `beam_search`.
+
+    Returns
+    -------
+    list of lists of Hypothesis
+        For each text ``n_best`` of them, the best first; ids of the target side.
 
     Raises
     ------
     UnknownTokenError
-        If a text has a token that is not in the vocabulary.
+        If a text has a token that is not in a closed vocabulary.
+    ValueError
+        If a text is longer than the model's learned positions, or an argument is out of its range.
     """
-    ids = [[*source.encode(task.source_tokens(text)), END] for text in texts]
-    found: list[str] = []
-    for first in range(0, len(ids), CHUNK):
-        sentences = greedy(model, pad(ids[first : first + CHUNK]))
-        found += [task.join_target(target.decode(sentence)) for sentence in sentences]
-    return found
+
+    def search(ids: Ids, most: int | None) -> list[list[Hypothesis]]:
+        return beam_search(model, ids, beam, alpha, max_length=most, n_best=n_best)
+
+    return _written(model, source, texts, search, max(1, SENTENCES // beam))
+
+
+def translate(
+    model: Transformer,
+    source: Tokeniser,
+    target: Tokeniser,
+    texts: Sequence[str],
+    beam: int = 1,
+    alpha: float = 0.6,
+) -> list[str]:
+    """Translate texts; greedily, if the beam is 1.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    source, target : Tokeniser
+        How texts become ids, and ids texts.
+    texts : sequence of str
+        Any number of texts.
+    beam, alpha
+        As for `beam_search`.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    UnknownTokenError
+        If a text has a token that is not in a closed vocabulary.
+    ValueError
+        If a text is longer than the model's learned positions.
+    """
+    if beam > 1:
+        return [target.decode(best.tokens) for best, *_ in hypotheses(model, source, texts, beam, alpha)]
+
+    def search(ids: Ids, most: int | None) -> list[list[int]]:
+        return greedy(model, ids, max_length=most)
+
+    return [target.decode(sentence) for sentence in _written(model, source, texts, search, SENTENCES)]
+
+
+def longest_sentence(model: Transformer) -> int | None:
+    """Return how many tokens a sentence may have, its end included; None if there is no limit."""
+    learned = model.source_embedding.positions
+    return None if learned is None else len(learned)
+
+
+def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int]:
+    """Return the ids of a text to translate, its end included.
+
+    Raises
+    ------
+    UnknownTokenError
+        If it has a token that is not in a closed vocabulary.
+    ValueError
+        If it is longer than the model's learned positions.
+    """
+    ids = [*source.encode(text), END]
+    most = longest_sentence(model)
+    if most is not None and len(ids) > most:
+        raise ValueError(
+            f"the text {text[:40]!r}... has {len(ids)} tokens, its end included, but this model has learned {most} "
+            "positions; split it, or train with positions=sinusoidal, which have no end"
+        )
+    return ids
+
+
+def _written(
+    model: Transformer, source: Tokeniser, texts: Sequence[str], search: Callable[[Ids, int | None], list[T]], size: int
+) -> list[T]:
+    """Decode texts with ``search(ids, max_length)``; where positions are learned, none is written beyond them."""
+    ids = [check_sentence(model, source, text) for text in texts]
+    most = longest_sentence(model)
+    if most is None:
+        return in_batches(lambda batch: search(batch, None), ids, size)
+    # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.
+    alone = {place for place, sentence in enumerate(ids) if len(sentence) + MORE_THAN_SOURCE > most}
+    others = [place for place in range(len(ids)) if place not in alone]
+    found = {place: search(pad([ids[place]]), most)[0] for place in alone}
+    written = in_batches(lambda batch: search(batch, None), [ids[place] for place in others], size)
+    found.update(zip(others, written, strict=True))
+    return [found[place] for place in range(len(ids))]
 
 
 def evaluate(
     model: Transformer,
-    task: Task,
-    source: Vocabulary,
-    target: Vocabulary,
+    source: Tokeniser,
+    target: Tokeniser,
     pairs: Sequence[tuple[str, str]],
+    measures: Sequence[str] = (),
+    beam: int = 1,
+    alpha: float = 0.6,
+    bleu_tokenize: str = "13a",
 ) -> Scores:
     """Translate the sources of pairs and compare with their targets.
 
@@ -73,32 +210,75 @@ def evaluate(
     ----------
     model : Transformer
         The model.
-    task : Task
-        Says how texts are split into tokens and put together.
-    source, target : Vocabulary
-        The model's vocabularies.
+    source, target : Tokeniser
+        How texts become ids, and ids texts.
     pairs : sequence of (str, str)
-        Source and target texts, at least one.
+        Source and target texts, at least one. A source that occurs several times is translated once, and each of its
+        targets is right.
+    measures : sequence of str
+        What to measure beside exact match, token accuracy and loss: "phone_error_rate", "bleu", "chrf".
+    beam, alpha
+        As for `beam_search`.
+    bleu_tokenize : str
+        As for `bleu`.
 
     Returns
     -------
     Scores
     """
-    found = translate(model, task, source, target, [text for text, _ in pairs])
-    samples = [Sample(text, wanted, got) for (text, wanted), got in zip(pairs, found, strict=True)]
-    right = total = 0
+    grouped = references(pairs)
+    found = translate(model, source, target, list(grouped), beam, alpha)
+    wanted = list(grouped.values())
+    accuracy, loss = _teacher_forced(model, source, target, pairs)
+    scores = Scores(
+        exact_match(found, wanted).value,
+        accuracy.value,
+        loss,
+        [Sample(text, several, got) for (text, several), got in zip(grouped.items(), found, strict=True)],
+    )
+    if "phone_error_rate" in measures:
+        scores = scores._replace(phone_error_rate=error_rate(found, wanted).value)
+    try:
+        if "bleu" in measures:
+            scores = scores._replace(bleu=bleu(found, wanted, bleu_tokenize))
+        if "chrf" in measures:
+            scores = scores._replace(chrf=chrf(found, wanted))
+    except MissingExtraError as error:
+        scores = scores._replace(missing=f"{error}")
+    return scores
+
+
+def _teacher_forced(
+    model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]]
+) -> tuple[Share, float]:
+    """Return how many tokens are right when all before them are given, and the loss per token."""
+    encoded = sorted(([*source.encode(one), END], target.encode(other)) for one, other in pairs)
+    encoded.sort(key=lambda pair: max(map(len, pair)))
+    accuracy, total = Share(0, 0), 0.0
     training, model.training = model.training, False
     try:
-        for first in range(0, len(pairs), CHUNK):
-            chunk = pairs[first : first + CHUNK]
-            sources = pad([[*source.encode(task.source_tokens(text)), END] for text, _ in chunk])
-            targets = [target.encode(task.target_tokens(text)) for _, text in chunk]
-            wanted = pad([[*ids, END] for ids in targets])
+        for _, group in groupby(_by_size(encoded, len(target)), key=lambda numbered: numbered[0]):
+            chunk = [pair for _, pair in group]
+            wanted = pad([[*ids, END] for _, ids in chunk])
             with no_grad():
-                logits = model(sources, pad([[START, *ids] for ids in targets]))
-            best = to_numpy(logits.data.argmax(axis=-1))
-            right += int(((best == wanted) & (wanted != PAD)).sum())
-            total += int((wanted != PAD).sum())
+                logits = model(pad([ids for ids, _ in chunk]), pad([[START, *ids] for _, ids in chunk]))
+                loss = ops.cross_entropy(logits, wanted, ignore_index=PAD)
+            share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
+            accuracy += share
+            total += float(loss.data) * share.total
     finally:
         model.training = training
-    return Scores(sum(sample.right for sample in samples) / len(samples), right / total, samples)
+    return accuracy, total / accuracy.total
+
+
+def _by_size(
+    encoded: Sequence[tuple[list[int], list[int]]], vocabulary: int
+) -> list[tuple[int, tuple[list[int], list[int]]]]:
+    """Give each pair the number of its batch, so that a batch's scores take little memory; pairs come sorted."""
+    numbered, number, inside = [], 0, 0
+    for pair in encoded:
+        inside += 1
+        if inside > 1 and inside * (max(map(len, pair)) + 1) * vocabulary > NUMBERS:
+            number, inside = number + 1, 1
+        numbered.append((number, pair))
+    return numbered

@@ -2,40 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from minitransformer import ops
 from minitransformer.arrays import Array, xp
-from minitransformer.autograd import Tensor
-from minitransformer.data import PAD, Batch, ParallelBatches, Vocabulary
+from minitransformer.data import PAD, Batch, ParallelBatches
 from minitransformer.nn import Transformer
-from minitransformer.optim import Adam, warmup
-from minitransformer.tasks import Task, split
+from minitransformer.optim import Adam
+from minitransformer.tasks import Task
+from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.training.checkpoints import Checkpoint, RunError, write_checkpoint
+from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.interruption import deferred_interrupt
-from minitransformer.training.metrics import Scores, evaluate
-from minitransformer.training.run import Checkpoint, RunFolder
+from minitransformer.training.metrics import Scores, evaluate, longest_sentence
+from minitransformer.training.run import RunFolder
+from minitransformer.training.scores import bleu
+from minitransformer.training.workers import Workers, default_workers
 
-__all__ = ["Diverged", "Trainer", "training_step"]
+__all__ = ["Best", "Diverged", "Trainer", "training_step"]
 
 LOG_EVERY = 10
-LOOK_AT = 200
-"""How many held-out pairs an evaluation during training looks at."""
 
 
 class Diverged(ArithmeticError):
     """The loss, or a weight, is no longer a finite number."""
 
 
+class Best(NamedTuple):
+    """The best measurement so far; the higher the value, the better."""
+
+    value: float
+    step: int
+
+
 def training_step(
-    model: Transformer, optimiser: Adam, batch: Batch, learning_rate: float, label_smoothing: float
-) -> Tensor:
-    """Move the weights once against the gradient of a batch's loss.
+    model: Transformer,
+    optimiser: Adam,
+    batches: Batch | Sequence[Batch],
+    learning_rate: float,
+    label_smoothing: float,
+    workers: Workers | None = None,
+    clip: float | None = None,
+) -> Array:
+    """Move the weights once against the gradient of the loss of a batch, or of several together.
 
     Parameters
     ----------
@@ -43,24 +57,27 @@ def training_step(
         The model, in training mode.
     optimiser : Adam
         Made from the model's parameters.
-    batch : Batch
-        Sentence pairs.
+    batches : Batch or sequence of Batch
+        Sentence pairs; several batches are worked through one after the other, and make one step.
     learning_rate : float
         The size of the step.
     label_smoothing : float
         The share of the wanted probability that is spread over all tokens.
+    workers : Workers, optional
+        Made from the model; by default there is one.
+    clip : float, optional
+        The largest norm of the gradient; see `clip_gradients`. By default there is none.
 
     Returns
     -------
-    Tensor, shape ()
+    array, shape ()
         The loss before the step, in nats per target token.
     """
-    optimiser.zero_grad()
-    logits = model(batch.source, batch.target_input)
-    loss = ops.cross_entropy(logits, batch.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
-    del logits  # the graph holds what it needs of them
-    loss.backward(release=True)
-    optimiser.step(learning_rate)
+    workers = Workers(model) if workers is None else workers
+    loss = workers.gradients(batches, label_smoothing)
+    if clip is not None:
+        clip_gradients(optimiser.parameters, workers.replicas, clip)
+    optimiser.step(learning_rate, workers.replicas, workers.each)
     return loss
 
 
@@ -71,45 +88,61 @@ class Trainer:
     ----------
     configuration : Configuration
         Everything that it depends on.
+    tokenisers : pair of Tokeniser, optional
+        Those of a run that goes on, so that they need not be learned again.
 
     Raises
     ------
     ValueError
-        If the configuration asks for something impossible.
+        If the configuration asks for something impossible, or data is not what it should be.
+    MissingExtraError
+        If a package is not installed that the task or its scores need.
     """
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
+        if configuration.workers is None:
+            configuration = dataclasses.replace(configuration, workers=default_workers(configuration.batch_tokens))
         self.configuration = configuration
         self.task: Task = configuration.build_task()
-        self.source_vocabulary = Vocabulary(self.task.source_alphabet)
-        self.target_vocabulary = Vocabulary(self.task.target_alphabet)
-        self.model = configuration.build_model(
-            len(self.source_vocabulary), len(self.target_vocabulary), self.task.shared
-        )
-        self.train_pairs, self.held_out = split(
-            self.task, configuration.train_pairs, configuration.held_out, np.random.default_rng(configuration.seed)
-        )
-        self.batches = ParallelBatches(
-            [self._encode(*pair) for pair in self.train_pairs], configuration.batch_tokens, configuration.seed
-        )
+        if configuration.best_by == "bleu":
+            if "bleu" not in self.task.measures:
+                raise ValueError(f"best_by must be loss or exact_match for the task {self.task.name}, found bleu")
+            bleu(["here?"], [["here?"]])  # if it cannot be measured, now is the time to say so
+        self.corpus = self.task.corpus(configuration, tokenisers)
+        self.source, self.target = self.corpus.source, self.corpus.target
+        self.model = configuration.build_model(len(self.source), len(self.target), self.corpus.shared)
+        self.batches = ParallelBatches(self.corpus.ids, configuration.batch_tokens, configuration.seed)
+        self._refuse_longer(longest_sentence(self.model))
         self.optimiser = Adam(self.model.parameters())
         self.step = 0
         self.averaged = 0
         """How many steps' weights the mean below holds."""
         self.mean_weights: Array = xp.zeros_like(self.optimiser.values)
+        self.best: Best | None = None
+        self.waited = 0
+        """How many measurements there were since the best."""
         self.seconds = 0.0
         """Time spent training so far, evaluations included."""
+        self.tokens = 0
+        """Target tokens trained on so far."""
+        self._losses: list[float] = []  # since the last line of the log
 
-    def _encode(self, source: str, target: str) -> tuple[list[int], list[int]]:
-        return (
-            self.source_vocabulary.encode(self.task.source_tokens(source)),
-            self.target_vocabulary.encode(self.task.target_tokens(target)),
-        )
+    def _refuse_longer(self, most: int | None) -> None:
+        """Refuse sentences beyond the learned positions, of which the start token takes one."""
+        longest = max(max(len(side) for side in pair) for pair in self.corpus.ids) + 1
+        if most is not None and longest > most:
+            raise ValueError(f"found a sentence of {longest} tokens, but only {most} learned positions")
 
-    def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 1."""
-        c = self.configuration
-        return c.learning_rate_factor * warmup(step, c.d_model, c.warmup_steps)
+    @property
+    def finished(self) -> bool:
+        """Whether training has come to its end: the last step, or so many measurements without a better one."""
+        return self.step >= self.configuration.steps or self.stopped_early
+
+    @property
+    def stopped_early(self) -> bool:
+        """Whether so many measurements went by without a better one that training stops."""
+        patience = self.configuration.patience
+        return patience is not None and self.waited >= patience
 
     def train(
         self,
@@ -117,7 +150,7 @@ class Trainer:
         on_step: Callable[[float, float, float], None],
         on_evaluation: Callable[[Scores], None],
     ) -> None:
-        """Train to the last step; save a checkpoint before the first, at each evaluation, and when interrupted.
+        """Train to the end; save a checkpoint before the first step, every so often, and when interrupted.
 
         Parameters
         ----------
@@ -126,62 +159,93 @@ class Trainer:
         on_step : callable
             Called after each step with loss, learning rate and target tokens per second.
         on_evaluation : callable
-            Called with the scores on some of the held-out pairs.
+            Called with the scores on held-out pairs.
 
         Raises
         ------
         Diverged
             If the loss is NaN or infinite. The last checkpoint is one from before.
+        RunError
+            If something cannot be written; the last checkpoint is kept.
         KeyboardInterrupt
             If interrupted; a checkpoint of the last whole step has been saved.
         """
         c = self.configuration
-        run.save(self.checkpoint())
+        if self.step == 0:
+            self._save(run)
         self.model.train()
         started = time.perf_counter() - self.seconds
-        since, tokens, losses = time.perf_counter(), 0, []
-        batches = self._batches_from(self.step)
+        since, tokens = time.perf_counter(), 0
+        batches = self._batches_from(self.step * c.accumulate)
         try:
-            with deferred_interrupt() as between_steps:
-                while self.step < c.steps:
+            with deferred_interrupt() as between_steps, Workers(self.model, c.workers or 1) as workers:
+                while not self.finished:
                     between_steps()
-                    batch = next(batches)
-                    rate = self.learning_rate(self.step + 1)
-                    loss = float(training_step(self.model, self.optimiser, batch, rate, c.label_smoothing))
+                    group = list(islice(batches, c.accumulate))
+                    rate = c.learning_rate(self.step + 1)
+                    loss = float(
+                        training_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
+                    )
                     if not math.isfinite(loss):
                         raise Diverged(f"the loss is {loss} at step {self.step + 1}")
                     self.step += 1
                     self._average()
+                    self._losses.append(loss)
+                    written = sum(int((batch.target_output != PAD).sum()) for batch in group)
+                    self.tokens += written
+                    tokens += written
                     self.seconds = time.perf_counter() - started
-                    losses.append(loss)
-                    tokens += int((batch.target_output != PAD).sum())
                     speed = tokens / (time.perf_counter() - since)
                     on_step(loss, rate, speed)
                     if self.step % LOG_EVERY == 0 or self.step == c.steps:
-                        measured = {"loss": sum(losses) / len(losses), "learning_rate": rate}
+                        measured = {"loss": sum(self._losses) / len(self._losses), "learning_rate": rate}
                         self._log(run, **measured, tokens_per_second=round(speed))
-                        since, tokens, losses = time.perf_counter(), 0, []
+                        since, tokens, self._losses = time.perf_counter(), 0, []
                     if self.step % c.evaluate_every == 0 or self.step == c.steps:
-                        scores = self.evaluate(self.held_out[:LOOK_AT])
-                        self._log(run, exact_match=scores.exact_match, token_accuracy=scores.token_accuracy)
-                        on_evaluation(scores)
-                        if not bool(xp.isfinite(self.optimiser.values).all()):
-                            raise Diverged(f"a weight is not a finite number after step {self.step}")
-                        run.save(self.checkpoint())
+                        self._measure(run, on_evaluation)
                         self.seconds = time.perf_counter() - started
                         since, tokens = time.perf_counter(), 0
+                    if c.saves_at(self.step) or self.finished:
+                        self._save(run)
         except KeyboardInterrupt:
-            run.save(self.checkpoint())
+            self._save(run)
             raise
         finally:
             self.model.eval()
+
+    def _measure(self, run: RunFolder, on_evaluation: Callable[[Scores], None]) -> None:
+        """Measure the weights, and keep them apart if they are the best so far."""
+        self._check_weights()
+        scores = self.evaluate(self.corpus.valid)
+        value = {
+            "loss": -scores.loss,
+            "exact_match": scores.exact_match,
+            "bleu": scores.bleu.value if scores.bleu else 0.0,
+        }[self.configuration.best_by]
+        if self.best is None or value > self.best.value:
+            self.best, self.waited = Best(value, self.step), 0
+            state = {"step": self.step, **scores.measurements()}
+            write_checkpoint(run.best_path, Checkpoint(self.model.state_dict(), {}, {}, state))
+        else:
+            self.waited += 1
+        self._log(run, **scores.measurements())
+        on_evaluation(scores)
+
+    def _save(self, run: RunFolder) -> None:
+        self._check_weights()
+        run.save(self.checkpoint(), self.configuration.keep)
+
+    def _check_weights(self) -> None:
+        if not bool(xp.isfinite(self.optimiser.values).all()):
+            raise Diverged(f"a weight is not a finite number after step {self.step}")
 
     def _log(self, run: RunFolder, **measured: float) -> None:
         run.log({"step": self.step, **measured, "seconds": round(self.seconds, 3)})
 
     def _average(self) -> None:
         """Bring the mean of the last steps' weights up to date (section 6.1 averages the last checkpoints)."""
-        if self.step > self.configuration.steps - self.configuration.average_last:
+        c = self.configuration
+        if c.average_last > 1 and self.step > c.steps - c.average_last:
             self.averaged += 1
             self.mean_weights += (self.optimiser.values - self.mean_weights) / self.averaged
 
@@ -190,26 +254,29 @@ class Trainer:
         if self.averaged:
             self.optimiser.values[...] = self.mean_weights
 
-    def _batches_from(self, step: int) -> Any:
-        """Yield the batches of all epochs, from the one that follows a step."""
-        epoch, start = divmod(step, self.batches.batches_per_epoch)
+    def _batches_from(self, number: int) -> Iterator[Batch]:
+        """Yield the batches of all epochs, but for the first so many."""
+        epoch, start = divmod(number, self.batches.batches_per_epoch)
         while True:
             yield from self.batches.epoch(epoch, start)
             epoch, start = epoch + 1, 0
 
     def evaluate(self, pairs: list[tuple[str, str]]) -> Scores:
-        """Measure the model on pairs of texts."""
-        return evaluate(self.model, self.task, self.source_vocabulary, self.target_vocabulary, pairs)
+        """Measure the model on pairs of texts, greedily."""
+        measures, tokenize = self.task.measures, self.configuration.bleu_tokenize
+        return evaluate(self.model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
 
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to go on from here, and the mean weights as far as they go."""
-        generator = self.model.rng.bit_generator.state
-        words = [int(word) for word in generator["state"]["state"]]
-        state = {
+        state: dict[str, Any] = {
             "step": self.step,
             "seconds": self.seconds,
+            "tokens": self.tokens,
+            "losses": self._losses,
             "averaged": self.averaged,
-            "dropout": {**generator, "state": {"state": words}},
+            "best": self.best,
+            "waited": self.waited,
+            "dropout": self.model.rng.bit_generator.state,
         }
         weights = self.model.state_dict()
         mean = {}
@@ -218,3 +285,61 @@ class Trainer:
             mean = self.model.state_dict()
             self.optimiser.values[...] = kept
         return Checkpoint(weights, self.optimiser.state_dict(), mean, state)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go back to where a checkpoint was taken; what follows is to the bit what followed then.
+
+        Raises
+        ------
+        RunError
+            If the checkpoint is of another model, or lacks something.
+        """
+        state = checkpoint.state
+        try:
+            if checkpoint.mean:
+                self.model.load_state_dict(checkpoint.mean)
+                self.mean_weights[...] = self.optimiser.values
+            self.model.load_state_dict(checkpoint.model)
+            self.optimiser.load_state_dict(checkpoint.optimiser)
+            self.model.rng.bit_generator.state = state["dropout"]
+            self.step, self.seconds, self.tokens = state["step"], state["seconds"], state["tokens"]
+            self.averaged, self.waited, self._losses = state["averaged"], state["waited"], list(state["losses"])
+            self.best = None if state["best"] is None else Best(*state["best"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"the checkpoint does not belong to this configuration: {error}") from error
+
+
+def resumed(run: RunFolder, report: Callable[[str], None]) -> Trainer:
+    """Return the training of a run folder as its newest whole checkpoint has it; its folder is made ready to go on.
+
+    Parameters
+    ----------
+    run : RunFolder
+        A run that was begun.
+    report : callable
+        Told of checkpoints that are damaged, if an earlier one is used.
+
+    Returns
+    -------
+    Trainer
+        Before its first step, if the run was stopped before it saved anything.
+
+    Raises
+    ------
+    RunError
+        If the folder is damaged or data has changed.
+    """
+    configuration = run.configuration()
+    begun = run.is_complete()
+    trainer = Trainer(configuration, run.tokenisers() if begun else None)
+    if begun:
+        run.check_data(trainer.corpus)
+    else:
+        run.complete(trainer.corpus)
+    run.clean()
+    if run.has_checkpoint():
+        trainer.restore(run.load(report))
+    run.cut_metrics(trainer.step)
+    if not trainer.finished:
+        run.average_path.unlink(missing_ok=True)  # it will not be that of the last checkpoints
+    return trainer

@@ -1,31 +1,41 @@
 """Run folders: what is written can be read, and what is damaged is named."""
 
+import io
 import json
+import pathlib
 
 import numpy as np
 import pytest
 
-from minitransformer.data import Vocabulary
-from minitransformer.tasks import build
+from minitransformer.tasks import Corpus, build
 from minitransformer.training import Checkpoint, Configuration, RunError, RunFolder
+from minitransformer.training.checkpoints import read_checkpoint
 
 PAIRS = [("12", "21"), ("345", "543")]
 
 
 @pytest.fixture
 def configuration():
-    return Configuration.of_task(build("reverse"), steps=3, dropout=0.25, d_k=5)
+    return Configuration.of_task(build("reverse"), steps=100, dropout=0.25, d_k=5, evaluate_every=10)
+
+
+def corpus(held_out=PAIRS, files=None, train=PAIRS):
+    source, target = build("reverse").tokenisers()
+    ids = [(source.encode(one), target.encode(other)) for one, other in train]
+    return Corpus(
+        source=source, target=target, train=train, ids=ids, valid=held_out, held_out=held_out, example="12",
+        files=files or {},
+    )  # fmt: skip
 
 
 @pytest.fixture
 def folder(tmp_path, configuration):
     folder = RunFolder(tmp_path / "run")
-    vocabulary = Vocabulary("0123456789")
-    folder.create(configuration, vocabulary, vocabulary, PAIRS)
+    folder.create(configuration, corpus())
     return folder
 
 
-def checkpoint(seed=0):
+def checkpoint(seed=0, step=10):
     rng = np.random.default_rng(seed)
     whole = rng.normal(size=(6, 8)).astype(np.float32)
     model = {
@@ -39,13 +49,18 @@ def checkpoint(seed=0):
         "scalar": np.float32(2.5) * np.ones(()),
     }
     return Checkpoint(
-        model, {"mean": whole[0], "step_count": np.array(7)}, {"plain": 2 * whole}, {"step": 7, "words": [2**64 - 1, 3]}
+        model,
+        {"mean": whole[0], "step_count": np.array(7)},
+        {"plain": 2 * whole},
+        {"step": step, "words": [2**64 - 1, 3]},
     )
 
 
 def test_everything_written_is_read_back(folder, configuration):
     assert folder.configuration() == configuration
-    assert folder.vocabularies()[0].tokens[3:] == tuple("0123456789")
+    source, target = folder.tokenisers()
+    assert source is target
+    assert source.tokens[3:] == tuple("0123456789")
     assert folder.held_out() == PAIRS
     folder.log({"step": 1, "loss": 2.5})
     folder.log({"step": 2, "loss": 1.5})
@@ -66,29 +81,112 @@ def test_a_checkpoint_survives_every_memory_layout(folder):
             np.testing.assert_array_equal(found[name], wanted[name])
 
 
-def test_a_failed_save_keeps_the_checkpoint_before(folder, monkeypatch):
-    folder.save(checkpoint(0))
-    before = folder.checkpoint_path.read_bytes()
+@pytest.mark.parametrize("place", ["os.fsync", "os.open", "write"])
+def test_a_full_disk_keeps_the_checkpoint_before(folder, monkeypatch, place):
+    before = folder.save(checkpoint(0, step=10), keep=2)
+    content = before.read_bytes()
 
-    def full(_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("minitransformer.training.run.os.fsync", full)
-    with pytest.raises(RunError, match=r"No space left on device.*the one before is kept"):
-        folder.save(checkpoint(1))
-    assert folder.checkpoint_path.read_bytes() == before
-    assert sorted(p.suffix for p in folder.path.glob("checkpoint*")) == [".safetensors"]
+    if place == "write":
+        real = pathlib.Path.open
+
+        def opened(self, mode="r", *rest, **named):
+            file = real(self, mode, *rest, **named)
+            if mode == "wb":
+                file = io.BufferedWriter(FullDisk(file.detach()))
+            return file
+
+        monkeypatch.setattr(pathlib.Path, "open", opened)
+    else:
+        monkeypatch.setattr(f"minitransformer.training.durable.{place}", full)
+    with pytest.raises(
+        RunError, match=r"step-00000020\.safetensors: No space left on device; .*step-000000\d0"
+    ) as error:
+        folder.save(checkpoint(1, step=20), keep=2)
+    assert "the one before, is kept" in str(error.value)
+    monkeypatch.undo()
+    assert before.read_bytes() == content
+    assert not list(folder.path.rglob("*.partial"))
+    assert folder.load().state["step"] in (10, 20)
+
+
+class FullDisk(io.RawIOBase):
+    """A file on a disk that has room for some bytes only."""
+
+    def __init__(self, raw):
+        self.raw, self.room = raw, 100
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        self.room -= len(data)
+        if self.room < 0:
+            raise OSError(28, "No space left on device")
+        return self.raw.write(data)
+
+    def fileno(self):
+        return self.raw.fileno()
+
+
+def test_as_many_checkpoints_are_kept_as_are_asked_for(folder):
+    for step in (0, 10, 20, 30):
+        folder.save(checkpoint(step=step), keep=2)
+    folder.save(checkpoint(step=33), keep=2)  # an interruption
+    assert names(folder) == ["step-00000020", "step-00000030", "step-00000033"]
+    assert folder.load().state["step"] == 33
+    assert [path.stem for path in folder.last_checkpoints(2)] == ["step-00000020", "step-00000030"]
+    folder.save(checkpoint(step=40), keep=2)
+    assert names(folder) == ["step-00000030", "step-00000040"]
+    folder.save(checkpoint(step=50), keep=1)
+    assert names(folder) == ["step-00000050"]
+    with pytest.raises(RunError, match=r"has 1 checkpoints, expected 2; average fewer, or train with --keep 2"):
+        folder.last_checkpoints(2)
+
+
+def names(folder):
+    return sorted(path.stem for path in folder.checkpoints_path.iterdir())
 
 
 def test_a_folder_that_holds_something_is_not_overwritten_unasked(folder, configuration):
-    vocabulary = Vocabulary("0123456789")
     folder.save(checkpoint())
     with pytest.raises(RunError, match=r"exists already.*--overwrite"):
-        folder.create(configuration, vocabulary, vocabulary, PAIRS)
-    assert folder.load().state["step"] == 7
-    folder.create(configuration, vocabulary, vocabulary, PAIRS, overwrite=True)
+        folder.create(configuration, corpus())
+    assert folder.load().state["step"] == 10
+    folder.create(configuration, corpus(), overwrite=True)
     with pytest.raises(RunError, match="training has not saved anything yet"):
         folder.load()
+
+
+def test_any_text_can_be_held_out(folder, configuration):
+    pairs = [("a\u2028b\tc", "x\x85y"), ("e\u0301", "z  z")]
+    folder.create(configuration, corpus(pairs), overwrite=True)
+    assert folder.held_out() == [("a b c", "x y"), ("\u00e9", "z z")]
+    folder.create(configuration, corpus([("a\u200bb", "c\x1cd")]), overwrite=True)
+    assert len(folder.held_out()) == 1
+
+
+def test_data_that_has_changed_is_refused(folder, configuration):
+    folder.create(configuration, corpus(files={"/a/train.en": "1"}), overwrite=True)
+    folder.check_data(corpus(files={"/a/train.en": "1"}))
+    with pytest.raises(RunError, match=r"/a/train\.en has changed since the run"):
+        folder.check_data(corpus(files={"/a/train.en": "2"}))
+    with pytest.raises(RunError, match=r"the data of the run .* cannot be made again"):
+        folder.check_data(corpus(files={"/a/train.en": "1"}, train=PAIRS[::-1]))
+
+
+def test_measurements_after_a_step_are_cut_off(folder):
+    for step in (1, 2, 2, 3):
+        folder.log({"step": step})
+    folder.log({"step": 2, "final": True})
+    assert folder.is_finished()
+    with folder.metrics_path.open("a") as file:
+        file.write('{"step": 2, "lo')
+    folder.cut_metrics(2)
+    assert folder.metrics() == [{"step": 1}, {"step": 2}, {"step": 2}]
+    assert not folder.is_finished()
 
 
 def test_fresh_folders_never_meet(tmp_path):
@@ -98,11 +196,11 @@ def test_fresh_folders_never_meet(tmp_path):
     assert RunFolder.fresh("numbers", tmp_path).path.name == "numbers-3"
 
 
-@pytest.mark.parametrize("name", ["configuration.json", "vocabulary.json", "held_out.tsv"])
+@pytest.mark.parametrize("name", ["configuration.json", "vocabulary.json", "held_out.tsv", "data.json"])
 def test_a_missing_file_is_named(folder, name):
     (folder.path / name).unlink()
     with pytest.raises(RunError, match=f"not a whole run folder: {name} is missing"):
-        (folder.configuration(), folder.vocabularies(), folder.held_out())
+        (folder.configuration(), folder.tokenisers(), folder.held_out(), folder.check_data(corpus()))
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -114,18 +212,46 @@ def test_a_missing_folder_is_named(tmp_path):
 
 @pytest.mark.parametrize("keep", [0, 1, 8, 100, -1])
 def test_a_truncated_checkpoint_is_refused(folder, keep):
-    folder.save(checkpoint())
-    folder.checkpoint_path.write_bytes(folder.checkpoint_path.read_bytes()[:keep])
-    with pytest.raises(RunError, match="damaged"):
+    path = folder.save(checkpoint())
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(RunError, match=r"step-00000010\.safetensors is damaged.*there is no other checkpoint"):
         folder.load()
+
+
+@pytest.mark.parametrize("place", [40, 200, -1, -300])
+def test_a_flipped_bit_is_found(folder, place):
+    path = folder.save(checkpoint())
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(RunError, match=r"step-00000010\.safetensors is damaged"):
+        folder.load()
+
+
+def test_of_a_damaged_checkpoint_the_one_before_is_used(folder):
+    for step in (10, 20, 30):
+        folder.save(checkpoint(step=step), keep=3)
+    for step in (20, 30):
+        (folder.checkpoints_path / f"step-000000{step}.safetensors").write_bytes(b"torn")
+    reports = []
+    assert folder.load(reports.append).state["step"] == 10
+    assert len(reports) == 2
+    assert "step-00000030.safetensors is damaged" in reports[0]
+    assert reports[0].endswith("step-00000010.safetensors, the one before, is used")
+    with pytest.warns(RuntimeWarning) as warned:
+        folder.load()
+    assert ["step-00000030" in str(one.message) for one in warned] == [True, False]
 
 
 def test_a_checkpoint_of_another_program_is_refused(folder):
     from safetensors.numpy import save_file
 
-    save_file({"weight": np.ones(3)}, folder.checkpoint_path)
+    path = folder.save(checkpoint())
+    save_file({"weight": np.ones(3)}, path)
     with pytest.raises(RunError, match="not a checkpoint of this program"):
-        folder.load()
+        read_checkpoint(path)
+    with pytest.raises(RunError, match="there is no checkpoint"):
+        read_checkpoint(folder.path / "nothing.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -134,15 +260,16 @@ def test_a_checkpoint_of_another_program_is_refused(folder):
         ("configuration.json", "{", "damaged"),
         ("configuration.json", "[]", "not a configuration"),
         ("configuration.json", '{"task": "copy"}', "missing"),
-        ("vocabulary.json", '{"source": ["a"]}', "does not hold two vocabularies"),
+        ("vocabulary.json", '{"source": ["a"]}', "does not hold the vocabularies"),
+        ("data.json", '{"files": 3}', "damaged"),
         ("held_out.tsv", "12\t21\n345\n", "line 2"),
-        ("held_out.tsv", "", "the file"),
+        ("held_out.tsv", "", "line 1"),
     ],
 )
 def test_a_damaged_file_is_named(folder, name, text, message):
     (folder.path / name).write_text(text)
     with pytest.raises(RunError, match=message) as error:
-        (folder.configuration(), folder.vocabularies(), folder.held_out())
+        (folder.configuration(), folder.tokenisers(), folder.held_out(), folder.check_data(corpus()))
     assert name in str(error.value)
 
 

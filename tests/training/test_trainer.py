@@ -20,7 +20,7 @@ def trained(tmp_path, name="run", task="reverse", **changes):
     configuration = Configuration.of_task(build(task), **(SMALL | changes))
     trainer = Trainer(configuration)
     folder = RunFolder(tmp_path / name)
-    folder.create(configuration, trainer.source_vocabulary, trainer.target_vocabulary, trainer.held_out)
+    folder.create(trainer.configuration, trainer.corpus)
     losses, scores = [], []
     trainer.train(folder, lambda loss, rate, speed: losses.append(loss), scores.append)
     return trainer, folder, losses, scores
@@ -34,7 +34,7 @@ def test_training_is_reproducible_from_the_seed(tmp_path):
     assert losses != otherwise
     for name, values in first.model.state_dict().items():
         np.testing.assert_array_equal(values, second.model.state_dict()[name])
-    assert first.held_out == second.held_out != other.held_out
+    assert first.corpus.held_out == second.corpus.held_out != other.corpus.held_out
 
 
 def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
@@ -58,19 +58,20 @@ def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
 
 def test_what_is_held_out_is_never_trained_on(tmp_path):
     trainer, folder, _, _ = trained(tmp_path)
-    assert len(trainer.train_pairs) == 100
-    assert len(trainer.held_out) == 20
-    assert not {source for source, _ in trainer.train_pairs} & {source for source, _ in trainer.held_out}
-    assert folder.held_out() == trainer.held_out
+    train, held_out = trainer.corpus.train, trainer.corpus.held_out
+    assert len(train) == 100
+    assert len(held_out) == 20
+    assert not {source for source, _ in train} & {source for source, _ in held_out}
+    assert folder.held_out() == held_out
 
 
 def test_a_run_can_be_read_back_and_translates_alike(tmp_path):
     trainer, folder, _, scores = trained(tmp_path)
-    again = load(folder)
+    again = load(folder, "last")
     for name, values in trainer.model.state_dict().items():
         np.testing.assert_array_equal(values, again.model.state_dict()[name])
-    texts = [source for source, _ in trainer.held_out]
-    found = translate(again.model, again.task, again.source, again.target, texts)
+    texts = [source for source, _ in trainer.corpus.held_out]
+    found = translate(again.model, again.source, again.target, texts)
     assert found == [sample.found for sample in scores[-1].samples]
     assert again.checkpoint.state["step"] == 6
     assert again.checkpoint.optimiser["step_count"] == 6
@@ -141,7 +142,7 @@ def test_an_interruption_keeps_the_last_whole_step(tmp_path, monkeypatch):
     monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path)
-    assert load(RunFolder(tmp_path / "run")).checkpoint.state["step"] == 4
+    assert load(RunFolder(tmp_path / "run"), "last").checkpoint.state["step"] == 4
 
 
 def test_a_training_step_follows_the_gradient():
@@ -189,7 +190,7 @@ def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path)
     assert len(steps) == 5
-    assert load(RunFolder(tmp_path / "run")).checkpoint.state["step"] == 5
+    assert load(RunFolder(tmp_path / "run"), "last").checkpoint.state["step"] == 5
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -207,3 +208,13 @@ def test_a_second_ctrl_c_is_not_put_off():
 
     with pytest.raises(KeyboardInterrupt):
         press_twice()
+
+
+def test_memory_is_saved_without_changing_what_is_computed(tmp_path):
+    plain, _, losses, _ = trained(tmp_path, "plain")
+    for name, changes in (("recomputed", {"recompute": True}), ("blocks", {"attention_block": 2})):
+        trainer, _, found, _ = trained(tmp_path, name, **changes)
+        np.testing.assert_allclose(found, losses, rtol=1e-5)
+        assert trainer.model.encoder.recompute == changes.get("recompute", False)
+        assert trainer.model.encoder.layers[0].self_attention.block_size == changes.get("attention_block")
+    assert plain.model.encoder.layers[0].self_attention.block_size is None

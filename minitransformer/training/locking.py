@@ -1,0 +1,48 @@
+"""One training at a time in a folder: two would write over each other's checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+
+from minitransformer.training.checkpoints import RunError
+
+__all__ = ["alone_in"]
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep others that ask likewise out of a folder, which is made if need be.
+
+    However a process ends, the system lets go of its lock. On Windows, which cannot lock folders, nobody is kept out.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Raises
+    ------
+    RunError
+        If another process is in it.
+    """
+    with suppress(OSError):  # what is wrong with the place is told by whoever writes there
+        folder.mkdir(parents=True, exist_ok=True)
+    if os.name == "nt" or not folder.is_dir():
+        yield
+        return
+    fcntl = import_module("fcntl")
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunError(f"another process is training in {folder}; wait for its end, or stop it") from error
+        except OSError:  # some network file systems know no locks
+            pass
+        yield
+    finally:
+        os.close(number)

@@ -1,0 +1,261 @@
+"""Scores: how close texts are to what they should be. They know nothing of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.data import PAD
+from minitransformer.data.extras import MissingExtraError
+from minitransformer.data.text import even
+
+__all__ = ["Quality", "Share", "bleu", "chrf", "edit_distance", "error_rate", "exact_match", "token_accuracy"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many; the sum of two is that of the texts of both together.
+
+    Parameters
+    ----------
+    count, total : int
+        How many, and of how many.
+    """
+
+    count: int
+    total: int
+
+    @property
+    def value(self) -> float:
+        """The quotient of the two.
+
+        Raises
+        ------
+        ValueError
+            If it is a share of nothing.
+        """
+        if not self.total:
+            raise ValueError(f"a share of {self.count} in nothing: expected at least one text with a token")
+        return self.count / self.total
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.count + other.count, self.total + other.total)
+
+
+class Quality(NamedTuple):
+    """A score of a whole text, by sacrebleu."""
+
+    value: float
+    """From 0 to 100."""
+    signature: str
+    """How it was measured; scores with different signatures cannot be compared."""
+    details: str
+    """The score in words, with its parts."""
+
+
+def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Share:
+    """Count the texts that are what they should be.
+
+    Parameters
+    ----------
+    found : sequence of str
+        The texts.
+    references : sequence of sequences of str
+        For each of them what it may be: any of these is right.
+
+    Returns
+    -------
+    Share
+        Of the texts. Differences that `even` evens out do not count, as no tokeniser can know them.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many references as texts.
+    """
+    _check(found, references)
+    right = (even(text) in map(even, several) for text, several in zip(found, references, strict=True))
+    return Share(sum(right), len(found))
+
+
+def token_accuracy(best: NDArray[np.integer], wanted: NDArray[np.integer], ignore: int = PAD) -> Share:
+    """Count the tokens that are what they should be, place by place.
+
+    Parameters
+    ----------
+    best : ndarray of int, shape (B, Tq)
+        The tokens that have the highest score when all before them are given.
+    wanted : ndarray of int, shape (B, Tq)
+        What they should be.
+    ignore : int, default `PAD`
+        Where this is wanted, nothing is counted.
+
+    Returns
+    -------
+    Share
+        Of the tokens that count.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
+    """
+    if best.shape != wanted.shape:
+        raise ValueError(f"token_accuracy: found the shapes {best.shape} and {wanted.shape}, expected one shape")
+    counts = wanted != ignore
+    return Share(int(((best == wanted) & counts).sum()), int(counts.sum()))
+
+
+def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
+    """Count the edits that make one sequence the other (Levenshtein's distance).
+
+    Parameters
+    ----------
+    one, other : sequences
+        Such as two strings, or two lists of words.
+
+    Returns
+    -------
+    int
+        The fewest insertions, deletions and substitutions of one item each.
+    """
+    # above[j]: the distance between the items of `one` so far and the first j of `other`
+    above = list(range(len(other) + 1))
+    for i, item in enumerate(one, 1):
+        row = [i]
+        for j, its in enumerate(other, 1):
+            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (item != its)))
+        above = row
+    return above[-1]
+
+
+def error_rate(
+    found: Sequence[str],
+    references: Sequence[Sequence[str]],
+    split: Callable[[str], Sequence[Hashable]] = str.split,
+) -> Share:
+    """Count the edits that make texts what they should be, in proportion to what they should be.
+
+    Of phones with spaces between it is the phone error rate, of words the word error rate; with ``split=list`` it is
+    the character error rate. It can be above 1. (What the literature on pronunciation calls word error rate is another
+    thing: the share of words with any mistake, 1 - `exact_match`.)
+
+    Parameters
+    ----------
+    found : sequence of str
+        The texts.
+    references : sequence of sequences of str
+        For each of them what it may be, at least one. It is measured against the closest: the one that takes the
+        fewest edits, and of several such the shortest, so that the rate is never flattered.
+    split : callable, default `str.split`
+        Splits a text into the items that are edited.
+
+    Returns
+    -------
+    Share
+        Edits, and the length of the closest references in items.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many references as texts, or a text has none.
+    """
+    _check(found, references)
+    total = Share(0, 0)
+    for text, several in zip(found, references, strict=True):
+        items, candidates = split(text), map(split, several)
+        edits, length = min((edit_distance(items, candidate), len(candidate)) for candidate in candidates)
+        total += Share(edits, length)
+    return total
+
+
+def bleu(
+    found: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "13a", lowercase: bool = False
+) -> Quality:
+    """Measure BLEU over a whole text, by sacrebleu.
+
+    Parameters
+    ----------
+    found : sequence of str
+        The translations.
+    references : sequence of sequences of str
+        For each of them what it may be, at least one.
+    tokenize : str, default "13a"
+        How sacrebleu splits texts into words; "none" for texts that are split already, by spaces.
+    lowercase : bool, default False
+        Whether case does not matter.
+
+    Returns
+    -------
+    Quality
+
+    Raises
+    ------
+    ValueError
+        If there are not as many references as texts, a text has none, or sacrebleu has no such tokeniser.
+    MissingExtraError
+        If sacrebleu is not installed.
+    """
+    metrics = _sacrebleu()
+    if tokenize not in metrics.BLEU.TOKENIZERS:
+        known = ", ".join(sorted(metrics.BLEU.TOKENIZERS))
+        raise ValueError(f"bleu: found tokenize={tokenize!r}, expected one of {known}")
+    # force: text that is split already is meant to be, if it is said to be
+    return _measure(metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True), found, references)
+
+
+def chrf(found: Sequence[str], references: Sequence[Sequence[str]], word_order: int = 0) -> Quality:
+    """Measure chrF over a whole text, by sacrebleu: BLEU's thought with characters for words.
+
+    Parameters
+    ----------
+    found : sequence of str
+        The translations.
+    references : sequence of sequences of str
+        For each of them what it may be, at least one.
+    word_order : int, default 0
+        The longest sequence of words that counts too; 2 makes it chrF++.
+
+    Returns
+    -------
+    Quality
+
+    Raises
+    ------
+    ValueError
+        If there are not as many references as texts, or a text has none.
+    MissingExtraError
+        If sacrebleu is not installed.
+    """
+    return _measure(_sacrebleu().CHRF(word_order=word_order), found, references)
+
+
+def _measure(metric: Any, found: Sequence[str], references: Sequence[Sequence[str]]) -> Quality:
+    _check(found, references)
+    # sacrebleu wants all first references, then all second ones; None where there is none
+    most = max(map(len, references))
+    streams = [[several[i] if i < len(several) else None for several in references] for i in range(most)]
+    score = metric.corpus_score(list(found), streams)
+    return Quality(float(score.score), str(metric.get_signature()), str(score))
+
+
+def _check(found: Sequence[str], references: Sequence[Sequence[str]]) -> None:
+    if len(found) != len(references):
+        raise ValueError(f"found {len(found):,} texts and references for {len(references):,}, expected as many of both")
+    if not found:
+        raise ValueError("found no texts, expected at least one")
+    for place, several in enumerate(references):
+        if isinstance(several, str) or not several:
+            raise ValueError(f"the references of text {place} are {several!r}, expected a list of at least one text")
+
+
+def _sacrebleu() -> Any:
+    try:
+        return import_module("sacrebleu.metrics")
+    except ImportError as error:
+        raise MissingExtraError("BLEU and chrF", "sacrebleu", "scores") from error

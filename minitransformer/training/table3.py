@@ -1,0 +1,144 @@
+"""Table 3 of the paper, small: one thing is varied at a time, on a task that trains in half a minute.
+
+The rows are the paper's, in its order, scaled to the base model of the task numbers (N 2, D 64, F 256, H 4): (A) heads,
+with Dk and Dv such that their product with H stays; (B) the size of the keys; (C) the size of the model; (D) dropout
+and label smoothing; (E) learned positions instead of sinusoidal ones. As in the paper each row is what differs from the
+base.
+
+Source: Attention Is All You Need, section 6.2, table 3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from minitransformer.tasks import build
+from minitransformer.training.configuration import Configuration
+from minitransformer.training.loading import load
+from minitransformer.training.locking import alone_in
+from minitransformer.training.metrics import evaluate
+from minitransformer.training.run import RunFolder
+from minitransformer.training.trainer import Trainer, resumed
+
+__all__ = ["ROWS", "Result", "Row", "measured", "table"]
+
+
+class Row(NamedTuple):
+    """A row of the table: the model that it is about."""
+
+    group: str
+    """The paper's letter; empty for the base."""
+    changes: Mapping[str, Any]
+    """What differs from the base."""
+
+    @property
+    def name(self) -> str:
+        """Its folder's name."""
+        return "-".join([self.group or "base", *(f"{key}-{value}" for key, value in self.changes.items())])
+
+
+ROWS = (
+    Row("", {}),
+    *(Row("A", {"n_heads": n, "d_k": 64 // n, "d_v": 64 // n}) for n in (1, 2, 8, 16)),
+    *(Row("B", {"d_k": d_k, "d_v": 16}) for d_k in (4, 8)),
+    *(Row("C", {"n_layers": n}) for n in (1, 3, 4)),
+    Row("C", {"d_model": 32, "d_k": 8, "d_v": 8}),
+    Row("C", {"d_model": 128, "d_k": 32, "d_v": 32}),
+    *(Row("C", {"d_ff": d_ff}) for d_ff in (128, 512)),
+    *(Row("D", {"dropout": p}) for p in (0.0, 0.2)),
+    *(Row("D", {"label_smoothing": e}) for e in (0.0, 0.2)),
+    Row("E", {"positions": "learned"}),
+)
+
+
+class Result(NamedTuple):
+    """What was measured for a row."""
+
+    configuration: Configuration
+    parameters: int
+    perplexity: float
+    """Per token of the held-out targets, without label smoothing."""
+    exact_match: float
+    seconds: float
+
+
+def measured(row: Row, root: Path, report: Callable[[str], None], **base: Any) -> Result:
+    """Train a row's model, or go on with it, or read it if it is there already; then measure it.
+
+    Parameters
+    ----------
+    row : Row
+        The row.
+    root : Path
+        Where its run folder is, or is to be.
+    report : callable
+        Told of damaged checkpoints.
+    **base
+        What all rows have in common, where it differs from the recipe of the task numbers.
+
+    Returns
+    -------
+    Result
+
+    Raises
+    ------
+    ValueError
+        If there is a run of another configuration in the row's folder.
+    """
+    run = RunFolder(root / row.name)
+    wanted = Configuration.of_task(build("numbers"), **{**base, **row.changes})
+    with alone_in(run.path):
+        if run.holds_something():
+            found = run.configuration()
+            if dataclasses.replace(found, workers=wanted.workers) != wanted:
+                raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
+            trainer = resumed(run, report)
+        else:
+            trainer = Trainer(wanted)
+            run.create(trainer.configuration, trainer.corpus)
+        if not trainer.finished:
+            trainer.train(run, lambda *_: None, lambda _: None)
+        trained = load(run)
+        scores = evaluate(trained.model, trained.source, trained.target, run.held_out())
+    size = sum(parameter.size for parameter in trained.model.parameters())
+    return Result(trainer.configuration, size, math.exp(scores.loss), scores.exact_match, trainer.seconds)
+
+
+COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (
+    ("N", lambda c: c.n_layers),
+    ("D", lambda c: c.d_model),
+    ("F", lambda c: c.d_ff),
+    ("H", lambda c: c.n_heads),
+    ("Dk", lambda c: c.d_k or c.d_model // c.n_heads),
+    ("Dv", lambda c: c.d_v or c.d_model // c.n_heads),
+    ("dropout", lambda c: c.dropout),
+    ("smoothing", lambda c: c.label_smoothing),
+    ("positions", lambda c: c.positions),
+)
+
+
+def table(results: Sequence[tuple[Row, Result]]) -> list[str]:
+    """Return the table's lines, the heading first; the first row is the base, and what is as there stays empty."""
+    base = results[0][1].configuration
+    lines = [["", *(name for name, _ in COLUMNS), "perplexity", "exact match", "parameters", "time"]]
+    for row, result in results:
+        cells = [
+            str(of(result.configuration)) if not row.group or of(result.configuration) != of(base) else ""
+            for _, of in COLUMNS
+        ]
+        lines.append(
+            [
+                f"({row.group})" if row.group else "base",
+                *cells,
+                f"{result.perplexity:.4f}",
+                f"{100 * result.exact_match:.2f} %",
+                f"{result.parameters:,}",
+                f"{result.seconds:.0f} s",
+            ]
+        )
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]

@@ -1,0 +1,166 @@
+"""Data parallelism: each worker has a copy of the model and computes the gradient of its share of the batch.
+
+The loss of a batch is the mean over its n target tokens. Cut the sentences into shares; share w has n_w target tokens,
+and L_w is the mean over those. Then
+
+    L = Σ_w (n_w / n) L_w            and so            dL/dθ = Σ_w (n_w / n) dL_w/dθ
+
+Each worker carries n_w / n back through its own graph; the gradients are added in the order of the workers. That is
+all: the sum is the gradient of the whole batch, up to rounding, and does not depend on who was done first. The workers
+here are threads that look at one set of weights. NumPy lets go of Python's lock while it computes, so they run at the
+same time, each on a core of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TypeVar
+
+import numpy as np
+
+from minitransformer import blas, ops
+from minitransformer.arrays import Array, RowsGenerator, backend
+from minitransformer.autograd import Tensor
+from minitransformer.data import PAD, Batch
+from minitransformer.nn import Transformer
+
+__all__ = ["Workers", "default_workers"]
+
+LEAST_TOKENS = 256
+"""The smallest share that is worth a worker: below it, Python's own work, which one core does, outweighs."""
+SWITCH_INTERVAL = 0.0005
+"""How long, in seconds, a thread may hold Python's lock while another wants it; Python's own 0.005 is long here."""
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def default_workers(batch_tokens: int) -> int:
+    """Return how many workers suit this machine: one for each core, as long as each has enough to do."""
+    return 1 if backend() != "numpy" else max(1, min(blas.cores(), batch_tokens // LEAST_TOKENS))
+
+
+class Workers:
+    """Threads that share out a batch; inside ``with Workers(model, n) as workers:`` they stand ready.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model; the first worker uses it itself.
+    number : int
+        How many. A single one works in the calling thread, and each of its matrix products may use all cores.
+
+    Raises
+    ------
+    ValueError
+        If the number is below 1, or several are asked for on a GPU, which is busy with one.
+    """
+
+    def __init__(self, model: Transformer, number: int = 1) -> None:
+        if number < 1:
+            raise ValueError(f"workers must be at least 1, found {number}")
+        if number > 1 and backend() != "numpy":
+            raise ValueError(f"workers must be 1 with {backend()}, found {number}: threads share the cores of a CPU")
+        self.number = number
+        self.models = [model, *(_twin(model) for _ in range(number - 1))]
+        self._parameters = [m.parameters() for m in self.models]
+        self._pool: ThreadPoolExecutor | None = None
+        self._undo = ExitStack()
+
+    @property
+    def replicas(self) -> list[list[Tensor]]:
+        """The parameters of the workers but the first: their gradients are to be added to the model's."""
+        return [list(parameters) for parameters in self._parameters[1:]]
+
+    def __enter__(self) -> Workers:
+        if self.number > 1:
+            self._undo.enter_context(blas.threads(max(1, blas.cores() // self.number)))
+            self._undo.callback(sys.setswitchinterval, sys.getswitchinterval())
+            sys.setswitchinterval(SWITCH_INTERVAL)
+            self._pool = self._undo.enter_context(ThreadPoolExecutor(self.number, thread_name_prefix="worker"))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._pool = None
+        self._undo.close()
+
+    def gradients(self, batches: Batch | Sequence[Batch], label_smoothing: float) -> Array:
+        """Leave the gradient of the loss of one batch, or of several together, in the workers' parameters.
+
+        It is the sum over all of them. Several batches, one after the other, are a larger one that need not fit into
+        memory at once: each counts by its share of the target tokens.
+
+        Parameters
+        ----------
+        batches : Batch or sequence of Batch
+            Sentence pairs.
+        label_smoothing : float
+            The share of the wanted probability that is spread over all tokens.
+
+        Returns
+        -------
+        array, shape ()
+            The loss, in nats per target token.
+        """
+        batches = [batches] if isinstance(batches, Batch) else list(batches)
+        tokens = max(1, sum(_target_tokens(batch) for batch in batches))
+        for parameters in self._parameters:
+            for parameter, shared in zip(parameters, self._parameters[0], strict=True):
+                parameter.data, parameter.grad = shared.data, None
+        losses = [self._add_gradients(batch, label_smoothing, tokens) for batch in batches]
+        return sum(losses[1:], start=losses[0])
+
+    def _add_gradients(self, batch: Batch, label_smoothing: float, tokens: int) -> Array:
+        """Add a batch's part of the gradient, and return its part of the loss, among so many target tokens in all."""
+        model, n = self.models[0], len(batch.source)
+        state = model.rng.bit_generator.state
+
+        def work(w: int) -> Array:
+            first, last = (-(-n * i // self.number) for i in (w, w + 1))  # the first share is the last to be empty
+            share, worker = Batch(*(ids[first:last] for ids in batch)), self.models[w]
+            if w and first == last:
+                return np.zeros((), dtype=self._parameters[0][0].dtype)
+            if worker.training != model.training:
+                worker.train(model.training)
+            if self.number > 1:  # each draws, for its rows, what one worker would draw for the whole batch
+                worker.rng.bit_generator.state = state
+                worker.rng.before, worker.rng.after = first, n - last
+            logits = worker(share.source, share.target_input)
+            loss = ops.cross_entropy(logits, share.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
+            del logits  # the graph holds what it needs of them
+            weight = _target_tokens(share) / tokens
+            loss.backward(weight, release=True)
+            return weight * loss.data
+
+        try:
+            losses = self.each(work, range(self.number))
+        finally:
+            model.rng.before = model.rng.after = 0
+        return sum(losses[1:], start=losses[0])
+
+    def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """Return the function's value for each item, in order; each worker does a run of neighbours."""
+        items = list(items)
+        if self._pool is None:
+            return [function(item) for item in items]
+        cuts = [len(items) * w // self.number for w in range(self.number + 1)]
+
+        def some(w: int) -> list[Result]:
+            return [function(item) for item in items[cuts[w] : cuts[w + 1]]]
+
+        return [value for values in self._pool.map(some, range(self.number)) for value in values]
+
+
+def _target_tokens(batch: Batch) -> int:
+    return int((batch.target_output != PAD).sum())
+
+
+def _twin(model: Transformer) -> Transformer:
+    """Return a copy of a model whose parameters have the same arrays."""
+    twin = copy.deepcopy(model, {id(p.data): p.data for p in model.parameters()})
+    twin.rng = RowsGenerator(np.random.PCG64DXSM())
+    return twin

@@ -1,0 +1,83 @@
+"""Gradients of several batches together, and gradients that are too long."""
+
+import numpy as np
+import pytest
+
+from minitransformer.data import PAD, Batch
+from minitransformer.nn import Transformer
+from minitransformer.optim import Adam
+from minitransformer.training import Workers, clip_gradients, training_step
+
+
+def model_of(dropout=0.0):
+    return Transformer(11, 13, d_model=8, n_heads=2, n_layers=1, d_ff=10, dropout=dropout, dtype="float64", seed=1)
+
+
+def batch_of(n, seed, length=5):
+    rng = np.random.default_rng(seed)
+    batch = Batch(*(rng.integers(1, 11, (n, length)) for _ in range(3)))
+    for row in range(n):
+        batch.target_output[row, rng.integers(1, length + 1) :] = PAD
+    return batch
+
+
+def gradient(model, batches, number):
+    with Workers(model, number) as workers:
+        loss = float(workers.gradients(batches, 0.1))
+        clip_gradients(model.parameters(), workers.replicas, np.inf)  # gathers them
+    return loss, np.concatenate([p.grad.reshape(-1) for p in model.parameters()])
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_batches_together_are_one_larger_batch(number):
+    parts = [batch_of(4, seed=0), batch_of(1, seed=1), batch_of(3, seed=2)]
+    tokens = [int((part.target_output != PAD).sum()) for part in parts]
+    assert len(set(tokens)) == 3  # the mean over batches would be another
+    whole = Batch(*(np.concatenate(sides) for sides in zip(*parts, strict=True)))
+    expected_loss, expected = gradient(model_of(), whole, 1)
+    loss, found = gradient(model_of(), parts, number)
+    assert loss == pytest.approx(expected_loss, rel=1e-13)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_n_workers_agree_with_one_on_several_batches(number):
+    parts = [batch_of(4, seed=0), batch_of(1, seed=1), batch_of(3, seed=2)]
+    models = [model_of(0.3), model_of(0.3)]
+    (one, first), (other, second) = (gradient(models[0], parts, 1), gradient(models[1], parts, number))
+    assert one == pytest.approx(other, rel=1e-13)
+    np.testing.assert_allclose(second, first, rtol=1e-10, atol=1e-14)
+    assert models[0].rng.bit_generator.state == models[1].rng.bit_generator.state
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
+    _, whole = gradient(model_of(), batch_of(6, 0), 1)
+    length = float(np.linalg.norm(whole))
+    model = model_of()
+    with Workers(model, number) as workers:
+        for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
+            workers.gradients(batch_of(6, 0), 0.1)
+            assert clip_gradients(model.parameters(), workers.replicas, longest) == pytest.approx(length, rel=1e-12)
+            assert all(p.grad is None for replica in workers.replicas for p in replica)
+            found = np.concatenate([p.grad.reshape(-1) for p in model.parameters()])
+            np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
+
+
+def test_clipping_is_part_of_the_step():
+    def after(clip):
+        model = model_of()
+        optimiser = Adam(model.parameters(), eps=1.0)  # with a large eps, Adam's steps are as long as the gradient
+        training_step(model, optimiser, batch_of(6, 0), 1.0, 0.1, clip=clip)
+        return optimiser.values.copy()
+
+    np.testing.assert_array_equal(after(None), after(1e9))
+    assert np.linalg.norm(after(1e-6) - after(1e-9)) < 1e-5 < np.linalg.norm(after(None) - after(1e-6))
+
+
+def test_float32_stays_float32():
+    model = Transformer(11, 13, d_model=8, n_heads=2, n_layers=1, d_ff=10, seed=1)
+    workers = Workers(model)
+    workers.gradients(batch_of(6, 0), 0.1)
+    clip_gradients(model.parameters(), workers.replicas, 1e-3)
+    assert {p.grad.dtype for p in model.parameters()} == {np.dtype("float32")}

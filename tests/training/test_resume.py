@@ -1,0 +1,255 @@
+"""Resuming: wherever a run is stopped, it ends with the same weights, to the bit, as if it had never been."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.training import RunError, RunFolder, Trainer, load, resumed, training_step
+from minitransformer.training.checkpoints import read_checkpoint
+from minitransformer.training.locking import alone_in
+
+SMALL = [
+    *("copy", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--steps", "60"),
+    *("--warmup-steps", "10", "--batch-tokens", "128", "--train-pairs", "150", "--held-out", "20", "--dropout", "0.1"),
+    *("--evaluate-every", "6", "--save-every", "3", "--average-last", "20", "--keep", "3", "--accumulate", "2"),
+    *("--clip", "0.5", "--workers", "2"),
+]
+
+
+def timeless(folder):
+    """The measurements, but for how long they took."""
+    return [
+        {name: value for name, value in line.items() if name not in ("seconds", "tokens_per_second")}
+        for line in folder.metrics()
+    ]
+
+
+def agree(one, other):
+    """Compare all that two runs have left."""
+    assert timeless(one) == timeless(other)
+    files = sorted(path.relative_to(one.path) for path in one.path.rglob("*.safetensors"))
+    assert files == sorted(path.relative_to(other.path) for path in other.path.rglob("*.safetensors"))
+    assert len(files) == 4
+    for name in files:
+        first, second = (read_checkpoint(folder.path / name) for folder in (one, other))
+        for part in ("model", "optimiser", "mean"):
+            wanted, found = getattr(first, part), getattr(second, part)
+            assert wanted.keys() == found.keys()
+            for key in wanted:
+                np.testing.assert_array_equal(found[key], wanted[key], err_msg=f"{name} {part} {key}")
+        states = [{k: v for k, v in c.state.items() if k != "seconds"} for c in (first, second)]
+        assert states[0] == states[1]
+    assert not list(other.path.rglob("*.partial"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert main(["train", *SMALL, "--out", str(folder)]) == 0
+    return RunFolder(folder)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
+    """Twelve times: by turns after a random time, and in the middle of writing a file."""
+    folder = RunFolder(tmp_path / "run")
+    rng = random.Random(5)
+    reached = []
+    for turn in range(12):
+        writing = 3 if turn % 2 else None  # three writes are at least one step further
+        with started(folder, stuck_at=writing) as process:
+            assert process.stdout.readline() == "ready\n"  # the interpreter's start is no moment of the run
+            if writing is None:
+                time.sleep(rng.random() * 0.06)
+            else:
+                while not (line := process.stdout.readline()).endswith("writing\n") and line:
+                    pass
+            process.kill()
+        if writing is not None:
+            assert list(folder.path.rglob("*.partial"))
+        reached.append(folder.load().state["step"] if folder.has_checkpoint() else None)
+    with started(folder) as process:
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    assert len(set(reached)) > 4, reached
+    assert folder.is_finished()
+    agree(whole, folder)
+
+
+# A disk that takes its time, and, when it is asked to, never finishes a certain write.
+PROGRAM = """
+import itertools, sys, time
+from minitransformer.cli import main, resume, train
+from minitransformer.training import durable, RunFolder
+
+def telling(function):
+    def told(*arguments):
+        print("ready", flush=True)
+        return function(*arguments)
+    return told
+
+def slow_flush(number):
+    if next(writes) == stuck_at:
+        print("writing", flush=True)
+        time.sleep(60)
+    time.sleep(0.01)
+    flush(number)
+
+stuck_at, writes, flush = int(sys.argv.pop(1)), itertools.count(), durable.flush_to_disk
+durable.flush_to_disk = slow_flush
+RunFolder.create = telling(RunFolder.create)
+resume.resumed = telling(resume.resumed)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def started(folder, stuck_at=None):
+    """Begin the run, or go on with it; the write with the number `stuck_at` never ends."""
+    begun = (folder.path / "configuration.json").exists()
+    arguments = ["resume", str(folder.path)] if begun else ["train", *SMALL, "--out", str(folder.path), "--overwrite"]
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(-1 if stuck_at is None else stuck_at), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        bufsize=1,
+    )
+
+
+@pytest.mark.parametrize("stop", [1, 5, 6, 41, 59, 60])
+def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatch, stop):
+    steps = []
+
+    def interrupted(*arguments):
+        if len(steps) == stop - 1:
+            signal.raise_signal(signal.SIGINT)
+        steps.append(1)
+        return training_step(*arguments)
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
+    path = tmp_path / "run"
+    assert main(["train", *SMALL, "--out", str(path)]) == (130 if stop < 60 else 0)
+    monkeypatch.undo()
+    if stop < 60:
+        assert RunFolder(path).load().state["step"] == stop
+    assert main(["resume", str(path)]) == 0
+    agree(whole, RunFolder(path))
+
+
+def copy_of(whole, tmp_path):
+    import shutil
+
+    shutil.copytree(whole.path, tmp_path / "copy")
+    return RunFolder(tmp_path / "copy")
+
+
+def test_of_a_torn_checkpoint_the_one_before_goes_on(whole, tmp_path, capsys):
+    folder = copy_of(whole, tmp_path)
+    newest = folder.last_checkpoints(1)[0]
+    newest.write_bytes(newest.read_bytes()[:1000])
+    folder.cut_metrics(60)
+    capsys.readouterr()
+    assert main(["resume", str(folder.path)]) == 0
+    captured = capsys.readouterr()
+    assert "step-00000060.safetensors is damaged" in captured.err
+    assert "going on after step 57" in captured.out
+    agree(whole, folder)
+
+
+def test_a_run_that_was_stopped_before_its_result_was_measured(whole, tmp_path, capsys):
+    folder = copy_of(whole, tmp_path)
+    folder.cut_metrics(60)
+    with folder.metrics_path.open("a") as file:
+        file.write('{"step": 60, "fin')
+    capsys.readouterr()
+    assert main(["resume", str(folder.path)]) == 0
+    assert "exact match on 20 held-out strings" in capsys.readouterr().out
+    agree(whole, folder)
+
+
+def test_a_finished_run_says_so(whole, capsys):
+    before = {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["resume", str(whole.path)]) == 0
+    assert "is finished; there is nothing to resume" in capsys.readouterr().out
+    assert {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_was_stopped_while_it_was_being_made(whole, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    (folder.path / "configuration.json").write_bytes((whole.path / "configuration.json").read_bytes())
+    assert main(["resume", str(folder.path)]) == 0
+    agree(whole, folder)
+
+
+def test_a_checkpoint_of_another_architecture_is_refused(whole, tmp_path):
+    folder = copy_of(whole, tmp_path)
+    path = folder.path / "configuration.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n_layers": 2}))
+    with pytest.raises(RunError, match=r"does not belong to this configuration: .*missing"):
+        resumed(folder, print)
+    with pytest.raises(RunError, match="do not belong together"):
+        load(folder)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot lock folders")
+def test_two_trainings_in_one_folder_are_refused(tmp_path, capsys):
+    path = str(tmp_path / "run")
+    with alone_in(tmp_path / "run"):
+        assert main(["train", *SMALL, "--out", path]) == 2
+        assert "another process is training in" in capsys.readouterr().err
+        assert list((tmp_path / "run").iterdir()) == []
+    assert main(["train", *SMALL, "--steps", "3", "--out", path]) == 0
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    with alone_in(tmp_path / "run"):
+        assert main(["resume", path]) == 2
+    assert main(["resume", path]) == 0
+
+
+def test_a_place_that_is_no_run_is_refused(tmp_path, capsys):
+    assert main(["resume", str(tmp_path / "nowhere")]) == 2
+    assert "there is no run folder" in capsys.readouterr().err
+    assert main(["resume", str(tmp_path)]) == 2
+    assert "configuration.json is missing" in capsys.readouterr().err
+
+
+def test_it_would_be_noticed_if_something_were_not_restored(whole, tmp_path, monkeypatch):
+    """Each part of the state matters: without it, the end is another."""
+
+    def final(forget):
+        run = RunFolder(tmp_path / forget)
+        configuration = whole.configuration()
+        first = Trainer(configuration)
+        run.create(configuration, first.corpus)
+        other = read_checkpoint(whole.last_checkpoints(3)[0])
+        fresh = first.checkpoint()
+        first.restore(other)
+        if forget == "optimiser":
+            first.optimiser.load_state_dict(fresh.optimiser)
+        elif forget == "dropout":
+            first.model.rng.bit_generator.state = fresh.state["dropout"]
+        elif forget == "mean":
+            first.mean_weights[...] = 0
+        elif forget == "step":
+            first.step -= 1
+        first.train(run, lambda *_: None, lambda _: None)
+        return run.load()
+
+    wanted = whole.load()
+    for forget in ("nothing", "optimiser", "dropout", "mean", "step"):
+        found = final(forget)
+        same = all(
+            np.array_equal(getattr(found, part)[name], values)
+            for part in ("model", "mean")
+            for name, values in getattr(wanted, part).items()
+        )
+        assert same == (forget == "nothing"), forget

@@ -1,0 +1,174 @@
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minitransformer.data import MissingExtraError
+from minitransformer.training.scores import (
+    Share,
+    bleu,
+    chrf,
+    edit_distance,
+    error_rate,
+    exact_match,
+    token_accuracy,
+)
+
+WORD = st.text("abc", max_size=6)
+FOUND = ["the cat sat on the mat", "a dog , barking", "one two three four five"]
+WANTED = [["the cat sat on a mat"], ["a dog barks .", "a dog , barking loudly"], ["one two three four five"]]
+
+
+def brute_force(one, other):
+    @cache
+    def distance(i, j):
+        if not i or not j:
+            return i + j
+        return min(
+            distance(i - 1, j) + 1, distance(i, j - 1) + 1, distance(i - 1, j - 1) + (one[i - 1] != other[j - 1])
+        )
+
+    return distance(len(one), len(other))
+
+
+@given(WORD, WORD)
+def test_edit_distance_is_that_of_the_recursion(one, other):
+    found = edit_distance(one, other)
+    assert found == brute_force(one, other)
+    assert found == edit_distance(other, one) == edit_distance(list(one), tuple(other))
+    assert (found == 0) == (one == other)
+
+
+@given(WORD, WORD, WORD)
+def test_a_detour_is_never_shorter(one, other, third):
+    assert edit_distance(one, third) <= edit_distance(one, other) + edit_distance(other, third)
+
+
+def test_edit_distance():
+    assert edit_distance("kitten", "sitting") == 3
+    assert edit_distance(["K", "AE", "T"], ["K", "AH", "T", "S"]) == 2
+    assert edit_distance("", "abc") == edit_distance("abc", "") == 3
+
+
+def test_shares():
+    assert Share(1, 4).value == 0.25
+    assert sum([Share(1, 4), Share(2, 2)], Share(0, 0)) == Share(3, 6)
+    with pytest.raises(ValueError, match="a share of 0 in nothing"):
+        _ = Share(0, 0).value
+
+
+def test_exact_match():
+    assert exact_match(["a b", "c", "d", ""], [["x", "a  b "], ["C"], ["d"], [" "]]) == Share(3, 4)
+    assert exact_match(["e\u0301"], [["é"]]) == Share(1, 1)
+
+
+def test_token_accuracy():
+    wanted = np.array([[5, 6, 2, 0], [7, 2, 0, 0]])
+    best = np.array([[5, 9, 2, 0], [7, 2, 0, 4]])
+    assert token_accuracy(best, wanted) == Share(4, 5)
+    assert token_accuracy(best, wanted, ignore=-1) == Share(6, 8)
+    with pytest.raises(ValueError, match=r"shapes \(2, 4\) and \(2, 3\), expected one shape"):
+        token_accuracy(best, wanted[:, :3])
+
+
+def test_error_rate():
+    assert error_rate(["a b c", "a"], [["a x c"], ["b c"]]) == Share(3, 5)
+    assert error_rate(["abc"], [["abd"]], split=list) == Share(1, 3)
+    # it can be above 1, and everything may be missing
+    assert error_rate(["a b c"], [["x"]]).value == 3
+    assert error_rate([""], [["x y"]]) == Share(2, 2)
+    assert error_rate(["x"], [[""]]) == Share(1, 0)
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_error_rate_is_against_the_closest_reference(turn):
+    # one edit from "a b" and from "a b d c"; of these the shorter counts, in whichever order they stand
+    assert error_rate(["a b c"], [["x y", "a b d c", "a b"][::turn]]) == Share(1, 2)
+    assert error_rate(["a b c"], [["a b", "a b c"][::turn]]) == Share(0, 3)
+
+
+@given(st.lists(st.tuples(WORD, st.lists(WORD, min_size=1, max_size=3)), min_size=1, max_size=5))
+def test_scores_agree_on_what_is_right(pairs):
+    found, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    right = exact_match(found, references)
+    edits = error_rate(found, references, split=list)
+    assert (edits.count == 0) == (right.count == right.total)
+    assert edits.count >= right.total - right.count
+    whole = sum((exact_match([f], [r]) for f, r in zip(found, references, strict=True)), Share(0, 0))
+    assert whole == right
+
+
+def test_bleu():
+    pytest.importorskip("sacrebleu")
+    perfect = bleu([wanted[-1] for wanted in WANTED], WANTED)
+    assert perfect.value == pytest.approx(100)
+    score = bleu(FOUND, WANTED)
+    assert 40 < score.value < 90
+    assert score.signature.startswith("nrefs:var|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert score.details.startswith(f"BLEU = {score.value:.2f}")
+    assert "BP = " in score.details
+    # a second reference can only help
+    assert score.value > bleu(FOUND, [wanted[:1] for wanted in WANTED]).value
+    assert bleu(["nothing right"], [["no match at all"]]).value == 0
+
+
+def test_bleu_passes_its_options_on():
+    sacrebleu = pytest.importorskip("sacrebleu")
+    found, wanted = ["Ein Hund, der bellt."], [["ein Hund , der laut bellt ."]]
+    plain, split, lower = bleu(found, wanted), bleu(found, wanted, "none"), bleu(found, wanted, lowercase=True)
+    assert "|tok:none|" in split.signature
+    assert "|case:lc|" in lower.signature
+    assert split.value < plain.value < lower.value
+    assert plain.value == pytest.approx(sacrebleu.corpus_bleu(found, [wanted[0]]).score)
+    with pytest.raises(ValueError, match=r"found tokenize='spacy', expected one of 13a, char.*none"):
+        bleu(found, wanted, "spacy")
+
+
+def test_bleu_is_that_of_the_formula():
+    pytest.importorskip("sacrebleu")
+    # 5, 3, 2 and 1 of the 6, 5, 4 and 3 n-grams are right, the lengths are the same
+    expected = 100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25
+    assert bleu(FOUND[:1], WANTED[:1], "none").value == pytest.approx(expected)
+
+
+def test_text_that_is_split_already_needs_no_warning(caplog, capfd):
+    pytest.importorskip("sacrebleu")
+    bleu(["a b ."] * 200, [["a b ."]] * 200)
+    assert not caplog.records
+    assert capfd.readouterr() == ("", "")
+
+
+def test_chrf():
+    pytest.importorskip("sacrebleu")
+    score, words = chrf(FOUND, WANTED), chrf(FOUND, WANTED, word_order=2)
+    assert 50 < score.value < 100
+    assert words.value != score.value
+    assert chrf(["ab c"], [["x", "ab c"]]).value == pytest.approx(100)
+    assert "|nc:6|nw:0|" in score.signature
+    assert "|nw:2|" in words.signature
+    assert score.details.startswith("chrF2 = ")
+
+
+@pytest.mark.parametrize("score", [exact_match, error_rate, bleu, chrf])
+def test_wrong_use_is_refused(score):
+    if score in (bleu, chrf):
+        pytest.importorskip("sacrebleu")
+    with pytest.raises(ValueError, match="found 1 texts and references for 2, expected as many of both"):
+        score(["a"], [["a"], ["b"]])
+    with pytest.raises(ValueError, match="found no texts, expected at least one"):
+        score([], [])
+    with pytest.raises(ValueError, match="the references of text 1 are 'ab', expected a list"):
+        score(["a", "b"], [["a"], "ab"])
+    with pytest.raises(ValueError, match=r"the references of text 0 are \[\], expected a list"):
+        score(["a"], [[]])
+
+
+@pytest.mark.parametrize("score", [bleu, chrf])
+def test_without_sacrebleu(score, monkeypatch):
+    for module in ("sacrebleu", "sacrebleu.metrics"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"needs the package sacrebleu, .*`pip install \"mini.*\[scores\]\"`"):
+        score(["a"], [["a"]])

@@ -1,0 +1,178 @@
+"""Data parallelism: as many workers as one likes compute what one computes, whoever is done first."""
+
+import sys
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from minitransformer import blas
+from minitransformer.data import PAD, Batch
+from minitransformer.nn import Transformer
+from minitransformer.optim import Adam
+from minitransformer.training import Workers, default_workers, training_step
+
+
+def model_of(dropout=0.3, dtype="float64", seed=1):
+    return Transformer(11, 13, d_model=8, n_heads=2, n_layers=2, d_ff=10, dropout=dropout, dtype=dtype, seed=seed)
+
+
+def batch_of(n, seed=0):
+    """Sentences of different lengths, one of them without any target token that counts."""
+    rng = np.random.default_rng(seed)
+    source, target_input, target_output = (rng.integers(1, 11, (n, length)) for length in (6, 5, 5))
+    for row in range(n):
+        source[row, rng.integers(1, 7) :] = PAD
+        length = rng.integers(1, 6) if row != 2 else 0
+        target_input[row, max(length, 1) :] = PAD
+        target_output[row, length:] = PAD
+    return Batch(source, target_input, target_output)
+
+
+def gradients(model, batch, number):
+    with Workers(model, number) as workers:
+        loss = float(workers.gradients(batch, 0.1))
+        copies = [model.parameters(), *workers.replicas]
+        total = [
+            sum((copy[i].grad for copy in copies if copy[i].grad is not None), start=np.zeros(p.shape))
+            for i, p in enumerate(model.parameters())
+        ]
+    return loss, total, model.rng.bit_generator.state
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 7, 9])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_n_workers_agree_with_one(number, dropout):
+    batch = batch_of(7)
+    loss, expected, state = gradients(model_of(dropout), batch, 1)
+    model = model_of(dropout)
+    found_loss, found, found_state = gradients(model, batch, number)
+    assert found_loss == pytest.approx(loss, rel=1e-14)
+    for p, g, e in zip(model.parameters(), found, expected, strict=True):
+        np.testing.assert_allclose(g, e, rtol=1e-12, atol=1e-15, err_msg=str(p.shape))
+    assert found_state == state  # the next step's dropout is the same too
+    assert (model.rng.before, model.rng.after) == (0, 0)
+
+
+def test_dropout_matters_here():
+    batch = batch_of(7)
+    assert gradients(model_of(), batch, 1)[0] != gradients(model_of(0.0), batch, 1)[0]
+
+
+def steps(number, delays=None, dtype="float32"):
+    model = model_of(dtype=dtype)
+    optimiser = Adam(model.parameters())
+    losses = []
+    with Workers(model, number) as workers:
+        if delays is not None:
+            for worker in workers.models:
+                worker.encoder.layers[0] = Slow(worker.encoder.layers[0], delays)
+        for step in range(5):
+            losses.append(float(training_step(model, optimiser, batch_of(8, step), 1e-2, 0.1, workers)))
+    return losses, optimiser.values
+
+
+class Slow:
+    """A layer that takes its time."""
+
+    def __init__(self, layer, delays):
+        self.layer, self.delays = layer, delays
+
+    def __call__(self, *arguments, **options):
+        time.sleep(next(self.delays))
+        return self.layer(*arguments, **options)
+
+
+def test_the_result_does_not_depend_on_who_is_first():
+    losses, values = steps(3)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        delays = iter(lambda rng=rng: rng.random() * 0.02, None)
+        # The slow layers hide their parameters from parameters(), so they are put in after the workers were made.
+        again, same = steps(3, delays)
+        assert again == losses
+        np.testing.assert_array_equal(same, values)
+
+
+def test_many_steps_agree_to_rounding():
+    losses, values = steps(1, dtype="float64")
+    for number in (2, 5):
+        found, same = steps(number, dtype="float64")
+        np.testing.assert_allclose(found, losses, rtol=1e-11)
+        np.testing.assert_allclose(same, values, rtol=0, atol=1e-9)
+
+
+def test_all_workers_look_at_the_same_weights():
+    model = model_of()
+    optimiser = Adam(model.parameters())
+    with Workers(model, 3) as workers:
+        training_step(model, optimiser, batch_of(6), 1e-2, 0.1, workers)
+        for replica in workers.replicas:
+            assert all(np.shares_memory(p.data, q.data) for p, q in zip(replica, model.parameters(), strict=True))
+        model.parameters()[0].data = np.zeros_like(model.parameters()[0].data)  # somebody assigns
+        workers.gradients(batch_of(6), 0.1)
+        assert all(not replica[0].data.any() for replica in workers.replicas)
+
+
+def test_the_modes_of_the_model_are_the_workers():
+    model = model_of()
+    with Workers(model, 2) as workers:
+        model.eval()
+        state = model.rng.bit_generator.state
+        workers.gradients(batch_of(6), 0.1)
+        assert not workers.models[1].training
+        assert not workers.models[1].encoder.layers[0].training
+        assert model.rng.bit_generator.state == state
+
+
+def test_a_mistake_in_a_worker_is_raised_and_the_next_batch_works():
+    model = model_of(0.0)
+    good, bad = batch_of(6), batch_of(6)
+    bad.source[5, 0] = 99
+    with Workers(model, 3) as workers:
+        before = float(workers.gradients(good, 0.1))
+        with pytest.raises(IndexError, match="id 99 is out of range"):
+            workers.gradients(bad, 0.1)
+        assert float(workers.gradients(good, 0.1)) == before
+
+
+def test_threads_and_python_are_left_as_they_were():
+    def state():
+        return sys.getswitchinterval(), [
+            info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"
+        ]
+
+    with blas.threads(2):
+        before = state()
+        assert 2 in before[1]
+        with Workers(model_of(), blas.cores() + 1):
+            interval, threads = state()
+            assert interval < before[0]
+            assert set(threads) == {1}
+        assert state() == before
+        with pytest.raises(ZeroDivisionError), Workers(model_of(), 2):
+            raise ZeroDivisionError
+        assert state() == before
+
+
+def test_each_keeps_the_order():
+    with Workers(model_of(), 3) as workers:
+        for n in (0, 1, 2, 3, 10):
+            assert workers.each(lambda i: i * i, range(n)) == [i * i for i in range(n)]
+    assert Workers(model_of(), 1).each(str, [2, 1]) == ["2", "1"]
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_number_below_one_is_refused(number):
+    with pytest.raises(ValueError, match=f"workers must be at least 1, found {number}"):
+        Workers(model_of(), number)
+
+
+def test_by_default_each_core_has_a_worker_if_it_has_enough_to_do(monkeypatch):
+    monkeypatch.setattr(blas, "cores", lambda: 8)
+    assert [default_workers(n) for n in (1, 300, 512, 1100, 10**6)] == [1, 1, 2, 4, 8]
+    monkeypatch.setattr("minitransformer.training.workers.backend", lambda: "cupy")
+    assert default_workers(10**6) == 1
+    with pytest.raises(ValueError, match="workers must be 1 with cupy, found 2"):
+        Workers(model_of(), 2)
