@@ -1,4 +1,4 @@
-"""Pictures of a training run, of attention and of gradient errors, written as files; no display is needed.
+"""Pictures of a training run, of attention, of gradient errors and of speed, written as files; no display is needed.
 
 Each function takes NumPy arrays or plain Python values and a path. The ending of the path chooses
 the format (``.png``, ``.pdf``, ``.svg``); without one the picture is a PNG. matplotlib is loaded when
@@ -7,6 +7,7 @@ this package is, so import it only where pictures are wanted.
 
 from minitransformer.plots.attention import attention_maps, crossing
 from minitransformer.plots.curves import training_curves
+from minitransformer.plots.speed import growth_curves, speed_bars
 from minitransformer.plots.steps import step_sizes
 
-__all__ = ["attention_maps", "crossing", "step_sizes", "training_curves"]
+__all__ = ["attention_maps", "crossing", "growth_curves", "speed_bars", "step_sizes", "training_curves"]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from minitransformer.plots.fonts import face_for
 from minitransformer.plots.saving import save
 
-LOSS, MATCH, TOKENS, RATE = "#1f5a94", "#b5402a", "#d99a8c", "0.45"
+LOSS, VALID, MATCH, TOKENS, RATE = "#1f5a94", "#3f8f6b", "#b5402a", "#d99a8c", "0.45"
 MANY = 60  # from this many points on, the loss is also drawn smoothed
 
 
@@ -28,8 +28,8 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, titl
     metrics : sequence of mapping
         The lines of a run's record. A line of training has "step" and "loss" and may have "learning_rate",
         "tokens_per_second" and "seconds" (since the start). A line of evaluation has "step" and
-        "exact_match" (0 to 1) and may have "token_accuracy" and "seconds". Other keys are not drawn. Where a
-        step occurs twice, as after an interrupted run is resumed, the later line counts.
+        "exact_match" (0 to 1) and may have "token_accuracy", "valid_loss" and "seconds". Other keys are not drawn.
+        Where a step occurs twice, as after an interrupted run is resumed, the later line counts.
     path : Path or str
         The file to write.
     title : str, default: ""
@@ -83,6 +83,7 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
         axes.set_axisbelow(True)
     if "loss" in rooms:
         _draw_loss(rooms["loss"], *series["loss"])
+        _draw_valid_loss(rooms["loss"], *_series(metrics, "valid_loss"))
     if "exact_match" in rooms:
         _draw_accuracy(rooms["exact_match"], series["exact_match"], series["token_accuracy"])
     if "learning_rate" in rooms:
@@ -147,6 +148,15 @@ def _draw_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=between))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _draw_valid_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> None:
+    """Add the loss on held-out pairs, which has no label smoothing and so is not to be compared by height."""
+    if len(steps):
+        marker = "o" if len(steps) < MANY else ""
+        label = "held out, without label smoothing"
+        axes.plot(steps, loss, "--", color=VALID, marker=marker, markersize=3, linewidth=1.2, label=label)
+        axes.legend(frameon=False, fontsize=8)
 
 
 def _draw_accuracy(

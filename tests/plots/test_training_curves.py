@@ -82,6 +82,14 @@ def test_sparse_metrics(metrics, panels, tmp_path):
     assert [axes.get_ylabel() for axes in curves_figure(metrics).axes] == panels
 
 
+def test_the_loss_on_held_out_pairs_is_a_curve_of_its_own():
+    lines = [training(step, 3.0) for step in range(1, 9)]
+    lines += [evaluation(step, 0.5) | {"valid_loss": 10.0 / step} for step in (4, 8)]
+    held_out = curves_figure(lines).axes[0].get_lines()[-1]
+    np.testing.assert_array_equal(held_out.get_xydata(), [[4, 2.5], [8, 1.25]])
+    assert held_out.get_label() == "held out, without label smoothing"
+
+
 def test_one_point_has_one_tick():
     figure = curves_figure([training(10, 3.0)])
     figure.canvas.draw()

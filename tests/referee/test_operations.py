@@ -182,8 +182,9 @@ class Replay:
 
     def integers(self, low, high, size, dtype):
         assert (low, high, dtype) == (0, 2**64, np.uint64)
-        words = np.zeros(size, dtype)
-        words.view(np.uint16)[: self.bits.size] = self.bits.ravel()
+        words = np.zeros(size, dtype)  # each row begins with a new word
+        rows = self.bits.reshape(size[0], -1)
+        words.view(np.uint16)[:, : rows.shape[1]] = rows
         return words
 
 

@@ -1,0 +1,106 @@
+"""Measure decoding: how many target tokens are written in a second, beside PyTorch with the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from minitransformer.bench.machine import describe
+from minitransformer.bench.measure import LABELS, compared
+from minitransformer.bench.ours_decoding import max_length
+from minitransformer.bench.program import command
+from minitransformer.bench.sizes import CONFIGURATIONS, Sizes
+from minitransformer.bench.turns import Program, take_turns
+
+__all__ = ["agreement", "decoded", "decoding_sizes", "measure_decoding"]
+
+LARGEST_BATCH = {"base": 16}
+"""How many sentences are decoded side by side; as many as in a training step where nothing is said."""
+TIE = 1e-3
+"""The difference of two scores that rounding may decide."""
+
+
+def decoding_sizes(name: str) -> Sizes:
+    """Return a configuration with the batch that is decoded."""
+    return replace(CONFIGURATIONS[name], batch=LARGEST_BATCH.get(name, CONFIGURATIONS[name].batch))
+
+
+def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, int]:
+    """Compare what two programs have written.
+
+    Parameters
+    ----------
+    ours, theirs : dict
+        The programs' descriptions.
+
+    Returns
+    -------
+    dict
+        The number of ``"sentences"``; how many are the ``"same"``; how many differ only by ``"ties"``: where the greedy
+        ones part, the two best tokens differ by rounding, or the scores of a beam do; and how many are ``"different"``.
+    """
+    found = {"sentences": len(ours["sentences"]), "same": 0, "ties": 0, "different": 0}
+    for i, (a, b) in enumerate(zip(ours["sentences"], theirs["sentences"], strict=True)):
+        if a == b:
+            kind = "same"
+        elif ours["scores"] is not None:
+            close = abs(ours["scores"][i] - theirs["scores"][i]) <= TIE
+            kind = "ties" if close else "different"
+        else:
+            parting = next((j for j, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), None)
+            kind = "ties" if parting is not None and ours["margins"][i][parting] <= TIE else "different"
+        found[kind] += 1
+    return found
+
+
+def measure_decoding(
+    names: Sequence[str], rounds: int, programs: Sequence[str], tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Measure greedy decoding and beam search in some configurations.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Which configurations; keys of ``CONFIGURATIONS``.
+    rounds : int
+        How many turns each program has.
+    programs : sequence of {"ours", "eager"}
+        Which programs take part.
+    tell : callable
+        Called with what is happening.
+
+    Returns
+    -------
+    dict
+        Plain values that can be written as JSON: ``"machine"``, ``"rounds"`` and ``"decoding"``, by configuration;
+        times are those of decoding the whole batch once, in seconds.
+    """
+    result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "decoding": {}}
+    for name in names:
+        sizes, searches = decoding_sizes(name), {}
+        for search in ("greedy", "beam"):
+
+            def tell_of(text: str, what: str = f"{name}, {search}") -> None:
+                tell(f"{what}: {text}")
+
+            entrants = [Program(p, LABELS[p], command(f"{p}-{search}", sizes)) for p in programs]
+            outcomes = take_turns(entrants, rounds, tell_of)
+            searches[search] = decoded(compared(outcomes))
+        result["decoding"][name] = {"sizes": asdict(sizes), "max_length": max_length(sizes), "searches": searches}
+    return result
+
+
+def decoded(programs: dict[str, Any]) -> dict[str, Any]:
+    """Return what ``compared`` found with tokens per second, and whether both have written the same."""
+    described = {name: program["description"] for name, program in programs.items()}
+    both = [described.get(name, {}) for name in ("ours", "eager")]
+    same = agreement(*both) if all("sentences" in description for description in both) else None
+    found = {}
+    for name, program in programs.items():
+        kept = {key: value for key, value in described[name].items() if key not in ("sentences", "scores", "margins")}
+        found[name] = program | {"description": kept}
+        if "median" in program:
+            tokens = sum(len(sentence) for sentence in described[name]["sentences"])
+            found[name] |= {"tokens": tokens, "tokens_per_second": tokens / program["median"]}
+    return {"programs": found, "agreement": same}

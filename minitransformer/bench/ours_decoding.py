@@ -1,0 +1,91 @@
+"""Our decoding.
+
+Untrained weights end no sentence by themselves, or at chance; here they end none at all, because the end token's row in
+the table of embeddings is zero, and so is its score. Both sides write as many tokens as they may, ten more than the
+source has, and each search does the same work in every turn. The hypotheses of a beam overtake one another, as those of
+a trained model do: what was kept of them has to be put in order after every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer import blas
+from minitransformer.arrays import to_numpy
+from minitransformer.autograd import no_grad
+from minitransformer.bench.ours import WARM_UP, build, timed
+from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
+from minitransformer.data import END, PAD, START
+from minitransformer.decoding import beam_search, greedy
+from minitransformer.nn import Transformer
+
+__all__ = ["Written", "decoding_model", "margins", "max_length", "random_sources", "ready", "warmed_up"]
+
+MORE_THAN_SOURCE = 10
+"""How many tokens more than its source a target sentence has."""
+
+
+class Written(NamedTuple):
+    """What a search has written."""
+
+    sentences: list[list[int]]
+    scores: list[float] | None
+    """Those of a beam search."""
+
+
+def max_length(sizes: Sizes) -> int:
+    """Return how many tokens are written for each sentence."""
+    return sizes.length + MORE_THAN_SOURCE
+
+
+def random_sources(sizes: Sizes) -> Any:
+    """Return source sentences of random tokens, each with its end token, without padding."""
+    ids = np.random.default_rng(0).integers(max(PAD, START, END) + 1, sizes.vocabulary, (sizes.batch, sizes.length))
+    ids[:, -1] = END
+    return ids
+
+
+def decoding_model(sizes: Sizes) -> Transformer:
+    """Return a model that ends no sentence."""
+    model = build(sizes)
+    model.output.data[END] = 0
+    model.training = False
+    return model
+
+
+def warmed_up(decode: Callable[[], Written]) -> tuple[Callable[[int], dict[str, Any]], dict[str, Any]]:
+    """Decode a few times; return a function that does it so and so often, and what was written."""
+    timed(decode, WARM_UP)
+    written = decode()
+    return lambda times: {"seconds": timed(decode, times)}, written._asdict()
+
+
+@contextmanager
+def ready(sizes: Sizes, search: str) -> Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]:
+    """Make our program: a function that decodes the batch some times, and a description."""
+    model, source, most = decoding_model(sizes), random_sources(sizes), max_length(sizes)
+
+    def decode() -> Written:
+        if search == "greedy":
+            return Written(greedy(model, source, most), None)
+        best = [hypotheses[0] for hypotheses in beam_search(model, source, BEAM, ALPHA, most)]
+        return Written([hypothesis.tokens for hypothesis in best], [hypothesis.score for hypothesis in best])
+
+    turn, description = warmed_up(decode)
+    if search == "greedy":
+        description["margins"] = margins(model, source, description["sentences"])
+    yield turn, description | {"kernels": blas.kernels()}
+
+
+def margins(model: Transformer, source: Any, sentences: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Return by how much each token that was written leads the next best, computed without a cache."""
+    with no_grad():
+        inputs = np.array([[START, *sentence[:-1]] for sentence in sentences])
+        scores = to_numpy(model(source, inputs).data).copy()
+    scores[..., [PAD, START]] = -np.inf
+    second, first = np.moveaxis(np.partition(scores, -2, axis=-1)[..., -2:], -1, 0)
+    return [[float(margin) for margin in row] for row in first - second]

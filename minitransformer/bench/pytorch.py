@@ -1,0 +1,113 @@
+"""PyTorch's training step, as its users would write it: ``nn.Transformer`` and fused Adam, eager or compiled.
+
+The same sizes, batch, masks, loss and optimiser as ours; embeddings are shared and scaled, positions a constant,
+dropout on the embeddings. ``nn.Transformer`` does slightly more than ours: it also drops attention weights and the
+hidden features of the feed-forward networks, its projections have biases, and encoder and decoder end in one more
+layer norm each.
+
+torch is imported only inside the functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minitransformer.bench.ours import WARM_UP, random_batch, timed
+from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+
+__all__ = ["MORE", "compiled", "eager"]
+
+MORE = (
+    "PyTorch's nn.Transformer does slightly more: it also drops attention weights and hidden features, its "
+    "projections have biases, and it has two more layer norms."
+)
+
+Ready = Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]
+
+
+@contextmanager
+def eager(sizes: Sizes, workers: int | None = None) -> Ready:
+    """Make the eager program: a function that does some steps and returns their times, and a description."""
+    yield _program(sizes, compile_it=False)
+
+
+@contextmanager
+def compiled(sizes: Sizes, workers: int | None = None) -> Ready:
+    """Make the compiled program: model and loss through ``torch.compile`` in its default mode."""
+    yield _program(sizes, compile_it=True)
+
+
+def _program(sizes: Sizes, compile_it: bool) -> tuple[Callable[[int], dict[str, Any]], dict[str, Any]]:
+    import torch
+
+    torch.manual_seed(0)
+    loss_of = _translator(sizes)
+    parameters = list(loss_of.parameters())
+    optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True)
+    batch = [torch.from_numpy(ids) for ids in random_batch(sizes)]
+    run = torch.compile(loss_of) if compile_it else loss_of
+
+    def step() -> float:
+        optimiser.zero_grad()
+        loss = run(*batch)
+        loss.backward()
+        optimiser.step()
+        return float(loss.item())
+
+    timed(step, WARM_UP)
+    return lambda times: {"seconds": timed(step, times)}, {
+        "version": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _translator(sizes: Sizes) -> Any:
+    """Return a module that computes the loss of a batch."""
+    import torch
+    from torch import nn
+
+    class Translator(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(sizes.vocabulary, sizes.d_model)
+            nn.init.normal_(self.embedding.weight, std=sizes.d_model**-0.5)
+            self.transformer = nn.Transformer(
+                sizes.d_model,
+                sizes.n_heads,
+                sizes.n_layers,
+                sizes.n_layers,
+                sizes.d_ff,
+                dropout=sizes.dropout,
+                batch_first=True,
+            )
+            self.dropout = nn.Dropout(sizes.dropout)
+            angle = torch.arange(sizes.length)[:, None] / 10000 ** (torch.arange(0, sizes.d_model, 2) / sizes.d_model)
+            waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
+            self.register_buffer("positions", waves[:, : sizes.d_model])
+            self.register_buffer("later", torch.ones(sizes.length, sizes.length, dtype=torch.bool).triu(1))
+
+        def embed(self, ids: Any) -> Any:
+            return self.dropout(self.embedding(ids) * math.sqrt(sizes.d_model) + self.positions)
+
+        def forward(self, source: Any, target_input: Any, target_output: Any) -> Any:
+            y = self.transformer(
+                self.embed(source),
+                self.embed(target_input),
+                tgt_mask=self.later,
+                src_key_padding_mask=source == 0,
+                tgt_key_padding_mask=target_input == 0,
+                memory_key_padding_mask=source == 0,
+                tgt_is_causal=True,
+            )
+            logits = nn.functional.linear(y, self.embedding.weight)
+            return nn.functional.cross_entropy(
+                logits.reshape(-1, sizes.vocabulary),
+                target_output.reshape(-1),
+                label_smoothing=LABEL_SMOOTHING,
+                ignore_index=0,
+            )
+
+    return Translator().train()

@@ -1,0 +1,199 @@
+"""The results in words: plain text of at most 100 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from minitransformer.bench.pytorch import MORE
+from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
+
+__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "text"]
+
+COLUMNS = 100
+SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAM}, alpha {ALPHA}"}
+
+
+def duration(seconds: float) -> str:
+    """Write a short time: ``"41.2 ms"``, ``"1.53 s"``."""
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    milliseconds = 1e3 * seconds
+    return f"{milliseconds:.0f} ms" if milliseconds >= 100 else f"{milliseconds:.3g} ms"
+
+
+def memory(size: float | None) -> str:
+    """Write bytes as MB, of a million bytes each; a dash where the system does not tell."""
+    return "-" if size is None else f"{size / 1e6:,.0f} MB"
+
+
+def _wrapped(words: str, indent: str = "") -> str:
+    return textwrap.fill(words, COLUMNS, initial_indent=indent, subsequent_indent=indent)
+
+
+def header(result: dict[str, Any]) -> str:
+    """Return the lines about the machine."""
+    m = result["machine"]
+    groups = [configuration["programs"] for configuration in result.get("configurations", {}).values()]
+    groups += [
+        search["programs"]
+        for configuration in result.get("decoding", {}).values()
+        for search in configuration["searches"].values()
+    ]
+    described = [program["description"] for programs in groups for program in programs.values()]
+    torch = next((description for description in described if "version" in description), None)
+    parts = [
+        f"{m['processor']}, {m['cores']} cores" + (f", {m['memory'] / 1e9:.0f} GB" if m["memory"] else ""),
+        m["system"],
+        f"Python {m['python']}",
+        f"NumPy {m['numpy']} with {m['blas']}",
+    ]
+    if torch:
+        parts.append(f"PyTorch {torch['version']} on {torch['threads']} threads")
+    if m["variables"]:
+        parts.append("set here: " + ", ".join(f"{name}={value}" for name, value in m["variables"].items()))
+    return _wrapped(f"{m['date'][:10]}: " + "; ".join(parts))
+
+
+def text(result: dict[str, Any]) -> str:
+    """Return the report on what ``measure`` found."""
+    parts = [
+        header(result),
+        _wrapped(
+            "One training step: forward, backward, Adam; float32, dropout 0.1, label smoothing 0.1. Medians over "
+            f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''} in which the programs took turns; in "
+            "brackets the least and the most of a round. Memory is the peak of the whole process."
+        ),
+    ]
+    programs = [p for c in result["configurations"].values() for n, p in c["programs"].items() if n != "ours"]
+    if any(p["failed"] is None for p in programs):
+        parts.append(_wrapped(MORE))
+    for name, configuration in result["configurations"].items():
+        sizes = Sizes(**configuration["sizes"])
+        lines = [
+            f"{name}: {sizes}",
+            *_programs(configuration["programs"], sizes),
+            "",
+            *_anatomy(configuration["anatomy"]),
+        ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _programs(programs: dict[str, Any], sizes: Sizes) -> list[str]:
+    lines = [f"  {'':17}{'step':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}"]
+    for name, program in programs.items():
+        if program["failed"] is not None:
+            lines.append(_wrapped(f"{program['label']}: not measured: {program['failed']}", "  "))
+            continue
+        tokens = sizes.batch * sizes.length / program["median"]
+        lines.append(
+            f"  {program['label']:17}{duration(program['median']):>9}   {_times_ours(name, program):<24}"
+            f"{tokens:>10,.0f}{memory(program['peak']):>12}"
+        )
+    return lines
+
+
+def _times_ours(name: str, program: dict[str, Any]) -> str:
+    if name == "ours":
+        return "1"
+    if "times_ours" not in program:
+        return "-"
+    r = program["times_ours"]
+    return f"{r['median']:.2f} ({r['least']:.2f} to {r['most']:.2f})"
+
+
+def _anatomy(found: dict[str, Any]) -> list[str]:
+    if found["failed"] is not None:
+        return [_wrapped(f"where the time goes: not measured: {found['failed']}", "  ")]
+    workers = found["workers"]
+    team = "one worker" if workers == 1 else f"one of {workers} workers, alone"
+    lines = [f"  where the time goes: {team}, {found['sentences']} sentences, {duration(found['alone'])}"]
+    lines += [
+        f"    {kind:20}{duration(share * found['alone']):>10}{share:>8.1%}  {'#' * round(40 * share)}".rstrip()
+        for kind, share in found["shares"].items()
+    ]
+    overhead = found["autograd_and_python"]
+    lines.append(
+        f"  autograd and Python: {overhead['share']:.1%} of that "
+        f"({duration(overhead['seconds'])}: the same graph with next to nothing in its arrays)"
+    )
+    lines.append(
+        _wrapped(
+            f"matrix products: {found['flops'] / 1e9:.3g} GFLOP a step. Alone, this machine does them at "
+            f"{found['ceiling'] / 1e9:.0f} GFLOP/s at best, "
+            f"which would take {duration(found['flops'] / found['ceiling'])}; "
+            f"the whole step comes to {found['achieved'] / 1e9:.0f} GFLOP/s, {found['share_of_ceiling']:.0%} of that",
+            "  ",
+        )
+    )
+    return lines
+
+
+def decoding_text(result: dict[str, Any]) -> str:
+    """Return the report on what ``measure_decoding`` found."""
+    parts = [
+        header(result),
+        _wrapped(
+            "Decoding with cached keys and values: float32, the same weights on both sides, untrained, and no sentence "
+            f"ends before its limit. Medians over {result['rounds']} round{'s' if result['rounds'] > 1 else ''} in "
+            "which the programs took turns; in brackets the least and the most of a round. Tokens are those of the "
+            "sentences that are returned."
+        ),
+    ]
+    for name, configuration in result["decoding"].items():
+        sizes = Sizes(**configuration["sizes"])
+        lines = [f"{name}: {sizes} to read, {configuration['max_length']} to write"]
+        for search, found in configuration["searches"].items():
+            lines.append(f"  {SEARCHES[search]:26}{'a batch':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}")
+            for program_name, program in found["programs"].items():
+                if "median" not in program:
+                    lines.append(_wrapped(f"{program['label']}: not measured: {program['failed']}", "    "))
+                    continue
+                lines.append(
+                    f"    {program['label']:24}{duration(program['median']):>9}   "
+                    f"{_times_ours(program_name, program):<24}{program['tokens_per_second']:>10,.0f}"
+                    f"{memory(program['peak']):>12}"
+                )
+            if (same := found["agreement"]) and same["same"] < same["sentences"]:
+                lines.append(
+                    _wrapped(
+                        f"of {same['sentences']} sentences both wrote {same['same']} alike; {same['ties']} differ "
+                        f"where two choices are equal but for rounding, {same['different']} in more than that",
+                        "    ",
+                    )
+                )
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def growth_text(result: dict[str, Any]) -> str:
+    """Return the report on what ``measure_growth`` found."""
+    workers = result["workers"]
+    parts = [
+        header(result),
+        _wrapped(
+            f"Our training step, {workers} worker{'s' if workers > 1 else ''}, one size varied at a time. Memory "
+            "is what the peak adds to what the process held before its first step (interpreter, libraries, weights, "
+            "Adam's arrays). Slopes are the powers fitted through the last three points; in brackets what theory "
+            "expects in the long run."
+        ),
+    ]
+    for name, axis in result["axes"].items():
+        lines = [f"{name}, around {Sizes(**axis['centre'])}"]
+        for curve in axis["curves"]:
+            lines.append(f"  {curve['label']}")
+            lines += [
+                f"    {axis['letter']} {point['value']:>5}{duration(point['seconds']):>12}{memory(point['memory']):>12}"
+                for point in curve["points"]
+            ]
+            if curve["left_out"]:
+                lines.append(_wrapped(f"left out: {curve['left_out']}", "    "))
+            slopes = [
+                f"{what} {'-' if curve[f'{what}_slope'] is None else format(curve[f'{what}_slope'], '.2f')} "
+                f"({curve[f'{what}_power']:g})"
+                for what in ("time", "memory")
+            ]
+            lines.append(f"    slopes: {', '.join(slopes)}")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)

@@ -1,0 +1,216 @@
+"""Several processes that take turns, so that a noisy minute of the machine hits all alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from statistics import median
+from types import TracebackType
+from typing import Any
+
+__all__ = ["Died", "Outcome", "Process", "Program", "steps_in_a_turn", "take_turns"]
+
+TURN = 1.2
+"""How long a turn should take, in seconds."""
+PAUSE = 0.2
+"""How long to wait between turns, in seconds: threads of the last program may still be spinning."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is to take turns: its name, what people call it, and the command line that starts it."""
+
+    name: str
+    label: str
+    command: Sequence[str]
+
+
+@dataclass
+class Outcome:
+    """What became of a program."""
+
+    label: str
+    description: dict[str, Any] = field(default_factory=dict)
+    """What it said of itself when it was ready."""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    """One for each round: ``"seconds"``, the time of each step, ``"peak"``, bytes or None, and what else it said."""
+    failed: str | None = None
+    """Why it has not come to the end, if it has not."""
+
+
+class Died(Exception):
+    """A program has ended, or could not begin; the message says why."""
+
+
+class Process:
+    """A running program.
+
+    Parameters
+    ----------
+    command : sequence of str
+        Its command line. It must speak as ``program.py`` does.
+
+    Raises
+    ------
+    Died
+        If it cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed with the process)
+        # In a session of its own, Ctrl-C reaches it only through us, and what it has started can be stopped with it.
+        separate: dict[str, Any] = (
+            {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+            if os.name == "nt"
+            else {"start_new_session": True}
+        )
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                encoding="utf-8",
+                **separate,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise Died(f"it cannot be started: {error}") from error
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def read(self) -> dict[str, Any]:
+        """Wait for an answer.
+
+        Raises
+        ------
+        Died
+            If there will be none.
+        """
+        assert self._process.stdout is not None  # it is a pipe
+        line = self._process.stdout.readline()
+        if not line:
+            raise Died(self._last_words())
+        answer: dict[str, Any] = json.loads(line)
+        if "failed" in answer:
+            raise Died(answer["failed"])
+        return answer
+
+    def ask(self, times: int) -> dict[str, Any]:
+        """Have some steps done and return the answer.
+
+        Raises
+        ------
+        Died
+            If there is none.
+        """
+        assert self._process.stdin is not None  # it is a pipe
+        try:
+            self._process.stdin.write(f"{times}\n")
+            self._process.stdin.flush()
+        except OSError:  # it has gone
+            raise Died(self._last_words()) from None
+        return self.read()
+
+    def close(self) -> None:
+        """End the process, and what it has started."""
+        if self._process.poll() is None:
+            if os.name == "nt":
+                self._process.kill()
+            else:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(OSError):  # what was still to be written finds no reader
+                pipe.close()
+        self._errors.close()
+
+    def _last_words(self) -> str:
+        status = self._process.wait()
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", errors="replace").strip().splitlines()
+        end = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        if -status == getattr(signal, "SIGKILL", None):
+            end += ", which is what a system does that runs out of memory"
+        return f"{end}: {lines[-1].strip()}"[:300] if lines else end
+
+
+def steps_in_a_turn(seconds: float) -> int:
+    """Return how many steps a turn has, when one takes so many seconds: about 1.2 s of them, 2 to 100."""
+    return min(max(round(TURN / max(seconds, 1e-9)), 2), 100)
+
+
+def take_turns(
+    programs: Sequence[Program],
+    rounds: int,
+    tell: Callable[[str], None],
+    steps: Callable[[float], int] = steps_in_a_turn,
+    pause: float = PAUSE,
+) -> dict[str, Outcome]:
+    """Let programs do steps, one program at a time, in rounds.
+
+    All are started first, one after the other, and each has a warm-up turn of two steps, which decides how many steps
+    its turns have. Each round begins with another program. A program that cannot begin, or ends, is left out from
+    there on.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+        Who takes part.
+    rounds : int
+        How many turns each has.
+    tell : callable
+        Called with what is happening.
+    steps : callable
+        From the seconds that a step takes to the number of steps in a turn.
+    pause : float
+        Seconds to wait before each turn.
+
+    Returns
+    -------
+    dict of str to Outcome
+        By the programs' names.
+    """
+    outcomes = {program.name: Outcome(program.label) for program in programs}
+    running: dict[str, tuple[Process, int]] = {}
+    with ExitStack() as stack:  # Ctrl-C, or any error, ends all of them
+        for program in programs:
+            tell(f"{program.label} gets ready")
+            try:
+                process = stack.enter_context(Process(program.command))
+                outcomes[program.name].description = process.read()["ready"]
+                running[program.name] = process, steps(median(process.ask(2)["seconds"]))
+            except Died as death:
+                outcomes[program.name].failed = str(death)
+                tell(f"{program.label} cannot take part: {death}")
+        for number in range(rounds):
+            tell(f"round {number + 1} of {rounds}")
+            names = [program.name for program in programs]
+            first = number % max(len(names), 1)
+            for name in names[first:] + names[:first]:
+                if name not in running:
+                    continue
+                process, times = running[name]
+                time.sleep(pause)
+                try:
+                    outcomes[name].answers.append(process.ask(times))
+                except Died as death:
+                    outcomes[name].failed = f"in round {number + 1}: {death}"
+                    tell(f"{outcomes[name].label} is out {outcomes[name].failed}")
+                    process.close()
+                    del running[name]
+    return outcomes

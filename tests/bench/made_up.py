@@ -1,0 +1,110 @@
+"""Results that nobody measured, in the shape that the measuring has."""
+
+from dataclasses import asdict
+
+from minitransformer.bench import CONFIGURATIONS
+from minitransformer.bench.account import KINDS
+from minitransformer.bench.decode import decoded
+from minitransformer.bench.measure import anatomy, compared
+from minitransformer.bench.turns import Outcome
+
+MACHINE = {
+    "date": "2026-11-21T12:00:00+00:00", "processor": "Abacus 9000", "cores": 2, "memory": 8 * 10**9,
+    "system": "Linux x86_64", "python": "3.11.2", "numpy": "2.4.0", "blas": "openblas 0.3 (SkylakeX)",
+    "variables": {"OPENBLAS_NUM_THREADS": "2"},
+}  # fmt: skip
+
+
+def outcomes(ours=0.04, eager=0.07, compiled=None):
+    def answers(seconds, peak):
+        return [{"seconds": [seconds * (1 + 0.1 * i), seconds], "peak": peak} for i in range(3)]
+
+    found = {
+        "ours": Outcome("minitransformer", {"workers": 2}, answers(ours, 94 * 10**6)),
+        "eager": Outcome("PyTorch eager", {"version": "2.13.0", "threads": 2}, answers(eager, 392 * 10**6)),
+        "compiled": Outcome("torch.compile", {"version": "2.13.0", "threads": 2}, answers(compiled or 1, None)),
+    }
+    if compiled is None:
+        found["compiled"] = Outcome("torch.compile", failed="torch.compile needs a C++ compiler and finds none")
+    return found
+
+
+def inside(step=0.04):
+    shares = dict(zip(KINDS, (0.5, 0.08, 0.09, 0.06, 0.02, 0.08, 0.05), strict=True))
+    answer = {
+        "seconds": [step] * 3,
+        "together": [0.004],
+        "side_by_side": [0.003],
+        "alone": [0.9 * step] * 3,
+        "booked": {kind: 0.9 * step * share for kind, share in shares.items()},
+        "entries": [],
+        "tiny": [0.002] * 5,
+    }
+    product = {"times": 5, "flops": 10**9}
+    described = {"workers": 2, "flops": 5 * 10**9, "products": [product], "products_of_share": [product]}
+    return Outcome("the account", described, [answer, answer | {"side_by_side": [0.005], "together": [0.002]}])
+
+
+def result(names=("toy", "small"), **times):
+    return {
+        "machine": MACHINE,
+        "rounds": 3,
+        "configurations": {
+            name: {
+                "sizes": asdict(CONFIGURATIONS[name]),
+                "programs": compared(outcomes(**times)),
+                "anatomy": anatomy(inside(), CONFIGURATIONS[name]),
+            }
+            for name in names
+        },
+    }
+
+
+def decoding(eager=0.5, theirs=((3, 4, 5), (6, 6, 6))):
+    """Return what decoding two sentences of three tokens has given: ours wrote (3, 4, 5) and (6, 6, 6)."""
+
+    def outcome(label, seconds, sentences, **described):
+        described |= {"sentences": [list(sentence) for sentence in sentences], "scores": None}
+        return Outcome(label, described, [{"seconds": [seconds] * 2, "peak": 10**8} for _ in range(3)])
+
+    programs = {
+        "ours": outcome("minitransformer", 0.25, ((3, 4, 5), (6, 6, 6)), margins=[[1.0] * 3, [1.0, 1e-6, 1.0]]),
+        "eager": outcome("PyTorch eager", eager, theirs, version="2.13.0", threads=2),
+    }
+    if eager is None:
+        programs["eager"] = Outcome("PyTorch eager", failed="PyTorch is not installed; python -m pip install torch")
+    sizes = asdict(CONFIGURATIONS["toy"]) | {"batch": 2}
+    searches = {search: decoded(compared(programs)) for search in ("greedy", "beam")}
+    return {
+        "machine": MACHINE,
+        "rounds": 3,
+        "decoding": {"toy": {"sizes": sizes, "max_length": 3, "searches": searches}},
+    }
+
+
+def growth():
+    curve = {
+        "options": {},
+        "left_out": None,
+        "time_slope": 1.9,
+        "memory_slope": 1.2,
+        "time_power": 2,
+        "memory_power": 2,
+    }
+    points = [
+        {"value": v, "seconds": 1e-5 * (v + v * v / 100), "memory": 1000 * v * v, "resident": 10**8, "peak": 10**9}
+        for v in (64, 128, 256, 512)
+    ]
+    sizes = asdict(CONFIGURATIONS["toy"])
+    plain = curve | {"label": "plain", "points": points, "left_out": "T 1024 and more: it would take about 9.9 GB"}
+    blocked = curve | {"label": "in blocks of 128", "memory_power": 1}
+    blocked["points"] = [point | {"memory": 10**5 * point["value"]} for point in points]
+    unknown = curve | {"label": "plain", "memory_slope": None, "points": [p | {"memory": None} for p in points]}
+    return {
+        "machine": MACHINE,
+        "workers": 1,
+        "axes": {
+            "length": {"letter": "T", "centre": sizes, "curves": [plain, blocked]},
+            "depth": {"letter": "N", "centre": sizes, "curves": [unknown]},
+        },
+    }

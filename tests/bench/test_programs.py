@@ -1,0 +1,105 @@
+"""The processes themselves, at tiny sizes."""
+
+import importlib.util
+import re
+
+import pytest
+
+from minitransformer.bench import growth
+from minitransformer.bench.growth import Axis, Curve, measure_growth
+from minitransformer.bench.memory import machine_memory, peak_memory, resident_memory
+from minitransformer.bench.program import command, reason
+from minitransformer.bench.sizes import Sizes
+from minitransformer.bench.turns import Died, Process
+
+TINY = Sizes(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
+
+
+def test_ours_answers():
+    with Process(command("ours", TINY, 2)) as process:
+        assert process.read()["ready"]["workers"] == 2
+        for times in (1, 3):
+            answer = process.ask(times)
+            assert len(answer["seconds"]) == times
+            assert all(seconds > 0 for seconds in answer["seconds"])
+            assert answer["peak"] is None or answer["peak"] > 10**7
+
+
+def test_a_program_that_cannot_run_says_why():
+    impossible = Sizes(**vars(TINY) | {"d_model": 9})
+    with Process(command("ours", impossible)) as process, pytest.raises(Died, match=r"ValueError.*9 is not divisible"):
+        process.read()
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "PyTorch is not installed"),
+        (
+            RuntimeError("backend='inductor' raised:\nInvalidCxxCompiler: No working C++ compiler found"),
+            "install g[+][+]",
+        ),
+        (ValueError("one\ntwo"), "^ValueError: one$"),
+        (MemoryError(), "MemoryError: without a message"),
+    ],
+)
+def test_reasons_are_one_line(error, words):
+    assert re.search(words, reason(error))
+    assert "\n" not in reason(error)
+
+
+def test_without_pytorch_the_reason_is_said():
+    if importlib.util.find_spec("torch"):
+        pytest.skip("PyTorch is installed")
+    with Process(command("eager", TINY)) as process, pytest.raises(Died, match="PyTorch is not installed"):
+        process.read()
+
+
+def test_memory_is_in_bytes():
+    peak, now, all_of_it = peak_memory(), resident_memory(), machine_memory()
+    if None in (peak, now, all_of_it):
+        pytest.skip("this system does not tell")
+    assert 10**7 < peak < all_of_it
+    assert 10**7 < now < all_of_it
+
+
+def axis(values, **curve):
+    def vary(sizes, value):
+        return Sizes(**vars(sizes) | {"length": value})
+
+    return {"length": Axis("length", "T", TINY, values, vary, [Curve("plain", {}, 2, 2, **curve)])}
+
+
+def test_growth_is_measured_point_by_point(monkeypatch):
+    monkeypatch.setattr(growth, "ENOUGH", 0.01)
+    result = measure_growth(1, lambda what: None, axis((3, 6)))
+    (curve,) = result["axes"]["length"]["curves"]
+    assert [point["value"] for point in curve["points"]] == [3, 6]
+    assert all(point["seconds"] > 0 for point in curve["points"])
+    assert isinstance(curve["time_slope"], float)
+    assert curve["left_out"] is None
+
+
+def test_points_that_would_not_fit_are_left_out(monkeypatch):
+    asked = []
+
+    def point(sizes, workers, value):
+        asked.append(value)
+        return {"value": value, "seconds": 1.0, "resident": 10**8, "peak": 10**9, "memory": 10**9 * value**2 // 4}
+
+    monkeypatch.setattr(growth, "_point", point)
+    monkeypatch.setattr(growth, "describe", lambda: {"memory": 4 * 10**9})
+    (curve,) = measure_growth(1, lambda what: None, axis((1, 2, 4, 8)))["axes"]["length"]["curves"]
+    assert asked == [1, 2]
+    assert curve["left_out"].startswith("T 4 and more: it would take about 4.1 GB, more than half of")
+
+
+def test_a_point_that_fails_ends_its_curve(monkeypatch):
+    def point(sizes, workers, value):
+        raise Died("ended by signal 9")
+
+    monkeypatch.setattr(growth, "_point", point)
+    (curve,) = measure_growth(1, lambda what: None, axis((1, 2)))["axes"]["length"]["curves"]
+    assert curve["points"] == []
+    assert curve["left_out"] == "T 1 and more: ended by signal 9"
+    assert curve["time_slope"] is None

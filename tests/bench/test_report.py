@@ -1,0 +1,98 @@
+"""What is computed from the answers, and how it reads."""
+
+import json
+
+import made_up
+import pytest
+
+from minitransformer.bench import decoding_text, growth_text, text
+from minitransformer.bench.measure import anatomy, compared
+from minitransformer.bench.sizes import CONFIGURATIONS
+from minitransformer.bench.turns import Outcome
+
+
+def test_programs_are_compared_round_by_round():
+    found = compared(made_up.outcomes(ours=0.04, eager=0.07))
+    assert found["ours"]["median"] == pytest.approx(0.04)
+    assert found["eager"]["times_ours"]["median"] == pytest.approx(1.75)
+    assert found["eager"]["peak"] == 392 * 10**6
+    assert "median" not in found["compiled"]
+    without_us = compared({"eager": made_up.outcomes()["eager"]})
+    assert "times_ours" not in without_us["eager"]
+
+
+def test_the_anatomy_adds_up():
+    found = anatomy(made_up.inside(step=0.04), CONFIGURATIONS["toy"])
+    assert sum(found["shares"].values()) == pytest.approx(1)
+    assert found["shares"]["the rest"] == pytest.approx(0.12)
+    # Of each product the best of the turns counts, and of the two ways the faster one.
+    assert found["ideal"] == {"together": pytest.approx(0.01), "side_by_side": pytest.approx(0.015)}
+    assert found["ceiling"] == pytest.approx(5e11)
+    assert found["achieved"] == pytest.approx(1.25e11)
+    assert found["share_of_ceiling"] == pytest.approx(0.25)
+    assert found["autograd_and_python"]["share"] == pytest.approx(0.002 / 0.036)
+    assert found["sentences"] == 32
+
+
+def test_the_report_says_what_is_missing_and_why():
+    report = text(made_up.result())
+    assert "torch.compile: not measured: torch.compile needs a C++ compiler" in report
+    assert "Abacus 9000, 2 cores, 8 GB" in report
+    assert "PyTorch 2.13.0 on 2 threads" in report
+    assert "OPENBLAS_NUM_THREADS=2" in report
+    assert "1.75 (1.75 to 1.75)" in report
+    assert "94 MB" in report
+    assert "25% of that" in report
+    assert max(map(len, report.splitlines())) <= 100
+
+
+def test_the_report_goes_without_pytorch_and_without_an_anatomy():
+    result = made_up.result(names=["toy"])
+    programs = result["configurations"]["toy"]["programs"]
+    absent = Outcome("PyTorch eager", failed="PyTorch is not installed; python -m pip install torch")
+    programs |= compared({"eager": absent, "compiled": absent})
+    result["configurations"]["toy"]["anatomy"] = anatomy(Outcome("the account", failed="it fell over"), None)
+    report = text(result)
+    assert "PyTorch eager: not measured: PyTorch is not installed; python -m pip install torch" in report
+    assert "where the time goes: not measured: it fell over" in report
+    assert "minitransformer      40 ms   1" in report
+    assert "slightly more" not in report
+
+
+def test_growth_in_words():
+    report = growth_text(made_up.growth())
+    assert "slopes: time 1.90 (2), memory 1.20 (1)" in report
+    assert "slopes: time 1.90 (2), memory - (2)" in report
+    assert "left out: T 1024 and more: it would take about 9.9 GB" in report
+    assert "T    64     1.05 ms" in report
+    assert max(map(len, report.splitlines())) <= 100
+
+
+def test_decoding_in_words():
+    report = decoding_text(made_up.decoding())
+    assert "toy: D 128, H 4, N 2, F 512, V 64; 2 x 12 tokens to read, 3 to write" in report
+    assert "beam 4, alpha 0.6" in report
+    assert "PyTorch 2.13.0 on 2 threads" in report
+    assert "PyTorch eager              500 ms   2.00 (2.00 to 2.00)             12      100 MB" in report
+    assert "minitransformer            250 ms   1                               24      100 MB" in report
+    assert "alike" not in report
+    assert max(map(len, report.splitlines())) <= 100
+
+
+def test_what_was_not_written_alike_is_said():
+    report = decoding_text(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))
+    assert "of 2 sentences both wrote 0 alike; 1 differ where two choices are equal" in report
+    assert "1 in more than that" in " ".join(report.split())
+    assert max(map(len, report.splitlines())) <= 100
+
+
+def test_decoding_without_pytorch():
+    result = made_up.decoding(eager=None)
+    assert result["decoding"]["toy"]["searches"]["greedy"]["agreement"] is None
+    report = decoding_text(result)
+    assert report.count("PyTorch eager: not measured: PyTorch is not installed; python -m pip install torch") == 2
+
+
+def test_results_are_plain_values():
+    for result in (made_up.result(compiled=0.05), made_up.growth(), made_up.decoding()):
+        assert json.loads(json.dumps(result)) == result

@@ -1,0 +1,75 @@
+"""The pictures of speed, from results that are made up."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
+import made_up
+
+from minitransformer.plots import growth_curves, speed_bars
+from minitransformer.plots.speed import growth_figure, speed_figure
+
+
+def test_bars_are_relative_to_pytorch():
+    time, parts, memory = speed_figure(made_up.result(ours=0.04, eager=0.08, compiled=0.06)).axes
+    assert sorted(bar.get_height() for bar in time.patches) == pytest.approx([0.5, 0.5, 0.75, 0.75, 1, 1])
+    # torch.compile's memory is not known.
+    assert sorted(bar.get_height() for bar in memory.patches) == pytest.approx([94 / 392] * 2 + [1, 1])
+    assert "PyTorch eager = 1" in time.get_title(loc="left")
+    assert [label.get_text() for label in time.get_xticklabels()] == ["toy", "small"]
+    assert len(parts.patches) == 16
+
+
+def test_the_parts_add_up():
+    _, parts, _ = speed_figure(made_up.result(names=["toy"])).axes
+    assert sum(bar.get_height() for bar in parts.patches) == pytest.approx(1)
+    legend = [text.get_text() for text in parts.get_legend().get_texts()]
+    assert legend[0] == "the rest"
+    assert legend[-1] == "matrix products"
+
+
+def test_without_pytorch_we_are_the_measure():
+    result = made_up.result(names=["toy"])
+    for name in ("eager", "compiled"):
+        del result["configurations"]["toy"]["programs"][name]
+    time, _, _ = speed_figure(result).axes
+    assert [bar.get_height() for bar in time.patches] == [1]
+    assert "minitransformer = 1" in time.get_title(loc="left")
+
+
+def test_texts_do_not_overlap():
+    for figure in (
+        speed_figure(made_up.result(("toy", "small", "base"), compiled=0.05)),
+        growth_figure(made_up.growth()),
+    ):
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            labels = [text for text in [*axes.texts, *axes.get_xticklabels()] if text.get_text()]
+            boxes = [text.get_window_extent() for text in labels]
+            for i, box in enumerate(boxes):
+                assert not [other for other in boxes[:i] if box.overlaps(other)], labels[i].get_text()
+
+
+def test_growth_has_a_line_for_each_curve_and_for_what_theory_expects():
+    time, depth_time, memory, depth_memory = growth_figure(made_up.growth()).axes
+    assert time.get_xscale() == time.get_yscale() == memory.get_yscale() == "log"
+    assert len(time.lines) == len(memory.lines) == 4
+    assert len(depth_time.lines) == 2
+    assert len(depth_memory.lines) == 0
+    assert "plain: slope 1.90, expected 2" in [text.get_text() for text in time.get_legend().get_texts()]
+
+
+def test_there_must_be_something_to_draw():
+    with pytest.raises(ValueError, match="speed_bars: found no configuration"):
+        speed_figure({"configurations": {}})
+    with pytest.raises(ValueError, match="growth_curves: found no point"):
+        growth_figure({"axes": {}})
+
+
+def test_files_are_written(tmp_path):
+    speed_bars(made_up.result(), tmp_path / "speed.png")
+    growth_curves(made_up.growth(), tmp_path / "growth.svg")
+    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "growth.svg").read_text()
