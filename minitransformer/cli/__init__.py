@@ -7,19 +7,23 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from minitransformer.arrays import BackendError, use
-from minitransformer.cli import attention, evaluate, gradcheck, train, translate
-from minitransformer.data import UnknownTokenError
+from minitransformer.arrays import BackendError, out_of_memory, use
+from minitransformer.cli import attention, average, bench, evaluate, gradcheck, resume, table3, train, translate
+from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.training import RunError
 
 __all__ = ["main"]
 
 COMMANDS = {
     "train": train,
+    "resume": resume,
+    "average": average,
     "translate": translate,
     "evaluate": evaluate,
     "attention": attention,
     "gradcheck": gradcheck,
+    "bench": bench,
+    "table3": table3,
 }
 
 
@@ -53,12 +57,18 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
-    args = build_parser().parse_args(arguments)
+    parser = build_parser()
+    args, rest = parser.parse_known_args(arguments)
+    # argparse looks for the words of a text in one place only, and not after an option
+    if hasattr(args, "text") and not any(len(word) > 1 and word[0] == "-" for word in rest):
+        args.text += rest
+    elif rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         if hasattr(args, "backend"):
             use(args.backend)
         return int(COMMANDS[args.command].run(args))
-    except (BackendError, RunError, UnknownTokenError) as error:
+    except (BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
         print(f"minitransformer {args.command}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
@@ -67,3 +77,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    except Exception as error:
+        if not (words := out_of_memory(error)):
+            raise
+        print(f"minitransformer {args.command}: {words}", file=sys.stderr)
+        return 1

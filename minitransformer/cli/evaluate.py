@@ -1,15 +1,17 @@
-"""Measure a trained model on its held-out pairs.
+"""Measure a trained model.
 
-Prints the exact match, the token accuracy, and what it got wrong.
+On its held-out pairs, or on text of your own. Prints the scores, and some of what it got wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import sys
 
-from minitransformer.cli.train import percent
-from minitransformer.training import RunFolder, evaluate, load
+from minitransformer.cli.course import percent, summary, which_weights
+from minitransformer.cli.weights import add_beam, add_run, load_chosen, wrong_beam
+from minitransformer.data import read_parallel
+from minitransformer.training import RunFolder, evaluate
 
 __all__ = ["add_arguments", "run"]
 
@@ -17,22 +19,60 @@ SHOWN = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run."""
-    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+    """Add the run, the text, and how to search."""
+    add_run(parser)
+    parser.add_argument(
+        "--source",
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="source sentences, or source, tab, reference; by default the run's held-out pairs. A line that occurs "
+        "several times has several references",
+    )
+    parser.add_argument("--reference", default=argparse.SUPPRESS, metavar="FILE", help="their translations")
+    add_beam(parser)
+    parser.add_argument(
+        "--bleu-tokenize", default=argparse.SUPPRESS, metavar="NAME", help="as in training; by default what the run had"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the scores and some of the mistakes."""
-    folder = RunFolder(args.run)
-    trained = load(folder)
-    pairs = folder.held_out()
-    scores = evaluate(trained.model, trained.task, trained.source, trained.target, pairs)
+    wrong_option = wrong_beam(args)
+    if hasattr(args, "reference") and not hasattr(args, "source"):
+        wrong_option = "found --reference without --source, expected both"
+    if wrong_option:
+        print(f"minitransformer evaluate: {wrong_option}", file=sys.stderr)
+        return 2
+    trained = load_chosen(args)
+    if hasattr(args, "source"):
+        given = read_parallel(args.source, getattr(args, "reference", None))
+        pairs, which = given.pairs, ""
+        print(f"text: {given.left_out}")
+    else:
+        pairs, which = RunFolder(args.run).held_out(), "held-out "
+    try:
+        scores = evaluate(
+            trained.model,
+            trained.source,
+            trained.target,
+            pairs,
+            trained.task.measures,
+            args.beam,
+            args.alpha,
+            getattr(args, "bleu_tokenize", trained.configuration.bleu_tokenize),
+        )
+    except ValueError as error:
+        print(f"minitransformer evaluate: {error}", file=sys.stderr)
+        return 2
     wrong = [sample for sample in scores.samples if not sample.right]
     for sample in wrong[:SHOWN]:
         print(f"✗ {sample.source}  ->  {sample.found}\n    it should be  {sample.wanted}")
     if len(wrong) > SHOWN:
         print(f"... and {len(wrong) - SHOWN} more")
-    print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}")
-    print(f"exact match on {len(pairs):,} held-out {trained.task.noun}: {percent(scores.exact_match, 2)}")
+    print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}; {which_weights(trained)}")
+    print(f"exact match on {len(scores.samples):,} {which}{trained.task.noun}: {percent(scores.exact_match, 2)}")
     print(f"token accuracy, given all tokens before: {percent(scores.token_accuracy, 3)}")
+    print(f"loss: {scores.loss:.4f} nats per token")
+    for line in summary(scores):
+        print(line)
     return 0

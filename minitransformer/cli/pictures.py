@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from minitransformer.arrays import Array
-from minitransformer.data import END, START, Vocabulary
+from minitransformer.data import END, START
 from minitransformer.decoding import greedy
-from minitransformer.nn import Transformer
-from minitransformer.tasks import Task
-from minitransformer.training import RunFolder
+from minitransformer.training import RunFolder, Trained
 
 __all__ = ["clearest", "draw_attention", "draw_curves", "maps_of"]
 
@@ -24,18 +22,18 @@ def draw_curves(folder: RunFolder, title: str) -> Path:
     return path
 
 
-def maps_of(
-    model: Transformer, task: Task, source: Vocabulary, target: Vocabulary, text: str
-) -> tuple[dict[str, list[Array]], list[str], list[str]]:
-    """Translate a text and return every attention map, the source tokens and the target tokens, ends included.
+def maps_of(trained: Trained, text: str) -> tuple[dict[str, list[Array]], list[str], list[str], str]:
+    """Translate a text; return every attention map, source tokens and target tokens, ends included, and translation.
 
     The maps are one array (H, Tq, Tk) for each layer, by kind: ``"cross"``, ``"encoder"`` and ``"decoder"``.
     """
-    source_ids = [*source.encode(task.source_tokens(text)), END]
-    (found,) = greedy(model, [source_ids])
-    maps = model.attention_maps([source_ids], [[START, *found]])
+    source_ids = [*trained.source.encode(text), END]
+    (found,) = greedy(trained.model, [source_ids])
+    maps = trained.model.attention_maps([source_ids], [[START, *found]])
     one = {kind: [weights[0] for weights in layers] for kind, layers in maps.items()}
-    return one, [source.tokens[i] for i in source_ids], [target.tokens[i] for i in [*found, END]]
+    source_tokens = [trained.source.tokens[i] for i in source_ids]
+    target_tokens = [trained.target.tokens[i] for i in [*found, END]]
+    return one, source_tokens, target_tokens, trained.target.decode(found)
 
 
 def clearest(cross: Sequence[Array]) -> Array:
@@ -44,13 +42,11 @@ def clearest(cross: Sequence[Array]) -> Array:
     return max(means, key=lambda weights: float(weights.max(axis=-1).mean()))
 
 
-def draw_attention(folder: RunFolder, model: Transformer, task: Task, text: str) -> Path:
+def draw_attention(folder: RunFolder, trained: Trained, text: str) -> Path:
     """Draw the clearest cross-attention for a text into the run folder; return where."""
     from minitransformer.plots import crossing
 
-    source, target = folder.vocabularies()
-    maps, source_tokens, target_tokens = maps_of(model, task, source, target, text)
+    maps, source_tokens, target_tokens, translation = maps_of(trained, text)
     path = folder.path / "attention.png"
-    title = f"{text}  →  {task.join_target(target_tokens[:-1])}"
-    crossing(clearest(maps["cross"]), source_tokens, target_tokens, path, title)
+    crossing(clearest(maps["cross"]), source_tokens, target_tokens, path, f"{text}  →  {translation}")
     return path

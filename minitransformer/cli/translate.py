@@ -1,37 +1,64 @@
 """Translate with a trained model.
 
-A text on the command line, or each line of the standard input.
+A text on the command line, or each line of the standard input. An empty line is translated by an empty line.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from minitransformer.data import UnknownTokenError
-from minitransformer.training import RunFolder, load, translate
+from minitransformer.cli.weights import add_beam, add_run, load_chosen, wrong_beam
+from minitransformer.data import even
+from minitransformer.data.text import split_lines
+from minitransformer.training import check_sentence, hypotheses
 
 __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the run and the text."""
-    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+    """Add the run, the text, and how to search."""
+    add_run(parser)
     parser.add_argument("text", nargs="*", help="what to translate; by default each line of the standard input")
+    add_beam(parser)
+    parser.add_argument(
+        "--n-best",
+        type=int,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help="print so many translations of each text: number of the text, tab, score, tab, translation",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
-    trained = load(RunFolder(args.run))
-    texts = [" ".join(args.text)] if args.text else [line.rstrip("\n") for line in sys.stdin]
-    for number, text in enumerate(texts, 1):
+    if wrong := wrong_beam(args):
+        print(f"minitransformer translate: {wrong}", file=sys.stderr)
+        return 2
+    trained = load_chosen(args)
+    texts = [" ".join(args.text)] if args.text else split_lines(sys.stdin.buffer.read(), "the standard input")
+    full = [place for place, text in enumerate(texts) if even(text)]
+    for place in full:
         try:
-            trained.source.encode(trained.task.source_tokens(text))
-        except UnknownTokenError as error:
-            where = f"line {number}: " if len(texts) > 1 else ""
+            check_sentence(trained.model, trained.source, texts[place])
+        except ValueError as error:
+            where = f"line {place + 1}: " if len(texts) > 1 else ""
             print(f"minitransformer translate: {where}{error}", file=sys.stderr)
             return 2
-    for text in translate(trained.model, trained.task, trained.source, trained.target, texts):
-        print(text)
+    n_best = getattr(args, "n_best", 1)
+    found = hypotheses(trained.model, trained.source, [texts[place] for place in full], args.beam, args.alpha, n_best)
+    several = dict(zip(full, found, strict=True))
+    for place in range(len(texts)):
+        for hypothesis in several.get(place, []):
+            text = trained.target.decode(hypothesis.tokens)
+            print(f"{place + 1}\t{hypothesis.score:.6f}\t{text}" if hasattr(args, "n_best") else text)
+        if place not in several and not hasattr(args, "n_best"):
+            print()
+    for place in full:
+        if not several[place][0].finished:
+            print(
+                f"minitransformer translate: line {place + 1}: the translation has no end; it was cut off after "
+                f"{len(several[place][0].tokens)} tokens",
+                file=sys.stderr,
+            )
     return 0

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,9 +51,10 @@ def test_train_says_what_it_does_and_how_it_went(tmp_path):
 
 
 def test_a_run_folder_holds_what_it_should(run):
-    names = {path.name for path in run.iterdir()}
+    names = {path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file()}
     assert names == {
-        "configuration.json", "vocabulary.json", "held_out.tsv", "metrics.jsonl", "checkpoint.safetensors",
+        "configuration.json", "vocabulary.json", "data.json", "held_out.tsv", "metrics.jsonl", "best.safetensors",
+        "checkpoints/step-00000004.safetensors", "checkpoints/step-00000008.safetensors",
         "training.png", "attention.png",
     }  # fmt: skip
     assert (run / "training.png").read_bytes().startswith(PNG)
@@ -65,6 +67,8 @@ def test_translate_a_text_or_the_standard_input(run, capsys, monkeypatch):
     assert main(["translate", str(run), "forty-two"]) == 0
     single = capsys.readouterr().out
     assert main(["translate", str(run), "forty", "-", "two"]) == 0
+    assert capsys.readouterr().out == single
+    assert main(["translate", str(run), "--alpha", "0", "forty", "-", "two"]) == 0
     assert capsys.readouterr().out == single
     done = command("translate", str(run), input="forty-two\nseven thousand and six\n")
     assert done.returncode == 0, done.stderr
@@ -137,7 +141,17 @@ def test_bad_input_is_refused_before_any_work(tmp_path, monkeypatch, capsys, arg
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["train", "--steps", "x"], ["train", "--backend", "tpu"], ["fly"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "--steps", "x"],
+        ["train", "--backend", "tpu"],
+        ["fly"],
+        [],
+        ["translate", "r", "--fast"],
+        ["train", "copy", "x"],
+    ],
+)
 def test_words_that_are_off_end_with_status_2(arguments, capsys):
     with pytest.raises(SystemExit) as error:
         main(arguments)
@@ -146,10 +160,10 @@ def test_words_that_are_off_end_with_status_2(arguments, capsys):
 
 
 def test_a_run_is_not_overwritten_unasked(run, capsys):
-    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     assert main(["train", *SMALL, "--out", str(run)]) == 2
     assert "--overwrite" in capsys.readouterr().err
-    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
 def test_overwriting_replaces_the_run(tmp_path):
@@ -162,21 +176,26 @@ def test_overwriting_replaces_the_run(tmp_path):
 
 
 def test_a_damaged_run_is_named(run, tmp_path, capsys):
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
-    (copy / "checkpoint.safetensors").write_bytes(b"not a checkpoint")
+    older, newest = sorted((copy / "checkpoints").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert main(["translate", str(copy), "one"]) == 0
+    assert re.search(r"step-0*8\.safetensors is damaged.*step-0*4\.safetensors, the one before, is used",
+                     capsys.readouterr().err)  # fmt: skip
+    older.write_bytes(b"not a checkpoint")
     assert main(["translate", str(copy), "one"]) == 2
-    assert "checkpoint.safetensors is damaged" in capsys.readouterr().err
-    (copy / "checkpoint.safetensors").unlink()
+    assert "there is no other checkpoint" in capsys.readouterr().err
+    shutil.rmtree(copy / "checkpoints")
     assert main(["translate", str(copy), "one"]) == 2
     assert "has no checkpoint" in capsys.readouterr().err
-    shutil.copy(run / "checkpoint.safetensors", copy)
+    shutil.copytree(run / "checkpoints", copy / "checkpoints")
     configuration = json.loads((copy / "configuration.json").read_text())
     (copy / "configuration.json").write_text(json.dumps(configuration | {"d_ff": 25}))
-    assert main(["evaluate", str(copy)]) == 2
-    assert "do not belong together" in capsys.readouterr().err
+    for arguments in (["evaluate"], ["translate", "--weights", "best"], ["resume"]):
+        (copy / "metrics.jsonl").unlink(missing_ok=True)
+        assert main([arguments[0], str(copy), *arguments[1:], *(["one"] if "best" in arguments else [])]) == 2
+        assert re.search("do(es)? not belong to", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(("task", "options"), [("dates", []), ("copy", []), ("numbers", ["--to", "ko"])])
@@ -219,7 +238,7 @@ def test_ctrl_c_keeps_a_usable_checkpoint(tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert re.search(r"interrupted after step \d+; the checkpoint is run.checkpoint\.safetensors", errors)
+    assert re.search(r"interrupted after step \d+; go on with `minitransformer resume run`", errors)
     assert command("translate", "run", "123", cwd=tmp_path).returncode == 0
 
 
@@ -258,3 +277,21 @@ def test_gradcheck_ends_with_status_1_if_a_gradient_is_wrong(monkeypatch, capsys
     assert "FAIL" in out
     assert "finite differences" in out
     assert "backward " in out
+
+
+def test_too_little_memory_is_said_in_words(monkeypatch, capsys):
+    from minitransformer import cli
+
+    def full(args):
+        raise MemoryError("Unable to allocate 9 PB")
+
+    monkeypatch.setattr(cli.COMMANDS["train"], "run", full)
+    assert main(["train"]) == 1
+    assert "memory is full. Make the batches smaller (--batch-tokens)" in capsys.readouterr().err
+
+    def wrong(args):
+        raise ZeroDivisionError("a mistake in the program")
+
+    monkeypatch.setattr(cli.COMMANDS["train"], "run", wrong)
+    with pytest.raises(ZeroDivisionError):
+        main(["train"])

@@ -1,0 +1,141 @@
+"""Measure how fast a training step is, here.
+
+Our step takes turns with PyTorch's, eager and compiled, where that is installed; then where our time goes, beside what
+this machine could do at best. With --scale: how time and memory grow with length, batch, width and depth. With
+--decode: how fast sentences are written, greedily and with a beam, beside PyTorch. All on the processor; a few minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from minitransformer.arrays import backend
+from minitransformer.bench import (
+    AXES,
+    CONFIGURATIONS,
+    decoding_text,
+    growth_text,
+    measure,
+    measure_decoding,
+    measure_growth,
+    text,
+)
+
+__all__ = ["add_arguments", "run"]
+
+PICTURES = ("", ".png", ".pdf", ".svg")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to measure, how long, and where the results go."""
+    parser.add_argument(
+        "configurations",
+        nargs="*",
+        default=argparse.SUPPRESS,
+        metavar="CONFIGURATION",
+        help=f"some of {', '.join(CONFIGURATIONS)}; by default all",
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="turns that each program has")
+    parser.add_argument("--no-pytorch", action="store_true", help="leave PyTorch out")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=argparse.SUPPRESS,
+        help="threads that share our batches; by default as many as in training, and one with --scale",
+    )
+    parser.add_argument("--scale", action="store_true", help="measure growth instead")
+    parser.add_argument("--decode", action="store_true", help="measure decoding instead")
+    for name, what in (("json", "everything that was measured"), ("plot", "a picture")):
+        parser.add_argument(
+            f"--{name}", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
+        )
+
+
+def complaint(args: argparse.Namespace) -> str | None:
+    """Return what is wrong with the arguments, if something is."""
+    names = getattr(args, "configurations", [])
+    unknown = [name for name in names if name not in CONFIGURATIONS]
+    if unknown:
+        return f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(CONFIGURATIONS)}"
+    if args.scale and names:
+        return f"--scale has sizes of its own, found {' '.join(names)} too; leave one of them out"
+    if args.decode and args.scale:
+        return "--decode and --scale measure different things; leave one of them out"
+    if args.decode and hasattr(args, "workers"):
+        return "--decode has no workers; leave --workers out"
+    if args.decode and hasattr(args, "plot"):
+        return "--decode draws no picture; leave --plot out, --json writes the figures"
+    if args.rounds < 1:
+        return f"--rounds must be at least 1, found {args.rounds}"
+    if getattr(args, "workers", 1) < 1:
+        return f"--workers must be at least 1, found {args.workers}"
+    if backend() != "numpy":
+        return f"it measures the processor, found the array library {backend()}; leave --backend out, or say numpy"
+    plot = getattr(args, "plot", Path())
+    if plot.suffix not in PICTURES:
+        return f"--plot writes {', '.join(PICTURES[1:])}, found {plot}"
+    for name in ("json", "plot"):
+        if hasattr(args, name) and (trouble := unwritable(getattr(args, name))):
+            return f"--{name}: {trouble}; choose another place"
+    return None
+
+
+def unwritable(path: Path) -> str | None:
+    """Return why a file cannot be written, if so; what is in it stays."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        there = path.exists()
+        with path.open("ab"):
+            pass
+        if not there:
+            path.unlink()
+    except OSError as error:
+        return f"{path} cannot be written: {error.strerror or error}"
+    return None
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    if wrong := complaint(args):
+        print(f"minitransformer bench: {wrong}", file=sys.stderr)
+        return 2
+    names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(CONFIGURATIONS)
+    if args.scale:
+        result = measure_growth(getattr(args, "workers", 1), tell, AXES)
+        print(growth_text(result))
+    elif args.decode:
+        result = measure_decoding(names, args.rounds, ["ours"] if args.no_pytorch else ["ours", "eager"], tell)
+        print(decoding_text(result))
+    else:
+        programs = ["ours"]
+        if not args.no_pytorch:
+            programs += ["eager"] if args.no_compile else ["eager", "compiled"]
+        result = measure(names, args.rounds, programs, getattr(args, "workers", None), tell)
+        print(text(result))
+    if hasattr(args, "json"):
+        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        print(f"\nthe figures are in {args.json}")
+    if hasattr(args, "plot"):
+        _plot(result, args.plot)
+        print(f"{'' if hasattr(args, 'json') else chr(10)}the picture is {args.plot}")
+    return 0
+
+
+def tell(what: str) -> None:
+    """Say what is happening, beside the results."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def _plot(result: dict[str, Any], path: Path) -> None:
+    """Draw the picture; matplotlib is loaded only here."""
+    from minitransformer.plots import growth_curves, speed_bars
+
+    if "axes" in result:
+        growth_curves(result, path)
+    else:
+        speed_bars(result, path)

@@ -1,0 +1,41 @@
+"""Go on with a training that was interrupted.
+
+By Ctrl-C, a crash or a power cut: it ends with the same weights, to the bit, as if it had never been.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from minitransformer.arrays import backend
+from minitransformer.cli.course import course, finish, tell
+from minitransformer.training import RunFolder, resumed
+from minitransformer.training.locking import alone_in
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run."""
+    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train on from the newest whole checkpoint."""
+    backend()
+    folder = RunFolder(args.run)
+    if folder.is_finished():
+        print(f"the run in {folder.path} is finished; there is nothing to resume")
+        return 0
+    folder.configuration()  # what is no run is refused before anything else
+    with alone_in(folder.path):
+        try:
+            trainer = resumed(folder, tell)
+        except ValueError as error:
+            print(f"minitransformer resume: {error}", file=sys.stderr)
+            return 2
+        if trainer.finished:
+            return finish(trainer, folder)
+        return course(trainer, folder, "resume")

@@ -1,0 +1,59 @@
+"""Train the models of the paper's Table 3, scaled down, and print the table.
+
+Heads, sizes, dropout, label smoothing and positions, one varied at a time, on numbers in words from English to German.
+Half a minute a row; models that are trained already are not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from minitransformer.arrays import backend
+from minitransformer.cli.course import tell
+from minitransformer.training import Diverged
+from minitransformer.training.table3 import ROWS, Result, Row, measured, table
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add how long each model is trained, and which rows."""
+    letters = sorted({row.group for row in ROWS if row.group})
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows, by letter: {', '.join(letters)}; or all")
+    parser.add_argument("--out", type=Path, default=Path("runs/table3"), help="where the run folders go")
+    parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the data, the initial weights and dropout")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train what is not trained yet, and print the table."""
+    backend()
+    known = {row.group for row in ROWS if row.group}
+    unknown = [letter for letter in args.rows if letter.upper() not in known]
+    if unknown:
+        print(
+            f"minitransformer table3: there is no row {unknown[0]!r}; the rows are {', '.join(sorted(known))}",
+            file=sys.stderr,
+        )
+        return 2
+    wanted = {letter.upper() for letter in args.rows} or known
+    rows = [row for row in ROWS if not row.group or row.group in wanted]
+    # As many steps are averaged as in the recipe, relative to all, and nothing is measured on the way.
+    last = max(1, args.steps // 3)
+    results: list[tuple[Row, Result]] = []
+    try:
+        for i, row in enumerate(rows):
+            print(f"{i + 1} of {len(rows)}: {row.name}", file=sys.stderr, flush=True)
+            options = {"steps": args.steps, "seed": args.seed, "average_last": last, "evaluate_every": args.steps}
+            results.append((row, measured(row, args.out, tell, **options)))
+    except ValueError as error:
+        print(f"minitransformer table3: {error}", file=sys.stderr)
+        return 2
+    except Diverged as error:
+        print(f"minitransformer table3: {error} of {row.name}", file=sys.stderr)
+        return 1
+    for line in table(results):
+        print(line)
+    return 0

@@ -1,0 +1,45 @@
+"""Options that several commands share: which run, which of its weights, and how to decode."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from minitransformer.cli.course import tell
+from minitransformer.training import WEIGHTS, RunFolder, Trained, load
+
+__all__ = ["add_beam", "add_run", "load_chosen", "wrong_beam"]
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the run and which of its weights."""
+    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+    parser.add_argument(
+        "--weights",
+        choices=WEIGHTS,
+        default=argparse.SUPPRESS,
+        help="the running mean of the last steps, the average of the last checkpoints, the best by what was measured "
+        "during training, or the last; by default the first of these that there is",
+    )
+
+
+def add_beam(parser: argparse.ArgumentParser) -> None:
+    """Add the options of beam search."""
+    parser.add_argument("--beam", type=int, default=1, metavar="N", help="how many hypotheses are kept; 1 is greedy")
+    parser.add_argument("--alpha", type=float, default=0.6, metavar="X", help="length penalty, section 6.1")
+
+
+def wrong_beam(args: argparse.Namespace) -> str | None:
+    """Return what is wrong with the options of beam search, if something is."""
+    if args.beam < 1:
+        return f"--beam must be at least 1, found {args.beam}"
+    if not 0 <= args.alpha < float("inf"):
+        return f"--alpha must be a number of 0 or more, found {args.alpha}"
+    if not 1 <= getattr(args, "n_best", 1) <= args.beam:
+        return f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}"
+    return None
+
+
+def load_chosen(args: argparse.Namespace) -> Trained:
+    """Load the weights that were asked for; a damaged checkpoint is named."""
+    return load(RunFolder(args.run), getattr(args, "weights", None), tell)

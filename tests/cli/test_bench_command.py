@@ -1,0 +1,83 @@
+"""The command ``minitransformer bench``, at sizes that take no time."""
+
+import json
+
+import pytest
+
+from minitransformer.bench import CONFIGURATIONS, Sizes, growth
+from minitransformer.cli import main
+
+TINY = Sizes(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_configuration_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(CONFIGURATIONS, "toy", TINY)
+    figures, picture = tmp_path / "new" / "speed.json", tmp_path / "speed.png"
+    arguments = ["--rounds", "1", "--no-pytorch", "--workers", "2", "--json", str(figures), "--plot", str(picture)]
+    assert main(["bench", "toy", *arguments]) == 0
+    out = capsys.readouterr().out
+    assert "toy: D 8, H 2, N 1, F 12, V 11; 4 x 5 tokens" in out
+    assert "where the time goes: one of 2 workers, alone, 2 sentences" in out
+    assert "autograd and Python" in out
+    assert picture.read_bytes().startswith(PNG)
+    found = json.loads(figures.read_text())["configurations"]["toy"]
+    assert found["programs"].keys() == {"ours"}
+    assert len(found["programs"]["ours"]["seconds"]) == 1
+    assert found["anatomy"]["failed"] is None
+    assert found["anatomy"]["flops"] == sum(p["times"] * p["flops"] for p in found["anatomy"]["products"])
+
+
+def test_growth_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
+    length = growth.AXES["length"]
+    for name in list(growth.AXES):
+        monkeypatch.delitem(growth.AXES, name)
+    few = growth.Axis("length", "T", TINY, (3, 6), length.vary, length.curves[:2])
+    monkeypatch.setitem(growth.AXES, "length", few)
+    monkeypatch.setattr(growth, "ENOUGH", 0.01)
+    picture = tmp_path / "growth.png"
+    assert main(["bench", "--scale", "--plot", str(picture)]) == 0
+    assert "slopes: time" in capsys.readouterr().out
+    assert picture.read_bytes().startswith(PNG)
+
+
+def test_decoding_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(CONFIGURATIONS, "toy", TINY)
+    figures = tmp_path / "decoding.json"
+    assert main(["bench", "toy", "--decode", "--rounds", "1", "--no-pytorch", "--json", str(figures)]) == 0
+    assert "toy: D 8, H 2, N 1, F 12, V 11; 4 x 5 tokens to read, 15 to write" in capsys.readouterr().out
+    searches = json.loads(figures.read_text())["decoding"]["toy"]["searches"]
+    assert searches.keys() == {"greedy", "beam"}
+    for found in searches.values():
+        ours = found["programs"]["ours"]
+        assert ours["tokens_per_second"] == ours["tokens"] / ours["median"]
+        assert found["agreement"] is None
+    assert searches["greedy"]["programs"]["ours"]["tokens"] == 4 * 15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chess"], "there is no configuration 'chess'; the configurations are toy, small, base"),
+        (["--scale", "toy"], "--scale has sizes of its own, found toy too"),
+        (["--decode", "--scale"], "--decode and --scale measure different things"),
+        (["--decode", "--workers", "2"], "--decode has no workers"),
+        (["--decode", "--plot", "speed.png"], "--decode draws no picture"),
+        (["--rounds", "0"], "--rounds must be at least 1, found 0"),
+        (["--workers", "0"], "--workers must be at least 1, found 0"),
+        (["--plot", "speed.txt"], "--plot writes .png, .pdf, .svg, found speed.txt"),
+        (["--json", "."], "--json: . cannot be written"),
+        (["--json", "file/speed.json"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("not a folder")
+    monkeypatch.setattr("minitransformer.cli.bench.measure", pytest.fail)
+    monkeypatch.setattr("minitransformer.cli.bench.measure_growth", pytest.fail)
+    monkeypatch.setattr("minitransformer.cli.bench.measure_decoding", pytest.fail)
+    assert main(["bench", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,57 @@
+"""The small Table 3: every row differs from the base in what it is about, and is trained once."""
+
+import re
+
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.training import RunFolder
+from minitransformer.training.table3 import ROWS
+
+
+def rows_of(out):
+    return [line for line in out.splitlines() if re.match(r"\s*(base|\([A-E]\))", line)]
+
+
+def test_the_rows_are_the_papers():
+    assert [row.group for row in ROWS if row.group] == sorted(row.group for row in ROWS if row.group)
+    assert {row.group for row in ROWS} == {"", *"ABCDE"}
+    assert len({row.name for row in ROWS}) == len(ROWS)
+    varied = {key for row in ROWS for key in row.changes}
+    assert varied == {
+        "n_heads", "d_k", "d_v", "n_layers", "d_model", "d_ff", "dropout", "label_smoothing", "positions",
+    }  # fmt: skip
+
+
+def test_the_table(tmp_path, capsys):
+    command = ["table3", "D", "e", "--steps", "2", "--out", str(tmp_path)]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    lines = rows_of(out)
+    assert [line.split()[0] for line in lines] == ["base", "(D)", "(D)", "(D)", "(D)", "(E)"]
+    assert lines[0].split()[1:10] == ["2", "64", "256", "4", "16", "16", "0.1", "0.1", "sinusoidal"]
+    assert lines[1].split()[1] == "0.0"
+    assert lines[5].split()[1] == "learned"
+    learned, base = (int(lines[i].split()[-3].replace(",", "")) for i in (5, 0))
+    assert learned - base == 2 * 512 * 64  # two tables of positions
+    folders = sorted(path.name for path in tmp_path.iterdir())
+    assert len(folders) == 6
+    before = {name: (tmp_path / name / "metrics.jsonl").read_bytes() for name in folders}
+    assert main(command) == 0  # nothing is trained a second time
+    again = capsys.readouterr().out
+    assert again == out
+    assert {name: (tmp_path / name / "metrics.jsonl").read_bytes() for name in folders} == before
+    assert RunFolder(tmp_path / "D-dropout-0.2").configuration().dropout == 0.2
+
+
+def test_a_run_of_another_configuration_is_not_overwritten(tmp_path, capsys):
+    assert main(["table3", "E", "--steps", "1", "--out", str(tmp_path)]) == 0
+    assert main(["table3", "E", "--steps", "2", "--out", str(tmp_path)]) == 2
+    assert "holds a run of another configuration; choose another --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "words"), [(["X"], "no row 'X'; the rows are A, B, C, D, E")])
+def test_bad_input(arguments, words, capsys, tmp_path):
+    assert main(["table3", *arguments, "--out", str(tmp_path / "t")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "t").exists()

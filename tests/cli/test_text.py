@@ -1,0 +1,297 @@
+"""Text of one's own, from files to scores, on the command line."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.tasks import recipe_file
+from minitransformer.training import RunFolder, load
+
+MODEL = [
+    *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--warmup-steps", "4", "--workers", "1"),
+    *("--batch-tokens", "64", "--steps", "8", "--evaluate-every", "4", "--save-every", "2", "--keep", "3"),
+]
+WORDS = ["--source-tokens", "words", "--target-tokens", "words", "--min-count", "1"]
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("text")
+    sources = [f"w{n % 11} x{n % 7} y{n % 5}" for n in range(80)]
+    write(folder / "train.en", [*sources, "", "alone"])
+    write(folder / "train.de", [*(line.upper() for line in sources), "NICHTS", ""])
+    write(folder / "valid.tsv", [f"{line} x1\t{line.upper()} X1" for line in sources[:6]])
+    write(folder / "test.en", sources[:5])
+    write(folder / "test.de", [line.upper() for line in sources[:5]])
+    return folder
+
+
+def train(files, out, *more):
+    return main(
+        ["train", "text", "--source", f"{files}/train.en", "--target", f"{files}/train.de",
+         "--valid-source", f"{files}/valid.tsv", *MODEL, *WORDS, "--out", str(out), *more]
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(files):
+    assert train(files, files / "run") == 0
+    return files / "run"
+
+
+def test_training_reports_what_it_leaves_out_and_how_it_goes(files, tmp_path, capsys):
+    assert train(files, tmp_path / "run") == 0
+    out = capsys.readouterr().out
+    assert "text: 82 pairs, 2 left out: 1 with an empty source, 1 with an empty target" in out
+    assert "length: 80 pairs, none left out" in out
+    assert "tokens of both sides" in out
+    assert re.search(r"^step 4: loss \d+\.\d{3}, BLEU \d+\.\d, .* exact match on 6 held-out sentences$", out, re.M)
+    assert re.search(r"^the weights are those of step \d, the best by loss on held-out sentences$", out, re.M)
+    assert re.search(r"^[\d,]+ target tokens, [\d,]+ in a second$", out, re.M)
+    assert re.search(r"^BLEU = .*nrefs:1\|case:mixed\|.*tok:13a", out, re.M)
+    assert re.search(r"^chrF2 = ", out, re.M)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    measured = [line for line in lines if "valid_loss" in line]
+    assert [line["step"] for line in measured] == [4, 8, 8]
+    assert all("bleu" in line and "chrf" in line for line in measured)
+    best = min(measured[:2], key=lambda line: line["valid_loss"])
+    assert load(RunFolder(tmp_path / "run"), "best").checkpoint.state["step"] == best["step"]
+
+
+def test_without_sacrebleu_the_other_scores_are_there(run, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    assert main(["evaluate", str(run)]) == 0
+    out = capsys.readouterr().out
+    assert 'pip install "minitransformer[scores]"' in out
+    assert "exact match on 6 held-out sentences" in out
+    assert "BLEU =" not in out
+
+
+def test_average(run, capsys):
+    assert main(["average", str(run), "--last", "3"]) == 0
+    assert "the mean of 3 checkpoints, steps 4, 6, 8, is " in capsys.readouterr().out
+    folder = RunFolder(run)
+    found = load(folder)
+    assert found.weights == "average"
+    from minitransformer.training.checkpoints import read_checkpoint
+
+    parts = [read_checkpoint(path).model for path in folder.last_checkpoints(3)]
+    for name, values in found.model.state_dict().items():
+        assert abs(values - sum(part[name].astype("float64") for part in parts) / 3).max() < 1e-7
+    assert main(["evaluate", str(run)]) == 0
+    assert "the mean of 3 checkpoints, steps 4 to 8 (section 6.1)" in capsys.readouterr().out
+    assert main(["evaluate", str(run), "--weights", "last"]) == 0
+    assert "the weights are those of step 8\n" in capsys.readouterr().out
+    for arguments, message in (
+        (["average", str(run), "--last", "4"], "has 3 checkpoints, expected 4"),
+        (["average", str(run), "--last", "0"], "cannot average the last 0"),
+        (["evaluate", str(run), "--weights", "mean"], "has no mean of its last steps' weights"),
+    ):
+        assert main(arguments) == 2
+        assert message in capsys.readouterr().err
+    folder.average_path.unlink()
+    assert main(["translate", str(run), "--weights", "average", "w1"]) == 2
+    assert "has no average; make it with" in capsys.readouterr().err
+
+
+def test_evaluate_on_files(run, files, capsys):
+    assert main(["evaluate", str(run), "--source", f"{files}/test.en", "--reference", f"{files}/test.de",
+                 "--beam", "3", "--bleu-tokenize", "none"]) == 0  # fmt: skip
+    out = capsys.readouterr().out
+    assert "exact match on 5 sentences" in out
+    assert "tok:none" in out
+    assert main(["evaluate", str(run), "--reference", "x"]) == 2
+    assert "found --reference without --source" in capsys.readouterr().err
+
+
+def translate(run, *arguments, text):
+    return subprocess.run(
+        [sys.executable, "-m", "minitransformer", "translate", str(run), *arguments], input=text, capture_output=True
+    )
+
+
+def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run):
+    done = translate(run, "--beam", "4", "--n-best", "2", text=b"w1 x1 y1\n\nw2 x2\n")
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("\t") for line in done.stdout.decode().splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "3", "3"]
+    assert float(rows[0][1]) >= float(rows[1][1])
+    plain = translate(run, "--beam", "4", text="w1 x1 y1\n\nw2 x2\u2028\n".encode())
+    assert plain.stdout.decode().split("\n") == [rows[0][2], "", rows[2][2], ""]
+
+
+def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):
+    from minitransformer.decoding import Hypothesis
+
+    monkeypatch.setattr("minitransformer.cli.translate.hypotheses", lambda *_: [[Hypothesis([5], -1.0, -1.0, False)]])
+    assert main(["translate", str(run), "w1"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out
+    assert "line 1: the translation has no end; it was cut off after 1 tokens" in captured.err
+
+
+def test_bad_text_to_translate(run, capsys):
+    for text, message in ((b"w1\n\xff\n", "the standard input, line 2: the byte 0xFF is not UTF-8"), (b"", "is empty")):
+        done = translate(run, text=text)
+        assert done.returncode == 2
+        assert message in done.stderr.decode()
+        assert done.stdout == b""
+    for option, message in (
+        (["--beam", "0"], "--beam must be at least 1, found 0"),
+        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to --beam 2, found 3"),
+        (["--alpha", "-1"], "--alpha must be a number of 0 or more"),
+    ):
+        assert main(["translate", str(run), *option, "w1"]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_written_in_full(run, files, tmp_path, capsys):
+    assert train(files, tmp_path / "learned", "--positions", "learned", "--steps", "2") == 0
+    capsys.readouterr()
+    assert main(["translate", str(tmp_path / "learned"), "w1 " * 600]) == 2
+    captured = capsys.readouterr()
+    assert "'... has 601 tokens, its end included, but this model has learned 512 positions" in captured.err
+    assert captured.out == ""
+    assert main(["translate", str(tmp_path / "learned"), "w1 " * 505]) == 0
+    done = translate(tmp_path / "learned", text=b"w1\n\n" + b"w1 " * 600)
+    assert done.returncode == 2
+    assert "translate: line 3: the text" in done.stderr.decode()
+    # where positions are waves, there is no limit
+    assert main(["translate", str(run), "w1 " * 600]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("train.de", "EINS\nZWEI\n", r"train\.en has 82 lines, but .*train\.de has 2"),
+        ("train.en", b"gut\nschlecht \xe4\n", r"train\.en, line 2: the byte 0xE4 is not UTF-8"),
+        ("train.en", "", r"train\.en is empty"),
+        ("train.en", "\n" * 82, "no pair has text on both sides"),
+        ("valid.tsv", "no tab\n", r"valid\.tsv, line 1: found no tabs, expected exactly one"),
+        ("valid.tsv", None, r"there is no file .*valid\.tsv"),
+    ],
+)
+def test_bad_files_are_refused_before_a_run_is_made(files, tmp_path, capsys, name, content, message):
+    for part in ("train.en", "train.de", "valid.tsv"):
+        (tmp_path / part).write_bytes((files / part).read_bytes())
+    if content is None:
+        (tmp_path / name).unlink()
+    else:
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert train(tmp_path, tmp_path / "run") == 2
+    captured = capsys.readouterr()
+    assert re.search(message, captured.err)
+    assert captured.out == ""
+    assert not (tmp_path / "run").exists()
+
+
+def test_resume_refuses_text_that_has_changed(files, tmp_path, capsys):
+    for part in ("train.en", "train.de", "valid.tsv"):
+        (tmp_path / part).write_bytes((files / part).read_bytes())
+    assert train(tmp_path, tmp_path / "run") == 0
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    with (tmp_path / "train.en").open("a") as file:
+        file.write("more\n")
+    with (tmp_path / "train.de").open("a") as file:
+        file.write("MEHR\n")
+    capsys.readouterr()
+    assert main(["resume", str(tmp_path / "run")]) == 2
+    assert "train.en has changed since the run" in capsys.readouterr().err
+
+
+def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, tmp_path, capsys, monkeypatch):
+    import os
+
+    real, calls = os.fsync, []
+
+    def full(number):
+        calls.append(number)
+        if len(list((tmp_path / "run").glob("checkpoints/*"))) > 2:
+            raise OSError(28, "No space left on device")
+        return real(number)
+
+    monkeypatch.setattr("minitransformer.training.durable.os.fsync", full)
+    assert train(files, tmp_path / "run") == 2
+    assert re.search(
+        r"No space left on device; .*step-0*2\.safetensors, the one before, is kept", capsys.readouterr().err
+    )
+    monkeypatch.undo()
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert RunFolder(tmp_path / "run").load().state["step"] == 8
+
+
+def test_early_stopping(files, tmp_path, capsys):
+    more = [
+        "--steps",
+        "40",
+        "--evaluate-every",
+        "1",
+        "--patience",
+        "2",
+        "--schedule",
+        "inverse_sqrt",
+        "--peak",
+        "1e-12",
+    ]
+    more += ["--best-by", "exact_match"]
+    assert train(files, tmp_path / "run", *more) == 0
+    assert "stopped at step 3: 2 measurements without a better one" in capsys.readouterr().out
+    assert RunFolder(tmp_path / "run").load().state["step"] == 3
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert "is finished" in capsys.readouterr().out
+
+
+def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    (tmp_path / "here.tsv").write_bytes((files / "valid.tsv").read_bytes())
+    recipe.write_text('task = "text"\nsource = "here.tsv"\nd_model = 16\nn_heads = 2\nsource_tokens = "words"\n'
+                      'target_tokens = "words"\nmin_count = 1\ndropout = 0\nsteps = 3\nn_layers = 1\n')  # fmt: skip
+    assert main(["train", "--config", str(recipe), "--steps", "2", "--out", str(tmp_path / "a")]) == 0
+    values = json.loads((tmp_path / "a" / "configuration.json").read_text())
+    assert (values["steps"], values["d_model"], values["source"]) == (2, 16, str(tmp_path / "here.tsv"))
+    assert main(["train", "--config", str(run), "--out", str(tmp_path / "b")]) == 0
+    first, again = (load(RunFolder(folder), "last").model.state_dict() for folder in (run, tmp_path / "b"))
+    assert all((first[name] == again[name]).all() for name in first)
+    capsys.readouterr()
+    for text, message in (
+        ("steps = ", "cannot be read"),
+        ('colour = "red"', "unknown ['colour']"),
+        ('steps = "many"', "steps has the wrong type: 'many'"),
+        ('task = "copy"\nsource = "x"', "task copy does not read source"),
+    ):
+        recipe.write_text(text)
+        assert main(["train", "--config", str(recipe), "--out", str(tmp_path / "c")]) == 2
+        assert message in capsys.readouterr().err
+    recipe.write_text('task = "copy"')
+    assert main(["train", "reverse", "--config", str(recipe)]) == 2
+    assert "is for the task copy; leave one out" in capsys.readouterr().err
+    assert main(["train", "--config", "nowhere"]) == 2
+    assert "recipes that come with this package are multi30k, pronunciation" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["multi30k", "pronunciation"])
+def test_a_shipped_recipe_says_what_is_missing(name, tmp_path, capsys):
+    assert recipe_file(name) is not None
+    assert main(["train", "--config", name, "--data", str(tmp_path), "--out", str(tmp_path / "run")]) == 2
+    assert re.search(r"there is neither .* nor .*; it comes from github\.com", capsys.readouterr().err)
+
+
+def test_pronunciation(tmp_path, capsys):
+    words = [f"{a}{b}" for a in "abcdefgh" for b in "ijklm"]
+    write(tmp_path / "words.dict", [f"{word.upper()}  {word[0].upper()}H {word[1].upper()}1" for word in words])
+    assert main(["train", "pronunciation", "--dictionary", f"{tmp_path}/words.dict", "--held-out", "5",
+                 "--valid-pairs", "4", *MODEL, "--average-last", "3", "--out", str(tmp_path / "run")]) == 0  # fmt: skip
+    out = capsys.readouterr().out
+    assert "words: 31 to train on, 4 measured during training, 5 at the end" in out
+    assert re.search(r"^word error rate, any reference is right: \d+\.\d\d %$", out, re.M)
+    assert re.search(r"^phone error rate, against the closest reference: \d+\.\d\d %$", out, re.M)
+    assert main(["translate", str(tmp_path / "run"), "ai"]) == 0
