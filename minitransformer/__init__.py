@@ -10,7 +10,7 @@ written by hand, one page each; and the paper's encoder-decoder, assembled from 
 array([[ 0.04 , -0.005, -0.035]])
 """
 
-from minitransformer import nn, ops, optim, testing
+from minitransformer import kernels, nn, ops, optim, testing
 from minitransformer.arrays import BackendError, backend, use
 from minitransformer.autograd import (
     Operation,
@@ -46,6 +46,7 @@ __all__ = [
     "concatenate",
     "exp",
     "is_recording",
+    "kernels",
     "log",
     "matmul",
     "max",

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from minitransformer.batched_matmul import TYPES, batched_matmul
+
 __all__ = [
     "Array",
     "BackendError",
@@ -34,13 +36,18 @@ __all__ = [
     "asarray",
     "backend",
     "cache_slices",
+    "card",
     "checked_index",
+    "device_memory",
+    "free_device_memory",
+    "library",
     "max_along",
     "operand",
     "out_of_memory",
     "random_bits",
     "scatter_add",
     "sum_along",
+    "synchronize",
     "to_numpy",
     "use",
     "xp",
@@ -51,6 +58,8 @@ Array = NDArray[Any]
 
 BACKENDS = ("numpy", "cupy")
 ENVIRONMENT_VARIABLE = "MINITRANSFORMER_BACKEND"
+KERNELS_VARIABLE = "MINITRANSFORMER_KERNELS"
+"""Set to "off", it leaves the pages to do the work on a GPU too."""
 SHORT = 64
 """How many entries a row may have for its maximum to be taken the other way round."""
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -2, -3, -8  # from malloc.h
@@ -79,13 +88,16 @@ class _Namespace:
 xp: Any = _Namespace()
 
 
-def use(name: str) -> None:
+def use(name: str, kernels: bool | None = None) -> None:
     """Choose the array library for everything that follows.
 
     Parameters
     ----------
     name : {"numpy", "cupy"}
         The library. Tensors made before the call keep the arrays that they have: choose first, then build.
+    kernels : bool, optional
+        Whether fused CUDA kernels may stand in for pages on a GPU. By default they do, unless the environment variable
+        ``MINITRANSFORMER_KERNELS`` is "off". NumPy has none.
 
     Raises
     ------
@@ -99,13 +111,55 @@ def use(name: str) -> None:
         _keep_freed_memory()
     vars(xp).clear()
     vars(xp).update({key: value for key, value in vars(library).items() if not key.startswith("_")})
-    vars(xp).update(_backend=name, _library=library)
+    if kernels is None:
+        kernels = os.environ.get(KERNELS_VARIABLE) != "off"
+    vars(xp).update(_backend=name, _library=library, _kernels=kernels and name == "cupy")
+
+
+def kernels_used() -> bool:
+    """Tell whether fused CUDA kernels stand in for pages: on a GPU, unless that was turned off."""
+    return bool(vars(xp).get("_kernels"))
 
 
 def backend() -> str:
     """Return the name of the array library in use: ``"numpy"`` or ``"cupy"``."""
     _ = xp.ndarray  # the first look-up makes the choice
     return str(vars(xp)["_backend"])
+
+
+def library() -> str:
+    """Return the array library in use and its version in words, such as ``"numpy 2.4.6"``."""
+    return f"{backend()} {vars(xp)['_library'].__version__}"
+
+
+def card() -> dict[str, Any]:
+    """Return which GPU is in use, for a report: its name, its memory in bytes, and the versions that it depends on."""
+    runtime = xp.cuda.runtime
+    properties = runtime.getDeviceProperties(xp.cuda.Device().id)
+    cuda, driver = (f"{n // 1000}.{n % 1000 // 10}" for n in (runtime.runtimeGetVersion(), runtime.driverGetVersion()))
+    return {
+        "name": properties["name"].decode(),
+        "memory": int(properties["totalGlobalMem"]),
+        "cupy": vars(xp)["_library"].__version__,
+        "cuda": cuda,
+        "driver": driver,
+    }
+
+
+def synchronize() -> None:
+    """Wait until a GPU has done all that it was told to do."""
+    if backend() != "numpy":
+        xp.cuda.Device().synchronize()
+
+
+def device_memory() -> int:
+    """Return how many bytes of a GPU's memory CuPy's pool holds, in use or kept for later."""
+    return int(xp.get_default_memory_pool().total_bytes())
+
+
+def free_device_memory() -> None:
+    """Give back what CuPy's pool holds of a GPU's memory and nobody uses."""
+    xp.get_default_memory_pool().free_all_blocks()
 
 
 def _keep_freed_memory() -> None:
@@ -279,6 +333,31 @@ def checked_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, 
     return index
 
 
+def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> Array:
+    """Return ``scale * x @ y``, on a GPU without copying operands that are not contiguous.
+
+    Parameters
+    ----------
+    x : array, shape (..., m, k)
+    y : array, shape (..., k, n)
+    out : array, shape (..., m, n), optional
+        Where to write the product.
+    scale : float
+        A factor; on a GPU it costs nothing.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+    """
+    alike = x.ndim > 2 and x.shape[:-2] == y.shape[:-2] and x.dtype == y.dtype and (out is None or out.dtype == x.dtype)
+    if xp.ndarray is not np.ndarray and alike and x.dtype.name in TYPES:
+        return batched_matmul(vars(xp)["_library"], x, y, out, scale)
+    result = xp.matmul(x, y, out=out)
+    if scale != 1:
+        result *= scale
+    return result
+
+
 def max_along(x: Array, axis: int) -> Array:
     """Return the maximum along an axis, which stays as an axis of length 1."""
     if xp.ndarray is np.ndarray and x.shape[axis] < SHORT and x.ndim > 1:
@@ -350,7 +429,8 @@ class RowsGenerator(np.random.Generator):
 def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Draw whole numbers 0 to 65,535, each as likely as any other.
 
-    Sixteen bits cost a quarter of what a random float costs, and resolve a probability to 1 in 65,536.
+    Sixteen bits cost a quarter of what a random float costs, and resolve a probability to 1 in 65,536. They are drawn on
+    the host, so that every backend gets the same; the dropout kernel makes them on the GPU instead.
 
     Parameters
     ----------
@@ -363,9 +443,6 @@ def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     -------
     array of uint16
     """
-    if xp.ndarray is not np.ndarray:
-        device = xp.random.default_rng(int(rng.integers(2**63)))
-        return device.integers(0, 65536, size=shape, dtype=xp.uint16)
     # Four 16-bit numbers are cut out of each 64-bit one; each row begins with a new one.
     rows, size = (shape or (1,))[0], prod(shape[1:])
     words = -(-size // 4)
@@ -375,7 +452,33 @@ def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     bits = rng.integers(0, 2**64, size=(rows, words), dtype=np.uint64).view(np.uint16)
     if part:
         part.bits.advance(part.after * words)
-    return bits[:, :size].reshape(shape)
+    return asarray(bits[:, :size].reshape(shape))
+
+
+def generator_state(rng: np.random.Generator, rows: int, words: int) -> tuple[np.uint64, ...] | None:
+    """Return where a generator stands, for a kernel that draws in its place, and move it on by what that draws.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        It is advanced as by ``random_bits``.
+    rows, words : int
+        How many rows, and how many numbers of 64 bits for each.
+
+    Returns
+    -------
+    tuple of four uint64, or None
+        The state of a PCG64DXSM and its increment, each in two halves, the higher one first; None for other generators,
+        which cannot be drawn from elsewhere.
+    """
+    bits = rng.bit_generator
+    if not isinstance(bits, np.random.PCG64DXSM):
+        return None
+    before, after = (rng.before, rng.after) if isinstance(rng, RowsGenerator) else (0, 0)
+    bits.advance(before * words)
+    numbers = bits.state["state"]
+    bits.advance((rows + after) * words)
+    return tuple(np.uint64(part) for name in ("state", "inc") for part in divmod(numbers[name], 2**64))
 
 
 def cache_slices(length: int, size: int = 16384) -> Iterator[slice]:

@@ -18,6 +18,7 @@ ROOT = Path(minitransformer.__file__).parent
 # A room may import from lower floors, from itself, and from rooms of its own floor as long as there is no circle.
 FLOORS = {
     "arrays": 0,
+    "batched_matmul": 0,
     "blas": 0,
     "autograd": 1,
     "ops": 2,
@@ -36,7 +37,7 @@ FLOORS = {
     "__main__": 7,
 }
 ONLY_IN = {"cupy": "arrays", "cupyx": "arrays", "matplotlib": "plots", "torch": "bench", "jax": None, "autograd": None}
-AUTOGRAD_LINES = 650  # in all files of autograd/ together; blank lines do not count
+AUTOGRAD_LINES = 660  # in all files of autograd/ together; blank lines do not count
 PAGE_LINES = 200  # in one file of ops/
 
 
@@ -237,7 +238,7 @@ def test_a_sound_house_passes():
         ({"nn/__init__.py": "import matplotlib.pyplot as plt\n"}, "matplotlib may be imported in plots only"),
         ({"nn/utils/__init__.py": ""}, "'utils' says nothing"),
         ({"nn/utils.py": ""}, "'utils' says nothing"),
-        ({"autograd/graph.py": "x = 1\n" * 651}, "lines, but the core has at most 650"),
+        ({"autograd/graph.py": "x = 1\n" * 661}, "lines, but the core has at most 660"),
         ({"ops/positions.py": "x = 1\n" * 201}, "201 lines, but a page has at most 200"),
         ({"ops/softmax.py": PAGE.replace("def composed", "def other")}, "ops/softmax.py: a page without composed"),
         ({"ops/softmax.py": PAGE.replace("def backward", "def other")}, "ops/softmax.py: a page without backward"),

@@ -6,10 +6,14 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitransformer.arrays import Array, operand
+from minitransformer.arrays import Array, kernels_used, operand
 from minitransformer.autograd.tensor import Tensor, edges_to, made
 
 __all__ = ["Operation"]
+
+
+Passes = tuple[Callable[..., tuple[Array, Any]], Callable[[Any, Array], Sequence[Array | None]]]
+"""A forward and a backward pass on arrays."""
 
 
 class Operation:
@@ -45,12 +49,20 @@ class Operation:
         composed: Callable[..., Tensor] | None = None,
         name: str | None = None,
     ) -> None:
-        self.forward = forward
-        self.backward = backward
+        self.page: Passes = (forward, backward)
+        self.stand_in: Passes | None = None  # for a GPU: faster, with the same ``saved``; see minitransformer.kernels
         self.composed = composed
         self.name = name or forward.__module__.rpartition(".")[2]
         self.signature = inspect.signature(forward)
         self.__doc__ = inspect.getdoc(forward) or self.__doc__
+
+    @property
+    def passes(self) -> Passes:
+        """The passes in use: the stand-in's, if there is one that may be used, else the page's."""
+        return self.stand_in if self.stand_in is not None and kernels_used() else self.page
+
+    forward = property(lambda self: self.passes[0], doc="The forward pass in use.")
+    backward = property(lambda self: self.passes[1], doc="The backward pass in use.")
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
         """Run the forward pass; if a gradient is wanted, leave a node with the backward pass behind."""
@@ -59,11 +71,12 @@ class Operation:
             bound = self.signature.bind(*inputs, **options)
             bound.apply_defaults()
             inputs, options = bound.args, bound.kwargs
-        value, saved = self.forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
+        forward, backward = self.passes
+        value, saved = forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
         edges = edges_to(inputs)
         while edges and edges[-1] is None:  # options at the end have no gradient, and backward need not say so
             edges.pop()
-        return made(self.name, value, edges, lambda d_output: self.backward(saved, d_output))
+        return made(self.name, value, edges, lambda d_output: backward(saved, d_output))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"

@@ -18,6 +18,9 @@ __all__ = ["Cache", "FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"
 class Cache:
     """The keys and values that one attention has computed so far, so that decoding computes each only once.
 
+    They are the beginnings of arrays that have room for more, and twice as much whenever they are full: what is there
+    is copied now and then, not at every step.
+
     Attributes
     ----------
     keys : array, shape (B, H, T, Dk), or None
@@ -27,21 +30,58 @@ class Cache:
     def __init__(self) -> None:
         self.keys: Array | None = None
         self.values: Array | None = None
+        self._room: list[Array] = []  # what keys and values are the beginnings of
 
     def __len__(self) -> int:
         return 0 if self.keys is None else self.keys.shape[2]
 
     def extend(self, keys: Array, values: Array) -> None:
-        """Append the keys and values of new positions."""
-        if self.keys is not None and self.values is not None:
-            keys = xp.concatenate((self.keys, keys), axis=2)
-            values = xp.concatenate((self.values, values), axis=2)
-        self.keys, self.values = keys, values
+        """Append the keys and values of new positions; they are copied."""
+        first, last = len(self), len(self) + keys.shape[2]
+        if not first or last > self._room[0].shape[2]:
+            old, self._room = self._room, []
+            for i, new in enumerate((keys, values)):
+                n, heads, _, size = new.shape
+                self._room.append(xp.empty((n, heads, max(last, 2 * first), size), dtype=new.dtype))
+                if first:
+                    self._room[i][:, :, :first] = old[i][:, :, :first]
+        for room, new in zip(self._room, (keys, values), strict=True):
+            room[:, :, first:last] = new
+        self._show(last)
 
     def select(self, rows: Any) -> None:
-        """Keep these rows of the batch, in this order; a row may be kept several times."""
+        """Keep these rows of the batch, in this order; a row may be kept several times.
+
+        Only rows that come to another place are copied, as long as there are no more than before.
+
+        Parameters
+        ----------
+        rows : integer array or list, shape (n,)
+            On the host.
+        """
+        if self.keys is None:
+            return
+        rows, length = np.asarray(rows), len(self)
+        moved = np.flatnonzero(rows != np.arange(len(rows)))
+        to, source = asarray(moved), asarray(rows[moved])
+        for i, room in enumerate(self._room):
+            if len(rows) > len(room):
+                self._room[i] = room[asarray(rows)]
+            else:
+                if len(moved):
+                    room[to, :, :length] = room[source, :, :length]
+                self._room[i] = room[: len(rows)]
+        self._show(length)
+
+    def keep(self, positions: Any) -> None:
+        """Keep these positions of each row, in this order: an integer array of shape (B, T)."""
         if self.keys is not None and self.values is not None:
-            self.keys, self.values = self.keys[rows], self.values[rows]
+            places = asarray(positions)[:, None, :, None]
+            self._room = [xp.take_along_axis(part, places, axis=2) for part in (self.keys, self.values)]
+            self._show(places.shape[2])
+
+    def _show(self, length: int) -> None:
+        self.keys, self.values = (room[:, :, :length] for room in self._room)
 
 
 class MultiHeadAttention(Module):
@@ -143,23 +183,39 @@ class MultiHeadAttention(Module):
                 "wrap the call in `with no_grad():`"
             )
         cache = Cache() if cache is None else cache
-        n = self.n_heads * self.d_k
-        q = self._project(x.data, 0, n)
-        if memory is None or not len(cache):
-            source = x.data if memory is None else memory.data
-            cache.extend(self._project(source, n, 2 * n), self._project(source, 2 * n, self.w_in.shape[1]))
+        n_keys, n_all = self.n_heads * self.d_k, self.w_in.shape[1]
+        if memory is None:
+            projected = self._project(x.data, 0, n_all)  # [Q | K | V] in one product
+            q = projected[..., :n_keys]
+            self._remember(projected[..., n_keys:], cache)
+        else:
+            q = self._project(x.data, 0, n_keys)
+            if not len(cache):
+                self._remember(self._project(memory.data, n_keys, n_all), cache)
         block_size = self.block_size if maps is None else None  # whole maps are weights of all queries
-        heads, saved = ops.attention.forward(q, cache.keys, cache.values, mask, causal, block_size)
+        concat = xp.empty((*x.shape[:2], self.n_heads * self.d_v), dtype=x.dtype)
+        _, saved = ops.scaled_dot_product_attention.forward(
+            self._heads(q), cache.keys, cache.values, mask, causal, block_size, out=self._heads(concat)
+        )
         if maps is not None:
             maps.append(saved[-1])
-        concat = heads.swapaxes(1, 2).reshape(*x.shape[:2], self.n_heads * self.d_v)  # (B, H, T, Dv) -> (B, T, H * Dv)
-        return ops.linear(concat, self.w_out.detach(), self.b_out if self.b_out is None else self.b_out.detach())
+        y, _ = ops.linear.forward(concat, self.w_out.data, None if self.b_out is None else self.b_out.data)
+        return Tensor(y)
 
     def _project(self, x: Array, first: int, last: int) -> Array:
-        """Apply some columns of the projections and split the heads: (B, T, D) -> (B, H, T, Dk)."""
+        """Apply some columns of the projections: (B, T, D) -> (B, T, last - first)."""
         bias = None if self.b_in is None else self.b_in.data[first:last]
         y, _ = ops.linear.forward(x, self.w_in.data[:, first:last], bias)
-        return y.reshape(*x.shape[:2], self.n_heads, -1).swapaxes(1, 2)
+        return y
+
+    def _remember(self, kv: Array, cache: Cache) -> None:
+        """Append projections [K | V] to a cache: (B, T, H * (Dk + Dv))."""
+        n_keys = self.n_heads * self.d_k
+        cache.extend(self._heads(kv[..., :n_keys]), self._heads(kv[..., n_keys:]))
+
+    def _heads(self, x: Array) -> Array:
+        """Show the heads as an axis, without a copy: (B, T, H * Dk) -> (B, H, T, Dk)."""
+        return x.reshape(*x.shape[:2], self.n_heads, x.shape[2] // self.n_heads).swapaxes(1, 2)
 
 
 class FeedForward(Module):
@@ -235,6 +291,5 @@ class Residual(Module):
     def __call__(self, x: Tensor, sublayer: Callable[[Tensor], Tensor], rng: np.random.Generator | None) -> Tensor:
         """Apply a sub-layer to x; without a generator nothing is dropped: (B, T, D) -> (B, T, D)."""
         y = sublayer(self.layer_norm(x) if self.norm == "pre" else x)
-        if rng is not None and self.dropout:
-            y = ops.dropout(y, self.dropout, rng)
-        return x + y if self.norm == "pre" else self.layer_norm(x + y)
+        y = ops.dropout(y, self.dropout, rng, x) if rng is not None and self.dropout else x + y
+        return y if self.norm == "pre" else self.layer_norm(y)

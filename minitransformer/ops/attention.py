@@ -43,9 +43,11 @@ from math import sqrt
 from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, xp
+from minitransformer.arrays import Array, as_mask, matmul, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.ops import masking, softmax
+from minitransformer.ops.masking import causal_mask
+from minitransformer.ops.softmax import composed as composed_softmax
+from minitransformer.ops.softmax import softmax
 
 __all__ = ["backward", "composed", "forward", "scaled_dot_product_attention"]
 
@@ -86,17 +88,15 @@ def _blocks(t_q: int, t_k: int, causal: bool, block_size: int | None) -> list[tu
 
 def _weights(q: Array, k: Array, mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array:
     """Return the weights of one block."""
-    scores = xp.matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2))  # (..., n, Dk) @ (..., Dk, Tk)
-    scores *= 1 / sqrt(q.shape[-1])
+    # (..., n, Dk) @ (..., Dk, Tk)
+    scores = matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))
     if mask is not None:  # (..., Tq, Tk), where an axis of length 1 stands for all
         mask = mask[..., queries, :] if mask.shape[-2] > 1 else mask
         mask = mask[..., keys] if mask.shape[-1] > 1 else mask
     if causal:
         seen = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
         mask = seen if mask is None else mask & seen
-    if mask is not None:
-        xp.copyto(scores, -xp.inf, where=~mask)
-    weights, _ = softmax.forward(scores)
+    weights, _ = softmax.forward(scores, mask=mask, out=scores)
     return weights
 
 
@@ -150,7 +150,7 @@ def forward(
     blocks = _blocks(t_q, t_k, causal, block_size)
     for queries, keys in blocks:
         weights = _weights(q, k, mask, causal, queries, keys)
-        xp.matmul(weights, v[..., keys, :], out=y[..., queries, :])  # (..., n, Tk) @ (..., Tk, Dv) -> (..., n, Dv)
+        matmul(weights, v[..., keys, :], out=y[..., queries, :])  # (..., n, Tk) @ (..., Tk, Dv) -> (..., n, Dv)
     return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size))
 
 
@@ -166,7 +166,7 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None
         weights = _weights(q, k, mask, causal, queries, keys) if again else kept
         d_rows = d_y[..., queries, :]
         # y = weights @ v
-        d_weights = xp.matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))
+        d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))
         _product(weights.swapaxes(-1, -2), d_rows, d_v[..., keys, :], add)
         # weights = softmax(scores)
         (d_scores,) = softmax.backward((weights, -1), d_weights)
@@ -181,9 +181,9 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None
 def _product(x: Array, y: Array, out: Array, add: bool) -> None:
     """Write ``x @ y`` into out, or add it."""
     if add:
-        out += xp.matmul(x, y)
+        out += matmul(x, y)
     else:
-        xp.matmul(x, y, out=out)
+        matmul(x, y, out=out)
 
 
 def composed(
@@ -197,14 +197,11 @@ def composed(
     """Return the same function in elementary operations, all queries at once."""
     _check(q, k, v, causal, block_size)
     scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
-    if mask is None and not causal:
-        return softmax.composed(scores) @ v
-    # A row that may attend to nothing has no softmax: let it attend to all, then drop its output.
-    mask = as_mask(xp.ones(1, dtype=bool) if mask is None else mask, scores.shape, "scaled_dot_product_attention")
-    mask = mask & masking.causal_mask(q.shape[-2]) if causal else mask
-    sees_nothing = ~xp.broadcast_to(mask, scores.shape).any(axis=-1, keepdims=True)
-    weights = softmax.composed(masking.composed(scores, mask | sees_nothing))
-    return (weights * (~sees_nothing).astype(q.dtype)) @ v
+    if mask is not None:
+        mask = as_mask(mask, scores.shape, "scaled_dot_product_attention")
+    if causal:
+        mask = causal_mask(q.shape[-2]) if mask is None else mask & causal_mask(q.shape[-2])
+    return composed_softmax(scores, mask=mask) @ v
 
 
 scaled_dot_product_attention = Operation(forward, backward, composed=composed)

@@ -38,7 +38,7 @@ from minitransformer.ops.log_softmax import composed as composed_log_softmax
 __all__ = ["backward", "composed", "cross_entropy", "forward"]
 
 
-def _counted(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> tuple[Array, Array, int]:
+def counted(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> tuple[Array, Array, int]:
     """Check the input; return the targets with 0 in place of ignored ones, which rows count, and how many do."""
     targets = np.asarray(targets) if isinstance(targets, list | tuple) else targets
     if logits.ndim == 0 or targets.shape != logits.shape[:-1] or logits.shape[-1] == 0:
@@ -84,7 +84,7 @@ def forward(
     IndexError
         If a target that counts is out of range.
     """
-    targets, counts, n = _counted(logits, targets, label_smoothing, ignore_index)
+    targets, counts, n = counted(logits, targets, label_smoothing, ignore_index)
     label_smoothing = float(label_smoothing)  # a NumPy float64 would widen float32
     x = rows(logits)
     row = xp.arange(len(targets))
@@ -115,7 +115,7 @@ def backward(saved: Any, d_loss: Array) -> tuple[Array, None]:
 
 def composed(logits: Tensor, targets: Array, label_smoothing: float = 0.0, ignore_index: int | None = None) -> Tensor:
     """Return the same function in elementary operations."""
-    targets, counts, n = _counted(logits, targets, label_smoothing, ignore_index)
+    targets, counts, n = counted(logits, targets, label_smoothing, ignore_index)
     log_p = composed_log_softmax(logits.reshape(len(targets), logits.shape[-1]))
     of_target = log_p[xp.arange(len(targets)), targets]
     loss = -((1 - label_smoothing) * of_target + label_smoothing * log_p.mean(axis=-1))

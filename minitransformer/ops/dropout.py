@@ -8,6 +8,9 @@ Gradient. For a given draw of k, y is x times a constant:
 
     d_x_i = d_y_i k_i / (1 - p)
 
+In the Transformer the output of a sub-layer is dropped out just before it is added to the sub-layer's own input, the
+residual. Both are done at once if the residual r is given: y_i = r_i + x_i k_i / (1 - p), d_r_i = d_y_i.
+
 p is rounded to a multiple of 1/65,536, the resolution of the random numbers, and 1 - p is the rounded one's.
 
 Source: Attention Is All You Need, section 5.4; Dropout (Srivastava et al., 2014).
@@ -25,16 +28,23 @@ from minitransformer.autograd import Operation, Tensor
 __all__ = ["backward", "composed", "dropout", "forward"]
 
 
-def _draw(shape: tuple[int, ...], p: float, rng: np.random.Generator) -> tuple[Array, float]:
-    """Return which entries are kept, and the factor for those."""
+def check(x: Any, p: float, residual: Any) -> int:
+    """Refuse wrong input; return the threshold below which a random number of 16 bits drops an entry."""
     if not 0 <= p < 1:
         raise ValueError(f"dropout: the probability must be at least 0 and below 1, found {p}")
-    threshold = min(round(p * 65536), 65535)
-    return random_bits(rng, shape) >= threshold, 65536 / (65536 - threshold)
+    if residual is not None and residual.shape != x.shape:
+        raise ValueError(f"dropout: x of shape {x.shape} and a residual of shape {residual.shape} do not match")
+    return min(round(p * 65536), 65535)
 
 
-def forward(x: Array, p: float, rng: np.random.Generator) -> tuple[Array, Any]:
-    """Return x with entries dropped at random.
+def draw(x: Any, p: float, rng: np.random.Generator, residual: Any) -> tuple[Array, float]:
+    """Return which entries are kept, and the factor for those."""
+    threshold = check(x, p, residual)
+    return random_bits(rng, x.shape) >= threshold, 65536 / (65536 - threshold)
+
+
+def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None = None) -> tuple[Array, Any]:
+    """Return x with entries dropped at random, plus the residual if there is one.
 
     Parameters
     ----------
@@ -44,6 +54,8 @@ def forward(x: Array, p: float, rng: np.random.Generator) -> tuple[Array, Any]:
         The probability of dropping an entry, 0 <= p < 1.
     rng : numpy.random.Generator
         Where the randomness comes from; it is advanced.
+    residual : array, the shape of x, optional
+        What is added.
 
     Returns
     -------
@@ -55,27 +67,30 @@ def forward(x: Array, p: float, rng: np.random.Generator) -> tuple[Array, Any]:
     Raises
     ------
     ValueError
-        If p is not a probability below 1.
+        If p is not a probability below 1, or the residual has another shape.
     """
-    keep, scale = _draw(x.shape, p, rng)
+    keep, scale = draw(x, p, rng, residual)
     y = x * scale
     y *= keep
-    return y, (keep, scale)
+    if residual is not None:
+        y += residual
+    return y, (keep, scale, residual is not None)
 
 
-def backward(saved: Any, d_y: Array) -> tuple[Array]:
-    """Return the gradient of x."""
-    keep, scale = saved
-    # y = x * keep * scale
+def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
+    """Return the gradients of x and of the residual."""
+    keep, scale, has_residual = saved
+    # y = residual + x * keep * scale
     d_x = d_y * scale
     d_x *= keep
-    return (d_x,)
+    return d_x, None, None, d_y.copy() if has_residual else None
 
 
-def composed(x: Tensor, p: float, rng: np.random.Generator) -> Tensor:
+def composed(x: Tensor, p: float, rng: np.random.Generator, residual: Tensor | None = None) -> Tensor:
     """Return the same function in elementary operations, with the same draw."""
-    keep, scale = _draw(x.shape, p, rng)
-    return x * xp.where(keep, scale, 0.0).astype(x.dtype)
+    keep, scale = draw(x, p, rng, residual)
+    y = x * xp.where(keep, scale, 0.0).astype(x.dtype)
+    return y if residual is None else residual + y
 
 
 dropout = Operation(forward, backward, composed=composed)

@@ -26,7 +26,8 @@ from typing import Any
 
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.ops import attention
+from minitransformer.ops.attention import composed as composed_attention
+from minitransformer.ops.attention import scaled_dot_product_attention as attention
 from minitransformer.ops.linear import rows
 
 __all__ = ["backward", "composed", "forward", "multi_head_attention"]
@@ -194,7 +195,7 @@ def composed(
         projections.append(part.reshape(*source.shape[:-1], n_heads, width // n_heads).swapaxes(-2, -3))
         first += width
     q, k, v = projections
-    heads = attention.composed(q, k, v, mask, causal, block_size)  # (B, H, Tq, Dv)
+    heads = composed_attention(q, k, v, mask, causal, block_size)  # (B, H, Tq, Dv)
     y = heads.swapaxes(-2, -3).reshape(*x.shape[:-1], d_values) @ w_out
     return y if b_out is None else y + b_out
 

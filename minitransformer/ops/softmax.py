@@ -17,19 +17,27 @@ and the chain rule, with d_y the gradient of the loss with respect to y,
 
 The sum is one number for each row. The d_x of a row sum to zero, because adding a constant to x leaves y as it is.
 
-A row in which every score is -inf (a query that may attend to nothing) has weights 0, and so gradients 0.
+Mask. A score that may not be seen counts as -inf (see ``masking``): its weight is exp(-inf) = 0, its gradient 0. A row
+in which every score is -inf (a query that may attend to nothing) has weights 0, and so gradients 0.
 
-Source: Attention Is All You Need, equation (1).
+Source: Attention Is All You Need, equation (1) and section 3.2.3.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, max_along, sum_along, xp
+from minitransformer.arrays import Array, as_mask, max_along, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
+from minitransformer.ops import masking
 
 __all__ = ["backward", "composed", "forward", "softmax"]
+
+
+def checked(x: Any, axis: int, mask: Array | None) -> Array | None:
+    """Refuse an axis that x does not have, and a mask that does not match; return the mask."""
+    check_axis(x, axis, "softmax")
+    return None if mask is None else as_mask(mask, x.shape, "softmax")
 
 
 def check_axis(x: Any, axis: int, operation: str) -> None:
@@ -38,7 +46,7 @@ def check_axis(x: Any, axis: int, operation: str) -> None:
         raise ValueError(f"{operation}: axis {axis} is out of range: x of shape {x.shape} has {x.ndim} axes")
 
 
-def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
+def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | None = None) -> tuple[Array, Any]:
     """Return the softmax of x along an axis.
 
     Parameters
@@ -47,6 +55,10 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
         The scores; -inf stands for a score that takes no part.
     axis : int
         The axis along which the weights sum to one.
+    mask : boolean array, broadcastable to the shape of x, optional
+        True = the score takes part.
+    out : array, the shape of x, optional
+        Where to write the weights; it may be x.
 
     Returns
     -------
@@ -57,14 +69,22 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
 
     Raises
     ------
+    TypeError
+        If the mask is not boolean.
     ValueError
-        If x has no such axis.
+        If x has no such axis, or the mask does not match.
     """
-    check_axis(x, axis, "softmax")
+    mask = checked(x, axis, mask)
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
+    if mask is not None:
+        out = xp.empty_like(x) if out is None else out
+        if out is not x:
+            xp.copyto(out, x)
+        xp.copyto(out, -xp.inf, where=~mask)
+        x = out
     largest = max_along(x, axis)
-    y = x - xp.where(largest == -xp.inf, 0, largest)
+    y = xp.subtract(x, xp.where(largest == -xp.inf, 0, largest), out=out)
     xp.exp(y, out=y)
     total = sum_along(y, axis)
     y /= total + (total == 0)  # 0 / 1 in a row without any score
@@ -81,12 +101,18 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     return (d_x,)
 
 
-def composed(x: Tensor, axis: int = -1) -> Tensor:
-    """Return the same function in elementary operations; every row needs one score above -inf."""
+def composed(x: Tensor, axis: int = -1, mask: Array | None = None) -> Tensor:
+    """Return the same function in elementary operations; every row needs one score above -inf, seen or not."""
+    mask = checked(x, axis, mask)
     if x.shape[axis] == 0:
         return x * 1  # there is no largest of no scores
+    if mask is not None:
+        # A row that may see nothing has no softmax: let it see all, then drop its weights.
+        sees_nothing = ~xp.broadcast_to(mask, x.shape).any(axis=axis, keepdims=True)
+        x = masking.composed(x, mask | sees_nothing)
     exponentials = (x - x.max(axis=axis, keepdims=True).detach()).exp()
-    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+    y = exponentials / exponentials.sum(axis=axis, keepdims=True)
+    return y if mask is None else y * (~sees_nothing).astype(x.dtype)
 
 
 softmax = Operation(forward, backward, composed=composed)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, cache_slices, to_numpy, xp
+from minitransformer.arrays import Array, asarray, cache_slices, kernels_used, to_numpy, xp
 from minitransformer.autograd import Tensor
+from minitransformer.kernels.adam import AdamStep
 
 __all__ = ["Adam"]
 
@@ -83,6 +84,7 @@ class Adam:
             for p, (first, last) in zip(self.parameters, pairwise(ends), strict=True)
         ]
         self._slices = [(part, _pieces(part, ends)) for part in cache_slices(size)]
+        self._fused = AdamStep(ends) if kernels_used() else None
         self._gather()
 
     def _gather(self) -> None:
@@ -124,6 +126,10 @@ class Adam:
         correction = (1 - beta2**t) ** 0.5
         rate = learning_rate * correction / (1 - beta1**t)
         eps = self.eps * correction
+        if self._fused and not replicas:
+            gradients = [p.grad for p in self.parameters]
+            if self._fused(gradients, self.values, self.mean, self.mean_square, self.betas, rate, eps):
+                return
         copies = [[None if p.grad is None else p.grad.reshape(-1) for p in c] for c in (self.parameters, *replicas)]
 
         def move(place: tuple[slice, list[_Piece]]) -> None:

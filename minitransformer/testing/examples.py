@@ -39,6 +39,11 @@ def _rows(rng: np.random.Generator) -> Iterator[Example]:
     yield Example("scores of ±10,000", (1e4 * np.sign(x) + x,), ("x",), {})
 
 
+def _softmax(rng: np.random.Generator) -> Iterator[Example]:
+    yield from _rows(rng)
+    yield Example("masked, one row wholly", (rng.normal(size=(2, 3, 5)),), ("x",), {"mask": _mask(rng, 2, 3, 5)})
+
+
 def _masking(rng: np.random.Generator) -> Iterator[Example]:
     # Nothing may be hidden here: -inf has no finite difference. Attention proves masks that hide.
     yield Example("all may attend", (rng.normal(size=(2, 3, 5)), np.ones((3, 5), dtype=bool)), ("x", "mask"), {})
@@ -89,7 +94,10 @@ def _embedding(rng: np.random.Generator) -> Iterator[Example]:
 
 
 def _dropout(rng: np.random.Generator) -> Iterator[Example]:
-    yield Example("p 0.3", (rng.normal(size=(3, 4, 5)), 0.3, np.random.default_rng(1)), ("x", "p", "rng"), {})
+    names = ("x", "p", "rng", "residual")
+    x, residual = rng.normal(size=(2, 3, 4, 5))
+    yield Example("p 0.3", (x, 0.3, np.random.default_rng(1)), names[:3], {})
+    yield Example("p 0.3, with a residual", (x, 0.3, np.random.default_rng(1), residual), names, {})
 
 
 def _cross_entropy(rng: np.random.Generator) -> Iterator[Example]:
@@ -101,7 +109,7 @@ def _cross_entropy(rng: np.random.Generator) -> Iterator[Example]:
 
 
 EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
-    "softmax": _rows,
+    "softmax": _softmax,
     "log_softmax": _rows,
     "masking": _masking,
     "attention": _attention,

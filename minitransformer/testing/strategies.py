@@ -294,12 +294,12 @@ def _leading(most: int = 2) -> st.SearchStrategy[int]:
 
 @st.composite
 def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw scores of one to four axes and the axis of the softmax.
+    """Draw scores of one to four axes and the axis of the softmax; along the last axis sometimes a mask.
 
     Parameters
     ----------
     extreme : bool
-        Whether scores may be ±1e4, and -inf where others in the row are not.
+        Whether scores may be ±1e4, and -inf where others in the row are not, or ±inf where the mask is False.
 
     Returns
     -------
@@ -308,6 +308,11 @@ def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     n = draw(st.integers(1, 4))
     x = draw(arrays(draw(sizes(n, max=5)), extreme=extreme))
     axis = draw(st.integers(-n, n - 1))
+    mask = draw(masks(x.shape)) if n > 1 and axis in (-1, n - 1) else None
+    if mask is not None:
+        if extreme and draw(st.booleans()):
+            x = np.where(mask, x, draw(generators()).choice((-np.inf, np.inf), x.shape))
+        return Example((x,), {"axis": axis, "mask": mask}, ("x",))
     if extreme and x.size and draw(st.booleans()):
         hidden = draw(generators()).random(x.shape) < 0.3
         x = np.where(hidden & ~hidden.all(axis=axis, keepdims=True), -np.inf, x)
@@ -527,9 +532,11 @@ def dropout(draw: st.DrawFn, extreme: bool = False) -> Example:
     -------
     strategy for Example
     """
-    x = draw(arrays(draw(sizes(draw(st.integers(0, 3)))), extreme=extreme))
+    shape = draw(sizes(draw(st.integers(0, 3))))
+    x = draw(arrays(shape, extreme=extreme))
+    residual = draw(arrays(shape, extreme=extreme)) if draw(st.booleans()) else None
     p = draw(st.sampled_from((0.0, 0.1, 0.5, 0.9)))
-    return Example((x, p, draw(generators())), {}, ("x", "p", "rng"))
+    return Example((x, p, draw(generators()), residual), {}, ("x", "p", "rng", "residual"))
 
 
 @st.composite

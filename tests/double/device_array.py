@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,7 @@ class ndarray:
     flags = property(lambda self: Flags(self._memory))
     T = property(lambda self: wrap(self._memory.T))
     mT = property(lambda self: wrap(self._memory.mT))
+    data = property(lambda self: types.SimpleNamespace(ptr=self._memory.ctypes.data))
     base = property(lambda self: None if self._memory.base is None else wrap(self._memory.base))
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import log
+from . import card, cuda, log
 from .device_array import SPECIFICATION, check_call, complaint, in_range, ndarray, operand, results, upload, wrap
 
 ARRAY_PARAMETERS = {"a", "x", "m", "v", "ary", "arr", "array", "condition", "prototype", "x1"}
@@ -260,6 +260,7 @@ def _module() -> types.ModuleType:
         setattr(found, function.__name__, function)
     found.ndarray, found.ufunc = ndarray, Ufunc
     found.is_available = lambda: True
+    found.is_a_double = True
     found.random = types.ModuleType("cupy.random")
     for name, parameters in SPECIFICATION["random"].items():
         setattr(found.random, name, _function(name, parameters, None))
@@ -269,6 +270,15 @@ def _module() -> types.ModuleType:
         setattr(found.linalg, name, _function(name, parameters, getattr(np.linalg, name, None)))
     found.cuda = types.ModuleType("cupy.cuda")
     found.cuda.is_available = lambda: True
+    found.cuda.cublas, found.cuda.get_cublas_handle = cuda.Cublas, lambda: 1
+    found.cuda.Device, found.cuda.runtime = card.Device, card.runtime
+    pool = card.MemoryPool()
+    found.get_default_memory_pool = lambda: pool
+    found.RawModule = cuda.RawModule
+    found._core = types.ModuleType("cupy._core")
+    compute_types = dict.fromkeys(map(np.dtype, ("f4", "f8")), 1)
+    found._core.get_compute_type = lambda dtype: compute_types[np.dtype(dtype)]
+    found._core.set_compute_type = lambda dtype, kind: compute_types.update({np.dtype(dtype): kind})
     found.cuda.memory = types.ModuleType("cupy.cuda.memory")
     found.cuda.memory.OutOfMemoryError = OutOfMemoryError
     return found

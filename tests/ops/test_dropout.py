@@ -18,12 +18,22 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 @given(strategies.dropout(), st.data())
 def test_the_gradient_has_the_same_mask_and_scale(example, data):
-    x, p, rng = example.inputs
-    y, saved = dropout.forward(x, p, rng)
+    x, p, rng, residual = example.inputs
+    y, saved = dropout.forward(x, p, rng, residual)
     keep, scale = to_numpy(saved[0]), saved[1]
-    np.testing.assert_array_equal(y, np.where(keep, x * scale, 0))
+    np.testing.assert_array_equal(y, np.where(keep, x * scale, 0) + (0 if residual is None else residual))
     d = data.draw(strategies.cotangents(x.shape))
-    np.testing.assert_array_equal(dropout.backward(saved, d)[0], np.where(keep, d * scale, 0))
+    d_x, *_, d_residual = dropout.backward(saved, d)
+    np.testing.assert_array_equal(d_x, np.where(keep, d * scale, 0))
+    if residual is None:
+        assert d_residual is None
+    else:
+        np.testing.assert_array_equal(d_residual, d)
+
+
+def test_a_residual_of_another_shape_is_refused():
+    with pytest.raises(ValueError, match=r"dropout: x of shape \(2, 3\) and a residual of shape \(3,\) do not match"):
+        dropout.forward(np.ones((2, 3)), 0.5, np.random.default_rng(0), np.ones(3))
 
 
 def test_without_dropout_everything_passes():

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from minitransformer.arrays import backend
 from minitransformer.cli import main
 from minitransformer.training import RunError, RunFolder, Trainer, load, resumed, training_step
 from minitransformer.training.checkpoints import read_checkpoint
@@ -20,7 +21,7 @@ SMALL = [
     *("copy", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--steps", "60"),
     *("--warmup-steps", "10", "--batch-tokens", "128", "--train-pairs", "150", "--held-out", "20", "--dropout", "0.1"),
     *("--evaluate-every", "6", "--save-every", "3", "--average-last", "20", "--keep", "3", "--accumulate", "2"),
-    *("--clip", "0.5", "--workers", "2"),
+    *("--clip", "0.5", "--workers", "2" if backend() == "numpy" else "1"),
 ]
 
 
@@ -57,6 +58,7 @@ def whole(tmp_path_factory):
     return RunFolder(folder)
 
 
+@pytest.mark.numpy_only("starts processes that choose their library themselves; files are the same with any")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
     """Twelve times: by turns after a random time, and in the middle of writing a file."""
@@ -124,6 +126,7 @@ def started(folder, stuck_at=None):
     )
 
 
+@pytest.mark.same_bits
 @pytest.mark.parametrize("stop", [1, 5, 6, 41, 59, 60])
 def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatch, stop):
     steps = []
@@ -151,6 +154,7 @@ def copy_of(whole, tmp_path):
     return RunFolder(tmp_path / "copy")
 
 
+@pytest.mark.same_bits
 def test_of_a_torn_checkpoint_the_one_before_goes_on(whole, tmp_path, capsys):
     folder = copy_of(whole, tmp_path)
     newest = folder.last_checkpoints(1)[0]
@@ -183,6 +187,7 @@ def test_a_finished_run_says_so(whole, capsys):
     assert {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.same_bits
 def test_a_run_that_was_stopped_while_it_was_being_made(whole, tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
@@ -222,6 +227,7 @@ def test_a_place_that_is_no_run_is_refused(tmp_path, capsys):
     assert "configuration.json is missing" in capsys.readouterr().err
 
 
+@pytest.mark.same_bits
 def test_it_would_be_noticed_if_something_were_not_restored(whole, tmp_path, monkeypatch):
     """Each part of the state matters: without it, the end is another."""
 

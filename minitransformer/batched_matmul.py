@@ -1,0 +1,123 @@
+"""Products of many matrices at once through cuBLAS, on views as they lie: no operand is copied first.
+
+CuPy's own ``matmul`` copies every operand with more than two axes that is not contiguous, and heads never are: head h of
+a projection (B, T, H * Dk) is every H-th part of each row. ``cublasGemmStridedBatchedEx`` needs no copy. It wants of each
+matrix that one of its axes has neighbours in memory (the distance along the other is the *leading dimension*), and of the
+batch that one distance leads from each matrix to the next. A batch of heads has two distances, one along B and one along
+H: the shorter of the two axes is walked here, with one call for each of its entries.
+
+cuBLAS reads matrices column by column. What it sees of a matrix that lies row by row is therefore the transpose, and
+instead of ``out = x y`` it is asked for ``outᵀ = yᵀ xᵀ``.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["batched_matmul"]
+
+TYPES = {"float32": (0, 68), "float64": (1, 70)}
+"""Of each element type, CUDA_R_32F or CUDA_R_64F, and the way to compute: CUBLAS_COMPUTE_32F or _64F."""
+CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+COMPUTE_TYPE_TF32 = 7
+"""CuPy's own name for products of float32 in TF32, of ``set_compute_type`` and ``CUPY_TF32``."""
+CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_GEMM_DEFAULT = 0, 1, -1
+
+
+class _Matrix(NamedTuple):
+    """How cuBLAS is told of the matrices of an array."""
+
+    transposed: int
+    leading: int
+
+
+def batched_matmul(library: Any, x: Any, y: Any, out: Any = None, scale: float = 1.0) -> Any:
+    """Return ``scale * x @ y`` for each pair of matrices.
+
+    Parameters
+    ----------
+    library : module
+        CuPy.
+    x : array, shape (..., m, k)
+        At least three axes, in any memory order.
+    y : array, shape (..., k, n)
+        With the leading axes and the type of x.
+    out : array, shape (..., m, n), optional
+        Where to write the products.
+    scale : float
+        A factor, which costs nothing here.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+    """
+    shape = (*x.shape[:-1], y.shape[-1])
+    if out is None:
+        out = library.empty(shape, dtype=x.dtype)
+    if prod(shape) == 0 or x.shape[-1] == 0:
+        out[...] = 0
+        return out
+    if out.strides[-1] != out.itemsize and out.strides[-2] == out.itemsize:
+        # (x y)ᵀ = yᵀ xᵀ: then what is to be written lies row by row
+        _multiply(library, y.swapaxes(-1, -2), x.swapaxes(-1, -2), out.swapaxes(-1, -2), scale)
+    else:
+        _multiply(library, x, y, out, scale)
+    return out
+
+
+def _multiply(library: Any, x: Any, y: Any, out: Any, scale: float) -> None:
+    x, x_lies = _seen(library, x)
+    y, y_lies = _seen(library, y)
+    written, out_lies = _seen(library, out, transposed=False)
+    kind, compute = TYPES[out.dtype.name]
+    if out.dtype == np.float32 and library._core.get_compute_type(np.float32) == COMPUTE_TYPE_TF32:
+        compute = CUBLAS_COMPUTE_32F_FAST_TF32
+    cublas, handle = library.cuda.cublas, library.cuda.get_cublas_handle()
+    factors = np.array([scale, 0], dtype=out.dtype)  # read before the call returns
+    (m, k), n = x.shape[-2:], y.shape[-1]
+    axes = _merged(x.shape[:-2], [a.strides[:-2] for a in (x, y, written)])
+    longest = max(range(len(axes)), key=lambda i: axes[i][0])
+    count, steps = axes.pop(longest)
+    for index in product(*(range(length) for length, _ in axes)):
+        at = [
+            a.data.ptr + sum(i * distance[j] for i, (_, distance) in zip(index, axes, strict=True))
+            for j, a in enumerate((x, y, written))
+        ]
+        step = [distance // out.itemsize for distance in steps]
+        cublas.gemmStridedBatchedEx(
+            handle, y_lies.transposed, x_lies.transposed, n, m, k, factors.ctypes.data,
+            at[1], kind, y_lies.leading, step[1],
+            at[0], kind, x_lies.leading, step[0],
+            factors.ctypes.data + factors.itemsize,
+            at[2], kind, out_lies.leading, step[2],
+            count, compute, CUBLAS_GEMM_DEFAULT,
+        )  # fmt: skip
+    if written is not out:
+        out[...] = written
+
+
+def _seen(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matrix]:
+    """Return how the matrices of an array lie; if cuBLAS cannot read them so, of a copy of the array."""
+    rows, columns = a.shape[-2:]
+    down, right = (distance // a.itemsize for distance in a.strides[-2:])
+    # The distance along an axis of length 1 is never walked and may be anything.
+    if (right == 1 or columns == 1) and (down >= columns or rows == 1):
+        return a, _Matrix(CUBLAS_OP_N, down if rows > 1 else columns)
+    if transposed and (down == 1 or rows == 1) and (right >= rows or columns == 1):
+        return a, _Matrix(CUBLAS_OP_T, right if columns > 1 else rows)
+    return library.array(a, order="C"), _Matrix(CUBLAS_OP_N, columns)
+
+
+def _merged(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Return length and distances of the batch's axes, with axes that can be walked in one made one."""
+    merged: list[tuple[int, tuple[int, ...]]] = []
+    for length, distances in zip(shape, zip(*strides, strict=True), strict=True):
+        if merged and all(outer == length * inner for outer, inner in zip(merged[-1][1], distances, strict=True)):
+            merged[-1] = (merged[-1][0] * length, distances)
+        else:
+            merged.append((length, distances))
+    return merged

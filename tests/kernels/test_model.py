@@ -1,0 +1,43 @@
+"""The whole model with kernels, beside the pages on NumPy: the same losses, dropout included."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer import arrays
+from minitransformer.data import Batch
+from minitransformer.training import training_step
+
+pytestmark = pytest.mark.usefixtures("gpu")
+
+
+def losses(dtype, steps=3, **options):
+    """Train a small model with dropout and return the losses."""
+    model = mt.nn.Transformer(
+        11, 11, d_model=16, n_heads=2, n_layers=1, d_ff=24, dropout=0.3, seed=3, dtype=dtype, **options
+    )
+    adam = mt.optim.Adam(model.parameters())
+    found = []
+    for step in range(steps):
+        rng = np.random.default_rng(step)
+        source, written, wanted = (rng.integers(1, 11, (4, length)) for length in (7, 5, 5))
+        source[1, 3:] = written[2, 4:] = wanted[2, 4:] = 0
+        found.append(training_step(model, adam, Batch(source, written, wanted), 0.01, 0.1))
+    return [float(loss) for loss in found]
+
+
+# Both backends drop the same entries, so what is left is the rounding, which grows from step to step.
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+@pytest.mark.parametrize("options", [{}, {"norm": "pre", "recompute": True}])
+def test_training_with_dropout_gives_the_same_losses(dtype, tolerance, options):
+    found = losses(dtype, **options)
+    assert arrays.kernels_used()
+    installed = sys.modules["cupy"]
+    arrays.use("numpy")
+    wanted = losses(dtype, **options)
+    sys.modules["cupy"] = installed
+    arrays.use("cupy", kernels=True)
+    np.testing.assert_allclose(found, wanted, rtol=tolerance)
+    assert len(set(wanted)) == len(wanted)

@@ -1,0 +1,91 @@
+"""Products of many matrices through cuBLAS, on the double, which reads and writes by address as cuBLAS does."""
+
+import itertools
+
+import numpy as np
+import pytest
+from double import cuda
+from double.device_array import wrap
+from double.library import cupy
+
+from minitransformer.batched_matmul import COMPUTE_TYPE_TF32, batched_matmul
+
+HEADS = (3, 5, 2, 4)  # (B, T, H, Dk), from which heads are cut
+
+
+def device(values):
+    """Return an array over the same memory as the double's."""
+    return wrap(values)
+
+
+def views(rng, shape, dtype):
+    """Yield arrays (B, H, rows, columns) of the same shape that lie in memory in every way that occurs."""
+    for order in itertools.permutations(range(4)):
+        memory = rng.standard_normal([shape[axis] for axis in order]).astype(dtype)
+        yield memory.transpose(np.argsort(order))
+    wide = rng.standard_normal((*shape[:-1], 3 * shape[-1])).astype(dtype)
+    yield wide[..., shape[-1] : 2 * shape[-1]]
+    yield rng.standard_normal((*shape[:-1], 2 * shape[-1])).astype(dtype)[..., ::2]
+    yield np.broadcast_to(rng.standard_normal((1, *shape[1:])).astype(dtype), shape)
+    yield rng.standard_normal(shape).astype(dtype)[:, ::-1]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "sizes", [(3, 2, 4, 5, 6), (1, 2, 4, 5, 6), (3, 1, 1, 5, 6), (3, 2, 4, 1, 6), (3, 2, 4, 5, 1), (2, 3, 1, 1, 1)]
+)
+def test_every_way_in_which_operands_lie(dtype, sizes):
+    rng = np.random.default_rng(0)
+    b, h, m, k, n = sizes
+    plain_x, plain_y = (rng.standard_normal((b, h, *shape)).astype(dtype) for shape in ((m, k), (k, n)))
+    for x in views(rng, (b, h, m, k), dtype):
+        found = batched_matmul(cupy, device(x), device(plain_y), scale=0.5)
+        np.testing.assert_allclose(found.get(), 0.5 * np.matmul(x, plain_y), rtol=1e-5, atol=1e-5)
+    for y in views(rng, (b, h, k, n), dtype):
+        found = batched_matmul(cupy, device(plain_x), device(y))
+        np.testing.assert_allclose(found.get(), np.matmul(plain_x, y), rtol=1e-5, atol=1e-5)
+    for out in views(rng, (b, h, m, n), dtype):
+        if not out.flags.writeable:
+            continue
+        around = out.base.copy() if out.base is not None and out.base.size > out.size else None
+        returned = device(out)
+        assert batched_matmul(cupy, device(plain_x), device(plain_y), returned) is returned
+        np.testing.assert_allclose(out, np.matmul(plain_x, plain_y), rtol=1e-5, atol=1e-5)
+        if around is not None:
+            changed = out.base != around
+            assert changed.sum() <= out.size
+
+
+def test_heads_are_multiplied_without_a_copy(monkeypatch):
+    """One call for each head, or for all at once where one distance leads from each matrix to the next."""
+    rng = np.random.default_rng(0)
+    q, k = (rng.standard_normal(HEADS).swapaxes(1, 2) for _ in range(2))  # (B, H, T, Dk), as views
+    monkeypatch.setattr(cupy, "array", lambda *_, **__: pytest.fail("an operand was copied"))
+    cuda.Cublas.calls = 0
+    scores = batched_matmul(cupy, device(q), device(k.swapaxes(-1, -2)))
+    assert cuda.Cublas.calls == 2
+    np.testing.assert_allclose(scores.get(), np.matmul(q, k.swapaxes(-1, -2)), rtol=1e-12)
+    concat = np.empty(HEADS)
+    batched_matmul(cupy, scores, device(k), device(concat.swapaxes(1, 2)))
+    assert cuda.Cublas.calls == 4
+    np.testing.assert_allclose(concat.swapaxes(1, 2), np.matmul(scores.get(), k), rtol=1e-12)
+    batched_matmul(cupy, scores, scores)
+    assert cuda.Cublas.calls == 5
+
+
+def test_nothing_to_multiply():
+    assert batched_matmul(cupy, cupy.zeros((2, 0, 3)), cupy.zeros((2, 3, 4))).shape == (2, 0, 4)
+    assert batched_matmul(cupy, cupy.zeros((0, 2, 3)), cupy.zeros((0, 3, 4))).shape == (0, 2, 4)
+    out = cupy.ones((2, 3, 4))
+    np.testing.assert_array_equal(batched_matmul(cupy, cupy.zeros((2, 3, 0)), cupy.zeros((2, 0, 4)), out).get(), 0)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [(1, 68), (COMPUTE_TYPE_TF32, 77)])
+def test_tf32_is_cupys_own_setting(monkeypatch, kind, wanted):
+    seen = []
+    monkeypatch.setattr(cuda.Cublas, "gemmStridedBatchedEx", lambda *arguments: seen.append(arguments[-2]))
+    monkeypatch.setattr(cupy._core, "get_compute_type", lambda dtype: kind)
+    for dtype in ("float32", "float64"):
+        x = cupy.ones((2, 3, 3), dtype=dtype)
+        batched_matmul(cupy, x, x)
+    assert seen == [wanted, 70]
