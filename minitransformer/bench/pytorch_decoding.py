@@ -59,7 +59,7 @@ class Translator:
         from torch.nn import functional
 
         n, length = source.shape
-        mask = (source != PAD)[:, None, None, :]
+        mask = padding_mask(source)
         x = self._embed("source", source, self.positions[:length])
         for i in range(self.n_layers):
             layer = f"transformer.encoder.layers.{i}"
@@ -98,6 +98,12 @@ class Translator:
         return self._linear(f"{layer}.linear2.", self._linear(f"{layer}.linear1.", x).relu_())
 
 
+def padding_mask(source: Any) -> Any:
+    """Return the mask that hides padding, or None if there is none to hide: (B, S) -> (B, 1, 1, S)."""
+    real = source != PAD
+    return None if real.all() else real[:, None, None, :]
+
+
 class Steps:
     """The decoder, one position at a time, for rows that are written side by side.
 
@@ -115,7 +121,8 @@ class Steps:
         t = self.translator = translator
         memory = t.encode(source)
         n, length, d = memory.shape
-        self.mask = (source != PAD)[:, None, None, :]
+        self.sources = n
+        self.mask = padding_mask(source)
         self.cross = []
         for i in range(t.n_layers):
             name = f"transformer.decoder.layers.{i}.multihead_attn.in_proj_"
@@ -123,13 +130,14 @@ class Steps:
             self.cross.append([part.contiguous() for part in parts.permute(2, 0, 3, 1, 4)])  # (B, H, S, Dk)
         shape = (n, t.n_heads, most, d // t.n_heads)
         self.own = [[memory.new_empty(shape), memory.new_empty(shape)] for _ in range(t.n_layers)]
+        self.spare: Any = None
         self.position = 0
 
     def __call__(self, tokens: Any) -> Any:
         """Append a token to each row and return the scores of the next one: (N,) -> (N, V)."""
         from torch.nn import functional
 
-        t, rows, sources, now = self.translator, len(tokens), len(self.mask), self.position
+        t, rows, sources, now = self.translator, len(tokens), self.sources, self.position
         x = t._embed("target", tokens, t.positions[now])
         for i in range(t.n_layers):
             layer = f"transformer.decoder.layers.{i}"
@@ -153,18 +161,23 @@ class Steps:
 
     def select_rows(self, rows: Any) -> None:
         """Keep these rows, in this order; a row may be kept several times."""
+        import torch
+
         n = self.position
         for layer in self.own:
             for i, old in enumerate(layer):
-                if len(rows) > len(old):  # the beam opens
-                    layer[i] = old.new_empty((len(rows), *old.shape[1:]))
-                else:
-                    layer[i] = old[: len(rows)]
-                layer[i][:, :, :n] = old[:, :, :n].index_select(0, rows)
+                if self.spare is None or len(self.spare) < len(rows):
+                    self.spare = old.new_empty((len(rows), *old.shape[1:]))
+                # Copied once, into an array that is not in use; then the other one is not.
+                layer[i] = self.spare[: len(rows)]
+                torch.index_select(old[:, :, :n], 0, rows, out=layer[i][:, :, :n])
+                self.spare = old
 
     def select_sources(self, sources: Any) -> None:
         """Keep these source sentences."""
-        self.mask = self.mask[sources]
+        self.sources = len(sources)
+        if self.mask is not None:
+            self.mask = self.mask[sources]
         self.cross = [[part[sources] for part in layer] for layer in self.cross]
 
 
@@ -250,10 +263,11 @@ def beam(
         written = torch.empty((len(source), 1, 0), dtype=torch.int64)  # (B, W, T)
         for length in range(1, most + 1):
             n, before = log_p.shape
-            all_log_p = steps(tokens.reshape(-1)).log_softmax(-1)
-            all_log_p[:, NEVER] = -math.inf
-            next_log_p, next_tokens = all_log_p.topk(min(width, all_log_p.shape[1]))
-            totals = (log_p.reshape(-1, 1) + next_log_p).view(n, -1)
+            logits = steps(tokens.reshape(-1))
+            divisor = logits.logsumexp(-1, keepdim=True)
+            logits[:, NEVER] = -math.inf
+            best_logits, next_tokens = logits.topk(min(width, logits.shape[1]))
+            totals = (log_p.reshape(-1, 1) + (best_logits - divisor)).view(n, -1)
             parents_of = next_tokens.shape[1]
             log_p, order = totals.topk(min(width, totals.shape[1]))
             parents = order // parents_of

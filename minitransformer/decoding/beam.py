@@ -28,13 +28,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer import ops
-from minitransformer.arrays import Array, to_numpy, xp
+from minitransformer.arrays import Array, cache_slices, to_numpy, xp
 from minitransformer.data import END, START
 from minitransformer.decoding.steps import Ids, Steps, as_sources, best_tokens, exclude, limits, writing
 from minitransformer.nn import Transformer
 
 __all__ = ["Hypothesis", "beam_search", "length_penalty"]
+
+
+IN_CACHE = 65536
+"""How many scores are worked on at a time: so many stay in a processor's cache from one pass to the next."""
 
 
 class Hypothesis(NamedTuple):
@@ -133,11 +136,12 @@ def beam_search(
         # The hypotheses of a sentence lie next to each other, the most probable first. At first there is one, so W = 1.
         # A place without a hypothesis has the log-probability -inf, and so has all that comes of it.
         log_p = np.zeros((len(active), 1))  # (B, W)
+        parents = np.zeros((len(active), 1), dtype=np.int64)  # (B, W): the places at which they were a step before
         written = np.zeros((len(active), 1, 0), dtype=np.int64)  # (B, W, T)
         tokens = np.full((len(active), 1), START)  # (B, W)
         while active.size:
-            n, width = log_p.shape
-            best, best_log_p = _most_probable(steps(tokens.reshape(-1)), beam)  # (B * W, K)
+            n = len(log_p)
+            best, best_log_p = _most_probable(steps(tokens, parents), beam)  # (B * W, K)
             # Among the K best continuations of all are only the K best of each.
             totals = (log_p.reshape(-1, 1) + best_log_p).reshape(n, -1)  # (B, W * K)
             order = np.argsort(-totals, axis=1, kind="stable")[:, :beam]  # (B, W)
@@ -150,22 +154,23 @@ def beam_search(
 
             ends = (tokens == END) & (log_p > -np.inf)
             for i, place in np.argwhere(ends).tolist():
-                kept = found[active[i]]
-                kept.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=True))
-                kept.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
-                del kept[n_best:]
+                results = found[active[i]]
+                results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=True))
+                results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
+                del results[n_best:]
             log_p[ends] = -np.inf
 
             at_limit = most[active] == length
             for i in np.flatnonzero(at_limit).tolist():
-                kept = found[active[i]]
-                for place in np.flatnonzero(log_p[i] > -np.inf)[: n_best - len(kept)].tolist():
-                    kept.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=False))
+                results = found[active[i]]
+                for place in np.flatnonzero(log_p[i] > -np.inf)[: n_best - len(results)].tolist():
+                    results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=False))
             worst = np.array([found[s][-1].score if len(found[s]) == n_best else -np.inf for s in active.tolist()])
             going = ~at_limit & (_attainable(log_p, most[active], alpha) > worst)
-            rows = (np.arange(n)[:, None] * width + parents)[going]
-            steps.select(rows.reshape(-1), same_sources=bool(going.all()) and log_p.shape[1] == width)
-            active, log_p, tokens, written = active[going], log_p[going], tokens[going], written[going]
+            if not going.all():
+                kept = steps.select(going)
+                active, log_p, parents = active[kept], log_p[kept], parents[kept]
+                tokens, written = tokens[kept], written[kept]
     return found
 
 
@@ -196,12 +201,21 @@ def _most_probable(logits: Array, n: int) -> tuple[Ids, Array]:
     log_probabilities : array of float64, shape (B, n)
         -inf for tokens that are never written; they come last.
     """
-    log_p, _ = ops.log_softmax.forward(logits)
-    exclude(log_p)
+    total = _log_sum_exp(logits)
     exclude(logits)
     # Chosen by the logits, as greedy does it: rounding may make two log-probabilities equal.
-    tokens = best_tokens(logits, min(n, logits.shape[1]))
-    both = to_numpy(xp.stack((tokens, xp.take_along_axis(log_p, tokens, axis=1).astype(xp.float64))))  # one move
+    tokens, best = best_tokens(logits, min(n, logits.shape[1]))
+    both = to_numpy(xp.stack((tokens, best - total[:, None])))  # one move
     if np.isnan(both[1]).any():
         raise FloatingPointError("beam_search: the model's scores are not numbers (NaN); its training has diverged")
     return both[0].astype(np.int64), both[1]
+
+
+def _log_sum_exp(logits: Array) -> Array:
+    """Return what the softmax divides by, as its logarithm log Σ_j exp(x_j): (B, V) -> (B,), of float64."""
+    total = xp.empty(len(logits), dtype=xp.float64)
+    for rows in cache_slices(len(logits), max(1, IN_CACHE // logits.shape[1])):
+        largest = logits[rows].max(axis=-1)
+        total[rows] = xp.exp(logits[rows] - largest[:, None]).sum(axis=-1)
+        total[rows] = xp.log(total[rows]) + largest
+    return total

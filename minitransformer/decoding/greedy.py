@@ -8,7 +8,7 @@ import numpy as np
 
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, START
-from minitransformer.decoding.steps import Steps, as_sources, best_tokens, exclude, limits, writing
+from minitransformer.decoding.steps import Steps, as_sources, exclude, limits, writing
 from minitransformer.nn import Transformer
 
 __all__ = ["greedy"]
@@ -52,15 +52,15 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
         tokens = np.full(len(active), START)
         written = 0
         while active.size:
-            logits = steps(tokens)  # (B, V)
+            logits = steps(tokens[:, None], np.zeros((len(tokens), 1), dtype=np.int64))  # (B, V)
             exclude(logits)
-            tokens = to_numpy(best_tokens(logits, 1))[:, 0]
+            tokens = to_numpy(logits.argmax(axis=-1))  # of equal ones the first
             for sentence, token in zip(active.tolist(), tokens.tolist(), strict=True):
                 if token != END:
                     sentences[sentence].append(token)
             written += 1
             going = (tokens != END) & (most[active] > written)
             if not going.all():
-                steps.select(np.flatnonzero(going))
-                active, tokens = active[going], tokens[going]
+                kept = steps.select(going)
+                active, tokens = active[kept], tokens[kept]
     return sentences

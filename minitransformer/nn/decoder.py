@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from minitransformer import ops
 from minitransformer.arrays import Array
-from minitransformer.autograd import Tensor
+from minitransformer.autograd import Tensor, is_recording
 from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module
 from minitransformer.nn.recompute import recompute
@@ -106,6 +108,28 @@ class DecoderLayer(Module):
         x = self.residual2(x, lambda y: self.cross_attention(y, memory, memory_mask, cross, cross_maps), rng)
         return self.residual3(x, self.feed_forward, rng)
 
+    def step(self, x: Array, memory: Array, mask: Array | None, memory_mask: Array | None, cache: LayerCache) -> Array:
+        """Apply the layer to new positions, on arrays: the same without dropout and without a graph.
+
+        Where a step of decoding computes little, what surrounds each array would be felt.
+        """
+        own, cross = cache
+        x = _around(self.residual1, x, lambda y: self.self_attention.attend(y, None, mask, own))
+        x = _around(self.residual2, x, lambda y: self.cross_attention.attend(y, memory, memory_mask, cross))
+        return _around(self.residual3, x, lambda y: self.feed_forward(Tensor(y)).data)
+
+
+def _normalised(norm: LayerNorm, x: Array) -> Array:
+    return ops.layer_norm.forward(x, norm.gain.data, norm.bias.data)[0]
+
+
+def _around(residual: Residual, x: Array, sublayer: Callable[[Array], Array]) -> Array:
+    """Do what ``Residual`` does, on arrays and without dropout."""
+    norm = residual.layer_norm
+    if residual.norm == "pre":
+        return x + sublayer(_normalised(norm, x))
+    return _normalised(norm, x + sublayer(x))
+
 
 class Decoder(Module):
     """A stack of decoder layers; with ``norm="pre"`` a last layer normalisation follows.
@@ -139,7 +163,13 @@ class Decoder(Module):
         cross_maps: list[Array] | None = None,
     ) -> Tensor:
         """Apply the layers in turn; arguments as for ``DecoderLayer``, with one cache for each layer."""
-        plain = cache is None and self_maps is None and cross_maps is None  # else no gradient flows
+        no_maps = self_maps is None and cross_maps is None
+        if cache is not None and no_maps and rng is None and not is_recording():
+            y = x.data
+            for layer, remembered in zip(self.layers, cache, strict=True):
+                y = layer.step(y, memory.data, mask, memory_mask, remembered)
+            return Tensor(y if self.final_norm is None else _normalised(self.final_norm, y))
+        plain = cache is None and no_maps  # else no gradient flows
         for i, layer in enumerate(self.layers):
             if self.recompute and plain:
                 run = partial(layer, mask=mask, memory_mask=memory_mask, rng=rng)

@@ -182,16 +182,28 @@ class MultiHeadAttention(Module):
                 "MultiHeadAttention: no gradient flows through a cache or past recorded maps; "
                 "wrap the call in `with no_grad():`"
             )
+        return Tensor(self.attend(x.data, None if memory is None else memory.data, mask, cache, maps, causal))
+
+    def attend(
+        self,
+        x: Array,
+        memory: Array | None = None,
+        mask: Array | None = None,
+        cache: Cache | None = None,
+        maps: list[Array] | None = None,
+        causal: bool = False,
+    ) -> Array:
+        """Do the same on arrays, without a graph; arguments as for a call: (B, Tq, D) -> (B, Tq, D)."""
         cache = Cache() if cache is None else cache
         n_keys, n_all = self.n_heads * self.d_k, self.w_in.shape[1]
         if memory is None:
-            projected = self._project(x.data, 0, n_all)  # [Q | K | V] in one product
+            projected = self._project(x, 0, n_all)  # [Q | K | V] in one product
             q = projected[..., :n_keys]
             self._remember(projected[..., n_keys:], cache)
         else:
-            q = self._project(x.data, 0, n_keys)
+            q = self._project(x, 0, n_keys)
             if not len(cache):
-                self._remember(self._project(memory.data, n_keys, n_all), cache)
+                self._remember(self._project(memory, n_keys, n_all), cache)
         block_size = self.block_size if maps is None else None  # whole maps are weights of all queries
         concat = xp.empty((*x.shape[:2], self.n_heads * self.d_v), dtype=x.dtype)
         _, saved = ops.scaled_dot_product_attention.forward(
@@ -200,7 +212,7 @@ class MultiHeadAttention(Module):
         if maps is not None:
             maps.append(saved[-1])
         y, _ = ops.linear.forward(concat, self.w_out.data, None if self.b_out is None else self.b_out.data)
-        return Tensor(y)
+        return y
 
     def _project(self, x: Array, first: int, last: int) -> Array:
         """Apply some columns of the projections: (B, T, D) -> (B, T, last - first)."""

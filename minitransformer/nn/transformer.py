@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, RowsGenerator, as_indices, asarray, to_numpy, xp
+from minitransformer.arrays import Array, RowsGenerator, as_indices, asarray, backend, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.decoder import Decoder, DecoderLayer, LayerCache
 from minitransformer.nn.encoder import Encoder, EncoderLayer
@@ -53,7 +54,8 @@ class Embedding(Module):
         d_model = self.table.shape[1]
         last = first + ids.shape[1]
         if self.positions is None:
-            positions: Array | Tensor = ops.sinusoidal_positions(last, d_model, self.table.dtype)[first:]
+            # Tables of powers of two, so that few are made.
+            positions: Array | Tensor = _waves(1 << last.bit_length(), d_model, self.table.dtype, backend())[first:last]
         elif last > len(self.positions):
             raise ValueError(
                 f"Embedding: a sentence of {last} tokens is longer than the {len(self.positions)} learned positions; "
@@ -63,6 +65,12 @@ class Embedding(Module):
             positions = self.positions[first:last]
         x = ops.embedding(ids, self.table) * d_model**0.5 + positions
         return ops.dropout(x, self.dropout, rng) if rng is not None and self.dropout else x
+
+
+@lru_cache(maxsize=16)
+def _waves(length: int, d_model: int, dtype: Any, library: str) -> Array:
+    """Return sinusoidal positions, in an array of the library in use; kept, as each step of decoding asks for them."""
+    return ops.sinusoidal_positions(length, d_model, dtype)
 
 
 class Transformer(Module):
@@ -240,6 +248,8 @@ class Transformer(Module):
         cache: list[LayerCache] | None = None,
         self_maps: list[Array] | None = None,
         cross_maps: list[Array] | None = None,
+        position: int | None = None,
+        seen: Array | None = None,
     ) -> Tensor:
         """Predict, at each target position, the next token.
 
@@ -255,21 +265,42 @@ class Transformer(Module):
             From ``new_cache``: keys and values of the tokens before; these tokens' are added. No gradient flows.
         self_maps, cross_maps : lists, optional
             Receive each layer's attention weights.
+        position : int, optional
+            With a cache: the one position that all new tokens have, as the hypotheses of a beam do, which continue one
+            sentence in several ways. By default they follow one another, and those before.
+        seen : boolean array, broadcastable to (B, H, Tq, T + Tq), optional
+            With a cache: which of the T tokens before and of the new ones each new one sees. By default all before, and
+            the new ones up to itself.
 
         Returns
         -------
         Tensor, shape (B, Tq, V)
             Logits.
+
+        Raises
+        ------
+        ValueError
+            If ``position`` or ``seen`` is given without a cache.
         """
+        if cache is None and not (position is None and seen is None):
+            raise ValueError(
+                "Transformer.decode: position and seen are for new tokens after those in a cache; give one"
+            )
         target_ids = self._target(target_ids)
         rng = self.rng if self.training else None
-        first = 0 if cache is None else len(cache[0].self_attention)
+        before = 0 if cache is None else len(cache[0].self_attention)
         n = target_ids.shape[1]
         # Without a cache the layers keep later tokens out themselves. With one, new tokens see all that came before,
         # and among themselves not what comes after.
-        mask = ops.padding_mask(target_ids, PAD) if cache is None else ops.causal_mask(first + n)[first:]
-        x = self.target_embedding(target_ids, rng, first)
-        x = self.decoder(x, memory, mask, memory_mask, rng, cache, self_maps, cross_maps)
+        if cache is None:
+            seen = ops.padding_mask(target_ids, PAD)
+        elif seen is None and n > 1:
+            seen = ops.causal_mask(before + n)[before:]
+        if position is None:
+            x = self.target_embedding(target_ids, rng, before)
+        else:  # like so many sentences, of which each has its next token
+            x = self.target_embedding(target_ids.reshape(-1, 1), rng, position).reshape(*target_ids.shape, -1)
+        x = self.decoder(x, memory, seen, memory_mask, rng, cache, self_maps, cross_maps)
         return ops.linear(x, self.output.T)
 
     def new_cache(self) -> list[LayerCache]:

@@ -15,6 +15,7 @@ from minitransformer.decoding import greedy
 TINY = Sizes(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=4, length=5)
 
 
+@pytest.mark.numpy_only("measures the processor, in a process that chooses its library itself")
 @pytest.mark.parametrize("search", ["greedy", "beam"])
 def test_ours_answers_and_writes_to_the_limit(search):
     with Process(command(f"ours-{search}", TINY)) as process:

@@ -34,8 +34,8 @@ def favour(monkeypatch):
     def change(model, token, by):
         decode = model.decode
 
-        def changed(*args):
-            logits = decode(*args)
+        def changed(*args, **options):
+            logits = decode(*args, **options)
             logits.data[..., token] += by
             return logits
 

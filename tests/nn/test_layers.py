@@ -169,6 +169,61 @@ def test_keys_and_values_of_a_memory_are_computed_once():
     assert np.array_equal(first, second)
 
 
+def numbered(n, length, first=0):
+    """Return keys (n, 2, length, 3) and values (n, 2, length, 1) that say where they are."""
+    keys = (
+        100.0 * np.arange(n)[:, None, None, None] + np.arange(first, first + length)[:, None] + np.zeros((n, 2, 1, 3))
+    )
+    return asarray(keys), asarray(-keys[..., :1])
+
+
+def rows_and_positions(cache):
+    """Return which row and position each key was given, after seeing that the values are the keys' own."""
+    keys, values = to_numpy(cache.keys), to_numpy(cache.values)
+    assert (keys == keys[:, :1, :, :1]).all()
+    assert np.array_equal(values, -keys[..., :1])
+    return keys[:, 0, :, 0].tolist()
+
+
+def test_a_cache_grows_by_doubling():
+    cache, rooms = Cache(), set()
+    for first in range(17):
+        cache.extend(*numbered(2, 1, first))
+        rooms.add(cache._room[0].shape[2])
+    assert rows_and_positions(cache) == [[*range(17)], [*range(100, 117)]]
+    assert rooms == {1, 2, 4, 8, 16, 32}
+    cache.extend(*numbered(2, 40, 17))
+    assert rows_and_positions(cache) == [[*range(57)], [*range(100, 157)]]
+
+
+def test_a_cache_keeps_a_copy_of_what_it_is_given():
+    cache, (keys, values) = Cache(), numbered(1, 2)
+    cache.extend(keys, values)
+    keys[...] = 7
+    assert rows_and_positions(cache) == [[0, 1]]
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 1], [1], [2, 0, 0], [1, 2, 0], [], [0, 0, 1, 1, 2, 2, 0]])
+def test_a_cache_keeps_rows(rows):
+    cache = Cache()
+    cache.extend(*numbered(3, 2))
+    cache.extend(*numbered(3, 1, 2))
+    cache.select(rows)
+    assert rows_and_positions(cache) == [[100 * row + i for i in range(3)] for row in rows]
+    cache.extend(*numbered(len(rows), 2, 3))
+    assert [row[3:] for row in rows_and_positions(cache)] == [[100 * i + 3, 100 * i + 4] for i in range(len(rows))]
+
+
+def test_a_cache_keeps_positions():
+    cache = Cache()
+    cache.keep([[0]])  # there is nothing yet
+    cache.extend(*numbered(2, 5))
+    cache.keep(np.array([[0, 3], [4, 1]]))
+    assert rows_and_positions(cache) == [[0, 3], [104, 101]]
+    cache.extend(*numbered(2, 1, 9))
+    assert rows_and_positions(cache) == [[0, 3, 9], [104, 101, 109]]
+
+
 @pytest.mark.parametrize("block_size", [None, 1, 3])
 def test_causal_attention_is_attention_with_the_causal_mask(block_size):
     whole, attention = (

@@ -346,6 +346,24 @@ def test_select_keeps_rows_of_the_cache():
         assert_close(logits[:, 0], model(SOURCE[rows], full).numpy()[:, -1])
 
 
+def test_several_ways_to_go_on_are_decoded_at_once():
+    """New tokens at one position, of which each sees some of those before and itself."""
+    model = model_of(n_layers=2)
+    source, mask = SOURCE[:1], mt.ops.padding_mask(SOURCE[:1])
+    with mt.no_grad():
+        memory, cache = model.encode(source), model.new_cache()
+        model.decode([[1]], memory, mask, cache)
+        of_three = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]], dtype=bool)
+        model.decode(np.array([[4, 5, 3]]), memory, mask, cache, position=1, seen=of_three)
+        seen = np.array([[1, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]], dtype=bool)
+        logits = model.decode(np.array([[2, 6]]), memory, mask, cache, position=2, seen=seen).numpy()
+        for place, target in enumerate(([1, 5, 2], [1, 4, 6])):
+            assert_close(logits[0, place], model(source, [target]).numpy()[0, -1])
+        for options in ({"position": 1}, {"seen": seen}):
+            with pytest.raises(ValueError, match="position and seen are for new tokens after those in a cache"):
+                model.decode(TARGET, memory, mask, **options)
+
+
 def test_select_of_an_empty_cache():
     cache = mt.nn.Cache()
     cache.select([1, 0])

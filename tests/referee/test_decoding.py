@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="needs PyTorch")
 from minitransformer.bench import pytorch_decoding
 from minitransformer.decoding import beam_search, greedy
 
-pytestmark = pytest.mark.referee
+pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("hands NumPy's arrays to both sides")]
 
 SOURCE = np.array([[3, 1, 6, 2, 4, 9, 2], [7, 5, 2, 0, 0, 0, 0], [4, 3, 8, 8, 2, 0, 0], [9, 9, 9, 10, 3, 3, 2]])
 MOST = 15
