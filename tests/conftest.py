@@ -58,27 +58,47 @@ def _on_the_host(comparison):
     return compare
 
 
+NO_GPU = ""
+"""Why CuPy cannot run here, where the tests were to run on it."""
 if BACKEND not in ("numpy", "double", "cupy"):
     raise pytest.UsageError(f"MINITRANSFORMER_TEST_BACKEND must be numpy, double or cupy, found {BACKEND}")
+if BACKEND != "cupy":
+    # The double runs kernels, but slowly: only the tests that are about them turn them on.
+    os.environ.setdefault(arrays.KERNELS_VARIABLE, "off")
 if BACKEND == "double":
     from double import library
 
     sys.modules["cupy"] = library.cupy
 if BACKEND != "numpy":
-    arrays.use("cupy")
+    try:
+        arrays.use("cupy")
+    except arrays.BackendError as error:
+        NO_GPU = f"{error}"
     for name in COMPARISONS:
         setattr(np.testing, name, _on_the_host(getattr(np.testing, name)))
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "numpy_only(reason): says something about NumPy, or about all backends at once")
+    config.addinivalue_line("markers", "same_bits: equal to the bit only where sums are always added in the same order")
+
+
+def pytest_report_header():
+    if NO_GPU:
+        return f"array library: every test is skipped: {NO_GPU}"
+    return f"array library: {'a double of ' if BACKEND == 'double' else ''}{arrays.library()}"
 
 
 def pytest_collection_modifyitems(items):
-    for item in items if BACKEND != "numpy" else ():
+    for item in items:
         marker = item.get_closest_marker("numpy_only")
-        if marker is not None:
+        if NO_GPU:
+            item.add_marker(pytest.mark.skip(reason=NO_GPU))
+        elif marker is not None and BACKEND != "numpy":
             item.add_marker(pytest.mark.skip(reason=f"NumPy only: {marker.args[0]}"))
+        elif BACKEND == "cupy" and item.get_closest_marker("same_bits") is not None:
+            reason = "a GPU adds the gradients of an embedding in no fixed order"
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 
 
 @pytest.fixture(autouse=BACKEND == "double")

@@ -8,6 +8,7 @@ And how fast decoding is, beside PyTorch.
 ``pytorch.py``           PyTorch's, eager and compiled; torch is imported here ...
 ``program.py``           a process that does training steps when it is told to
 ``turns.py``             several such processes, taking turns
+``gpu.py``               both of them on a GPU, and the rate of its matrix products
 ``figures.py``           medians, ratios and slopes
 ``memory.py``            how much memory a process has used, and how much there is
 ``account.py``           an array that accounts for the time of everything that is done to it
@@ -27,11 +28,12 @@ from minitransformer.bench.decode import measure_decoding
 from minitransformer.bench.growth import AXES, measure_growth
 from minitransformer.bench.measure import measure
 from minitransformer.bench.report import decoding_text, growth_text, text
-from minitransformer.bench.sizes import CONFIGURATIONS, Sizes
+from minitransformer.bench.sizes import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
 
 __all__ = [
     "AXES",
     "CONFIGURATIONS",
+    "GPU_CONFIGURATIONS",
     "Sizes",
     "decoding_text",
     "growth_text",

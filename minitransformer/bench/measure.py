@@ -7,13 +7,14 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
+from minitransformer.arrays import backend
 from minitransformer.bench.figures import median_of_all, ratio
 from minitransformer.bench.machine import describe
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import CONFIGURATIONS, Sizes
+from minitransformer.bench.sizes import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
 from minitransformer.bench.turns import Outcome, Program, take_turns
 
-__all__ = ["LABELS", "anatomy", "compared", "measure"]
+__all__ = ["LABELS", "anatomy", "compared", "measure", "on_the_card"]
 
 LABELS = {"ours": "minitransformer", "eager": "PyTorch eager", "compiled": "torch.compile"}
 ANATOMY_ROUNDS = 3
@@ -31,7 +32,7 @@ def measure(
     Parameters
     ----------
     names : sequence of str
-        Which ones; keys of ``CONFIGURATIONS``.
+        Which ones; keys of ``CONFIGURATIONS``, on a GPU of ``GPU_CONFIGURATIONS``.
     rounds : int
         How many turns each program has.
     programs : sequence of {"ours", "eager", "compiled"}
@@ -49,13 +50,21 @@ def measure(
     """
     result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "configurations": {}}
     for name in names:
-        sizes = CONFIGURATIONS[name]
+        sizes = (CONFIGURATIONS if backend() == "numpy" else GPU_CONFIGURATIONS)[name]
 
         def tell_of(text: str, name: str = name) -> None:
             tell(f"{name}: {text}")
 
         entrants = [Program(p, LABELS[p], command(p, sizes, workers)) for p in programs]
         outcomes = take_turns(entrants, rounds, tell_of)
+        if backend() != "numpy":
+            found = compared(outcomes)
+            result["configurations"][name] = {
+                "sizes": asdict(sizes),
+                "programs": found,
+                "card": on_the_card(found, sizes),
+            }
+            continue
         inside = take_turns(
             [Program("anatomy", "the account", command("anatomy", sizes, workers))],
             min(rounds, ANATOMY_ROUNDS),
@@ -85,10 +94,29 @@ def compared(outcomes: dict[str, Outcome]) -> dict[str, Any]:
         if outcome.failed is None and seconds:
             entry["median"] = median_of_all(seconds)
             entry["peak"] = outcome.answers[-1]["peak"]
+            if "reserved" in outcome.answers[-1]:
+                entry["reserved"] = outcome.answers[-1]["reserved"]
             if ours is not None and ours.failed is None:
                 entry["times_ours"] = ratio(seconds, [answer["seconds"] for answer in ours.answers])._asdict()
         found[name] = entry
     return found
+
+
+def on_the_card(programs: dict[str, Any], sizes: Sizes) -> dict[str, Any]:
+    """Return how much of the GPU's rate in matrix products each program's step reaches.
+
+    The rate is the best that any of the programs measured with one large product; what a step does beside matrix
+    products counts as nothing done.
+    """
+    rates = [program["description"]["matmul"] for program in programs.values() if "matmul" in program["description"]]
+    ceiling = max(rates, default=None)
+    achieved = {name: sizes.flops / program["median"] for name, program in programs.items() if "median" in program}
+    return {
+        "flops": sizes.flops,
+        "matmul": ceiling,
+        "achieved": achieved,
+        "share": {name: rate / ceiling for name, rate in achieved.items()} if ceiling else {},
+    }
 
 
 def anatomy(outcome: Outcome, sizes: Sizes) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A process that makes a model and then does training steps when it is told to.
 
-``python -m minitransformer.bench '{"program": "ours", "sizes": {...}, "workers": null}'`` says on its
-standard output ``{"ready": {...}}`` once it is warm, or ``{"failed": "why"}``. For each whole number k that it then
+``python -m minitransformer.bench '{"program": "ours", "sizes": {...}, "workers": null, "backend": "numpy"}'`` says on
+its standard output ``{"ready": {...}}`` once it is warm, or ``{"failed": "why"}``. For each whole number k that it then
 reads it does k steps and answers with one line of JSON: their times in seconds, and its peak memory so far in bytes.
 It ends with its standard input. Where decoding is measured, a step is the decoding of a batch.
 
@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from minitransformer.arrays import backend, use
 from minitransformer.bench.memory import peak_memory
 from minitransformer.bench.sizes import Sizes
 
@@ -27,13 +28,22 @@ Program = AbstractContextManager[tuple[Callable[[int], dict[str, Any]], dict[str
 
 
 def command(program: str, sizes: Sizes, workers: int | None = None) -> list[str]:
-    """Return the command line of a process that does these steps."""
-    told = {"program": program, "sizes": vars(sizes), "workers": workers}
+    """Return the command line of a process that does these steps, with the array library in use here."""
+    told = {"program": program, "sizes": vars(sizes), "workers": workers, "backend": backend()}
     return [sys.executable, "-m", "minitransformer.bench", json.dumps(told)]
 
 
-def start(program: str, sizes: Sizes, workers: int | None) -> Program:
+def start(program: str, sizes: Sizes, workers: int | None, library: str = "numpy", device: str = "cuda") -> Program:
     """Return a program, not yet begun; each imports no more than it needs."""
+    if library != "numpy":
+        from minitransformer.bench import gpu
+
+        if program == "eager":
+            return gpu.eager(sizes, device)
+        gpu.allow_tf32()  # CuPy asks once, before its first product
+        use(library)
+        return {"ours": gpu.ours}[program](sizes)
+    use(library)
     if program in ("ours", "growth"):
         from minitransformer.bench import ours
 
@@ -73,10 +83,11 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(values), file=answers, flush=True)
 
     try:
-        with start(told["program"], Sizes(**told["sizes"]), told["workers"]) as (turn, description):
+        sizes, library = Sizes(**told["sizes"]), told["backend"]
+        with start(told["program"], sizes, told["workers"], library, told.get("device", "cuda")) as (turn, description):
             answer(ready=description)
             for line in sys.stdin:
-                answer(**turn(int(line)), peak=peak_memory())
+                answer(**{"peak": peak_memory(), **turn(int(line))})
     except Exception as error:
         answer(failed=reason(error))
         raise

@@ -18,7 +18,7 @@ from typing import Any
 from minitransformer.bench.ours import WARM_UP, random_batch, timed
 from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
 
-__all__ = ["MORE", "compiled", "eager"]
+__all__ = ["MORE", "compiled", "eager", "stepper"]
 
 MORE = (
     "PyTorch's nn.Transformer does slightly more: it also drops attention weights and hidden features, its "
@@ -40,22 +40,35 @@ def compiled(sizes: Sizes, workers: int | None = None) -> Ready:
     yield _program(sizes, compile_it=True)
 
 
-def _program(sizes: Sizes, compile_it: bool) -> tuple[Callable[[int], dict[str, Any]], dict[str, Any]]:
+def stepper(sizes: Sizes, compile_it: bool = False, device: str = "cpu") -> Callable[[], Any]:
+    """Return a function that does one training step and returns the loss, which stays on the device."""
     import torch
 
     torch.manual_seed(0)
-    loss_of = _translator(sizes)
+    loss_of = _translator(sizes).to(device)
     parameters = list(loss_of.parameters())
     optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    batch = [torch.from_numpy(ids) for ids in random_batch(sizes)]
+    batch = random_batch(sizes)
     run = torch.compile(loss_of) if compile_it else loss_of
 
-    def step() -> float:
+    def step() -> Any:
         optimiser.zero_grad()
-        loss = run(*batch)
+        # The ids come from the host, as in training and as ours do.
+        loss = run(*(torch.from_numpy(ids).to(device) for ids in batch))
         loss.backward()
         optimiser.step()
-        return float(loss.item())
+        return loss.detach()
+
+    return step
+
+
+def _program(sizes: Sizes, compile_it: bool) -> tuple[Callable[[int], dict[str, Any]], dict[str, Any]]:
+    import torch
+
+    one = stepper(sizes, compile_it)
+
+    def step() -> float:
+        return float(one().item())
 
     timed(step, WARM_UP)
     return lambda times: {"seconds": timed(step, times)}, {

@@ -11,6 +11,12 @@ from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
 __all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "text"]
 
 COLUMNS = 100
+ON_A_CPU = "Memory is the peak of the whole process."
+ON_A_CARD = (
+    "A turn is one block of steps, with a wait for the GPU before and after it and none inside; both may use TF32 in "
+    "their matrix products. Memory is what CuPy's pool took from the GPU, what is free in it included; of PyTorch's, "
+    "the most that was in use at once."
+)
 SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAM}, alpha {ALPHA}"}
 
 
@@ -48,8 +54,12 @@ def header(result: dict[str, Any]) -> str:
         f"Python {m['python']}",
         f"NumPy {m['numpy']} with {m['blas']}",
     ]
+    card = next((description["card"] for description in described if "card" in description), None)
+    if card:
+        parts.append(f"CuPy {card['cupy']}, CUDA {card['cuda']}, driver {card['driver']}")
+        parts.insert(0, f"{card['name']}, {card['memory'] / 1e9:.0f} GB")
     if torch:
-        parts.append(f"PyTorch {torch['version']} on {torch['threads']} threads")
+        parts.append(f"PyTorch {torch['version']} on {torch.get('device') or str(torch['threads']) + ' threads'}")
     if m["variables"]:
         parts.append("set here: " + ", ".join(f"{name}={value}" for name, value in m["variables"].items()))
     return _wrapped(f"{m['date'][:10]}: " + "; ".join(parts))
@@ -57,12 +67,13 @@ def header(result: dict[str, Any]) -> str:
 
 def text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure`` found."""
+    on_a_card = any("card" in configuration for configuration in result["configurations"].values())
     parts = [
         header(result),
         _wrapped(
             "One training step: forward, backward, Adam; float32, dropout 0.1, label smoothing 0.1. Medians over "
             f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''} in which the programs took turns; in "
-            "brackets the least and the most of a round. Memory is the peak of the whole process."
+            f"brackets the least and the most of a round. {ON_A_CARD if on_a_card else ON_A_CPU}"
         ),
     ]
     programs = [p for c in result["configurations"].values() for n, p in c["programs"].items() if n != "ours"]
@@ -74,7 +85,7 @@ def text(result: dict[str, Any]) -> str:
             f"{name}: {sizes}",
             *_programs(configuration["programs"], sizes),
             "",
-            *_anatomy(configuration["anatomy"]),
+            *(_on_the_card(configuration) if "card" in configuration else _anatomy(configuration["anatomy"])),
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
@@ -101,6 +112,26 @@ def _times_ours(name: str, program: dict[str, Any]) -> str:
         return "-"
     r = program["times_ours"]
     return f"{r['median']:.2f} ({r['least']:.2f} to {r['most']:.2f})"
+
+
+def _amount(number: float) -> str:
+    """Write a number with three digits or more: ``"0.123"``, ``"12,345"``."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def _on_the_card(configuration: dict[str, Any]) -> list[str]:
+    found, programs = configuration["card"], configuration["programs"]
+    words = f"matrix products: {_amount(found['flops'] / 1e9)} GFLOP a step"
+    if found["matmul"] is not None:
+        words += f"; one large one alone runs at {_amount(found['matmul'] / 1e12)} TFLOP/s here"
+    for name, rate in found["achieved"].items():
+        words += f"; the whole step of {programs[name]['label']} comes to {_amount(rate / 1e12)} TFLOP/s"
+        words += f", {found['share'][name]:.1%} of that" if name in found["share"] else ""
+    lines = [_wrapped(words, "  ")]
+    for program in programs.values():
+        if (reserved := program.get("reserved")) is not None:
+            lines.append(_wrapped(f"{program['label']} had taken {memory(reserved)} from the GPU at most", "  "))
+    return lines
 
 
 def _anatomy(found: dict[str, Any]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-__all__ = ["ALPHA", "BEAM", "CONFIGURATIONS", "LABEL_SMOOTHING", "LEARNING_RATE", "Sizes"]
+__all__ = ["ALPHA", "BEAM", "CONFIGURATIONS", "GPU_CONFIGURATIONS", "LABEL_SMOOTHING", "LEARNING_RATE", "Sizes"]
 
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-4
@@ -42,6 +42,17 @@ class Sizes:
     attention_block: int | None = None
     recompute: bool = False
 
+    @property
+    def flops(self) -> int:
+        """How many floating-point operations the matrix products of a training step are."""
+        tokens = self.batch * self.length
+        # four projections, then scores and what is gathered by them
+        attention = tokens * 4 * self.d_model**2 + 2 * tokens * self.length * self.d_model
+        feed_forward = tokens * 2 * self.d_model * self.d_ff
+        layers = self.n_layers * (3 * attention + 2 * feed_forward)  # the decoder has two attentions
+        # each product has two gradients, as large as itself, and each entry is multiplied and added
+        return 3 * 2 * (layers + tokens * self.d_model * self.vocabulary)
+
     def __str__(self) -> str:
         return (
             f"D {self.d_model}, H {self.n_heads}, N {self.n_layers}, F {self.d_ff}, V {self.vocabulary}; "
@@ -54,3 +65,8 @@ CONFIGURATIONS = {
     "small": Sizes(d_model=256, n_heads=4, n_layers=3, d_ff=1024, vocabulary=2000, batch=64, length=24),
     "base": Sizes(d_model=512, n_heads=8, n_layers=6, d_ff=2048, vocabulary=8000, batch=32, length=32),
 }
+GPU_CONFIGURATIONS = CONFIGURATIONS | {
+    "base-64x64": replace(CONFIGURATIONS["base"], batch=64, length=64),
+    "base-128x128": replace(CONFIGURATIONS["base"], batch=128, length=128),
+}
+"""A GPU is busy only with more than a CPU can do in a reasonable time."""

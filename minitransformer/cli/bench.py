@@ -3,6 +3,7 @@
 Our step takes turns with PyTorch's, eager and compiled, where that is installed; then where our time goes, beside what
 this machine could do at best. With --scale: how time and memory grow with length, batch, width and depth. With
 --decode: how fast sentences are written, greedily and with a beam, beside PyTorch. All on the processor; a few minutes.
+With --backend cupy: training steps on the GPU, beside PyTorch on the same one, in larger batches too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from minitransformer.arrays import backend
 from minitransformer.bench import (
     AXES,
     CONFIGURATIONS,
+    GPU_CONFIGURATIONS,
     decoding_text,
     growth_text,
     measure,
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=argparse.SUPPRESS,
         metavar="CONFIGURATION",
-        help=f"some of {', '.join(CONFIGURATIONS)}; by default all",
+        help=f"some of {', '.join(CONFIGURATIONS)}, on a GPU of {', '.join(GPU_CONFIGURATIONS)}; by default all",
     )
     parser.add_argument("--rounds", type=int, default=7, help="turns that each program has")
     parser.add_argument("--no-pytorch", action="store_true", help="leave PyTorch out")
@@ -58,10 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def complaint(args: argparse.Namespace) -> str | None:
     """Return what is wrong with the arguments, if something is."""
-    names = getattr(args, "configurations", [])
-    unknown = [name for name in names if name not in CONFIGURATIONS]
+    names, on_a_card = getattr(args, "configurations", []), backend() != "numpy"
+    known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
+    unknown = [name for name in names if name not in known]
     if unknown:
-        return f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(CONFIGURATIONS)}"
+        return f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}"
     if args.scale and names:
         return f"--scale has sizes of its own, found {' '.join(names)} too; leave one of them out"
     if args.decode and args.scale:
@@ -74,8 +77,11 @@ def complaint(args: argparse.Namespace) -> str | None:
         return f"--rounds must be at least 1, found {args.rounds}"
     if getattr(args, "workers", 1) < 1:
         return f"--workers must be at least 1, found {args.workers}"
-    if backend() != "numpy":
-        return f"it measures the processor, found the array library {backend()}; leave --backend out, or say numpy"
+    of_the_processor = [f"--{name}" for name in ("scale", "decode", "workers", "plot") if getattr(args, name, False)]
+    if on_a_card and of_the_processor:
+        return (
+            f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
+        )
     plot = getattr(args, "plot", Path())
     if plot.suffix not in PICTURES:
         return f"--plot writes {', '.join(PICTURES[1:])}, found {plot}"
@@ -104,7 +110,9 @@ def run(args: argparse.Namespace) -> int:
     if wrong := complaint(args):
         print(f"minitransformer bench: {wrong}", file=sys.stderr)
         return 2
-    names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(CONFIGURATIONS)
+    on_a_card = backend() != "numpy"
+    known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
+    names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(known)
     if args.scale:
         result = measure_growth(getattr(args, "workers", 1), tell, AXES)
         print(growth_text(result))
@@ -114,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         programs = ["ours"]
         if not args.no_pytorch:
-            programs += ["eager"] if args.no_compile else ["eager", "compiled"]
+            programs += ["eager"] if args.no_compile or on_a_card else ["eager", "compiled"]
         result = measure(names, args.rounds, programs, getattr(args, "workers", None), tell)
         print(text(result))
     if hasattr(args, "json"):

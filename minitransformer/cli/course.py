@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import sys
 
-import numpy as np
 from tqdm import tqdm
 
-from minitransformer.arrays import backend
+from minitransformer.arrays import library
 from minitransformer.cli.pictures import draw_attention, draw_curves
 from minitransformer.training import Diverged, RunFolder, Scores, Trained, Trainer, evaluate, load
 
@@ -119,7 +118,7 @@ def _introduce(trainer: Trainer) -> None:
     gathered = f"{c.accumulate} times " if c.accumulate > 1 else ""
     print(
         f"training  {c.steps:,} steps of {gathered}up to {c.batch_tokens:,} tokens, warm-up {c.warmup_steps:,}, "
-        f"label smoothing {c.label_smoothing}, seed {c.seed}, on {backend()} {np.__version__}"
+        f"label smoothing {c.label_smoothing}, seed {c.seed}, on {library()}"
     )
     epochs = c.steps * c.accumulate / trainer.batches.batches_per_epoch
     print(f"          {trainer.batches.batches_per_epoch:,} batches an epoch, {epochs:,.1f} epochs")
@@ -135,8 +134,9 @@ def _train(trainer: Trainer, folder: RunFolder) -> None:
     interval = 0.2 if sys.stderr.isatty() else 10
     with tqdm(total=steps, initial=trainer.step, unit="step", dynamic_ncols=True, mininterval=interval) as bar:
 
-        def on_step(loss: float, rate: float, speed: float) -> None:
-            bar.set_postfix_str(f"loss {loss:.3f}, rate {rate:.1e}, {speed:,.0f} tokens/s", refresh=False)
+        def on_step(loss: float | None, rate: float, speed: float) -> None:
+            if loss is not None:
+                bar.set_postfix_str(f"loss {loss:.3f}, rate {rate:.1e}, {speed:,.0f} tokens/s", refresh=False)
             bar.update()
 
         def on_evaluation(scores: Scores) -> None:

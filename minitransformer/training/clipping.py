@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minitransformer.arrays import xp
+from minitransformer.arrays import Array, backend, xp
 from minitransformer.autograd import Tensor
 
 __all__ = ["clip_gradients"]
 
 
-def clip_gradients(parameters: Sequence[Tensor], replicas: Sequence[Sequence[Tensor]], longest: float) -> float:
+def clip_gradients(parameters: Sequence[Tensor], replicas: Sequence[Sequence[Tensor]], longest: float) -> Array:
     """Gather the gradient of all workers in the model's parameters, and shorten it if it is too long.
 
     With g the sum over the workers, all parameters together,
@@ -18,7 +18,7 @@ def clip_gradients(parameters: Sequence[Tensor], replicas: Sequence[Sequence[Ten
         g = g · min(1, longest / |g|)
 
     The length of a sum is not the sum of lengths, so the workers' gradients are added here, in order, and not by the
-    optimiser; afterwards the replicas have none.
+    optimiser; afterwards the replicas have none. On a GPU nothing is waited for: the factor stays on the device.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def clip_gradients(parameters: Sequence[Tensor], replicas: Sequence[Sequence[Ten
 
     Returns
     -------
-    float
-        The length that was found.
+    array, shape ()
+        The length that was found, in float64.
     """
     for i, parameter in enumerate(parameters):
         found = [own.grad for own in (parameter, *(replica[i] for replica in replicas)) if own.grad is not None]
@@ -40,11 +40,12 @@ def clip_gradients(parameters: Sequence[Tensor], replicas: Sequence[Sequence[Ten
             parameter.grad = sum(found[1:], start=found[0])
         for replica in replicas:
             replica[i].grad = None
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    squares = [xp.square(gradient.reshape(-1), dtype="float64").sum() for gradient in gradients]
-    length = float(sum(squares)) ** 0.5  # read back once, not for each parameter
-    if length > longest:
-        for parameter in parameters:
-            if parameter.grad is not None:
-                parameter.grad = parameter.grad * (longest / length)  # a float does not widen the array
+    known = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
+    squares = (xp.square(gradient.reshape(-1), dtype="float64").sum() for _, gradient in known)
+    length = xp.sqrt(sum(squares, start=xp.zeros((), dtype="float64")))
+    if backend() == "numpy" and not length > longest:
+        return length  # one pass less; on a GPU the question would cost more than the pass
+    factor = xp.where(length > longest, longest / length, 1.0)
+    for parameter, gradient in known:
+        parameter.grad = gradient * factor.astype(gradient.dtype)  # float64 would widen it
     return length

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, backend, to_numpy, xp
 from minitransformer.data import PAD, Batch, ParallelBatches
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
@@ -22,11 +22,12 @@ from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.metrics import Scores, evaluate, longest_sentence
 from minitransformer.training.run import RunFolder
 from minitransformer.training.scores import bleu
-from minitransformer.training.workers import Workers, default_workers
+from minitransformer.training.workers import Workers, check_workers, default_workers
 
 __all__ = ["Best", "Diverged", "Trainer", "training_step"]
 
 LOG_EVERY = 10
+"""Steps to a line of the log. On a GPU the losses are read as often: the host waits for the device each time."""
 
 
 class Diverged(ArithmeticError):
@@ -102,6 +103,7 @@ class Trainer:
     def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
         if configuration.workers is None:
             configuration = dataclasses.replace(configuration, workers=default_workers(configuration.batch_tokens))
+        check_workers(configuration.workers or 1)
         self.configuration = configuration
         self.task: Task = configuration.build_task()
         if configuration.best_by == "bleu":
@@ -126,6 +128,7 @@ class Trainer:
         self.tokens = 0
         """Target tokens trained on so far."""
         self._losses: list[float] = []  # since the last line of the log
+        self._unread: list[Array] = []  # the latest of them, which may still be on the device
 
     def _refuse_longer(self, most: int | None) -> None:
         """Refuse sentences beyond the learned positions, of which the start token takes one."""
@@ -147,7 +150,7 @@ class Trainer:
     def train(
         self,
         run: RunFolder,
-        on_step: Callable[[float, float, float], None],
+        on_step: Callable[[float | None, float, float], None],
         on_evaluation: Callable[[Scores], None],
     ) -> None:
         """Train to the end; save a checkpoint before the first step, every so often, and when interrupted.
@@ -157,7 +160,8 @@ class Trainer:
         run : RunFolder
             Where checkpoints and measurements go.
         on_step : callable
-            Called after each step with loss, learning rate and target tokens per second.
+            Called after each step with loss, learning rate and target tokens per second. On a GPU the loss is read
+            every 10 steps, and None after the others; a loss that is not finite is noticed up to 10 steps late.
         on_evaluation : callable
             Called with the scores on held-out pairs.
 
@@ -183,21 +187,20 @@ class Trainer:
                     between_steps()
                     group = list(islice(batches, c.accumulate))
                     rate = c.learning_rate(self.step + 1)
-                    loss = float(
+                    self._unread.append(
                         training_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
                     )
-                    if not math.isfinite(loss):
-                        raise Diverged(f"the loss is {loss} at step {self.step + 1}")
                     self.step += 1
+                    due = self.step % LOG_EVERY == 0 or self.step == c.steps
+                    loss = self._read_losses() if due or backend() == "numpy" else None
                     self._average()
-                    self._losses.append(loss)
                     written = sum(int((batch.target_output != PAD).sum()) for batch in group)
                     self.tokens += written
                     tokens += written
                     self.seconds = time.perf_counter() - started
                     speed = tokens / (time.perf_counter() - since)
                     on_step(loss, rate, speed)
-                    if self.step % LOG_EVERY == 0 or self.step == c.steps:
+                    if due:
                         measured = {"loss": sum(self._losses) / len(self._losses), "learning_rate": rate}
                         self._log(run, **measured, tokens_per_second=round(speed))
                         since, tokens, self._losses = time.perf_counter(), 0, []
@@ -212,6 +215,17 @@ class Trainer:
             raise
         finally:
             self.model.eval()
+
+    def _read_losses(self) -> float | None:
+        """Bring the losses of the last steps to the host, all in one copy; return the last one."""
+        if self._unread:
+            first = self.step - len(self._unread) + 1
+            losses, self._unread = to_numpy(xp.stack(self._unread)).tolist(), []
+            for step, loss in enumerate(losses, first):
+                if not math.isfinite(loss):
+                    raise Diverged(f"the loss is {loss} at step {step}")
+            self._losses += losses
+        return self._losses[-1] if self._losses else None
 
     def _measure(self, run: RunFolder, on_evaluation: Callable[[Scores], None]) -> None:
         """Measure the weights, and keep them apart if they are the best so far."""
@@ -232,6 +246,7 @@ class Trainer:
         on_evaluation(scores)
 
     def _save(self, run: RunFolder) -> None:
+        self._read_losses()
         self._check_weights()
         run.save(self.checkpoint(), self.configuration.keep)
 
@@ -267,7 +282,8 @@ class Trainer:
         return evaluate(self.model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
 
     def checkpoint(self) -> Checkpoint:
-        """Return all that is needed to go on from here, and the mean weights as far as they go."""
+        """Return all that is needed to go on from here, and the mean weights as far as they go, on the host."""
+        self._read_losses()
         state: dict[str, Any] = {
             "step": self.step,
             "seconds": self.seconds,
@@ -304,7 +320,7 @@ class Trainer:
             self.model.rng.bit_generator.state = state["dropout"]
             self.step, self.seconds, self.tokens = state["step"], state["seconds"], state["tokens"]
             self.averaged, self.waited, self._losses = state["averaged"], state["waited"], list(state["losses"])
-            self.best = None if state["best"] is None else Best(*state["best"])
+            self.best, self._unread = None if state["best"] is None else Best(*state["best"]), []
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"the checkpoint does not belong to this configuration: {error}") from error
 
@@ -330,6 +346,9 @@ def resumed(run: RunFolder, report: Callable[[str], None]) -> Trainer:
         If the folder is damaged or data has changed.
     """
     configuration = run.configuration()
+    if backend() != "numpy" and (configuration.workers or 1) > 1:
+        report(f"the {configuration.workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
+        configuration = dataclasses.replace(configuration, workers=1)
     begun = run.is_complete()
     trainer = Trainer(configuration, run.tokenisers() if begun else None)
     if begun:

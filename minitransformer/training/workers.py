@@ -28,7 +28,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 
-__all__ = ["Workers", "default_workers"]
+__all__ = ["Workers", "check_workers", "default_workers"]
 
 LEAST_TOKENS = 256
 """The smallest share that is worth a worker: below it, Python's own work, which one core does, outweighs."""
@@ -42,6 +42,16 @@ Result = TypeVar("Result")
 def default_workers(batch_tokens: int) -> int:
     """Return how many workers suit this machine: one for each core, as long as each has enough to do."""
     return 1 if backend() != "numpy" else max(1, min(blas.cores(), batch_tokens // LEAST_TOKENS))
+
+
+def check_workers(number: int) -> None:
+    """Refuse a number of workers below 1, and several of them on a GPU, which is busy with one."""
+    if number < 1:
+        raise ValueError(f"workers must be at least 1, found {number}")
+    if number > 1 and backend() != "numpy":
+        raise ValueError(
+            f"workers must be 1 with {backend()}, found {number}: they are threads that share the cores of a CPU"
+        )
 
 
 class Workers:
@@ -61,10 +71,7 @@ class Workers:
     """
 
     def __init__(self, model: Transformer, number: int = 1) -> None:
-        if number < 1:
-            raise ValueError(f"workers must be at least 1, found {number}")
-        if number > 1 and backend() != "numpy":
-            raise ValueError(f"workers must be 1 with {backend()}, found {number}: threads share the cores of a CPU")
+        check_workers(number)
         self.number = number
         self.models = [model, *(_twin(model) for _ in range(number - 1))]
         self._parameters = [m.parameters() for m in self.models]

@@ -13,6 +13,8 @@ from minitransformer.bench.anatomy import WorkersShare, vanishing
 from minitransformer.bench.ceiling import Layout, Product, ideal_time, time_products
 from minitransformer.bench.sizes import Sizes
 
+pytestmark = pytest.mark.numpy_only("accounts for NumPy's own operations")
+
 TINY = Sizes(d_model=12, n_heads=3, n_layers=2, d_ff=20, vocabulary=17, batch=5, length=7)
 
 

@@ -12,6 +12,8 @@ from minitransformer.bench.program import command, reason
 from minitransformer.bench.sizes import Sizes
 from minitransformer.bench.turns import Died, Process
 
+pytestmark = pytest.mark.numpy_only("measures the processor, in processes that choose their library themselves")
+
 TINY = Sizes(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
 
 

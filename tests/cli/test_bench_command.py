@@ -7,6 +7,8 @@ import pytest
 from minitransformer.bench import CONFIGURATIONS, Sizes, growth
 from minitransformer.cli import main
 
+pytestmark = pytest.mark.numpy_only("measures the processor")
+
 TINY = Sizes(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
 PNG = b"\x89PNG\r\n\x1a\n"
 

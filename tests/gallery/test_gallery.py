@@ -15,6 +15,8 @@ from wrong_pages import PAGES
 from minitransformer import Operation, ops
 from minitransformer.testing import gradcheck
 
+pytestmark = pytest.mark.numpy_only("the mistakes are written in NumPy")
+
 ENTRIES = {entry.name: entry for entry in (*PAGES, *CORE)}
 WEAK = [name for name, entry in ENTRIES.items() if entry.weak]
 

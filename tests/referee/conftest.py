@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.arrays import to_numpy
 
 TOLERANCE = 1e-10
 FLOOR = 1e-3
@@ -16,6 +17,7 @@ def relative_error(ours, theirs, terms=0.0):
 
     ``terms`` is the size of the terms that an entry is the sum of, where all entries may be far smaller.
     """
+    ours = to_numpy(ours)
     assert ours.shape == theirs.shape
     assert ours.dtype == theirs.dtype
     finite = np.isfinite(theirs)

@@ -6,7 +6,7 @@ import pytest
 import minitransformer as mt
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.referee
+pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("hands NumPy's arrays to both sides")]
 
 B, T, D, H = 3, 5, 8, 4
 RNG = np.random.default_rng(31)

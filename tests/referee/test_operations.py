@@ -7,6 +7,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer import ops
+from minitransformer.arrays import to_numpy
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -54,9 +55,9 @@ def of_rows(ours, theirs):
 
 
 MASKS = {
-    "causal": ops.causal_mask(4),
-    "padding": ops.padding_mask(IDS),  # (B, 1, 1, Tk)
-    "causal and padding": ops.causal_mask(4) & ops.padding_mask(IDS),
+    "causal": to_numpy(ops.causal_mask(4)),
+    "padding": to_numpy(ops.padding_mask(IDS)),  # (B, 1, 1, Tk)
+    "causal and padding": to_numpy(ops.causal_mask(4) & ops.padding_mask(IDS)),
     "random, one for each head": RNG.random((3, 2, 4, 4)) < 0.7,
 }
 SEES_NOTHING = np.array([[False] * 4, [True] * 4, [False, True, False, True], [True, False, False, False]])

@@ -12,7 +12,7 @@ from minitransformer.bench.program import command
 from minitransformer.bench.sizes import CONFIGURATIONS
 from minitransformer.bench.turns import Program, take_turns
 
-pytestmark = pytest.mark.referee
+pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("is about speed on the processor")]
 
 
 def test_a_toy_step_is_not_far_slower_than_pytorchs(monkeypatch):

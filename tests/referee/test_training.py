@@ -20,7 +20,7 @@ import pytest
 import minitransformer as mt
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.referee
+pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("hands NumPy's arrays to both sides")]
 
 STEPS, WARMUP = 100, 40
 MARGIN, TOLERANCE = 30, 1e-13

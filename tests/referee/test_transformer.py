@@ -7,6 +7,7 @@ import minitransformer as mt
 
 torch = pytest.importorskip("torch")
 pytestmark = [
+    pytest.mark.numpy_only("hands NumPy's arrays to both sides"),
     pytest.mark.referee,
     pytest.mark.filterwarnings("ignore:enable_nested_tensor is True"),  # a speed-up that is not used here
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.referee
+pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("hands NumPy's arrays to both sides")]
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "weights-to-and-from-pytorch.md"
 

@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
+from minitransformer.arrays import to_numpy
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, clip_gradients, training_step
+
+THREADS = pytest.mark.numpy_only("workers are threads that share the cores of a CPU")
+BY_WORKERS = pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=THREADS) for n in (2, 3))])
 
 
 def model_of(dropout=0.0):
@@ -25,10 +29,14 @@ def gradient(model, batches, number):
     with Workers(model, number) as workers:
         loss = float(workers.gradients(batches, 0.1))
         clip_gradients(model.parameters(), workers.replicas, np.inf)  # gathers them
-    return loss, np.concatenate([p.grad.reshape(-1) for p in model.parameters()])
+    return loss, gathered(model)
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
+def gathered(model):
+    return np.concatenate([to_numpy(p.grad).reshape(-1) for p in model.parameters()])
+
+
+@BY_WORKERS
 def test_batches_together_are_one_larger_batch(number):
     parts = [batch_of(4, seed=0), batch_of(1, seed=1), batch_of(3, seed=2)]
     tokens = [int((part.target_output != PAD).sum()) for part in parts]
@@ -40,6 +48,7 @@ def test_batches_together_are_one_larger_batch(number):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
 
 
+@THREADS
 @pytest.mark.parametrize("number", [2, 5])
 def test_n_workers_agree_with_one_on_several_batches(number):
     parts = [batch_of(4, seed=0), batch_of(1, seed=1), batch_of(3, seed=2)]
@@ -50,7 +59,7 @@ def test_n_workers_agree_with_one_on_several_batches(number):
     assert models[0].rng.bit_generator.state == models[1].rng.bit_generator.state
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@BY_WORKERS
 def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
     _, whole = gradient(model_of(), batch_of(6, 0), 1)
     length = float(np.linalg.norm(whole))
@@ -58,9 +67,10 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
     with Workers(model, number) as workers:
         for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
             workers.gradients(batch_of(6, 0), 0.1)
-            assert clip_gradients(model.parameters(), workers.replicas, longest) == pytest.approx(length, rel=1e-12)
+            found_length = float(clip_gradients(model.parameters(), workers.replicas, longest))
+            assert found_length == pytest.approx(length, rel=1e-12)
             assert all(p.grad is None for replica in workers.replicas for p in replica)
-            found = np.concatenate([p.grad.reshape(-1) for p in model.parameters()])
+            found = gathered(model)
             np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
 
 
@@ -69,7 +79,7 @@ def test_clipping_is_part_of_the_step():
         model = model_of()
         optimiser = Adam(model.parameters(), eps=1.0)  # with a large eps, Adam's steps are as long as the gradient
         training_step(model, optimiser, batch_of(6, 0), 1.0, 0.1, clip=clip)
-        return optimiser.values.copy()
+        return to_numpy(optimiser.values).copy()
 
     np.testing.assert_array_equal(after(None), after(1e9))
     assert np.linalg.norm(after(1e-6) - after(1e-9)) < 1e-5 < np.linalg.norm(after(None) - after(1e-6))
@@ -81,3 +91,17 @@ def test_float32_stays_float32():
     workers.gradients(batch_of(6, 0), 0.1)
     clip_gradients(model.parameters(), workers.replicas, 1e-3)
     assert {p.grad.dtype for p in model.parameters()} == {np.dtype("float32")}
+
+
+def test_nothing_is_shortened_where_there_is_no_gradient():
+    model = model_of()
+    assert float(clip_gradients(model.parameters(), [], 1.0)) == 0
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_gradient_of_zeros_stays_one():
+    model = model_of()
+    for p in model.parameters():
+        p.grad = p.data * 0
+    assert float(clip_gradients(model.parameters(), [], 1.0)) == 0
+    assert not gathered(model).any()

@@ -8,10 +8,13 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from minitransformer import blas
+from minitransformer.arrays import to_numpy
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, default_workers, training_step
+
+THREADS = pytest.mark.numpy_only("workers are threads that share the cores of a CPU")
 
 
 def model_of(dropout=0.3, dtype="float64", seed=1):
@@ -35,12 +38,13 @@ def gradients(model, batch, number):
         loss = float(workers.gradients(batch, 0.1))
         copies = [model.parameters(), *workers.replicas]
         total = [
-            sum((copy[i].grad for copy in copies if copy[i].grad is not None), start=np.zeros(p.shape))
+            sum((to_numpy(copy[i].grad) for copy in copies if copy[i].grad is not None), start=np.zeros(p.shape))
             for i, p in enumerate(model.parameters())
         ]
     return loss, total, model.rng.bit_generator.state
 
 
+@THREADS
 @pytest.mark.parametrize("number", [2, 3, 4, 7, 9])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_n_workers_agree_with_one(number, dropout):
@@ -84,6 +88,7 @@ class Slow:
         return self.layer(*arguments, **options)
 
 
+@THREADS
 def test_the_result_does_not_depend_on_who_is_first():
     losses, values = steps(3)
     for seed in range(3):
@@ -95,6 +100,7 @@ def test_the_result_does_not_depend_on_who_is_first():
         np.testing.assert_array_equal(same, values)
 
 
+@THREADS
 def test_many_steps_agree_to_rounding():
     losses, values = steps(1, dtype="float64")
     for number in (2, 5):
@@ -103,6 +109,7 @@ def test_many_steps_agree_to_rounding():
         np.testing.assert_allclose(same, values, rtol=0, atol=1e-9)
 
 
+@THREADS
 def test_all_workers_look_at_the_same_weights():
     model = model_of()
     optimiser = Adam(model.parameters())
@@ -115,6 +122,7 @@ def test_all_workers_look_at_the_same_weights():
         assert all(not replica[0].data.any() for replica in workers.replicas)
 
 
+@THREADS
 def test_the_modes_of_the_model_are_the_workers():
     model = model_of()
     with Workers(model, 2) as workers:
@@ -126,6 +134,7 @@ def test_the_modes_of_the_model_are_the_workers():
         assert model.rng.bit_generator.state == state
 
 
+@THREADS
 def test_a_mistake_in_a_worker_is_raised_and_the_next_batch_works():
     model = model_of(0.0)
     good, bad = batch_of(6), batch_of(6)
@@ -137,6 +146,7 @@ def test_a_mistake_in_a_worker_is_raised_and_the_next_batch_works():
         assert float(workers.gradients(good, 0.1)) == before
 
 
+@THREADS
 def test_threads_and_python_are_left_as_they_were():
     def state():
         return sys.getswitchinterval(), [
@@ -156,6 +166,7 @@ def test_threads_and_python_are_left_as_they_were():
         assert state() == before
 
 
+@THREADS
 def test_each_keeps_the_order():
     with Workers(model_of(), 3) as workers:
         for n in (0, 1, 2, 3, 10):
@@ -169,6 +180,7 @@ def test_a_number_below_one_is_refused(number):
         Workers(model_of(), number)
 
 
+@THREADS
 def test_by_default_each_core_has_a_worker_if_it_has_enough_to_do(monkeypatch):
     monkeypatch.setattr(blas, "cores", lambda: 8)
     assert [default_workers(n) for n in (1, 300, 512, 1100, 10**6)] == [1, 1, 2, 4, 8]

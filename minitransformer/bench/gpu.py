@@ -1,0 +1,141 @@
+"""Training steps on a GPU, ours and PyTorch's, and the rate of its matrix products.
+
+A GPU is told what to do and does it later. So a turn times one block of steps, not each of them: it waits for the
+device before the first and after the last, and reads nothing back in between, as training itself does.
+
+Both sides may round the factors of their matrix products to TF32, and the rate beside which they are put is that of one
+large product with TF32. Both hold their memory in a pool; before the steps it is emptied.
+
+torch is imported only inside ``eager``, and CuPy is reached by way of ``arrays.py``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import asarray, card, device_memory, free_device_memory, synchronize, xp
+from minitransformer.bench.memory import peak_memory
+from minitransformer.bench.ours import WARM_UP, build, random_batch
+from minitransformer.bench.pytorch import stepper
+from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.optim import Adam
+from minitransformer.training import Workers, training_step
+
+__all__ = ["allow_tf32", "eager", "matmul_rate", "ours"]
+
+SIDE = 8192
+"""Rows and columns of the large product's matrices, 268 MB each."""
+LONG_ENOUGH = 0.1
+"""How long the large product is repeated, in seconds, each of five times."""
+
+Ready = Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]
+
+
+def allow_tf32() -> None:
+    """Let CuPy's matrix products use TF32; it asks when the first is done."""
+    os.environ["CUPY_TF32"] = "1"
+
+
+@contextmanager
+def ours(sizes: Sizes) -> Ready:
+    """Make our program: a function that does a block of steps and returns the time of one, and a description."""
+    rate = matmul_rate(xp.matmul, [asarray(matrix) for matrix in _factors()], synchronize)
+    free_device_memory()
+    model, batch = build(sizes), random_batch(sizes)
+    optimiser, team = Adam(model.parameters()), Workers(model)
+
+    def step() -> Any:
+        return training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
+
+    _block(step, synchronize, WARM_UP)
+    yield (
+        lambda times: _block(step, synchronize, times) | {"peak": device_memory()},
+        {"workers": 1, "card": card(), "matmul": rate},
+    )
+
+
+@contextmanager
+def eager(sizes: Sizes, device: str = "cuda") -> Ready:
+    """Make PyTorch's eager program, with fused Adam, on the GPU, or on another device to try it out."""
+    import torch
+
+    on_gpu = device == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        raise RuntimeError(f"PyTorch {torch.__version__} finds no GPU; install one that was built for CUDA")
+    wait = torch.cuda.synchronize if on_gpu else lambda: None
+    if on_gpu:
+        torch.set_float32_matmul_precision("high")  # TF32
+    rate = matmul_rate(torch.matmul, [torch.from_numpy(matrix).to(device) for matrix in _factors()], wait)
+    if on_gpu:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    step = stepper(sizes, device=device)
+
+    def turn(times: int) -> dict[str, Any]:
+        answer = _block(step, wait, times)
+        if on_gpu:
+            return answer | {
+                "peak": torch.cuda.max_memory_allocated(),
+                "reserved": torch.cuda.max_memory_reserved(),
+            }
+        return answer | {"peak": peak_memory()}
+
+    _block(step, wait, WARM_UP)
+    yield turn, {"version": torch.__version__, "device": "the same GPU" if on_gpu else device, "matmul": rate}
+
+
+def matmul_rate(multiply: Callable[..., Any], factors: Sequence[Any], wait: Callable[[], object]) -> float:
+    """Return the best rate of the product of two square matrices with ``SIDE`` rows, in operations a second.
+
+    Parameters
+    ----------
+    multiply : callable
+        ``multiply(left, right, out=product)``.
+    factors : pair of arrays
+        On the device.
+    wait : callable
+        Waits until the device is done.
+
+    Returns
+    -------
+    float
+    """
+    product = multiply(*factors)
+
+    def repeated(times: int) -> float:
+        wait()
+        start = time.perf_counter()
+        for _ in range(times):
+            multiply(*factors, out=product)
+        wait()
+        return (time.perf_counter() - start) / times
+
+    repeated(1)
+    times = max(1, math.ceil(LONG_ENOUGH / max(repeated(1), 1e-7)))
+    return 2 * SIDE**3 / min(repeated(times) for _ in range(5))
+
+
+def _factors() -> list[Any]:
+    """Return two matrices of random numbers; zeros would be multiplied faster, as they take less power."""
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((SIDE, SIDE), dtype=np.float32) for _ in range(2)]
+
+
+def _block(step: Callable[[], Any], wait: Callable[[], object], times: int) -> dict[str, Any]:
+    """Do some steps with one wait for the device before and one after; return the mean time of one."""
+    wait()
+    start = time.perf_counter()
+    for _ in range(times):
+        loss = step()
+    wait()
+    seconds = (time.perf_counter() - start) / times
+    if not math.isfinite(last := float(loss)):
+        raise ArithmeticError(f"the loss is {last} after {times} steps; what was timed is no training")
+    return {"seconds": [seconds], "loss": last}

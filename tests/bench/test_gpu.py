@@ -1,0 +1,189 @@
+"""Measuring on a GPU, tried out without one: our side on the double of CuPy, PyTorch's on the processor."""
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from double import log
+from double.card import Device
+from double.library import cupy as double
+
+from minitransformer.arrays import use
+from minitransformer.bench import GPU_CONFIGURATIONS, Sizes, gpu, program
+from minitransformer.bench.account import Account
+from minitransformer.bench.anatomy import WorkersShare
+from minitransformer.bench.measure import on_the_card
+from minitransformer.cli import main
+
+pytestmark = pytest.mark.numpy_only("chooses the library itself")
+
+TINY = Sizes(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocabulary=11, batch=4, length=5)
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+# A process of its own, in which the double is CuPy, PyTorch's GPU is the processor, and the large product is small.
+CHILD = f"""
+import json, sys
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from double.library import cupy
+sys.modules["cupy"] = cupy
+from minitransformer.bench import gpu
+from minitransformer.bench.program import main
+gpu.SIDE, gpu.LONG_ENOUGH = 32, 1e-3
+sys.exit(main([json.dumps(json.loads(sys.argv[1]) | {{"device": "cpu"}})]))
+"""
+
+
+@pytest.fixture
+def double_in_use(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setattr(gpu, "SIDE", 32)
+    monkeypatch.setattr(gpu, "LONG_ENOUGH", 1e-3)
+    use("cupy")
+    yield
+    use("numpy")
+
+
+def test_the_products_of_a_step_are_those_that_a_step_does():
+    for sizes in (TINY, Sizes(**vars(TINY) | {"n_layers": 1, "length": 7, "d_ff": 20})):
+        account = Account()
+        WorkersShare(sizes, 1).step(account)
+        assert sizes.flops == account.flops
+
+
+@pytest.mark.usefixtures("double_in_use")
+def test_a_block_waits_before_and_after_and_reads_nothing_in_between():
+    with gpu.ours(TINY) as (turn, description):
+        assert description["card"]["name"] == "a double"
+        assert description["card"]["cuda"] == "13.2"
+        assert description["matmul"] > 0
+        waits = Device.waits
+        with log.host_copies() as copies:
+            answer = turn(5)
+        assert copies == ["float"]  # the last loss, after the block
+        assert Device.waits == waits + 2
+        (seconds,) = answer["seconds"]
+        assert seconds > 0
+        assert answer["peak"] == 123_000_000
+        first = answer["loss"]
+        assert turn(30)["loss"] < first  # it goes on, and it trains
+
+
+@pytest.mark.usefixtures("double_in_use")
+def test_what_is_no_training_is_not_timed():
+    with pytest.raises(ArithmeticError, match="the loss is nan after 2 steps"):
+        gpu._block(lambda: float("nan"), lambda: None, 2)
+
+
+def test_the_rate_is_that_of_the_best_of_several(monkeypatch):
+    now = iter([0, 1, 1, 2, *(t for i, took in enumerate((4, 2, 8, 3, 5)) for t in (10 * i + 10, 10 * i + 10 + took))])
+    monkeypatch.setattr(gpu.time, "perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr(gpu, "SIDE", 10)
+    monkeypatch.setattr(gpu, "LONG_ENOUGH", 2.0)  # twice, as once takes a second
+    waits, products = [], []
+
+    def multiply(left, right, out=None):
+        products.append((left, right, out))
+        return "the product"
+
+    assert gpu.matmul_rate(multiply, ["left", "right"], lambda: waits.append(1)) == 2 * 10**3 / (2 / 2)
+    assert products == [("left", "right", None)] + (1 + 1 + 5 * 2) * [("left", "right", "the product")]
+    assert len(waits) == 14
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="PyTorch is not installed")
+def test_pytorchs_side(monkeypatch):
+    import torch
+
+    monkeypatch.setattr(gpu, "SIDE", 32)
+    monkeypatch.setattr(gpu, "LONG_ENOUGH", 1e-3)
+    with gpu.eager(TINY, device="cpu") as (turn, description):
+        assert description["device"] == "cpu"
+        assert description["matmul"] > 0
+        first = turn(2)
+        assert len(first["seconds"]) == 1
+        assert turn(40)["loss"] < first["loss"]
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match=r"PyTorch .* finds no GPU; install one"), gpu.eager(TINY):
+            pass
+
+
+def test_tf32_is_allowed_before_cupy_is_asked(monkeypatch):
+    monkeypatch.setenv("CUPY_TF32", "0")
+    asked = []
+    monkeypatch.setattr(program, "use", lambda name: asked.append((name, gpu.os.environ["CUPY_TF32"])))
+    program.start("ours", TINY, None, "cupy")
+    assert asked == [("cupy", "1")]
+
+
+def test_the_share_of_the_cards_rate():
+    programs = {
+        "ours": {"median": 0.5, "description": {"matmul": 4e12}},
+        "eager": {"median": 0.25, "description": {"matmul": 5e12}},
+        "compiled": {"description": {}},
+    }
+    found = on_the_card(programs, TINY)
+    assert found["matmul"] == 5e12
+    assert found["share"] == {"ours": TINY.flops / 0.5 / 5e12, "eager": TINY.flops / 0.25 / 5e12}
+    assert on_the_card({"ours": {"description": {}}}, TINY) == {
+        "flops": TINY.flops, "matmul": None, "achieved": {}, "share": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("side", ["alone", "beside PyTorch"])
+def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side):
+    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setitem(GPU_CONFIGURATIONS, "base-64x64", TINY)
+    real = program.command
+
+    def command(*arguments):
+        *_, told = real(*arguments)
+        return [sys.executable, "-c", CHILD, told]
+
+    monkeypatch.setattr(sys.modules["minitransformer.bench.measure"], "command", command)
+    figures = tmp_path / "speed.json"
+    arguments = ["--rounds", "2", "--json", str(figures), "--backend", "cupy"]
+    arguments += ["--no-pytorch"] if side == "alone" else []
+    try:
+        assert main(["bench", "base-64x64", *arguments]) == 0
+    finally:
+        use("numpy")
+    report = " ".join(capsys.readouterr().out.split())
+    assert "base-64x64: D 8, H 2, N 2, F 12, V 11; 4 x 5 tokens" in report
+    assert "a double, 8 GB" in report
+    assert "CUDA 13.2, driver 13.0" in report
+    assert "a wait for the GPU before and after" in report
+    assert "one large one alone runs at" in report
+    assert "the whole step of minitransformer comes to" in report
+    assert "123 MB" in report
+    found = json.loads(figures.read_text())["configurations"]["base-64x64"]
+    ours = found["programs"]["ours"]
+    assert ours["failed"] is None
+    assert [len(seconds) for seconds in ours["seconds"]] == [1, 1]
+    assert found["card"]["flops"] == TINY.flops
+    if side == "alone":
+        assert found["programs"].keys() == {"ours"}
+    elif HAS_TORCH:
+        assert "times_ours" in found["programs"]["eager"]
+        assert "the whole step of PyTorch eager comes to" in report
+    else:
+        assert "PyTorch eager: not measured: PyTorch is not installed" in report
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chess"], "the configurations are toy, small, base, base-64x64, base-128x128"),
+        (["--scale"], "--scale is about the processor, found the array library cupy"),
+        (["--decode"], "--decode is about the processor"),
+        (["--workers", "2"], "--workers is about the processor"),
+        (["--plot", "speed.png"], "--plot is about the processor"),
+    ],
+)
+@pytest.mark.usefixtures("double_in_use")
+def test_what_is_not_for_a_gpu_is_refused(monkeypatch, tmp_path, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("minitransformer.cli.bench.measure", pytest.fail)
+    assert main(["bench", *arguments]) == 2
+    assert message in capsys.readouterr().err

@@ -1,0 +1,148 @@
+"""Where CuPy cannot run, or the GPU is too small, each command says so in a line; its status is not 0."""
+
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from double.library import OutOfMemoryError
+from double.library import cupy as double
+
+from minitransformer import arrays
+from minitransformer.cli import COMMANDS, main
+
+pytestmark = pytest.mark.numpy_only("chooses the library itself")
+
+ARGUMENTS = {
+    "train": ["copy", "--out", "OUT"],
+    "resume": ["OUT"],
+    "average": ["OUT"],
+    "translate": ["OUT", "one"],
+    "evaluate": ["OUT"],
+    "attention": ["OUT", "one"],
+    "gradcheck": ["softmax"],
+    "bench": ["toy"],
+    "table3": ["--out", "OUT"],
+}
+
+
+class NoKernels:
+    """An array of a CuPy whose driver is there, but not its compiler."""
+
+    def __add__(self, other):
+        raise RuntimeError("CuPy failed to load libnvrtc.so.13")
+
+
+MISSING = {
+    "CuPy": (None, r"CuPy is not installed. Install it with: python -m pip install"),
+    "a driver": (SimpleNamespace(is_available=lambda: False), "finds no usable NVIDIA GPU"),
+    "the toolkit": (
+        SimpleNamespace(is_available=lambda: True, arange=lambda n: NoKernels()),
+        "cannot run on it; the CUDA toolkit may be missing or of another version. Try: python -m pip install",
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def numpy_afterwards():
+    yield
+    arrays.use("numpy")
+
+
+def test_no_command_is_forgotten():
+    # others, such as the exercises, need no library of their own choice here
+    assert ARGUMENTS.keys() <= COMMANDS.keys()
+    assert {"train", "translate", "evaluate", "attention", "gradcheck", "bench"} <= ARGUMENTS.keys()
+
+
+@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_what_is_missing_is_said(monkeypatch, tmp_path, capsys, command, missing):
+    module, words = MISSING[missing]
+    monkeypatch.setitem(sys.modules, "cupy", module)  # None: importing it fails
+    out = tmp_path / "run"
+    arguments = [str(out) if argument == "OUT" else argument for argument in ARGUMENTS[command]]
+    assert main([command, *arguments, "--backend", "cupy"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"minitransformer {command}: ")
+    assert words in captured.err
+    assert len(captured.err.splitlines()) == 1
+    assert captured.out == ""
+    assert not out.exists()
+    assert arrays.backend() == "numpy"
+
+
+@pytest.mark.parametrize("command", ["train", "gradcheck", "bench", "table3"])
+def test_the_environment_variable_says_the_same(monkeypatch, tmp_path, capsys, command):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setenv("MINITRANSFORMER_BACKEND", "cupy")
+    vars(arrays.xp).clear()  # as when the program begins
+    out = tmp_path / "run"
+    assert main([command, *(str(out) if argument == "OUT" else argument for argument in ARGUMENTS[command])]) == 2
+    assert f"minitransformer {command}: CuPy is not installed" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_here_as_it_is(tmp_path):
+    """The program itself, with the CuPy and the GPU that there are."""
+    command = [sys.executable, "-m", "minitransformer.cli", "train", "copy", "--steps", "2", "--held-out", "5"]
+    command += ["--train-pairs", "50", "--out", str(tmp_path / "run"), "--backend", "cupy"]
+    environment = {name: value for name, value in os.environ.items() if name != arrays.ENVIRONMENT_VARIABLE}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode == 0:
+        assert "on cupy " in done.stdout
+        return
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert any(words in done.stderr for _, words in MISSING.values())
+
+
+# Out of memory
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OutOfMemoryError("Out of memory allocating 1,024 bytes"), "allocating 1,024 bytes"),
+        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"), "ALLOC_FAILED"),
+        (RuntimeError("cudaErrorMemoryAllocation: out of memory"), "cudaErrorMemoryAllocation"),
+    ],
+)
+def test_a_gpu_that_is_too_small_is_said(monkeypatch, tmp_path, capsys, error, words):
+    def full(*arguments):
+        raise error
+
+    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", full)
+    sizes = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--train-pairs", "50"]
+    command = ["train", "copy", *sizes, "--held-out", "5", "--out", str(tmp_path / "run"), "--backend", "cupy"]
+    assert main(command) == 1
+    err = capsys.readouterr().err
+    assert "minitransformer train: The GPU's memory is full. Make the batches smaller (--batch-tokens)" in err
+    assert "--recompute" in err
+    assert words in err
+    assert "Traceback" not in err
+
+
+def test_another_error_of_the_gpu_is_not_hidden(monkeypatch, tmp_path):
+    def broken(*arguments):
+        raise RuntimeError("cudaErrorIllegalAddress")
+
+    monkeypatch.setitem(sys.modules, "cupy", double)
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", broken)
+    with pytest.raises(RuntimeError, match="IllegalAddress"):
+        main(
+            [
+                "train",
+                "copy",
+                "--train-pairs",
+                "50",
+                "--held-out",
+                "5",
+                "--out",
+                str(tmp_path / "r"),
+                "--backend",
+                "cupy",
+            ]
+        )
