@@ -429,8 +429,8 @@ class RowsGenerator(np.random.Generator):
 def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Draw whole numbers 0 to 65,535, each as likely as any other.
 
-    Sixteen bits cost a quarter of what a random float costs, and resolve a probability to 1 in 65,536. They are drawn on
-    the host, so that every backend gets the same; the dropout kernel makes them on the GPU instead.
+    Sixteen bits cost a quarter of what a random float costs, and resolve a probability to 1 in 65,536. They are drawn
+    on the host, so that every backend gets the same; the dropout kernel makes them on the GPU instead.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Products of many matrices at once through cuBLAS, on views as they lie: no operand is copied first.
 
-CuPy's own ``matmul`` copies every operand with more than two axes that is not contiguous, and heads never are: head h of
-a projection (B, T, H * Dk) is every H-th part of each row. ``cublasGemmStridedBatchedEx`` needs no copy. It wants of each
-matrix that one of its axes has neighbours in memory (the distance along the other is the *leading dimension*), and of the
-batch that one distance leads from each matrix to the next. A batch of heads has two distances, one along B and one along
-H: the shorter of the two axes is walked here, with one call for each of its entries.
+CuPy's own ``matmul`` copies every operand with more than two axes that is not contiguous, and heads never are: head h
+of a projection (B, T, H * Dk) is every H-th part of each row. ``cublasGemmStridedBatchedEx`` needs no copy. It wants of
+each matrix that one of its axes has neighbours in memory (the distance along the other is the *leading dimension*), and
+of the batch that one distance leads from each matrix to the next. A batch of heads has two distances, one along B and
+one along H: the shorter of the two axes is walked here, with one call for each of its entries.
 
 cuBLAS reads matrices column by column. What it sees of a matrix that lies row by row is therefore the transpose, and
 instead of ``out = x y`` it is asked for ``outᵀ = yᵀ xᵀ``.

@@ -105,8 +105,8 @@ class Cublas:
 
     @classmethod
     def gemmStridedBatchedEx(
-        cls, handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB, beta, C, Ctype, ldc,
-        strideC, batchCount, computeType, algo,
+        cls, handle, transa, transb, m, n, k, alpha, A, Atype, lda, strideA, B, Btype, ldb, strideB,
+        beta, C, Ctype, ldc, strideC, batchCount, computeType, algo,
     ):  # fmt: skip
         cls.calls += 1
         number = {0: ctypes.c_float, 1: ctypes.c_double}[Atype]

@@ -1,6 +1,7 @@
 """The kernels' source, run on the CPU by the double of CuPy, or on a GPU where the tests are run on one."""
 
 import sys
+from unittest.mock import patch
 
 import pytest
 from double import cuda, library
@@ -11,20 +12,14 @@ from minitransformer import arrays
 @pytest.fixture(scope="module")
 def gpu():
     """Use CuPy, or its double, for the tests here."""
-    if "cupy" in sys.modules and arrays.backend() == "cupy":
+    before = arrays.backend()
+    if before == "numpy" or hasattr(sys.modules["cupy"], "is_a_double"):
+        if cuda.COMPILER is None:
+            pytest.skip(cuda.NO_COMPILER)
+        for_now = {"cupy": library.cupy}
+    else:
+        for_now = {}
+    with patch.dict(sys.modules, for_now):
         arrays.use("cupy", kernels=True)
         yield
-        return
-    if cuda.COMPILER is None:
-        pytest.skip(cuda.NO_COMPILER)
-    before = arrays.backend()
-    missing = object()
-    installed = sys.modules.get("cupy", missing)
-    sys.modules["cupy"] = library.cupy
-    arrays.use("cupy", kernels=True)
-    yield
     arrays.use(before)
-    if installed is missing:
-        del sys.modules["cupy"]
-    else:
-        sys.modules["cupy"] = installed

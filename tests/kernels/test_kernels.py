@@ -9,7 +9,7 @@ from double import cuda
 import minitransformer as mt
 from minitransformer import arrays, ops
 from minitransformer.arrays import asarray, to_numpy, xp
-from minitransformer.kernels import cross_entropy, dropout, layer_norm, softmax, sources
+from minitransformer.kernels import cross_entropy, dropout, embedding, layer_norm, softmax, sources
 from minitransformer.kernels.source import FOLDER
 
 pytestmark = pytest.mark.usefixtures("gpu")
@@ -248,6 +248,23 @@ def test_cross_entropy_refuses_what_the_page_refuses(rng):
 
 
 @dtypes
+@pytest.mark.parametrize("n_features", [1, 31, 32, 33, 100])
+@pytest.mark.parametrize("shape", [(), (1,), (3, 7), (300,)])
+def test_the_gradient_of_an_embedding(rng, dtype, n_features, shape):
+    ids = asarray(rng.integers(0, 9, shape) // 2)  # repeated, the highest ones never
+    saved, d_y = (ids, (9, n_features)), uniform(rng, dtype, *shape, n_features)
+    (_, found) = in_every_order(lambda: embedding.backward(saved, d_y))
+    close(found, ops.embedding.page[1](saved, d_y)[1])
+
+
+def test_the_gradient_of_an_embedding_of_nothing(rng):
+    saved = (asarray(np.zeros((0,), dtype=int)), (4, 5))
+    np.testing.assert_array_equal(
+        to_numpy(embedding.backward(saved, uniform(rng, "float32", 0, 5))[1]), np.zeros((4, 5))
+    )
+
+
+@dtypes
 def test_adam(rng, dtype):
     shapes = [(3,), (), (129, 131), (5, 1, 7), (0, 4), (20_001,), (1,), (11, 13)]
     start = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
@@ -274,7 +291,7 @@ def test_adam(rng, dtype):
 
 def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     x = mt.Tensor(uniform(rng, "float32", 2, 5), requires_grad=True)
-    for name in ("softmax", "layer_norm", "dropout", "cross_entropy"):
+    for name in ("softmax", "layer_norm", "dropout", "cross_entropy", "embedding"):
         operation = ops.registry[name]
         assert operation.passes == operation.stand_in
         arrays.use("cupy", kernels=False)
