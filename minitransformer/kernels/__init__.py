@@ -1,8 +1,8 @@
 """Fused CUDA kernels that stand in for pages on a GPU.
 
 The page is what is read and proved; a stand-in does the same in one pass over memory where the page's array code takes
-several. It has the page's signature and leaves the same ``saved`` behind; what it has no kernel for (another axis, another
-type) it leaves to the page. Each file here makes itself the stand-in of an operation in its last line::
+several. It has the page's signature and leaves the same ``saved`` behind; what it has no kernel for (another axis,
+another type) it leaves to the page. Each file here makes itself the stand-in of an operation in its last line::
 
     softmax.stand_in = (forward, backward)
 
