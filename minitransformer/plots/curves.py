@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from minitransformer.plots.fonts import face_for
 from minitransformer.plots.saving import save
 
-LOSS, VALID, MATCH, TOKENS, RATE = "#1f5a94", "#3f8f6b", "#b5402a", "#d99a8c", "0.45"
+LOSS, VALID, MATCH, TOKENS, BLEU, RATE = "#1f5a94", "#3f8f6b", "#b5402a", "#d99a8c", "#7a5aa6", "0.45"
 MANY = 60  # from this many points on, the loss is also drawn smoothed
 
 
 def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, title: str = "") -> None:
     """Draw the course of a training run.
 
-    The loss is on top, on a logarithmic axis if it falls tenfold or more; exact match and token accuracy in
+    The loss is on top, on a logarithmic axis if it falls tenfold or more; exact match, token accuracy and BLEU in
     per cent below it, if there were evaluations; the learning rate in a strip at the bottom.
 
     Parameters
@@ -28,7 +28,8 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, titl
     metrics : sequence of mapping
         The lines of a run's record. A line of training has "step" and "loss" and may have "learning_rate",
         "tokens_per_second" and "seconds" (since the start). A line of evaluation has "step" and
-        "exact_match" (0 to 1) and may have "token_accuracy", "valid_loss" and "seconds". Other keys are not drawn.
+        "exact_match" (0 to 1) and may have "token_accuracy", "bleu" (0 to 100), "valid_loss" and "seconds". Other keys
+        are not drawn.
         Where a step occurs twice, as after an interrupted run is resumed, the later line counts.
     path : Path or str
         The file to write.
@@ -62,7 +63,7 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
                 f"training_curves: line {number + 1} has the keys {sorted(line)}, expected 'step' too. "
                 "Pass the lines of one run's metrics, each read as JSON."
             )
-    series = {key: _series(metrics, key) for key in ("loss", "exact_match", "token_accuracy", "learning_rate")}
+    series = {key: _series(metrics, key) for key in ("loss", "exact_match", "token_accuracy", "bleu", "learning_rate")}
     panels = [key for key in ("loss", "exact_match") if len(series[key][0])]
     if not panels:
         raise ValueError(
@@ -85,7 +86,7 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
         _draw_loss(rooms["loss"], *series["loss"])
         _draw_valid_loss(rooms["loss"], *_series(metrics, "valid_loss"))
     if "exact_match" in rooms:
-        _draw_accuracy(rooms["exact_match"], series["exact_match"], series["token_accuracy"])
+        _draw_accuracy(rooms["exact_match"], *(series[key] for key in ("exact_match", "token_accuracy", "bleu")))
     if "learning_rate" in rooms:
         _draw_rate(rooms["learning_rate"], *series["learning_rate"])
     last = rooms[panels[-1]]
@@ -160,16 +161,23 @@ def _draw_valid_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> Non
 
 
 def _draw_accuracy(
-    axes: Axes, match: tuple[NDArray[Any], NDArray[Any]], tokens: tuple[NDArray[Any], NDArray[Any]]
+    axes: Axes,
+    match: tuple[NDArray[Any], NDArray[Any]],
+    tokens: tuple[NDArray[Any], NDArray[Any]],
+    bleu: tuple[NDArray[Any], NDArray[Any]],
 ) -> None:
-    curves = ((tokens, TOKENS, "--", "token accuracy"), (match, MATCH, "-", "exact match"))
-    for (steps, share), colour, style, name in curves:
+    curves = (
+        (bleu, 1, BLEU, "-.", "BLEU, last {:.1f}"),
+        (tokens, 100, TOKENS, "--", "token accuracy, last {:.1f} %"),
+        (match, 100, MATCH, "-", "exact match, last {:.1f} %"),
+    )
+    for (steps, share), factor, colour, style, name in curves:
         if len(steps):
             marker = "o" if len(steps) < MANY else ""
-            label = f"{name}, last {100 * share[-1]:.1f} %"
+            label = name.format(factor * share[-1])
             axes.plot(
                 steps,
-                100 * share,
+                factor * share,
                 style,
                 color=colour,
                 marker=marker,
@@ -177,7 +185,7 @@ def _draw_accuracy(
                 linewidth=1.5,
                 label=label,
             )
-    axes.set_ylabel("correct, %")
+    axes.set_ylabel("correct, %; BLEU" if len(bleu[0]) else "correct, %")
     axes.set_ylim(-4, 104)
     axes.set_yticks([0, 25, 50, 75, 100])
     handles, labels = axes.get_legend_handles_labels()

@@ -46,6 +46,16 @@ def test_a_run_has_three_panels():
     assert loss.get_shared_x_axes().joined(loss, rate)
 
 
+def test_bleu_is_drawn_beside_the_shares():
+    lines = [line | ({"bleu": 30.0 + line["step"] / 10} if "exact_match" in line else {}) for line in run(100, fall=4)]
+    accuracy = curves_figure(lines).axes[1]
+    bleu, *others = accuracy.get_lines()
+    np.testing.assert_allclose(bleu.get_ydata(), [32, 34, 36, 38, 40])
+    assert bleu.get_label() == "BLEU, last 40.0"
+    assert len(others) == 2
+    assert accuracy.get_ylabel() == "correct, %; BLEU"
+
+
 @pytest.mark.parametrize(("fall", "scale"), [(4, "linear"), (40, "log"), (1e6, "log")])
 def test_the_range_chooses_the_scale(fall, scale):
     figure = curves_figure(run(100, fall))
