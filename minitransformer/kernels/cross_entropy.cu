@@ -39,7 +39,12 @@ __global__ void cross_entropy_backward(const T *p, const long long *targets, con
     const long long row = blockIdx.x;
     p += row * n;
     d_x += row * n;
-    const T share = counts[row] ? *d_loss / T(n_counted) : T(0);
+    if (!counts[row]) {
+        for (long long v = threadIdx.x; v < n; v += blockDim.x)
+            d_x[v] = 0;
+        return;
+    }
+    const T share = *d_loss / T(n_counted);
     const T spread = smoothing != 0 ? share * T(smoothing / double(n)) : T(0);
     for (long long v = threadIdx.x; v < n; v += blockDim.x)
         d_x[v] = p[v] * share - spread - (v == targets[row] ? T(1 - smoothing) * share : T(0));

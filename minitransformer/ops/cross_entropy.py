@@ -110,6 +110,8 @@ def backward(saved: Any, d_loss: Array) -> tuple[Array, None]:
     if label_smoothing:
         d_x -= d_row * (label_smoothing / shape[-1])
     d_x[xp.arange(len(targets)), targets] -= (1 - label_smoothing) * d_row[:, 0]
+    if n < len(targets):
+        d_x[~counts] = 0  # whatever their logits were: 0 times NaN would be NaN
     return d_x.reshape(shape), None
 
 

@@ -242,6 +242,16 @@ def test_cross_entropy_of_a_logit_of_minus_infinity(rng):
     both(cross_entropy, ops.cross_entropy, lambda shape: uniform(rng, "float64", *shape), logits, np.array([1, 3]))
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_cross_entropy_of_ignored_rows_that_are_no_numbers(rng, value):
+    logits = uniform(rng, "float64", 4, 6)
+    logits[1] = value
+    both(
+        cross_entropy, ops.cross_entropy, lambda shape: uniform(rng, "float64", *shape), logits,
+        np.array([1, 0, 3, 5]), label_smoothing=0.1, ignore_index=0,
+    )  # fmt: skip
+
+
 def test_cross_entropy_refuses_what_the_page_refuses(rng):
     with pytest.raises(IndexError, match="cross_entropy: id 9 is out of range"):
         cross_entropy.forward(uniform(rng, "float32", 2, 6), np.array([1, 9]))

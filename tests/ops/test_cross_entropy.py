@@ -136,3 +136,16 @@ def test_the_composed_form_takes_lists_and_keeps_the_type():
     assert loss.dtype == np.float32
     value, _ = cross_entropy.forward(logits.data, [0, 1, 2], label_smoothing=0.1, ignore_index=2)
     np.testing.assert_allclose(loss.numpy(), value, rtol=1e-6)
+
+
+def test_an_ignored_row_may_hold_anything():
+    """Neither its loss nor its gradient is looked at, not even as 0 times what is there."""
+    logits, targets = np.arange(12.0).reshape(3, 4), np.array([2, 0, 3])
+    options = {"label_smoothing": 0.1, "ignore_index": 0}
+    wanted, saved = cross_entropy.forward(logits, targets, **options)
+    wanted_gradient, _ = cross_entropy.backward(saved, np.array(1.5))
+    logits[1] = np.nan
+    loss, saved = cross_entropy.forward(logits, targets, **options)
+    gradient, _ = cross_entropy.backward(saved, np.array(1.5))
+    assert loss == wanted
+    np.testing.assert_array_equal(gradient, wanted_gradient)
