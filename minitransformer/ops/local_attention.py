@@ -57,7 +57,8 @@ def _checked(q: Any, k: Any, v: Any, mask: Any, r: Any) -> Array:
         )
     if not isinstance(r, Integral) or isinstance(r, bool) or r < 0:
         raise ValueError(f"local_attention: r must be a whole number of at least 0, found {r!r}")
-    seen: Array = xp.ones(1, dtype=bool) if mask is None else as_mask(mask, q.shape[:-1], "local_attention")
+    shape = q.shape[:-1]
+    seen: Array = xp.ones(1, dtype=bool) if mask is None else as_mask(mask, shape, "local_attention", of="keys")
     return xp.broadcast_to(seen, (*seen.shape[:-1], q.shape[-2]))
 
 
