@@ -26,7 +26,7 @@ Query i is in z_ij for every j, key j for every i, b in all of them. So what rea
     d_b = Σ_ij d_z_ij
 
 Where the mask is False p is 0, so d_s and d_z are 0 and nothing flows. A query that may attend to nothing has weights
-0, output 0 and gradients 0.
+0, output 0 and gradients 0. The algebra in full: docs/derivations/additive-attention.md.
 
 Source: Attention Is All You Need, section 3.2.1; Neural Machine Translation by Jointly Learning to Align and Translate
 (Bahdanau, Cho and Bengio, 2015), appendix A.1.2, where b is absent.

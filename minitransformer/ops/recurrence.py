@@ -21,7 +21,7 @@ The parameters are the same at all positions, so their gradients are sums over t
     d_h_0 = d_a_1 Uᵀ
 
 The way from position t back to s < t multiplies by (1 - h²) Uᵀ at each of the t - s steps: factors below 1 make the
-gradient vanish, factors above 1 make it explode.
+gradient vanish, factors above 1 make it explode. The algebra in full: docs/derivations/recurrence.md.
 
 Source: Attention Is All You Need, section 4 and Table 1 (the row "Recurrent"); Finding Structure in Time (Elman, 1990).
 """
