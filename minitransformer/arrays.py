@@ -277,7 +277,7 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
     return xp.asarray(host)
 
 
-def as_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array:
+def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores") -> Array:
     """Check a boolean mask (True = may attend) and return it as an array of the library in use.
 
     Parameters
@@ -288,6 +288,8 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array:
         The shape of what is masked.
     operation : str
         The name of the operation, for the message.
+    of : str
+        What is masked, for the message.
 
     Raises
     ------
@@ -305,7 +307,7 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array:
     axes = zip(mask.shape[::-1], shape[::-1], strict=False)
     if mask.ndim > len(shape) or any(m not in (1, s) for m, s in axes):
         raise ValueError(
-            f"{operation}: a mask of shape {tuple(mask.shape)} cannot be broadcast to the scores' shape {shape}"
+            f"{operation}: a mask of shape {tuple(mask.shape)} cannot be broadcast to the {of}' shape {shape}"
         )
     return xp.asarray(mask)
 

@@ -52,14 +52,18 @@ def _back(value, device, host):
     return host
 
 
+additive_attention = Page(mt.ops.additive_attention)
 attention = Page(mt.ops.attention)
+convolution = Page(mt.ops.convolution)
 cross_entropy = Page(mt.ops.cross_entropy)
 dropout = Page(mt.ops.dropout)
 embedding = Page(mt.ops.embedding)
 feed_forward = Page(mt.ops.feed_forward)
 layer_norm = Page(mt.ops.layer_norm)
 linear = Page(mt.ops.linear)
+local_attention = Page(mt.ops.local_attention)
 log_softmax = Page(mt.ops.log_softmax)
 masking = Page(mt.ops.masking)
 multi_head_attention = Page(mt.ops.multi_head_attention)
+recurrence = Page(mt.ops.recurrence)
 softmax = Page(mt.ops.softmax)

@@ -108,6 +108,39 @@ def _cross_entropy(rng: np.random.Generator) -> Iterator[Example]:
     yield Example("tied logits", (np.round(logits), targets), names, {"label_smoothing": 0.1})
 
 
+def _recurrence(rng: np.random.Generator) -> Iterator[Example]:
+    shapes = {"x": (2, 4, 3), "w": (3, 5), "u": (5, 5), "b": (5,), "h0": (2, 5)}
+    inputs = tuple(0.7 * rng.normal(size=shape) for shape in shapes.values())
+    yield Example("from zero", inputs[:4], tuple(shapes)[:4], {})
+    yield Example("from h0", inputs, tuple(shapes), {})
+    yield Example("one position", (inputs[0][:, :1], *inputs[1:]), tuple(shapes), {})
+
+
+def _convolution(rng: np.random.Generator) -> Iterator[Example]:
+    names = ("x", "weight", "bias")
+    x, weight, bias = rng.normal(size=(2, 6, 4)), rng.normal(size=(3, 4, 5)), rng.normal(size=5)
+    yield Example("centred", (x, weight, bias), names, {})
+    yield Example("causal, dilation 2", (x, weight[:2], bias), names, {"causal": True, "dilation": 2})
+    yield Example("kernel longer than the sentence", (x[:, :2], weight), names[:2], {"dilation": 2})
+
+
+def _local_attention(rng: np.random.Generator) -> Iterator[Example]:
+    names = ("q", "k", "v", "mask")
+    q, k, v = rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 5))
+    yield Example("r 2", (q, k, v), names[:3], {"r": 2})
+    mask = rng.random((2, 1, 7)) < 0.7
+    mask[0, 0, :3] = False  # the first two queries of a sentence see nothing
+    yield Example("r 1, masked, two rows wholly", (q, k, v, mask), names, {"r": 1})
+    yield Example("r 2, causal", (q, k, v, mask), names, {"r": 2, "causal": True})
+
+
+def _additive_attention(rng: np.random.Generator) -> Iterator[Example]:
+    shapes = {"q": (2, 3, 4), "k": (2, 5, 6), "v": (2, 5, 7), "w_q": (4, 8), "w_k": (6, 8), "b": (8,), "w": (8,)}
+    inputs = tuple(0.7 * rng.normal(size=shape) for shape in shapes.values())
+    yield Example("no mask", inputs, tuple(shapes), {})
+    yield Example("masked, one row wholly", (*inputs, _mask(rng, 2, 3, 5)), (*shapes, "mask"), {})
+
+
 EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "softmax": _softmax,
     "log_softmax": _rows,
@@ -120,5 +153,9 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "embedding": _embedding,
     "dropout": _dropout,
     "cross_entropy": _cross_entropy,
+    "recurrence": _recurrence,
+    "convolution": _convolution,
+    "local_attention": _local_attention,
+    "additive_attention": _additive_attention,
 }
 """For each operation in the registry, a function that yields its examples."""

@@ -31,8 +31,10 @@ from minitransformer.arrays import Array
 
 __all__ = [
     "Example",
+    "additive_attention",
     "arrays",
     "attention",
+    "convolution",
     "cotangents",
     "cross_entropy",
     "dropout",
@@ -42,10 +44,12 @@ __all__ = [
     "ids",
     "layer_norm",
     "linear",
+    "local_attention",
     "log_softmax",
     "masking",
     "masks",
     "multi_head_attention",
+    "recurrence",
     "scaled_dot_product_attention",
     "sizes",
     "softmax",
@@ -565,3 +569,92 @@ def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
         targets = np.where(draw(generators()).random(tuple(shape)) < share, ignore, targets)
     logits = draw(arrays((*shape, n_tokens), extreme=extreme))
     return Example((logits, targets), options, ("logits", "targets"))
+
+
+@st.composite
+def recurrence(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs and parameters, and states to begin with or none.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether inputs may be ±1e2, where the tanh has no slope left.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    batch, length, d_in, d_state = draw(sizes(4, max=5))
+    x = draw(arrays((batch, length, d_in), extreme=extreme, large=LARGE**0.5))
+    w, u = draw(arrays((d_in, d_state), low=-1, high=1)), draw(arrays((d_state, d_state), low=-1, high=1))
+    h0 = draw(arrays((batch, d_state))) if draw(st.booleans()) else None
+    return Example((x, w, u, draw(arrays((d_state,))), h0), {}, ("x", "w", "u", "b", "h0"))
+
+
+@st.composite
+def convolution(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs, a kernel, often longer than the sentence, a bias or none, causal or not, and a dilation.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether inputs may be ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    batch, length, d_in, d_out = draw(sizes(4, max=7))
+    causal = draw(st.booleans())
+    size = draw(st.integers(1, 4)) if causal else draw(st.sampled_from((1, 3, 5)))
+    x = draw(arrays((batch, length, d_in), extreme=extreme))
+    bias = draw(arrays((d_out,))) if draw(st.booleans()) else None
+    options = {"causal": causal, "dilation": draw(st.integers(1, 3))}
+    return Example((x, draw(arrays((size, d_in, d_out))), bias), options, ("x", "weight", "bias"))
+
+
+@st.composite
+def local_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw queries, keys, values, a mask over keys or none, how far a query sees, and causal or not.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether queries may be ±1e4, which makes scores as large.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    leading = draw(_leading())
+    *batch, length, d_k, d_v = draw(sizes(leading + 3, min=(0,) * (leading + 1) + (1, 0), max=9))
+    q = draw(arrays((*batch, length, d_k), extreme=extreme))
+    k, v = draw(arrays((*batch, length, d_k))), draw(arrays((*batch, length, d_v)))
+    mask = None
+    if draw(st.booleans()):
+        kept = [n if draw(st.booleans()) else 1 for n in (*batch, length)]
+        mask = draw(generators()).random(kept[draw(st.integers(0, leading)) :]) < draw(st.sampled_from((0.0, 0.4, 0.8)))
+    options = {"r": draw(st.integers(0, 10)), "causal": draw(st.booleans())}
+    return Example((q, k, v, mask), options, ("q", "k", "v", "mask"))
+
+
+@st.composite
+def additive_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw queries, keys, values, the parameters of the scores, and a mask.
+
+    Parameters
+    ----------
+    extreme : bool
+        Whether queries may be ±1e2, where the tanh has no slope left.
+
+    Returns
+    -------
+    strategy for Example
+    """
+    *batch, t_q, t_k, d_q, d_k, d_v, d_hidden = draw(sizes(6 + draw(_leading(1)), max=7))
+    q = draw(arrays((*batch, t_q, d_q), extreme=extreme, large=LARGE**0.5))
+    k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
+    w_q, w_k = draw(arrays((d_q, d_hidden), low=-1, high=1)), draw(arrays((d_k, d_hidden), low=-1, high=1))
+    b, w = draw(arrays((d_hidden,))), draw(arrays((d_hidden,)))
+    mask = draw(masks((*batch, t_q, t_k)))
+    return Example((q, k, v, w_q, w_k, b, w, mask), {}, ("q", "k", "v", "w_q", "w_k", "b", "w", "mask"))

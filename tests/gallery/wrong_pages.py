@@ -11,16 +11,20 @@ from wrong_entry import VALUE, Entry, Weak, case, example, normal
 
 from minitransformer import Operation
 from minitransformer.ops import (
+    additive_attention,
     attention,
+    convolution,
     cross_entropy,
     dropout,
     embedding,
     feed_forward,
     layer_norm,
     linear,
+    local_attention,
     log_softmax,
     masking,
     multi_head_attention,
+    recurrence,
     softmax,
 )
 from minitransformer.ops.linear import rows
@@ -878,6 +882,243 @@ add(
     caught=RANDOM,
     example=LOSS,
     weak=Weak(),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Recurrence
+
+STATES = example("recurrence", "from h0")
+
+
+def recurrence_with(way_back: Callable[[Any], Any], later: bool = False) -> Callable[..., Any]:
+    """Return backpropagation through time with another matrix on the way back, or d_U with the states one later."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x, w, u, h0, h = saved
+        back, d_a = way_back(u), d_y * (1 - h * h)
+        for t in reversed(range(x.shape[1] - 1)):
+            d_a[:, t] += (d_a[:, t + 1] @ back) * (1 - h[:, t] ** 2)
+        h0_or_zero = np.zeros_like(h[:, 0]) if h0 is None else h0
+        before = h if later else np.concatenate([h0_or_zero[:, None], h[:, :-1]], axis=1)
+        d_u = rows(before).T @ rows(d_a)
+        d_h0 = None if h0 is None else d_a[:, 0] @ back
+        return (rows(d_a) @ w.T).reshape(x.shape), rows(x).T @ rows(d_a), d_u, rows(d_a).sum(axis=0), d_h0
+
+    return backward
+
+
+add(
+    recurrence,
+    recurrence_with(np.zeros_like),
+    name="recurrence: no way back",
+    says="d_a_t = d_y_t (1 - h_t²), without d_a_(t+1) Uᵀ: the state before is taken for a constant.",
+    missed="One position, and no states to begin with.",
+    caught="several positions",
+    example=STATES,
+    weak=Weak(example=case(normal(2, 1, 3), normal(3, 5), normal(5, 5), normal(5)), cotangent="random"),
+)
+add(
+    recurrence,
+    recurrence_with(lambda u: u),
+    name="recurrence: U not transposed",
+    says="d_h_t = d_y_t + d_a_(t+1) U instead of Uᵀ; U is square, so the product always exists.",
+    missed="U starts as the identity or a multiple of it, which is its own transpose.",
+    caught="a random U",
+    example=STATES,
+    weak=Weak(
+        example=case(normal(2, 4, 3), normal(3, 5), 0.5 * np.eye(5), normal(5), normal(2, 5)), cotangent="random"
+    ),
+)
+add(
+    recurrence,
+    recurrence_with(np.transpose, later=True),
+    name="recurrence: d_U one position late",
+    says="d_U = Σ_t h_tᵀ d_a_t, with the state that a_t makes instead of h_(t-1), which it is made of.",
+    missed="Shapes alone are compared.",
+    caught="numbers",
+    example=STATES,
+    weak=Weak(numbers=False),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Convolution
+
+KERNEL = example("convolution", "centred")
+
+
+def kernel_not_turned(saved: Any, d_y: Any) -> Any:
+    """Use the kernel of the forward pass for d_x, as it is."""
+    x, weight, _, causal, dilation = saved
+    turned = convolution.backward((x, weight[::-1], True, causal, dilation), d_y)
+    return turned[0], *convolution.backward(saved, d_y)[1:]
+
+
+def ends_joined(saved: Any, d_y: Any) -> Any:
+    """Move x by ``np.roll``: what leaves the sentence at one end comes back at the other."""
+    x, weight, _, causal, dilation = saved
+    d_x, d_weight, d_bias = convolution.backward(saved, d_y)
+    centre = len(weight) - 1 if causal else len(weight) // 2
+    for j in range(len(weight)):
+        d_weight[j] = rows(np.roll(x, (centre - j) * dilation, axis=1)).T @ rows(d_y)
+    return d_x, d_weight, d_bias
+
+
+add(
+    convolution,
+    kernel_not_turned,
+    name="convolution: kernel not turned round",
+    says="d_x_i = Σ_j d_y_(i + s_j) W_jᵀ instead of d_y_(i - s_j): the forward pass again, with transposed matrices.",
+    missed="A symmetric kernel, or one of size 1.",
+    caught="a random kernel",
+    example=KERNEL,
+    weak=Weak(
+        example=case(normal(2, 6, 4), np.stack([normal(4, 5), normal(4, 5, seed=1), normal(4, 5)]), normal(5)),
+        cotangent="random",
+    ),
+)
+add(
+    convolution,
+    ends_joined,
+    name="convolution: the ends joined",
+    says="in d_W the sentence is rolled, not shifted: the last inputs meet the gradient of the first outputs.",
+    missed="The sentence begins and ends with padding of zeros.",
+    caught="inputs that are not 0 at the ends",
+    example=KERNEL,
+    weak=Weak(
+        example=case(np.pad(normal(2, 4, 4), ((0, 0), (1, 1), (0, 0))), normal(3, 4, 5), normal(5)),
+        cotangent="random",
+    ),
+)
+add(
+    convolution,
+    lambda saved, d_y: convolution.backward((*saved[:4], 1), d_y),
+    name="convolution: dilation forgotten",
+    says="the backward pass looks at neighbours, the forward pass at positions that are farther apart.",
+    missed="The dilation is 1.",
+    caught="a dilation above 1",
+    example=example("convolution", "causal, dilation 2"),
+    weak=Weak(example=KERNEL, cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Local attention
+
+NEAR = example("local_attention", "r 2")
+
+
+def own_block_only(saved: Any, d_y: Any) -> Any:
+    """Give keys and values the gradient that comes from the queries of their own block."""
+    q, _, _, weights = saved
+    length, n = q.shape[-2], weights.shape[-2]
+    found = [x.copy() for x in local_attention.backward(saved, d_y)]
+    for first in range(0, length, n):
+        own = slice(first, first + n)
+        block = np.zeros_like(d_y)
+        block[..., own, :] = d_y[..., own, :]
+        for place, part in enumerate(local_attention.backward(saved, block)[1:], start=1):
+            found[place][..., own, :] = part[..., own, :]
+    return found
+
+
+def zeros_are_seen(q: Any, k: Any, v: Any, mask: Any = None, *, r: int, causal: bool = False) -> Any:
+    """Let the queries near the ends see zeros outside of the sentence."""
+    q, k, v = (np.pad(x, [(0, 0)] * (x.ndim - 2) + [(r, r), (0, 0)]) for x in (q, k, v))
+    y, saved = local_attention.forward(q, k, v, r=r, causal=causal)
+    return y[..., r : y.shape[-2] - r, :].copy(), (saved, r)
+
+
+def zeros_are_seen_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate what ``zeros_are_seen`` computes, correctly."""
+    kept, r = saved
+    gradients = local_attention.backward(kept, np.pad(d_y, [(0, 0)] * (d_y.ndim - 2) + [(r, r), (0, 0)]))
+    return [gradient[..., r : gradient.shape[-2] - r, :] for gradient in gradients]
+
+
+add(
+    local_attention,
+    own_block_only,
+    name="local attention: only its own block",
+    says="a block's keys and values get gradient from its own queries, not from those of the blocks beside it.",
+    missed="Every query sees itself only: r is 0.",
+    caught="keys that are seen across the border of a block",
+    example=NEAR,
+    weak=Weak(example=case(normal(2, 7, 4), normal(2, 7, 4, seed=1), normal(2, 7, 5), r=0), cotangent="random"),
+)
+add(
+    local_attention,
+    zeros_are_seen_backward,
+    zeros_are_seen,
+    name="local attention: sees beyond the ends",
+    says="the zeros around the sentence have score 0, not -inf, and take their share of the softmax near the ends.",
+    missed="Finite differences agree, as the backward pass fits the wrong forward pass.",
+    caught="the composed form, whose band lies inside the sentence",
+    example=NEAR,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Additive attention
+
+ADDITIVE = example("additive_attention", "no mask")
+
+
+def additive_with(slope: bool = True, exchanged: bool = False, mean: bool = False) -> Callable[..., Any]:
+    """Return additive attention's backward pass with a part changed."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        q, k, v, w_q, w_k, w, hidden, weights = saved
+        (d_scores,) = softmax.backward((weights, -1), d_y @ v.swapaxes(-1, -2))
+        d_z = d_scores[..., None] * w * (1 - hidden**2 if slope else 1)
+        axes = (-3, -2) if exchanged else (-2, -3)
+        d_from_q, d_from_k = (rows(d_z.sum(axis=axis)) for axis in axes)
+        d_b = rows(d_z).sum(axis=0) / (q.shape[-2] if mean else 1)
+        d_q, d_k = (d_from_q @ w_q.T).reshape(q.shape), (d_from_k @ w_k.T).reshape(k.shape)
+        d_w = d_scores.reshape(-1) @ rows(hidden)
+        return d_q, d_k, weights.swapaxes(-1, -2) @ d_y, rows(q).T @ d_from_q, rows(k).T @ d_from_k, d_b, d_w
+
+    return backward
+
+
+def additive_case(t_q: int, t_k: int, size: float = 1.0) -> Any:
+    """Return inputs of additive attention, with hidden units of some size."""
+    q, k = size * normal(2, t_q, 4), size * normal(2, t_k, 6)
+    return case(q, k, normal(2, t_k, 7), normal(4, 8), normal(6, 8), size * normal(8), normal(8, seed=1))
+
+
+add(
+    additive_attention,
+    additive_with(slope=False),
+    name="additive attention: no slope of the tanh",
+    says="d_z = d_s w, without the factor 1 - tanh².",
+    missed="Hidden units near 0, where the slope is nearly 1, and an absolute tolerance of 1e-2.",
+    caught="hidden units of any size, an error relative to the gradient",
+    example=ADDITIVE,
+    weak=Weak(example=additive_case(3, 5, 0.003), cotangent="random", absolute=1e-2),
+)
+add(
+    additive_attention,
+    additive_with(exchanged=True),
+    name="additive attention: sums exchanged",
+    says="what reaches q W_q is summed over the queries and what reaches k W_k over the keys: the wrong way round.",
+    missed="Tq = Tk hides it from the shapes, and nothing else is compared.",
+    caught="numbers; with Tq not Tk the shapes alone tell",
+    example=additive_case(4, 4),
+    weak=Weak(numbers=False),
+)
+add(
+    additive_attention,
+    additive_with(mean=True),
+    name="additive attention: mean for the bias",
+    says="d_b is the mean over the queries, where it is the sum: every pair of a query and a key has the same b.",
+    missed="One query, as in a decoder that is tested step by step.",
+    caught="several queries",
+    example=ADDITIVE,
+    weak=Weak(example=additive_case(1, 5), cotangent="random"),
 )
 
 

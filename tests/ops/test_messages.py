@@ -181,6 +181,56 @@ REFUSED = [
         lambda: ops.multi_head_attention.composed(a(2, 3, 4), None, a(4, 24), a(8, 4), None, a(1, 4), n_heads=2),
         "multi_head_attention: expected b_out of shape (4,), found (1, 4)",
     ),
+    (
+        lambda: ops.recurrence(a(2, 3, 4), a(5, 6), a(6, 6), a(6)),
+        "recurrence: x of shape (2, 3, 4), w of shape (5, 6), u of shape (6, 6) and b of shape (6,) do not match: "
+        "expected (B, T, D), (D, E), (E, E) and (E,)",
+    ),
+    (
+        lambda: ops.recurrence(a(2, 3, 4), a(4, 6), a(6, 6), a(6), a(6)),
+        "recurrence: expected h0 of shape (2, 6), a state (E,) for each sentence, found (6,)",
+    ),
+    (
+        lambda: ops.convolution(a(2, 3, 4), a(4, 5)),
+        "convolution: x of shape (2, 3, 4) and weight of shape (4, 5) do not match: "
+        "expected (B, T, D) and (k, D, E) with k at least 1",
+    ),
+    (
+        lambda: ops.convolution(a(2, 3, 4), a(3, 4, 5), a(4)),
+        "convolution: expected a bias of shape (5,), found (4,)",
+    ),
+    (
+        lambda: ops.convolution(a(2, 3, 4), a(2, 4, 5)),
+        "convolution: a kernel of even size 2 has no middle: "
+        "use an odd size, or causal=True, which looks to the left only",
+    ),
+    (
+        lambda: ops.convolution(a(2, 3, 4), a(3, 4, 5), dilation=0),
+        "convolution: dilation must be a whole number of at least 1, found 0",
+    ),
+    (
+        lambda: ops.local_attention(a(3, 4), a(5, 4), a(5, 6), r=1),
+        "local_attention: q of shape (3, 4), k of shape (5, 4) and v of shape (5, 6) do not match: "
+        "expected (..., T, Dk), (..., T, Dk) and (..., T, Dv) with the same leading axes and Dk at least 1",
+    ),
+    (
+        lambda: ops.local_attention(a(3, 4), a(3, 4), a(3, 6), r=-1),
+        "local_attention: r must be a whole number of at least 0, found -1",
+    ),
+    (
+        lambda: ops.local_attention(a(2, 3, 4), a(2, 3, 4), a(2, 3, 6), np.ones((3, 3), dtype=bool), r=1),
+        "local_attention: a mask of shape (3, 3) cannot be broadcast to the keys' shape (2, 3)",
+    ),
+    (
+        lambda: ops.additive_attention(a(3, 4), a(5, 6), a(2, 7), a(4, 8), a(6, 8), a(8), a(8)),
+        "additive_attention: q of shape (3, 4), k of shape (5, 6) and v of shape (2, 7) do not match: "
+        "expected (..., Tq, Dq), (..., Tk, Dkk) and (..., Tk, Dv) with the same leading axes",
+    ),
+    (
+        lambda: ops.additive_attention(a(3, 4), a(5, 6), a(5, 7), a(4, 8), a(4, 8), a(8), a(8)),
+        "additive_attention: w_q of shape (4, 8), w_k of shape (4, 8), b of shape (8,) and w of shape (8,) "
+        "do not match: expected (4, A), (6, A), (A,) and (A,)",
+    ),
     (lambda: ops.embedding([0], a(3)), "embedding: expected a table of shape (V, D), found (3,)"),
     (lambda: ops.embedding([0], a(3, 4, 5)), "embedding: expected a table of shape (V, D), found (3, 4, 5)"),
     (lambda: ops.embedding([0, 3], a(3, 4)), "embedding: id 3 is out of range: ids must be from 0 to 2"),

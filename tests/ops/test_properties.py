@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import minitransformer as mt
 from minitransformer.testing import prove, strategies
 
-SLOW = {"attention": 15, "multi_head_attention": 12}
+SLOW = {"attention": 15, "multi_head_attention": 12, "local_attention": 15, "additive_attention": 12}
 
 
 @pytest.mark.parametrize("extreme", [False, True], ids=["moderate", "extreme"])

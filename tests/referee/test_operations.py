@@ -228,6 +228,82 @@ def cross_entropy():
         )
 
 
+def recurrence():
+    x, w, u, b, h0 = draw(3, 6, 4), draw(4, 5, scale=0.5), draw(5, 5, scale=0.5), draw(5), draw(3, 5)
+
+    def theirs(x, w, u, b, h0=None):
+        # torch.nn.RNN, with weights of ours; it has a second bias, which is zero.
+        layer = torch.nn.RNN(w.shape[0], w.shape[1], batch_first=True, dtype=x.dtype)
+        zero = torch.zeros_like(b)
+        weights = {"weight_ih_l0": w.T, "weight_hh_l0": u.T, "bias_ih_l0": b, "bias_hh_l0": zero}
+        states = () if h0 is None else (h0[None],)
+        return torch.func.functional_call(layer, weights, (x, *states))[0]
+
+    yield Case("from zero", (x, w, u, b), ops.recurrence, theirs)
+    yield Case("from h0", (x, w, u, b, h0), ops.recurrence, theirs)
+    yield Case("one position", (x[:, :1], w, u, b, h0), ops.recurrence, theirs)
+    yield Case("a long sentence", (draw(2, 60, 4), w, u, b, h0[:2]), ops.recurrence, theirs)
+    yield Case("flat parts of the tanh", (3 * x, w, u, b, h0), ops.recurrence, theirs)
+
+
+def convolution():
+    centred, last = [(1, 1), (3, 1), (3, 2), (5, 3)], [(1, 2), (2, 1), (3, 2), (4, 3)]
+    for k, dilation, causal in [*((*sizes, False) for sizes in centred), *((*sizes, True) for sizes in last)]:
+
+        def theirs(x, weight, bias=None, k=k, causal=causal, dilation=dilation):
+            around = (k - 1) * dilation
+            before = around if causal else around // 2
+            padded = F.pad(x.mT, (before, around - before))
+            return F.conv1d(padded, weight.permute(2, 1, 0), bias, dilation=dilation).mT
+
+        def ours(*inputs, causal=causal, dilation=dilation):
+            return ops.convolution(*inputs, causal=causal, dilation=dilation)
+
+        kind = "causal" if causal else "centred"
+        for length in (7, 2):
+            inputs = draw(3, length, 4), draw(k, 4, 5), draw(5)
+            yield Case(f"k {k}, {kind}, dilation {dilation}, T {length}", inputs, ours, theirs)
+        yield Case(f"k {k}, {kind}, dilation {dilation}, without bias", (draw(3, 7, 4), draw(k, 4, 5)), ours, theirs)
+
+
+def local_attention():
+    keys = {"all": None, "padding": np.arange(9) < np.array([9, 4, 1])[:, None, None], "none": np.zeros(9, dtype=bool)}
+    for r, causal in ((0, False), (1, False), (2, False), (4, False), (20, False), (1, True), (3, True), (20, True)):
+        for name, mask in keys.items():
+            i, j = np.arange(9)[:, None], np.arange(9)
+            seen = (i - r <= j) & (j <= (i if causal else i + r)) & (True if mask is None else mask[..., None, :])
+            yield Case(
+                f"r {r}, {'causal, ' if causal else ''}keys: {name}",
+                (draw(3, 2, 9, 5), draw(3, 2, 9, 5), draw(3, 2, 9, 7)),
+                lambda q, k, v, r=r, causal=causal, m=mask: ops.local_attention(q, k, v, m, r=r, causal=causal),
+                lambda q, k, v, m=seen: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
+            )
+
+
+def additive_attention():
+    q, k, v = draw(3, 2, 4, 5), draw(3, 2, 6, 3), draw(3, 2, 6, 7)
+    parameters = draw(5, 8), draw(3, 8), draw(8), draw(8)
+
+    def theirs(q, k, v, w_q, w_k, b, w, mask=None):
+        scores = torch.tanh((q @ w_q).unsqueeze(-2) + (k @ w_k).unsqueeze(-3) + b) @ w
+        if mask is None:
+            return torch.softmax(scores, dim=-1) @ v
+        mask = torch.tensor(np.broadcast_to(mask, scores.shape).copy())
+        blind = ~mask.any(dim=-1, keepdim=True)
+        weights = torch.softmax(scores.masked_fill(~(mask | blind), -torch.inf), dim=-1)
+        return weights.masked_fill(blind, 0.0) @ v
+
+    yield Case("cross, Tq 4, Tk 6, Dq 5, Dkk 3, Dv 7", (q, k, v, *parameters), ops.additive_attention, theirs)
+    k, v = k[..., :4, :], v[..., :4, :]
+    for name, mask in MASKS.items():
+        yield Case(
+            name,
+            (q, k, v, *parameters),
+            lambda *inputs, m=mask: ops.additive_attention(*inputs, m),
+            lambda *inputs, m=mask: theirs(*inputs, mask=m),
+        )
+
+
 CASES = {
     "softmax": list(of_rows(ops.softmax, torch.softmax)),
     "log_softmax": list(of_rows(ops.log_softmax, torch.log_softmax)),
@@ -240,6 +316,10 @@ CASES = {
     "embedding": list(embedding()),
     "dropout": list(dropout()),
     "cross_entropy": list(cross_entropy()),
+    "recurrence": list(recurrence()),
+    "convolution": list(convolution()),
+    "local_attention": list(local_attention()),
+    "additive_attention": list(additive_attention()),
 }
 
 

@@ -185,6 +185,17 @@ def test_cotangents_are_not_uniform(d):
         ("dropout", lambda e: e.inputs[1] == 0),
         ("cross_entropy", lambda e: e.inputs[1].size > 1 and (e.inputs[1] == e.options.get("ignore_index")).all()),
         ("cross_entropy", lambda e: e.options.get("label_smoothing") == 1.0),
+        ("recurrence", lambda e: e.inputs[4] is None and e.inputs[0].shape[1] > 2),
+        ("recurrence", lambda e: e.inputs[4] is not None and e.inputs[0].shape[1] == 0),
+        ("convolution", lambda e: e.options["causal"] and len(e.inputs[1]) == 4 and e.options["dilation"] > 1),
+        ("convolution", lambda e: not e.options["causal"] and len(e.inputs[1]) > e.inputs[0].shape[1] > 1),
+        ("convolution", lambda e: e.inputs[2] is None),
+        ("local_attention", lambda e: e.options["r"] == 0 and e.inputs[0].size),
+        ("local_attention", lambda e: e.options["r"] > e.inputs[0].shape[-2] > 1),
+        ("local_attention", lambda e: e.options["r"] < e.inputs[0].shape[-2] // 3 and not e.options["causal"]),
+        ("local_attention", lambda e: e.inputs[3] is not None and not e.inputs[3].any() and e.inputs[0].size),
+        ("additive_attention", lambda e: e.inputs[1].shape[-2] == 0 and e.inputs[0].size),
+        ("additive_attention", lambda e: e.inputs[7] is not None and not e.inputs[7].any(axis=-1).all()),
     ],
 )
 def test_special_cases_are_drawn(name, property_):
