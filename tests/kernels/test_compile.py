@@ -21,7 +21,7 @@ def compiled(text, names, architecture):
         done(*nvrtc.nvrtcAddNameExpression(program, name.encode()))
     options = [f"-arch={architecture}".encode(), b"--std=c++17"]
     (error,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    # It writes into the bytes it is given. They must be ours alone, and Python has only one object for each single byte.
+    # It writes into the bytes that it is given. Python has one object for each single byte, so they must be more.
     log = b" " * (1 + done(*nvrtc.nvrtcGetProgramLogSize(program)))
     done(*nvrtc.nvrtcGetProgramLog(program, log))
     if error != nvrtc.nvrtcResult.NVRTC_SUCCESS:
