@@ -1,6 +1,6 @@
 """How fast a training step is, here and now: beside PyTorch, against the machine's own limit, and from the inside.
 
-And how fast decoding is, beside PyTorch.
+And how fast decoding is, beside PyTorch; and what the layers of the paper's Table 1 cost.
 
 =======================  ====================================================================
 ``sizes.py``             what is measured: the configurations
@@ -11,7 +11,7 @@ And how fast decoding is, beside PyTorch.
 ``gpu.py``               both of them on a GPU, and the rate of its matrix products
 ``figures.py``           medians, ratios and slopes
 ``memory.py``            how much memory a process has used, and how much there is
-``account.py``           an array that accounts for the time of everything that is done to it
+``account.py``           an array that accounts for all that is done to it: time and operations
 ``ceiling.py``           how fast this machine can do the step's matrix products
 ``anatomy.py``           where the time of our step goes: account and ceiling at work
 ``machine.py``           the machine in words
@@ -20,6 +20,8 @@ And how fast decoding is, beside PyTorch.
 ``decode.py``            greedy decoding and beam search, measured
 ``ours_decoding.py``     ours
 ``pytorch_decoding.py``  PyTorch's; ... and here, and in no other file
+``table1.py``            the paper's Table 1: operations, waiting and distance, measured
+``steps.py``             the graph of a layer, position by position: chains and paths
 ``report.py``            the results in words
 =======================  ====================================================================
 """
@@ -27,8 +29,9 @@ And how fast decoding is, beside PyTorch.
 from minitransformer.bench.decode import measure_decoding
 from minitransformer.bench.growth import AXES, measure_growth
 from minitransformer.bench.measure import measure
-from minitransformer.bench.report import decoding_text, growth_text, text
+from minitransformer.bench.report import decoding_text, growth_text, table1_text, text
 from minitransformer.bench.sizes import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
+from minitransformer.bench.table1 import measure_table1
 
 __all__ = [
     "AXES",
@@ -40,5 +43,7 @@ __all__ = [
     "measure",
     "measure_decoding",
     "measure_growth",
+    "measure_table1",
+    "table1_text",
     "text",
 ]

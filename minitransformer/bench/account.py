@@ -3,7 +3,7 @@
 ``Accounted`` is an ndarray. NumPy asks it to do every array operation in which it takes part; it does so on plain
 arrays, times that, and books the time under the page that asked for it, found by looking up the stack, the direction
 (forward or backward) and a kind. What an operation returns is ``Accounted`` again, so the whole step is on the books
-once its parameters are.
+once its parameters are. Floating-point operations are counted on the way.
 
 What is booked is the operation itself, NumPy's own overhead included; what happens between operations is not. Not
 booked either: views (reshaping, slicing), which cost next to nothing, and arithmetic on arrays that NumPy's functions
@@ -58,6 +58,8 @@ class Account:
         How many there were.
     products : counter of Product to int
         Every matrix product, by its shapes and layouts, and how often it was done.
+    arithmetic : int
+        How many floating-point operations were done outside of matrix products; see ``arithmetic``.
     direction : str
         ``"forward"`` or ``"backward"``: to be set by whoever runs the step.
     """
@@ -66,6 +68,7 @@ class Account:
         self.seconds: defaultdict[Entry, float] = defaultdict(float)
         self.calls: Counter[Entry] = Counter()
         self.products: Counter[Product] = Counter()
+        self.arithmetic = 0
         self.direction = "forward"
 
     def book(self, page: str, kind: str, seconds: float) -> None:
@@ -85,6 +88,39 @@ class Account:
     def flops(self) -> int:
         """How many floating-point operations the matrix products were."""
         return sum(product.flops * times for product, times in self.products.items())
+
+
+def arithmetic(function: Any, method: str, args: Sequence[Any], value: Any) -> int:
+    """Count the floating-point operations of a call, by the arrays that went in and came out.
+
+    Parameters
+    ----------
+    function : callable
+        What was called: a ufunc, ``einsum`` or anything else of NumPy's.
+    method : str
+        ``"__call__"``, or how else a ufunc was called: ``"reduce"``.
+    args : sequence
+        What went in.
+    value : array
+        What came out.
+
+    Returns
+    -------
+    int
+        One for each floating-point number that a ufunc makes, an exponential like a sum, or that a sum or a maximum
+        takes in; for ``einsum`` one for each operand and entry of the largest; for a product a multiplication and an
+        addition for each pair that meets. Comparing, choosing, copying and moving are not arithmetic: 0.
+    """
+    if getattr(getattr(value, "dtype", None), "kind", "") != "f":
+        return 0
+    if function in PRODUCTS:
+        return 2 * value.size * args[0].shape[-1]
+    if isinstance(function, np.ufunc):
+        return value.size if method == "__call__" else np.size(args[0])
+    if function is np.einsum:
+        sizes = [np.size(x) for x in args[1:]]
+        return len(sizes) * max(sizes)
+    return 0
 
 
 def kind_of(page: str) -> str:
@@ -193,6 +229,8 @@ def _booked(
     if is_product:
         left, right, result = (Layout(x.shape, x.strides) for x in (*args[:2], value))
         account.products[Product(left, right, result, str(value.dtype))] += 1
+    else:
+        account.arithmetic += arithmetic(function, getattr(call, "__name__", ""), args, value)
     return value
 
 

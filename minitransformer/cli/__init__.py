@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, out_of_memory, use
-from minitransformer.cli import attention, average, bench, evaluate, gradcheck, resume, table3, train, translate
+from minitransformer.cli import attention, average, bench, evaluate, gradcheck, resume, table1, table3, train, translate
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.training import RunError
 
@@ -23,6 +23,7 @@ COMMANDS = {
     "attention": attention,
     "gradcheck": gradcheck,
     "bench": bench,
+    "table1": table1,
     "table3": table3,
 }
 

@@ -1,4 +1,4 @@
-"""Pictures of a training run, of attention, of gradient errors and of speed, written as files; no display is needed.
+"""Pictures of training runs, attention, gradient errors, speed and Table 1, written as files; no display is needed.
 
 Each function takes NumPy arrays or plain Python values and a path. The ending of the path chooses
 the format (``.png``, ``.pdf``, ``.svg``); without one the picture is a PNG. matplotlib is loaded when
@@ -9,5 +9,14 @@ from minitransformer.plots.attention import attention_maps, crossing
 from minitransformer.plots.curves import training_curves
 from minitransformer.plots.speed import growth_curves, speed_bars
 from minitransformer.plots.steps import step_sizes
+from minitransformer.plots.table1 import table1_picture
 
-__all__ = ["attention_maps", "crossing", "growth_curves", "speed_bars", "step_sizes", "training_curves"]
+__all__ = [
+    "attention_maps",
+    "crossing",
+    "growth_curves",
+    "speed_bars",
+    "step_sizes",
+    "table1_picture",
+    "training_curves",
+]

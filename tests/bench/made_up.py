@@ -108,3 +108,43 @@ def growth():
             "depth": {"letter": "N", "centre": sizes, "curves": [unknown]},
         },
     }
+
+
+def table1():
+    def row(words, operations, path, k, r, graph, depth):
+        sizes = [{"n": n, "d": 4, "k": 3, "r": 2} for n in (4, 8, 16)]
+        cost = [size | {"operations": 100 * size["n"] ** operations["n"]} for size in sizes]
+        steps = {"log_k n": lambda n: (n - 1).bit_length()}.get(next(iter(path)), lambda n: n ** path.get("n", 0))
+        paths = [{"n": n, "k": k, "r": r, "layers": depth, "steps": steps(n)} for n in (4, 8, 16)]
+        return {
+            "theory": {"words": words, "operations": operations, "sequential": {"n": 0}, "path": path},
+            "operations": {
+                "points": cost,
+                "fit": operations,
+                "example": {"operations": 2e6, "products": 1e6, "other": 1},
+            },
+            "sequential": {"points": [{"n": 4, "steps": 1}], "fit": {"n": 0.0}},
+            "path": {"points": paths, "fit": path, "example": paths[-1]},
+            "time": {"points": [{"n": n, "seconds": 1e-4 * n} for n in (4, 8, 16)], "slope": 1.0},
+            "gradients": {"layers": depth, "distances": [0, 1, 2], "norms": [1.0, 0.5, 0.25]},
+            "graph": graph,
+        }
+
+    everything = [[0, i, 1, j] for j in range(3) for i in range(3)]
+    back = [[0, i, 1, j] for j in range(3) for i in range(j + 1)]
+    chain = [[0, 0, 1, 0], [0, 1, 1, 1], [1, 0, 1, 1], [0, 2, 1, 2], [1, 1, 1, 2]]
+    near = [[layer, i, layer + 1, j] for layer in (0, 1) for j in range(3) for i in range(3) if abs(i - j) <= 1]
+    return {
+        "machine": MACHINE,
+        "example": {"n": 8, "d": 4, "k": 3, "r": 2},
+        "far": {"n": 16, "d": 4, "k": 2, "r": 2},
+        "drawn": {"n": 3, "d": 2, "k": 3, "r": 1},
+        "layers": {
+            "self-attention": row(["n² d", "1", "1"], {"n": 2, "d": 1}, {"n": 0}, 1, 1, everything, 1),
+            "recurrent": row(["n d²", "n", "n"], {"n": 1, "d": 2}, {"n": 1}, 1, 1, chain, 1),
+            "convolutional": row(["k n d²", "1", "log_k n"], {"k": 1, "n": 1, "d": 2}, {"log_k n": 1}, 2, 1, back, 1),
+            "restricted self-attention": row(
+                ["r n d", "1", "n / r"], {"r": 1, "n": 1, "d": 1}, {"n": 1, "r": -1}, 1, 2, near, 2
+            ),
+        },
+    }

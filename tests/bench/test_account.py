@@ -138,3 +138,26 @@ def test_the_ceiling_times_each_product(monkeypatch):
         (seconds,) = time_products({product: 7}, threads)
         assert seconds > 0
     assert ideal_time({product: 7}, [0.5]) == 3.5
+
+
+def test_arithmetic_outside_of_products_is_counted():
+    x = parameter(6, 8)
+    counted = {}
+    with accounting(account := Account(), [x]):
+        for name, call in {
+            "one for each entry": lambda: xp.exp(x.data),
+            "with broadcasting": lambda: x.data + x.data[:1],
+            "in place": lambda: xp.subtract(x.data, 1, out=x.data),
+            "what is summed": lambda: x.data.sum(axis=0),
+            "the greatest": lambda: x.data.max(axis=1),
+            "row sums": lambda: np.einsum("...i->...", x.data),
+            "row sums of products": lambda: np.einsum("...i,...i->...", x.data, x.data),
+            "a product without rows": lambda: x.data @ x.data[0],
+            "comparing": lambda: x.data == 0,
+            "moving": lambda: np.concatenate([x.data, x.data]).copy(),
+            "a product": lambda: x.data @ x.data.T,
+        }.items():
+            before = account.arithmetic
+            call()
+            counted[name] = account.arithmetic - before
+    assert list(counted.values()) == [48, 48, 48, 48, 48, 48, 96, 96, 0, 0, 0], counted

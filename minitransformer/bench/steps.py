@@ -1,0 +1,225 @@
+"""The graph of a layer, position by position: how long its chains and its paths are.
+
+Each position x_1 ... x_n is a leaf of its own, and each position of a layer is made by one call of the layer's page, on
+the positions that it reads: one step of the recurrence, one query with the keys that it sees, one place of the kernel.
+Autograd records the graph as it does in training, and what is asked here is read from the recorded nodes and edges:
+
+- the longest chain: how many steps have to wait for one another, on the way from any input to any output;
+- the shortest path from input i to output j: how few steps lie between them.
+
+Only calls of the page are steps. Nodes that put positions side by side or take one out move numbers and compute
+nothing: they have length 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array, xp
+from minitransformer.autograd import Operation, Tensor, concatenate
+from minitransformer.autograd.graph import Node
+from minitransformer.autograd.tensor import edges_to
+
+__all__ = ["Arrow", "Sizes", "Steps", "arrows", "longest_chain", "shortest_paths", "stacked"]
+
+SMALL = 2
+"""The width of a position here: a graph is the same at any width."""
+
+
+class Sizes(NamedTuple):
+    """How long a sentence is, how wide a position, how large a kernel, and how far restricted attention sees."""
+
+    n: int
+    d: int
+    k: int
+    r: int
+
+
+class Arrow(NamedTuple):
+    """One position of a layer reads another; layer 0 is the inputs."""
+
+    from_layer: int
+    from_position: int
+    layer: int
+    position: int
+
+
+class Steps(NamedTuple):
+    """A layer, position by position."""
+
+    page: Operation
+    layer: Callable[[list[Tensor], Sizes, int], list[Tensor]]
+    """``layer(positions, sizes, depth) -> positions``, where depth counts the layers below."""
+    one_way: bool = False
+    """Whether a position can depend on itself and earlier ones only."""
+
+
+def _attention(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+    keys = concatenate(x, axis=1)
+    return [ops.scaled_dot_product_attention(query, keys, keys) for query in x]
+
+
+def _restricted_attention(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+    y = []
+    for i, query in enumerate(x):
+        keys = concatenate(x[max(i - sizes.r, 0) : i + sizes.r + 1], axis=1)
+        y.append(ops.scaled_dot_product_attention(query, keys, keys))
+    return y
+
+
+def _recurrence(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+    w, b = xp.eye(sizes.d) / 2, xp.zeros(sizes.d)
+    y = [ops.recurrence(x[0], w, w, b)]
+    for x_t in x[1:]:
+        y.append(ops.recurrence(x_t, w, w, b, y[-1].reshape(1, sizes.d)))
+    return y
+
+
+def _convolution(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+    """Let kernels look back: one that looks both ways misses pairs whose way leads through a place outside."""
+    weight = xp.stack([xp.eye(sizes.d)] * sizes.k) / sizes.k
+    outside = Tensor(xp.zeros((1, 1, sizes.d)))
+    dilation = sizes.k**depth
+    y = []
+    for t in range(len(x)):
+        read = [t - back * dilation for back in reversed(range(sizes.k))]
+        window = concatenate([x[i] if i >= 0 else outside for i in read], axis=1)
+        y.append(ops.convolution(window, weight, causal=True)[:, -1:])
+    return y
+
+
+STEPS = {
+    "self-attention": Steps(ops.scaled_dot_product_attention, _attention),
+    "recurrent": Steps(ops.recurrence, _recurrence, one_way=True),
+    "convolutional": Steps(ops.convolution, _convolution, one_way=True),
+    "restricted self-attention": Steps(ops.scaled_dot_product_attention, _restricted_attention),
+}
+"""By the names of Table 1."""
+
+
+def stacked(name: str, sizes: Sizes, most: int | None = None) -> list[list[Tensor]]:
+    """Stack layers until every output depends on every input, or in one-way layers on every input up to its own.
+
+    Parameters
+    ----------
+    name : str
+        A layer of Table 1, as in ``STEPS``.
+    sizes : Sizes
+        Kernels have a dilation of k^l in layer l = 0, 1, 2, ...
+    most : int, optional
+        How many layers to stack at most.
+
+    Returns
+    -------
+    list of list of Tensor
+        The n inputs, then the n positions of each layer.
+    """
+    steps = STEPS[name]
+    rng = np.random.default_rng(0)
+    inputs = [Tensor(xp.asarray(rng.normal(size=(1, 1, sizes.d))), requires_grad=True) for _ in range(sizes.n)]
+    layers = [inputs]
+    while len(layers) - 1 < (sizes.n if most is None else most):
+        layers.append(steps.layer(layers[-1], sizes, len(layers) - 1))
+        depends = np.isfinite(shortest_paths(steps.page.name, inputs, layers[-1]))
+        if (depends | np.triu(np.ones_like(depends), 1) if steps.one_way else depends).all():
+            break
+    return layers
+
+
+def _target(tensor: Tensor) -> Node | Tensor:
+    """Return the node that made a tensor, or the tensor if it is a leaf."""
+    (edge,) = edges_to([tensor])
+    assert edge is not None
+    return edge.target
+
+
+def _targets(node: Node) -> Iterator[Node | Tensor]:
+    return (edge.target for edge in node.edges if edge is not None)
+
+
+def _inputs_first(outputs: Sequence[Tensor]) -> list[Node]:
+    """Return all nodes behind some tensors, each after those that its edges lead to."""
+    order: dict[Node, None] = {}
+    stack: list[tuple[Node | Tensor, bool]] = [(_target(y), False) for y in outputs]
+    while stack:
+        node, done = stack.pop()
+        if not isinstance(node, Node) or node in order:
+            continue
+        if done:
+            order[node] = None
+        else:
+            stack += [(node, True), *((target, False) for target in _targets(node))]
+    return list(order)
+
+
+def longest_chain(step: str, outputs: Sequence[Tensor]) -> int:
+    """Return how many steps the longest way through a recorded graph has.
+
+    Parameters
+    ----------
+    step : str
+        The name of the nodes that count.
+    outputs : sequence of Tensor
+        Where the ways end.
+    """
+    length: dict[Node, int] = {}
+    for node in _inputs_first(outputs):
+        before = max((length[target] for target in _targets(node) if isinstance(target, Node)), default=0)
+        length[node] = before + (node.name == step)
+    return max(length.values())
+
+
+def shortest_paths(step: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Array:
+    """Return how many steps lie between each input and each output at least.
+
+    Parameters
+    ----------
+    step : str
+        The name of the nodes that count.
+    inputs, outputs : sequences of Tensor
+        The ends of the ways.
+
+    Returns
+    -------
+    array, shape (outputs, inputs)
+        Infinite where there is no way.
+    """
+    length: dict[Node | Tensor, Array] = {x: np.full(len(inputs), np.inf) for x in inputs}
+    for i, x in enumerate(inputs):
+        length[x][i] = 0
+    for node in _inputs_first(outputs):
+        length[node] = np.min([length[target] for target in _targets(node)], axis=0) + (node.name == step)
+    return np.stack([length[_target(y)] for y in outputs])
+
+
+def arrows(layers: Sequence[Sequence[Tensor]]) -> list[Arrow]:
+    """Return which position reads which, from the recorded graph of stacked layers.
+
+    Parameters
+    ----------
+    layers : sequence of sequence of Tensor
+        What ``stacked`` returned.
+
+    Returns
+    -------
+    list of Arrow
+        One for each pair, in the order of the layers and positions that are read into.
+    """
+    place = {_target(x): (layer, i) for layer, positions in enumerate(layers) for i, x in enumerate(positions)}
+    found: dict[Arrow, None] = {}
+    for positions in layers[1:]:
+        for x in positions:
+            end = _target(x)
+            assert isinstance(end, Node)
+            stack = list(_targets(end))
+            while stack:
+                target = stack.pop()
+                if target in place:
+                    found[Arrow(*place[target], *place[end])] = None
+                elif isinstance(target, Node):
+                    stack += _targets(target)
+    return list(found)

@@ -1,0 +1,54 @@
+"""The command ``minitransformer table1``, from the first word to the picture, at sizes that take no time."""
+
+import json
+
+import pytest
+
+from minitransformer.bench import table1
+from minitransformer.bench.steps import Sizes
+from minitransformer.cli import main
+
+pytestmark = pytest.mark.numpy_only("measures the processor")
+
+
+def test_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(table1, "ENOUGH", 0.001)
+    monkeypatch.setattr(table1, "TIMED", (64, 128, 256))
+    monkeypatch.setattr(table1, "CHAINS", (8, 16, 64))
+    monkeypatch.setattr(table1, "GRID", {"n": (64, 128), "d": (32, 64), "k": (3, 5), "r": (8, 16)})
+    monkeypatch.setattr(table1, "DRAWS", 1)
+    monkeypatch.setattr(table1, "EXAMPLE", Sizes(256, 32, 5, 16))
+    figures, picture = tmp_path / "new" / "table1.json", tmp_path / "table1.png"
+    assert main(["table1", "--json", str(figures), "--plot", str(picture)]) == 0
+    out = capsys.readouterr().out
+    assert "convolutional              k n d²   k^" in out
+    assert "log_k n  1.00 log_k n" in out
+    assert "n / r    n^1.00 r^-1.00" in out
+    assert max(map(len, out.partition("\n\nthe figures are in")[0].splitlines())) <= 100
+    rows = json.loads(figures.read_text())["layers"]
+    assert list(rows) == ["self-attention", "recurrent", "convolutional", "restricted self-attention"]
+    assert rows["recurrent"]["sequential"]["points"][-1] == {"n": 64, "steps": 64}
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--plot", "table.txt"], "--plot writes .png, .pdf, .svg, found table.txt"),
+        (["--json", "."], "--json: . cannot be written"),
+    ],
+)
+def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("minitransformer.cli.table1.measure_table1", pytest.fail)
+    assert main(["table1", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.out == ""
+
+
+def test_a_gpu_has_nothing_to_count(monkeypatch, capsys):
+    monkeypatch.setattr("minitransformer.cli.table1.backend", lambda: "cupy")
+    monkeypatch.setattr("minitransformer.cli.table1.measure_table1", pytest.fail)
+    assert main(["table1"]) == 2
+    assert "on the processor, found the array library cupy" in capsys.readouterr().err
