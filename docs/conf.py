@@ -1,0 +1,87 @@
+"""The site: how Sphinx builds it (contributing.md says with which command)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import minitransformer
+
+HERE = Path(__file__).parent
+TUTORIALS = HERE.parent / "tutorials"
+
+project = "minitransformer"
+author = "the minitransformer authors"
+project_copyright = author
+version = release = minitransformer.__version__
+
+extensions = [
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+]
+exclude_patterns = ["_build", "**/jupyter_execute", "**.ipynb_checkpoints"]
+
+html_theme = "furo"
+html_title = "minitransformer"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 4
+myst_dmath_double_inline = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+# Derivations are executed at each build, and a cell that raises fails it; tutorials bring the outputs of their own run.
+nb_execution_mode = "cache"
+nb_execution_excludepatterns = ["tutorials/*"]
+nb_execution_timeout = 120
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+
+autodoc_typehints = "none"
+autosummary_generate = True
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+numpydoc_xref_param_type = False
+
+MATHJAX_MACROS: dict[str, Any] = {}
+mathjax3_config = {"chtml": {"mtextInheritFont": True}, "tex": {"macros": MATHJAX_MACROS}}
+
+
+def bring_tutorials(app: Any) -> None:
+    """Copy the executed tutorials into the site; links that lead into docs/ start one folder lower there."""
+    target = HERE / "tutorials"
+    target.mkdir(exist_ok=True)
+    for old in target.glob("*.ipynb"):
+        old.unlink()
+    for notebook in sorted(TUTORIALS.glob("[0-9][0-9]-*.ipynb")):
+        text = notebook.read_text(encoding="utf-8")
+        (target / notebook.name).write_text(to_site(text, "../docs/", "../"), encoding="utf-8")
+
+
+def to_site(text: str, old: str, new: str) -> str:
+    """Return text whose Markdown links begin otherwise."""
+    return re.sub(rf"\]\({re.escape(old)}", f"]({new}", text)
+
+
+def point_links(app: Any, docname: str, source: list[str]) -> None:
+    """Lead links that make sense in the repository to where the site has the same thing."""
+    text = to_site(source[0], "../../tutorials/", "../tutorials/")
+    source[0] = to_site(text, "../tutorials/", "../tutorials/" if "/" in docname else "tutorials/")
+
+
+def setup(app: Any) -> None:
+    """Register what happens before pages are read."""
+    app.connect("builder-inited", bring_tutorials)
+    app.connect("source-read", point_links)

@@ -1,0 +1,97 @@
+"""Run the tutorials, and keep their two forms in step.
+
+Each tutorial is written as ``NAME.md``, the reviewed source. ``NAME.ipynb`` holds the same cells with their outputs and
+pictures, and is written by this program alone:
+
+    python tutorials/render.py                   # run all of them, write the notebooks
+    python tutorials/render.py 04                # the one whose name begins so
+    python tutorials/render.py --check           # run them, write nothing, fail if the two forms differ
+
+Every tutorial runs from a clean kernel in the folder of tutorials. It fails if a cell raises or if it takes too long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent
+LIMIT = 120
+"""Seconds that a tutorial may take on two cores."""
+
+
+def read(source: Path) -> nbformat.NotebookNode:
+    """Return the cells of a source, without outputs; what changes from one machine to another is left out."""
+    notebook = jupytext.read(source)
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"
+        cell["metadata"].pop("lines_to_next_cell", None)
+    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return notebook
+
+
+def run(notebook: nbformat.NotebookNode) -> float:
+    """Fill in the outputs; return the seconds that it took."""
+    start = time.perf_counter()
+    client = NotebookClient(
+        notebook, timeout=5 * LIMIT, record_timing=False, coalesce_streams=True, resources={"metadata": {"path": HERE}}
+    )
+    client.execute()
+    notebook.metadata["language_info"] = {"name": "python"}
+    return time.perf_counter() - start
+
+
+def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
+    """Return kind and text of every cell."""
+    return [(cell.cell_type, cell.source) for cell in notebook.cells]
+
+
+def paired(source: Path) -> bool:
+    """Tell whether the notebook beside a source has the same cells, and the outputs of a whole run in order."""
+    target = source.with_suffix(".ipynb")
+    if not target.exists():
+        return False
+    notebook = nbformat.read(target, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    in_order = [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    return in_order and cells(notebook) == cells(read(source))
+
+
+def sources(beginning: str = "") -> list[Path]:
+    """Return the tutorials in reading order."""
+    return sorted(path for path in HERE.glob("[0-9][0-9]-*.md") if path.name.startswith(beginning))
+
+
+def main() -> int:
+    """Run what the command line asks for; return 1 if something is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("beginning", nargs="?", default="", help="only tutorials whose name begins so")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if source and notebook differ")
+    arguments = parser.parse_args()
+    chosen, wrong = sources(arguments.beginning), 0
+    if not chosen:
+        parser.error(f"no tutorial begins with {arguments.beginning!r}; there are {[p.stem for p in sources()]}")
+    for source in chosen:
+        if arguments.check and not paired(source):
+            wrong += 1
+            print(f"{source.stem}: {source.stem}.ipynb is not what {source.name} says; run python tutorials/render.py")
+        notebook = read(source)
+        seconds = run(notebook)
+        print(f"{source.stem}: {seconds:.1f} s")
+        if seconds > LIMIT:
+            wrong += 1
+            print(f"{source.stem}: that is more than {LIMIT} s")
+        if not arguments.check:
+            nbformat.write(notebook, source.with_suffix(".ipynb"))
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
