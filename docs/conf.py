@@ -49,6 +49,7 @@ nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 
+autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autosummary_generate = True
 numpydoc_show_class_members = False
@@ -81,7 +82,14 @@ def point_links(app: Any, docname: str, source: list[str]) -> None:
     source[0] = to_site(text, "../tutorials/", "../tutorials/" if "/" in docname else "tutorials/")
 
 
+def show_as_written(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Keep the lines of a module's docstring: its formulas and tables are set by hand."""
+    if what == "module" and lines:
+        lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines), ""]
+
+
 def setup(app: Any) -> None:
     """Register what happens before pages are read."""
+    app.connect("autodoc-process-docstring", show_as_written, priority=400)
     app.connect("builder-inited", bring_tutorials)
     app.connect("source-read", point_links)

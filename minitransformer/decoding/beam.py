@@ -59,7 +59,7 @@ def length_penalty(length: Any, alpha: float) -> Any:
     Parameters
     ----------
     length : int or integer array
-        |Y|, the number of tokens that were written, the end token among them.
+        ``|Y|``, the number of tokens that were written, the end token among them.
     alpha : float
         0 for none; the paper has 0.6.
     """

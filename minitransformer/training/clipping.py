@@ -13,7 +13,7 @@ __all__ = ["clip_gradients"]
 def clip_gradients(parameters: Sequence[Tensor], replicas: Sequence[Sequence[Tensor]], longest: float) -> Array:
     """Gather the gradient of all workers in the model's parameters, and shorten it if it is too long.
 
-    With g the sum over the workers, all parameters together,
+    With g the sum over the workers, all parameters together::
 
         g = g · min(1, longest / |g|)
 
