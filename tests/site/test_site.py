@@ -1,0 +1,163 @@
+"""The built site in a real browser, with the network blocked.
+
+Build it first: ``sphinx-build -W -b html docs docs/_build/html``. Without it, or without playwright and Chromium, these
+tests are skipped and say so.
+"""
+
+import re
+import shutil
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urldefrag
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SITE = ROOT / "docs" / "_build" / "html"
+PAGES = sorted(path for path in SITE.rglob("*.html") if "_modules" not in path.parts and "_static" not in path.parts)
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
+WIDTHS = {"desktop": 1200, "phone": 390}
+
+STICKING_OUT = """() => {
+    const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
+    const inside = e => e && e.tagName !== 'ARTICLE' && (scrolls(e) || inside(e.parentElement));
+    return [...document.querySelectorAll('article *')]
+        .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+        .filter(e => !inside(e) && !e.closest('mjx-assistive-mml'))
+        .map(e => e.tagName + ': ' + e.textContent.slice(0, 60));
+}"""
+"""The parts of the text that reach over the right edge and are in no box that scrolls."""
+
+PROSE = """() => {
+    const copy = (document.querySelector('article') || document.createElement('p')).cloneNode(true);
+    copy.querySelectorAll('pre, code, mjx-container, script').forEach(e => e.remove());
+    return copy.textContent;
+}"""
+"""The text without code, and without mathematics that is rendered."""
+UNRENDERED = re.compile(r"\\\(|\\\[|\$[^$\n]+\$|\\(frac|sum|bar|begin)")
+
+pytestmark = pytest.mark.skipif(
+    not PAGES, reason="the site is not built: sphinx-build -W -b html docs docs/_build/html"
+)
+
+
+class References(HTMLParser):
+    """What a page refers to, and the anchors that it has."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.pictures: list[dict[str, str | None]] = []
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.anchors.update(value for value in (values.get("id"), values.get("name")) if value)
+        if tag == "a":
+            self.links.append(values.get("href") or "")
+        if tag == "img":
+            self.pictures.append(values)
+        if tag in ("img", "script"):
+            self.links.append(values.get("src") or "")
+        if tag == "link":
+            self.links.append(values.get("href") or "")
+
+
+@pytest.fixture(scope="module")
+def references() -> dict[Path, References]:
+    return {page: References(page) for page in SITE.rglob("*.html")}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("no Chromium is installed")
+    with playwright.sync_playwright() as running:
+        found = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield found
+        found.close()
+
+
+def opened(browser, page: Path, width: int, dark: bool = False) -> Iterator[tuple]:
+    """Open a page with nothing but its own files; yield it with what it asked for in vain and what went wrong."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True
+    )
+    tab, wrong = context.new_page(), []
+    tab.on("request", lambda request: request.url.startswith(("file:", "data:", "blob:")) or wrong.append(request.url))
+    tab.on("requestfailed", lambda request: wrong.append(f"not loaded: {request.url}"))
+    tab.on("pageerror", lambda error: wrong.append(f"script failed: {error}"))
+    tab.goto(page.as_uri(), wait_until="load")
+    tab.evaluate("() => window.MathJax && MathJax.startup ? MathJax.startup.promise : null")
+    yield tab, wrong
+    context.close()
+
+
+def name(page: Path) -> str:
+    return page.relative_to(SITE).as_posix()
+
+
+def test_the_parts_are_all_there():
+    found = {name(page) for page in PAGES}
+    sources = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
+    expected = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in sources}
+    expected |= {f"tutorials/{path.stem}.html" for path in (ROOT / "tutorials").glob("*.ipynb")}
+    assert expected <= found, f"missing: {sorted(expected - found)}"
+
+
+def test_every_link_leads_somewhere(references):
+    broken = []
+    for page, found in references.items():
+        for link in found.links:
+            if not link or link.startswith(("https://", "http://", "mailto:", "data:")):
+                continue
+            path, anchor = urldefrag(link)
+            target = (page.parent / unquote(path.partition("?")[0])).resolve() if path else page
+            if not target.exists():
+                broken.append(f"{name(page)}: {link}")
+            elif anchor and target in references and unquote(anchor) not in references[target].anchors:
+                broken.append(f"{name(page)}: no {anchor} in {name(target)}")
+    assert not broken, "\n".join(broken)
+
+
+def test_nothing_is_loaded_from_elsewhere(references):
+    for page in references:
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r"""<(script|link|img)[^>]+(src|href)=["'](https?:)?//""", text), name(page)
+
+
+def test_every_picture_is_described(references):
+    silent = [
+        f"{name(page)}: {picture.get('src')}"
+        for page, found in references.items()
+        if "tutorials" not in page.parts and "_modules" not in page.parts
+        for picture in found.pictures
+        if "_images" in (picture.get("src") or "") and not picture.get("alt")
+    ]
+    assert not silent, "\n".join(silent)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_mathematics_is_rendered_and_pictures_are_shown(browser, page):
+    for tab, wrong in opened(browser, page, WIDTHS["desktop"]):
+        formulas = tab.locator(".math").count()
+        assert tab.locator("mjx-container").count() >= formulas
+        bad = tab.locator("mjx-merror, mjx-container [style*='color: red']")  # syntax; a macro that does not exist
+        assert bad.count() == 0, bad.first.inner_text()
+        assert not re.search(r"\\\(|\\\[|\$[^$\n]+\$|\\frac|\\sum|\\bar", tab.evaluate(PROSE)), (
+            "mathematics is left unrendered"
+        )
+        empty = tab.evaluate("() => [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)")
+        assert not empty
+        assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_phone_shows_the_whole_width(browser, page):
+    """Nothing sticks out at the side: what is too wide scrolls in a box of its own."""
+    for tab, _ in opened(browser, page, WIDTHS["phone"], dark=True):
+        assert tab.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1
+        assert not tab.evaluate(STICKING_OUT)
