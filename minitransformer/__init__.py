@@ -10,6 +10,9 @@ written by hand, one page each; and the paper's encoder-decoder, assembled from 
 array([[ 0.04 , -0.005, -0.035]])
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from minitransformer import kernels, nn, ops, optim, testing
 from minitransformer.arrays import BackendError, backend, use
 from minitransformer.autograd import (
@@ -36,6 +39,9 @@ from minitransformer.autograd import (
     where,
 )
 
+if TYPE_CHECKING:
+    from minitransformer import learn
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -47,6 +53,7 @@ __all__ = [
     "exp",
     "is_recording",
     "kernels",
+    "learn",
     "log",
     "matmul",
     "max",
@@ -69,3 +76,10 @@ __all__ = [
     "use",
     "where",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The exercises are imported when they are first asked for.
+    if name == "learn":
+        return importlib.import_module("minitransformer.learn")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

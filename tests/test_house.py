@@ -32,6 +32,7 @@ FLOORS = {
     "training": 5,
     "plots": 5,
     "bench": 5,
+    "learn": 5,
     "cli": 6,
     "": 7,  # the package's own __init__
     "__main__": 7,

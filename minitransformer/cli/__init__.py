@@ -8,7 +8,19 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, out_of_memory, use
-from minitransformer.cli import attention, average, bench, evaluate, gradcheck, resume, table1, table3, train, translate
+from minitransformer.cli import (
+    attention,
+    average,
+    bench,
+    evaluate,
+    gradcheck,
+    learn,
+    resume,
+    table1,
+    table3,
+    train,
+    translate,
+)
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.training import RunError
 
@@ -22,6 +34,7 @@ COMMANDS = {
     "evaluate": evaluate,
     "attention": attention,
     "gradcheck": gradcheck,
+    "learn": learn,
     "bench": bench,
     "table1": table1,
     "table3": table3,

@@ -10,13 +10,13 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from minitransformer.testing.gradcheck import GradientReport, gradcheck
+from minitransformer.testing.gradcheck import GradientError, GradientReport, gradcheck
 from minitransformer.testing.prove import Proof, prove
 
 if TYPE_CHECKING:
     from minitransformer.testing import strategies
 
-__all__ = ["GradientReport", "Proof", "gradcheck", "prove", "strategies"]
+__all__ = ["GradientError", "GradientReport", "Proof", "gradcheck", "prove", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,7 +22,7 @@ from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.testing.slopes import STEP, Slope, measure, relative_error
 
-__all__ = ["GradientReport", "InputReport", "gradcheck", "relative_error"]
+__all__ = ["GradientError", "GradientReport", "InputReport", "gradcheck", "relative_error"]
 
 
 @dataclass
@@ -49,6 +49,8 @@ class InputReport:
     kinks: list[tuple[int, ...]] = field(default_factory=list)
     """Entries where the function has a kink: there the claim must lie between the slopes on both sides."""
     guess: str = ""
+    differences: Array = field(default_factory=lambda: np.empty(0))
+    """The finite differences, in the shape of the input; NaN where none was taken."""
 
     def enter(self, claimed: float, slope: Slope, tolerance: float, index: tuple[int, ...] | None) -> None:
         """Enter one comparison: of the entry at an index, or of a direction."""
@@ -113,6 +115,14 @@ class GradientReport:
         return "\n".join(lines)
 
 
+class GradientError(AssertionError):
+    """A gradient is wrong; ``report`` holds what was compared."""
+
+    def __init__(self, report: GradientReport) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+
 def gradcheck(
     function: Callable[..., Tensor],
     inputs: Sequence[Any],
@@ -160,7 +170,7 @@ def gradcheck(
     ------
     AssertionError
         If a gradient is wrong, or the function wrote into its input. The message shows the input, the index, both
-        numbers, and a guess where it is clear.
+        numbers, and a guess where it is clear. A wrong gradient's error is a ``GradientError`` and has the report.
     TypeError
         If the inputs are one array instead of a sequence of them.
     ValueError
@@ -197,12 +207,13 @@ def gradcheck(
             report.enter(along, slope, tolerance, None)
         if report.wrong:
             report.guess = guess(gradient, measured)
+        report.differences = measured
         reports.append(report)
 
     constants = [name for i, name in enumerate(case.names) if i not in case.moving]
     report_of_all = GradientReport(case.title, reports, constants)
     if not report_of_all.passed:
-        raise AssertionError(str(report_of_all))
+        raise GradientError(report_of_all)
     return report_of_all
 
 

@@ -1,0 +1,181 @@
+"""Learn by doing: exercises that check themselves.
+
+Without an action it makes a folder of exercises, once, and then watches it: whenever a file is saved, that exercise is
+checked. `check`, `hint`, `reset` and `solution` take the name of an exercise; without one they mean the current one.
+Nothing that you have written is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+from minitransformer.learn import Book, Exercise, bank, find, judge_file
+
+__all__ = ["add_arguments", "run"]
+
+ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution")
+WIDTH = 78
+LOOK = 0.3
+"""How long to wait before looking at the files again, in seconds."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to do, with which exercise, in which folder."""
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="watch", help="what to do")
+    parser.add_argument(
+        "name", nargs="?", default=argparse.SUPPRESS, help="an exercise, as `list` shows it, or its file"
+    )
+    parser.add_argument("--folder", type=Path, default=Path("my-exercises"), help="where your exercises lie")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the folder and do what is asked; return the exit status."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows ? for them
+    try:
+        exercise = find(args.name) if hasattr(args, "name") else None
+    except LookupError as error:
+        print(f"minitransformer learn: {error.args[0]}", file=sys.stderr)
+        return 2
+    fresh = not args.folder.exists()
+    try:
+        book = Book.open(args.folder)
+        if fresh:
+            print(f"{len(bank())} exercises now lie in {args.folder}.\n")
+        return _act(args.action, book, exercise)
+    except OSError as error:
+        print(f"minitransformer learn: {args.folder} cannot be used: {error}; choose another --folder", file=sys.stderr)
+        return 2
+
+
+def _act(action: str, book: Book, named: Exercise | None) -> int:
+    exercise = named or find(book.current)
+    match action:
+        case "watch":
+            if named:
+                book.current = named.name
+            return _watch(book)
+        case "check":
+            return 0 if _check(book, exercise) else 1
+        case "hint":
+            number, text = book.next_hint(exercise)
+            _say(f"{exercise.name}, hint {number} of {len(exercise.hints)}:")
+            for line in text.strip().splitlines():
+                print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
+            return 0
+        case "next":
+            if not book.advance():
+                return _say("No exercise is open: all of them are right.")
+            book.save()
+            return _introduce(book)
+        case "list":
+            return _list(book)
+        case "reset":
+            kept = book.reset(exercise)
+            _say(f"{exercise.name} is as it was at first: {book.path(exercise)}")
+            return _say(f"What you had written is kept in {kept}" if kept else "It had not been changed.")
+    return _solution(book, exercise)
+
+
+def _say(text: str) -> int:
+    print(text if len(text) <= WIDTH or " " not in text.strip() else textwrap.fill(text, WIDTH, break_long_words=False))
+    return 0
+
+
+def _bar(book: Book) -> str:
+    done, all_of_them = len(book.done), len(bank())
+    filled = 30 * done // all_of_them
+    return f"[{'#' * filled}{'.' * (30 - filled)}] {done} of {all_of_them}"
+
+
+def _introduce(book: Book) -> int:
+    exercise = find(book.current)
+    print(f"{_bar(book)}   {exercise.chapter}")
+    print(f"now: {exercise.name}: {exercise.title}")
+    print(f"     {book.path(exercise)}")
+    tutorial, _, heading = exercise.tutorial.partition("#")
+    _say(f"     read: tutorials/{tutorial}.ipynb, {heading.replace('-', ' ')!r}")
+    return 0
+
+
+def _check(book: Book, exercise: Exercise) -> bool:
+    """Judge an exercise, say what came of it, and note it."""
+    verdict = judge_file(exercise, book.path(exercise))
+    if not verdict.right:
+        print(f"{exercise.name}: {verdict.words}")
+        seen = book.hints.get(exercise.name, 0)
+        if verdict.solved or seen:
+            what = "a hint" if not seen else "it again" if seen == len(exercise.hints) else "the next hint"
+            print(f"\n(`minitransformer learn hint` shows {what})")
+        return False
+    new = exercise.name not in book.done
+    book.finish(exercise)
+    print(f"{exercise.name}: right." + (f"   {_bar(book)}" if new else ""))
+    if exercise.derivation:
+        print(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
+    if new and len(book.done) == len(bank()):
+        print("\nThat was the last one: all of them are right.")
+    return True
+
+
+def _list(book: Book) -> int:
+    chapter = ""
+    for exercise in bank():
+        if exercise.chapter != chapter:
+            chapter = exercise.chapter
+            print(f"\n{chapter}")
+        mark = "x" if exercise.name in book.done else " "
+        arrow = ">" if exercise.name == book.current else " "
+        print(f" {arrow} [{mark}] {exercise.name:<28} {exercise.title}"[:79].rstrip())
+    print(f"\n{_bar(book)}")
+    return 0
+
+
+def _solution(book: Book, exercise: Exercise) -> int:
+    print(exercise.solution.rstrip())
+    if exercise.derivation:
+        print(f"\n# Every step of the algebra: docs/derivations/{exercise.derivation}.md")
+    return 0
+
+
+def _watch(book: Book) -> int:
+    """Check whatever is saved, until Ctrl-C."""
+    book.save()
+    _introduce(book)
+    print()
+    if not _check(book, find(book.current)):
+        _say("\nOpen the file in an editor; each time you save it, it is checked. Ctrl-C stops.")
+    seen = _saved(book)
+    try:
+        while len(book.done) < len(bank()):
+            time.sleep(LOOK)
+            now = _saved(book)
+            changed = [exercise for exercise in bank() if now[exercise.name] != seen[exercise.name]]
+            seen = now
+            for exercise in changed:
+                before = book.current
+                print(f"\n{'-' * WIDTH}")
+                _check(book, exercise)
+                if book.current != before:
+                    print()
+                    _introduce(book)
+    except KeyboardInterrupt:
+        print(f"\nUntil next time; `minitransformer learn` goes on with {book.current}.")
+    return 0
+
+
+def _saved(book: Book) -> dict[str, tuple[int, int] | None]:
+    """Return when each file was last saved, and its size."""
+
+    def state(path: Path) -> tuple[int, int] | None:
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
+    return {exercise.name: state(book.path(exercise)) for exercise in bank()}

@@ -1,0 +1,70 @@
+"""Exercises that check themselves: from d(x y) to the backward pass of attention.
+
+=================  ==========================================================================
+``bank.py``        the exercises, their hints and solutions
+``exercises/``     what a learner gets, a folder for each chapter
+``solutions/``     the same files, solved
+``checks/``        what each exercise has to do, a file for each chapter
+``verdict.py``     what is wrong, in words
+``causes.py``      why, most likely
+``referee.py``     a learner's file or function is run and judged
+``book.py``        the learner's own folder, and how far they have come
+=================  ==========================================================================
+
+The command is ``minitransformer learn``. In a notebook::
+
+    mt.learn.check("softmax-backward", my_function)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from minitransformer.learn.bank import Exercise, bank, find
+from minitransformer.learn.book import Book
+from minitransformer.learn.referee import Verdict, judge, judge_file
+
+__all__ = ["Book", "Exercise", "Verdict", "bank", "check", "check_file", "find", "judge_file"]
+
+
+def check(name: str, *answers: Any) -> bool:
+    """Judge an answer to an exercise and print the verdict.
+
+    Parameters
+    ----------
+    name : str
+        The exercise, such as ``"softmax-backward"``.
+    *answers
+        What it asks for, in order: mostly one function.
+
+    Returns
+    -------
+    bool
+        Whether it is right.
+
+    Raises
+    ------
+    LookupError
+        If there is no such exercise.
+    TypeError
+        If there are more or fewer answers than the exercise asks for.
+    """
+    exercise = find(name)
+    if len(answers) != len(exercise.asks_for):
+        raise TypeError(
+            f"{exercise.name} asks for {', '.join(exercise.asks_for)}: {len(exercise.asks_for)} to be given after the "
+            f"name, found {len(answers)}"
+        )
+    return _told(exercise, judge(exercise, list(answers)))
+
+
+def check_file(path: str) -> bool:
+    """Judge a learner's file and print the verdict; return whether it is right."""
+    exercise = find(path)
+    return _told(exercise, judge_file(exercise, Path(path)))
+
+
+def _told(exercise: Exercise, verdict: Verdict) -> bool:
+    print(f"{exercise.name}: right." if verdict.right else f"{exercise.name}: {verdict.words}")
+    return verdict.right

@@ -1,0 +1,104 @@
+"""The bank of exercises: chapters in reading order, each a folder with its exercises, solutions and hints.
+
+``exercises/NN-chapter/chapter.toml`` names the chapter and, in order, its exercises: for each a title, the place in the
+tutorials that teaches it, the derivation if there is one, and three hints. Beside it lie the files that a learner gets;
+``solutions/`` has the same files solved. What a solution has to do is a function of the exercise's name (with
+underscores) in ``checks/``; its parameters are the names that it takes from the learner's file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Exercise", "bank", "find"]
+
+HERE = Path(__file__).parent
+FOOTER = """
+
+if __name__ == "__main__":  # `python` and this file's name check it
+    import minitransformer as mt
+
+    mt.learn.check_file(__file__)
+"""
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise."""
+
+    name: str
+    """As it is typed: words with hyphens; no two exercises share one."""
+    title: str
+    chapter: str
+    """The title of its chapter."""
+    file: str
+    """Where it lies in the learner's folder, and in ``exercises/`` and ``solutions/``: with forward slashes."""
+    tutorial: str
+    """The tutorial and the heading that teach it, ``NN-name#heading``."""
+    derivation: str
+    """The derivation that belongs to it, or nothing."""
+    hints: tuple[str, ...]
+    """From a nudge to nearly the answer."""
+    check: Callable[..., None]
+
+    @property
+    def text(self) -> str:
+        """What the learner begins with."""
+        return (HERE / "exercises" / self.file).read_text(encoding="utf-8") + FOOTER
+
+    @property
+    def solution(self) -> str:
+        """The file, solved."""
+        return (HERE / "solutions" / self.file).read_text(encoding="utf-8") + FOOTER
+
+    @property
+    def asks_for(self) -> list[str]:
+        """The names that the check takes from the learner's file."""
+        return list(inspect.signature(self.check).parameters)
+
+
+@cache
+def bank() -> tuple[Exercise, ...]:
+    """Return all exercises in order."""
+    found = []
+    for folder in sorted(path for path in (HERE / "exercises").iterdir() if path.is_dir()):
+        chapter: dict[str, Any] = tomllib.loads((folder / "chapter.toml").read_text(encoding="utf-8"))
+        checks = importlib.import_module(f"minitransformer.learn.checks.{folder.name[3:].replace('-', '_')}")
+        for number, (name, entry) in enumerate(chapter["exercises"].items(), start=1):
+            found.append(
+                Exercise(
+                    name,
+                    entry["title"],
+                    chapter["title"],
+                    f"{folder.name}/{number:02}_{name.replace('-', '_')}.py",
+                    entry["tutorial"],
+                    entry.get("derivation", ""),
+                    tuple(entry["hints"]),
+                    getattr(checks, name.replace("-", "_")),
+                )
+            )
+    return tuple(found)
+
+
+def find(name: str) -> Exercise:
+    """Return an exercise by its name, with hyphens or underscores, or by its file.
+
+    Raises
+    ------
+    LookupError
+        If there is none; the message names those that are meant most likely.
+    """
+    wanted = Path(name).stem.lstrip("0123456789").strip("_-").replace("_", "-").lower()
+    for exercise in bank():
+        if exercise.name == wanted:
+            return exercise
+    words = set(wanted.split("-"))
+    near = [exercise.name for exercise in bank() if words & set(exercise.name.split("-"))] or [e.name for e in bank()]
+    raise LookupError(f"there is no exercise {name!r}; did you mean {', '.join(near[:8])}?")

@@ -1,0 +1,117 @@
+"""A learner's folder: their files, which nothing ever overwrites, and how far they have come."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from minitransformer.learn.bank import Exercise, bank
+
+__all__ = ["Book"]
+
+PROGRESS = ".progress.json"
+
+
+@dataclass
+class Book:
+    """A learner's folder.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it lies.
+    done : set of str
+        The exercises that were right once.
+    hints : dict of str to int
+        How many hints of an exercise have been shown.
+    current : str
+        The exercise that is worked on.
+    """
+
+    folder: Path
+    done: set[str] = field(default_factory=set)
+    hints: dict[str, int] = field(default_factory=dict)
+    current: str = ""
+
+    @classmethod
+    def open(cls, folder: Path) -> Book:
+        """Read a folder's progress; make the folder and the files that it lacks.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        book = cls(folder)
+        for exercise in bank():
+            path = book.path(exercise)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.write_text(exercise.text, encoding="utf-8", newline="\n")
+        try:
+            kept = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+            names = {exercise.name for exercise in bank()}
+            book.done = set(kept["done"]) & names
+            book.hints = {name: int(n) for name, n in kept["hints"].items() if name in names}
+            book.current = kept["current"] if kept["current"] in names else ""
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError, AttributeError):
+            # Better to begin to count anew than to stop; what was solved is found again by `check`.
+            os.replace(folder / PROGRESS, folder / f"{PROGRESS}.unreadable")
+        book.current = book.current or bank()[0].name
+        return book
+
+    def path(self, exercise: Exercise) -> Path:
+        """Return where an exercise lies in this folder."""
+        return self.folder / exercise.file
+
+    def save(self) -> None:
+        """Write the progress aside, then put it in place."""
+        aside = self.folder / f"{PROGRESS}.new"
+        kept = {"done": sorted(self.done), "hints": self.hints, "current": self.current}
+        aside.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        os.replace(aside, self.folder / PROGRESS)
+
+    def finish(self, exercise: Exercise) -> None:
+        """Note that an exercise is right, and go on to the next open one if it was the current."""
+        self.done.add(exercise.name)
+        if self.current == exercise.name:
+            self.advance()
+        self.save()
+
+    def advance(self) -> bool:
+        """Go to the next open exercise after the current, from the beginning after the last; False if none is open."""
+        names = [exercise.name for exercise in bank()]
+        here = names.index(self.current)
+        for name in names[here + 1 :] + names[:here]:
+            if name not in self.done:
+                self.current = name
+                return True
+        return False
+
+    def next_hint(self, exercise: Exercise) -> tuple[int, str]:
+        """Return the number and the text of the next hint; the last one again when all are shown."""
+        number = min(self.hints.get(exercise.name, 0) + 1, len(exercise.hints))
+        self.hints[exercise.name] = number
+        self.save()
+        return number, exercise.hints[number - 1]
+
+    def reset(self, exercise: Exercise) -> Path | None:
+        """Give an exercise its first text again; return where the learner's version is kept, if it was another."""
+        path = self.path(exercise)
+        kept: Path | None = None
+        if path.exists() and path.read_bytes() != exercise.text.encode():
+            names = (path.with_name(f"{path.stem}.kept-{number}.py") for number in count(1))
+            kept = next(name for name in names if not name.exists())
+            os.replace(path, kept)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(exercise.text, encoding="utf-8", newline="\n")
+        self.done.discard(exercise.name)
+        self.hints.pop(exercise.name, None)
+        self.current = exercise.name
+        self.save()
+        return kept

@@ -1,0 +1,93 @@
+"""The likely cause of a wrong result: known mistakes first, then patterns in the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+__all__ = ["likely_cause"]
+
+
+def likely_cause(found: np.ndarray, expected: np.ndarray, mistakes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+    """Return the likely cause in a sentence, or nothing where no pattern is clear.
+
+    Parameters
+    ----------
+    found, expected : arrays
+        The result and what it should be; their shapes may differ.
+    mistakes : mapping of str to array
+        What the result would be after a known mistake.
+    sizes : mapping of str to int
+        Sizes by which a result may be too large or too small.
+    """
+    for sentence, wrong in mistakes.items():
+        if _same(found, np.asarray(wrong)) and not _same(found, expected):
+            return sentence
+    return next(_patterns(found, expected, sizes), "")
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape or a.dtype.kind not in "fiub":
+        return False
+    largest = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) if b.dtype.kind == "f" else 0.0
+    return bool(np.allclose(a, b, rtol=1e-5, atol=1e-7 * largest, equal_nan=True))
+
+
+def _patterns(found: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Yield what fits, the most telling first."""
+    if found.dtype.kind == "f" and np.isnan(found).any():
+        yield "there are NaNs: 0/0, inf - inf or 0 * inf happens on the way"
+    if found.dtype.kind == "f" and np.isinf(found).any() and np.isfinite(expected).all():
+        yield "there are infinities: an exponential overflows, or something is divided by 0"
+    if found.ndim >= 2 and _same(found.swapaxes(-1, -2), expected):
+        yield "it is transposed"
+    yield from _sums(found, expected)
+    if found.shape != expected.shape or expected.dtype.kind != "f" or not np.isfinite(found).all():
+        return
+    if not found.any() and expected.any():
+        yield "it is zero everywhere"
+    if _same(-found, expected):
+        yield "the sign is wrong"
+    yield from _factors(found, expected, sizes)
+    missing = (found == 0) & (expected != 0)
+    if missing.any() and _same(np.where(missing, 0, expected), found):
+        yield f"{np.count_nonzero(missing)} entries are zero that should not be; the others are right"
+    extra = (found != 0) & (expected == 0)
+    if extra.any() and _same(np.where(extra, 0, found), expected):
+        yield f"{np.count_nonzero(extra)} entries should be exactly zero; the others are right"
+
+
+def _sums(found: np.ndarray, expected: np.ndarray) -> Iterator[str]:
+    """Yield that a sum over an axis is missing, or is one too many."""
+    for axis in range(found.ndim):
+        for keep in (False, True):
+            if found.shape[axis] > 1 and _same(found.sum(axis=axis, keepdims=keep), expected):
+                kept = ", with keepdims=True" if keep else ""
+                yield (
+                    f"a sum is missing: the input was broadcast along axis {axis} of your result, so its gradient is "
+                    f"the sum over that axis{kept}"
+                )
+    for axis in range(expected.ndim):
+        for keep in (False, True):
+            if expected.shape[axis] > 1 and _same(expected.sum(axis=axis, keepdims=keep), found):
+                yield f"there is a sum over axis {axis} that does not belong there"
+
+
+def _factors(found: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int]) -> Iterator[str]:
+    """Yield that every entry is the same number of times what it should be."""
+    big = np.abs(expected) > 1e-6 * np.abs(expected).max(initial=0.0)
+    if np.count_nonzero(big) < 1 or expected.size < 2:
+        return
+    ratio = float((found[big] / expected[big]).flat[0])
+    if ratio == 0 or abs(ratio - 1) < 1e-4 or not _same(found, ratio * expected):
+        return
+    for name, size in sizes.items():
+        for factor, word in ((float(size), name), (sqrt(size), f"sqrt({name})")):
+            if abs(ratio / factor - 1) < 1e-5:
+                yield f"every entry is {word} = {factor:.4g} times too large"
+            if abs(ratio * factor - 1) < 1e-5:
+                yield f"every entry is {word} = {factor:.4g} times too small"
+    yield f"every entry is {ratio:.4g} times what it should be"

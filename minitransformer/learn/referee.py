@@ -1,0 +1,76 @@
+"""A learner's answer is run and judged; whatever goes wrong in it is told in words, never as a traceback of ours."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minitransformer.learn.bank import Exercise
+from minitransformer.learn.verdict import Unsolved, Wrong
+
+__all__ = ["Verdict", "judge", "judge_file"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of it."""
+
+    right: bool
+    words: str
+    """What is wrong, or nothing."""
+    solved: bool = True
+    """False while nothing has been written at the TODO."""
+
+
+def judge_file(exercise: Exercise, path: Path) -> Verdict:
+    """Run a learner's file and judge what it defines."""
+    names: dict[str, Any] = {"__name__": f"exercise_{exercise.name}", "__file__": str(path)}
+    try:
+        source = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return Verdict(False, f"There is no file {path}. `minitransformer learn reset {exercise.name}` makes it anew.")
+    except (OSError, UnicodeDecodeError) as error:
+        return Verdict(False, f"{path} cannot be read: {error}")
+    try:
+        exec(compile(source, str(path), "exec"), names)
+    except SyntaxError as error:
+        shown = (error.text or "").rstrip()
+        return Verdict(False, f"Line {error.lineno} is not Python: {error.msg}\n\n    {shown.strip()}")
+    except Exception as error:
+        return Verdict(False, _told(error, path))
+    missing = [name for name in exercise.asks_for if name not in names]
+    if missing:
+        return Verdict(False, f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
+    return judge(exercise, [names[name] for name in exercise.asks_for], path)
+
+
+def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> Verdict:
+    """Judge answers, in the order in which the exercise asks for them."""
+    try:
+        exercise.check(*answers)
+    except Unsolved as unsolved:
+        return Verdict(False, str(unsolved), solved=False)
+    except Wrong as wrong:
+        return Verdict(False, str(wrong))
+    except Exception as error:
+        return Verdict(False, _told(error, path))
+    return Verdict(True, "")
+
+
+def _told(error: Exception, path: Path | None) -> str:
+    """Say which line of the learner's raised what."""
+    if isinstance(error, TypeError) and "ellipsis" in str(error):
+        return "The TODO is still to do: there is a `...` in the way of the computation."
+    frames = traceback.extract_tb(error.__traceback__)
+    here = str(Path(__file__).parent)
+    own = [
+        f for f in frames if (path is not None and f.filename == str(path)) or (path is None and here not in f.filename)
+    ]
+    text = str(error).strip().splitlines()
+    words = f"{type(error).__name__}: {text[0] if text else 'no message'}"
+    if not own:
+        return f"Calling your code failed with {words}"
+    last = own[-1]
+    return f"Line {last.lineno}, in {last.name}, failed with {words}\n\n    {(last.line or '').strip()}"

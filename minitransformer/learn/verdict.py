@@ -1,0 +1,265 @@
+"""What is wrong with an answer, in words that help: which result, where, both numbers, and the likely cause.
+
+A check calls the functions here, one after another, and the first that is not content raises ``Wrong``. Expected values
+come from pages of this package, each of which is proved; gradients are judged by ``mt.testing.gradcheck``, by finite
+differences, so that a formula is never wrong only because ours looks different.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer.autograd import Operation
+from minitransformer.learn.causes import likely_cause
+from minitransformer.testing import GradientError, gradcheck
+
+__all__ = ["Unsolved", "Wrong", "agree", "choice", "gradients", "refuse_unsolved", "same_bits", "untouched"]
+
+WIDTH = 78
+LARGEST_GRID = 16
+"""Results with more rows or columns than this are not drawn."""
+
+
+class Wrong(Exception):
+    """An answer is not right yet; the message says what is wrong."""
+
+
+class Unsolved(Wrong):
+    """Nothing has been written at the TODO yet."""
+
+
+def refuse_unsolved(value: Any) -> None:
+    """Raise ``Unsolved`` if a value, or a part of it, is still the ``...`` of the exercise."""
+    parts = value if isinstance(value, tuple | list) else (value,)
+    if any(part is ... or (isinstance(part, np.ndarray) and part.dtype == object and ... in part) for part in parts):
+        raise Unsolved("The TODO is still to do: its place is marked in the file.")
+
+
+def _number(x: Any) -> str:
+    return f"{x:.6g}" if isinstance(x, float | np.floating) else str(x)
+
+
+def _grid(right: np.ndarray) -> list[str]:
+    """Draw which entries are right: the last two axes, and of those before them the first place with a wrong one."""
+    while right.ndim > 2:
+        right = right[int(np.argmin(right.reshape(len(right), -1).all(axis=1)))]
+    right = np.atleast_2d(right)
+    if right.size < 2 or max(right.shape) > LARGEST_GRID:
+        return []
+    rows = ["      " + " ".join("." if entry else "x" for entry in row) for row in right]
+    rows[0] += "        . right   x wrong"
+    return ["", *rows]
+
+
+def _wrapped(label: str, text: str) -> str:
+    return textwrap.fill(text, WIDTH, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11)
+
+
+def agree(
+    name: str,
+    found: Any,
+    expected: Any,
+    *,
+    mistakes: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    tolerance: float = 1e-9,
+) -> None:
+    """Hold a result against what it should be.
+
+    Parameters
+    ----------
+    name : str
+        What the exercise calls it.
+    found, expected : arrays or numbers
+        Both.
+    mistakes : mapping of str to array, optional
+        What the result would be after a known mistake; the key says which.
+    sizes : mapping of str to int, optional
+        Sizes by which a result is often too large or too small, such as ``{"Dk": 4}``.
+    tolerance : float
+        The largest difference, in units of the largest expected entry.
+
+    Raises
+    ------
+    Wrong
+        If they differ; the message says where and, if the pattern is clear, why.
+    """
+    refuse_unsolved(found)
+    if found is None:
+        raise Wrong(f"{name} is None: is there a `return`?")
+    expected = np.asarray(expected)
+    try:
+        values = np.asarray(found)
+    except ValueError:
+        values = np.asarray(None)
+    if values.dtype == object or values.dtype.kind in "US":
+        raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(type(found).__name__)}.")
+    cause = likely_cause(values, expected, mistakes or {}, sizes or {})
+    if values.shape != expected.shape:
+        lines = [f"{name} has the wrong shape.", "", _wrapped("found", str(values.shape))]
+        lines.append(_wrapped("expected", str(expected.shape)))
+        raise Wrong("\n".join(lines + ([_wrapped("cause", cause)] if cause else [])))
+    if expected.dtype.kind == "f" and values.dtype.kind == "f" and values.dtype != expected.dtype:
+        raise Wrong(f"{name} is {values.dtype}, but the inputs are {expected.dtype}, and so should the result be.")
+    right = _close(values, expected, tolerance)
+    if right.all():
+        return
+    lines = [f"{name} is not right yet.", "", _wrapped("shape", f"{values.shape}, as it should be")]
+    if expected.ndim:
+        lines.append(_wrapped("entries", f"{np.count_nonzero(~right)} of {right.size} are wrong"))
+        place = np.unravel_index(int(np.argmax(_badness(values, expected, right))), right.shape)
+        where = f"at [{', '.join(map(str, place))}]: "
+    else:
+        place, where = (), ""
+        lines.pop()
+    lines.append(_wrapped("worst", f"{where}found {_number(values[place])}, should be {_number(expected[place])}"))
+    if cause:
+        lines.append(_wrapped("cause", cause))
+    raise Wrong("\n".join(lines + _grid(right)))
+
+
+def _kind(expected: np.ndarray) -> str:
+    return f"an array of shape {expected.shape}" if expected.ndim else "a number"
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _close(values: np.ndarray, expected: np.ndarray, tolerance: float) -> np.ndarray:
+    if expected.dtype.kind != "f":
+        return np.asarray(values == expected)
+    finite = np.isfinite(expected)
+    largest = float(np.abs(expected[finite]).max(initial=0.0)) or 1.0
+    with np.errstate(invalid="ignore"):
+        near = np.abs(values - expected) <= tolerance * largest
+    exact = (expected == 0) & (values != 0) & ~near  # an exact zero may be missed by rounding only
+    return np.where(finite, near & ~exact, values == expected)
+
+
+def _badness(values: np.ndarray, expected: np.ndarray, right: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(values.astype(np.float64) - expected.astype(np.float64))
+    return np.where(right, -1.0, np.where(np.isfinite(distance), distance, np.inf))
+
+
+def same_bits(name: str, found: Any, expected: Any) -> None:
+    """Hold a result against what it should be, to the last bit."""
+    agree(name, found, expected, tolerance=1e-6)
+    if not np.array_equal(found, expected, equal_nan=True):
+        n = np.count_nonzero(np.asarray(found) != expected)
+        raise Wrong(
+            textwrap.fill(
+                f"{name} is nearly right: {n} of {np.size(expected)} entries differ in their last bits. The numbers "
+                "have to be added up in the same order, or with the same function, as before.",
+                WIDTH,
+            )
+        )
+
+
+def choice(name: str, found: Any, expected: str, offered: Sequence[str]) -> None:
+    """Hold the answer to "which one?" against what it should be."""
+    refuse_unsolved(found)
+    if found not in list(offered):
+        raise Wrong(f"{name} should be one of {', '.join(map(repr, offered))}, found {found!r}.")
+    if found != expected:
+        raise Wrong(f"{found!r} is as it should be; it is another one. Put both sides into numbers and compare.")
+
+
+def untouched(name: str, array: np.ndarray, before: np.ndarray) -> None:
+    """Raise ``Wrong`` if an input was written to."""
+    if not np.array_equal(array, before, equal_nan=True):
+        raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new array instead.")
+
+
+def gradients(
+    backward: Callable[..., Any],
+    function: Callable[..., Any],
+    inputs: Mapping[str, np.ndarray],
+    *,
+    mistakes: Mapping[str, Mapping[str, Any]] | Callable[[Any], Mapping[str, Mapping[str, Any]]] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    d_output: np.ndarray | None = None,
+    names: Sequence[str] | None = None,
+) -> None:
+    """Hold gradients against finite differences of the function that they belong to.
+
+    Parameters
+    ----------
+    backward : callable
+        Called with ``d_output``; returns the gradients, one for each input.
+    function : callable
+        Called with the inputs; returns the value.
+    inputs : mapping of str to float64 array
+        By name; a gradient is called ``d_`` and the name.
+    mistakes : mapping, or callable that takes ``d_output`` and returns it, optional
+        For each gradient's name what it would be after known mistakes, as in ``agree``.
+    sizes : mapping of str to int, optional
+        As in ``agree``.
+    d_output : array, optional
+        The gradient of the value; random by default.
+    names : sequence of str, optional
+        What the gradients are called, if not ``d_`` and the input's name.
+
+    Raises
+    ------
+    Wrong
+        If a gradient differs.
+    """
+    value = np.asarray(function(*inputs.values()))
+    if d_output is None:
+        d_output = np.asarray(np.random.default_rng(7).normal(size=value.shape))
+    before, d_before = {name: x.copy() for name, x in inputs.items()}, d_output.copy()
+    found = backward(d_output)
+    names = [f"d_{name}" for name in inputs] if names is None else names
+    refuse_unsolved(found)
+    if len(names) > 1 and not (isinstance(found, tuple | list) and len(found) == len(names)):
+        raise Wrong(f"Return {len(names)} gradients, {', '.join(names)}, but there is {_what(found)}.")
+    parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
+    for name, x in inputs.items():
+        untouched(name, x, before[name])
+    untouched("d_output", d_output, d_before)
+    known = mistakes(d_output) if callable(mistakes) else (mistakes or {})
+    measured = _measured(function, inputs, d_output, parts)
+    if measured is None:
+        return
+    for name, part, differences in zip(names, parts, measured, strict=True):
+        agree(name, part, differences, mistakes=known.get(name), sizes=sizes, tolerance=1e-7)
+    raise Wrong(f"{', '.join(names)}: an error so small that it shows only beside finite differences.")
+
+
+def _what(found: Any) -> str:
+    if isinstance(found, tuple | list):
+        return f"{len(found)}"
+    return "None: is there a `return`?" if found is None else _article(type(found).__name__)
+
+
+def _measured(
+    function: Callable[..., Any], inputs: Mapping[str, np.ndarray], d_output: np.ndarray, found: Sequence[Any]
+) -> list[np.ndarray] | None:
+    """Return the finite differences for each input; None if the gradients that were found agree with them."""
+    fit = [_fits(part, x) for part, x in zip(found, inputs.values(), strict=True)]
+    claimed = [
+        np.asarray(part) if fits else np.zeros_like(x)
+        for part, fits, x in zip(found, fit, inputs.values(), strict=True)
+    ]
+    operation = Operation(
+        lambda *arrays: (np.array(function(*arrays)), None), lambda saved, d: tuple(claimed), name="exercise"
+    )
+    try:
+        report = gradcheck(operation, list(inputs.values()), names=list(inputs), d_output=d_output)
+    except GradientError as error:
+        report = error.report
+    if report.passed and all(fit):
+        return None
+    # The difference of what does not change is rounding: call it zero, as the gradient is.
+    return [np.where(np.abs(each.differences) < 1e-10, 0.0, each.differences) for each in report.inputs]
+
+
+def _fits(part: Any, x: np.ndarray) -> bool:
+    array = np.asarray(part)
+    return array.dtype.kind == "f" and array.shape == x.shape and bool(np.isfinite(array).all())

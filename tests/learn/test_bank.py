@@ -1,0 +1,110 @@
+"""The bank: every exercise fails unsolved with a friendly message, passes solved, and has all that belongs to it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minitransformer.learn import bank, find, judge_file
+
+ROOT = Path(__file__).parents[2]
+EXERCISES = bank()
+by_name = pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.name)
+
+
+def written(folder, exercise, text):
+    path = folder / exercise.file
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def code(text):
+    """Return what a learner reads and writes: without the docstring and the footer."""
+    return text.split('"""', 2)[2].partition('\nif __name__ == "__main__"')[0]
+
+
+def test_names_and_titles_are_unique():
+    assert len({exercise.name for exercise in EXERCISES}) == len(EXERCISES)
+    assert len({exercise.title for exercise in EXERCISES}) == len(EXERCISES)
+
+
+def test_no_file_is_left_over():
+    for folder in ("exercises", "solutions"):
+        root = ROOT / "minitransformer" / "learn" / folder
+        found = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
+        assert found == {exercise.file for exercise in EXERCISES}
+
+
+@by_name
+def test_unsolved_it_fails_with_a_friendly_message(exercise, tmp_path, capfd):
+    verdict = judge_file(exercise, written(tmp_path, exercise, exercise.text))
+    assert not verdict.right
+    assert not verdict.solved
+    assert verdict.words.startswith("The TODO is still to do")
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@by_name
+def test_solved_it_passes(exercise, tmp_path, capfd):
+    verdict = judge_file(exercise, written(tmp_path, exercise, exercise.solution))
+    assert verdict.right, verdict.words
+    assert capfd.readouterr() == ("", "")
+
+
+@by_name
+def test_there_is_one_todo_and_the_rest_is_the_same(exercise):
+    assert exercise.text.count("TODO") == 1
+    assert "TODO" not in exercise.solution
+    lines, solved = exercise.text.splitlines(), exercise.solution.splitlines()
+    todo = next(n for n, line in enumerate(lines) if "TODO" in line)
+    assert lines[:todo] == solved[:todo]
+
+
+@by_name
+def test_it_is_one_idea(exercise):
+    """Ten to thirty lines of code or so, eighty columns, plain NumPy."""
+    assert 2 <= sum(bool(line.strip()) for line in code(exercise.text).splitlines()) <= 45
+    assert max(map(len, exercise.text.splitlines())) <= 80
+    imported = set(re.findall(r"^(?:from|import) (\w+)", code(exercise.text), re.M))
+    assert imported <= {"numpy", "math", "__future__"}
+
+
+@by_name
+def test_it_has_three_hints_and_none_is_the_solution(exercise):
+    assert len(exercise.hints) == 3
+    assert all(len(hint) > 20 for hint in exercise.hints)
+    assert len(set(exercise.hints)) == 3
+
+
+@by_name
+def test_it_links_a_tutorial_section_and_a_derivation(exercise):
+    name, _, heading = exercise.tutorial.partition("#")
+    tutorial = (ROOT / "tutorials" / f"{name}.md").read_text(encoding="utf-8")
+    headings = {slug(line.lstrip("# ")) for line in tutorial.splitlines() if re.match(r"##? ", line)}
+    assert heading in headings, f"{heading!r} is none of {sorted(headings)}"
+    if exercise.derivation:
+        assert (ROOT / "docs" / "derivations" / f"{exercise.derivation}.md").exists()
+
+
+def slug(heading):
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def test_a_file_runs_by_itself(tmp_path):
+    exercise = find("product-rule")
+    for text, words in ((exercise.text, "still to do"), (exercise.solution, "product-rule: right.")):
+        path = tmp_path / Path(exercise.file).name
+        path.write_text(text, encoding="utf-8")
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
+        assert words in done.stdout
+
+
+def test_an_exercise_is_found_by_name_or_file_or_the_nearest_is_named():
+    exercise = find("chain-rule")
+    assert find("chain_rule") is exercise
+    assert find(f"my-exercises/{exercise.file}") is exercise
+    with pytest.raises(LookupError, match="product-rule"):
+        find("the-product")

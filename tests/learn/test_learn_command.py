@@ -1,0 +1,209 @@
+"""The command `learn`, as a learner uses it: nothing of theirs is lost, and what it says helps."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import minitransformer as mt
+from minitransformer.cli import main
+from minitransformer.learn import Book, bank, find
+
+
+@pytest.fixture
+def learn(tmp_path, capsys):
+    folder = tmp_path / "my-exercises"
+
+    def run(*words):
+        status = main(["learn", *words, "--folder", str(folder)])
+        return status, capsys.readouterr().out
+
+    run.folder = folder
+    return run
+
+
+def solve(folder, name):
+    exercise = find(name)
+    (folder / exercise.file).write_text(exercise.solution, encoding="utf-8")
+
+
+def test_the_folder_is_made_once_and_nothing_in_it_is_overwritten(learn):
+    learn("list")
+    assert sorted(path.relative_to(learn.folder).as_posix() for path in learn.folder.rglob("*.py")) == sorted(
+        exercise.file for exercise in bank()
+    )
+    mine = learn.folder / find("product-rule").file
+    mine.write_text("# mine\n")
+    (learn.folder / find("chain-rule").file).unlink()
+    learn("list")
+    assert mine.read_text() == "# mine\n"
+    assert (learn.folder / find("chain-rule").file).exists()
+
+
+def test_check_says_what_is_wrong_and_then_goes_on(learn):
+    status, text = learn("check")
+    assert status == 1
+    assert "product-rule: The TODO is still to do" in text
+    exercise = find("product-rule")
+    path = learn.folder / exercise.file
+    path.write_text(exercise.solution.replace("d_z * y, d_z * x", "d_z * x, d_z * y"))
+    status, text = learn("check")
+    assert status == 1
+    assert "x and y are exchanged" in text
+    assert "minitransformer learn hint" in text
+    solve(learn.folder, "product-rule")
+    status, text = learn("check")
+    assert status == 0
+    assert f"1 of {len(bank())}" in text
+    assert "> [ ] chain-rule" in learn("list")[1]
+    assert "  [x] product-rule" in learn("list")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def backward(x, y, d_z)\n    return 1\n", "Line 1 is not Python: expected ':'"),
+        ("def backward(x, y, d_z):\n    return d_z * q, 1\n", "Line 2, in backward, failed with NameError: name 'q'"),
+        ("1 / 0\n", "Line 1, in <module>, failed with ZeroDivisionError"),
+        ("def backwards(x, y, d_z):\n    return y, x\n", "no longer defines backward"),
+        ("def backward(x, y):\n    return y, x\n", "takes 2 positional arguments but 3 were given"),
+        ("def backward(x, y, d_z):\n    d_z * y, d_z * x\n", "is there a `return`?"),
+        ("def backward(x, y, d_z):\n    return d_z * y\n", "Return 2 gradients, d_x, d_y"),
+    ],
+)
+def test_broken_code_is_told_in_words(learn, text, said):
+    learn("list")
+    (learn.folder / find("product-rule").file).write_text(text)
+    status, words = learn("check", "product-rule")
+    assert status == 1
+    assert said in words
+    assert "Traceback" not in words
+
+
+def test_hints_come_one_by_one_and_survive(learn):
+    hints = [learn("hint", "chain-rule")[1] for _ in range(4)]
+    for number, text in enumerate(hints[:3], start=1):
+        assert f"hint {number} of 3" in text
+    assert hints[3] == hints[2]
+    kept = json.loads((learn.folder / ".progress.json").read_text())
+    assert kept["hints"] == {"chain-rule": 3}
+
+
+def test_next_goes_past_what_is_open_and_comes_back(learn):
+    names = [exercise.name for exercise in bank()]
+    assert f"now: {names[1]}" in learn("next")[1]
+    solve(learn.folder, names[2])
+    learn("check", names[2])
+    assert f"now: {names[3]}" in learn("next")[1]
+
+
+def test_reset_keeps_what_was_written(learn):
+    learn("list")
+    path = learn.folder / find("chain-rule").file
+    path.write_text("first try")
+    learn("reset", "chain-rule")
+    path.write_text("second try")
+    status, text = learn("reset", "chain-rule")
+    assert status == 0
+    assert "is kept in" in text
+    assert path.read_text() == find("chain-rule").text
+    kept = sorted(path.parent.glob("*chain_rule.kept-*"))
+    assert [one.read_text() for one in kept] == ["first try", "second try"]
+    assert "It had not been changed" in learn("reset", "chain-rule")[1]
+
+
+def test_the_solution_is_shown_and_not_written(learn):
+    learn("list")
+    status, text = learn("solution", "relu-and-its-corner")
+    assert status == 0
+    assert "np.where(x > 0, d_y, 0.0)" in text
+    assert "docs/derivations/feed-forward.md" in text
+    path = learn.folder / find("relu-and-its-corner").file
+    assert path.read_text() == find("relu-and-its-corner").text
+
+
+def test_when_all_are_right(learn):
+    learn("list")
+    for exercise in bank():
+        solve(learn.folder, exercise.name)
+    book = Book.open(learn.folder)
+    book.done = {exercise.name for exercise in bank()[1:]}
+    book.save()
+    assert "all of them are right" in learn("check", bank()[0].name)[1]
+    assert "all of them are right" in learn("next")[1]
+    assert learn()[0] == 0  # nothing is left to watch
+
+
+def test_progress_that_cannot_be_read_is_put_aside(learn):
+    learn("next")
+    progress = learn.folder / ".progress.json"
+    progress.write_text("{nonsense")
+    assert learn("list")[0] == 0
+    assert (learn.folder / ".progress.json.unreadable").read_text() == "{nonsense"
+
+
+def test_an_unknown_name_and_a_folder_that_is_none(learn, capsys, tmp_path):
+    assert main(["learn", "check", "softmax-sideways", "--folder", str(learn.folder)]) == 2
+    assert "there is no exercise 'softmax-sideways'" in capsys.readouterr().err
+    assert not learn.folder.exists()
+    (tmp_path / "file").write_text("")
+    assert main(["learn", "list", "--folder", str(tmp_path / "file")]) == 2
+    assert "choose another --folder" in capsys.readouterr().err
+
+
+def test_watching_checks_what_is_saved(learn, capsys, monkeypatch):
+    learn("list")
+    monkeypatch.setattr("minitransformer.cli.learn.LOOK", 0.02)
+    book = Book.open(learn.folder)
+    book.done = {exercise.name for exercise in bank()} - {"product-rule", "chain-rule"}
+    book.save()
+
+    def write():
+        time.sleep(0.2)
+        solve(learn.folder, "product-rule")
+        time.sleep(0.2)
+        solve(learn.folder, "chain-rule")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    status, text = learn()
+    writer.join()
+    assert status == 0
+    assert text.index("product-rule: The TODO") < text.index("product-rule: right.") < text.index("chain-rule: right.")
+    assert "now: chain-rule" in text
+
+
+def test_eighty_columns_and_no_colour(learn):
+    commands = [(action, *name) for action in ("hint", "check") for name in [(e.name,) for e in bank()]]
+    text = "\n".join(learn(*words)[1] for words in [("list",), ("next",), *commands])
+    text = text.replace(str(learn.folder), "my-exercises")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\x1b" not in text
+
+
+def test_a_terminal_without_greek(tmp_path):
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    for words in (["list"], ["hint"], ["solution", "chain-rule"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "minitransformer", "learn", *words, "--folder", str(tmp_path / "x")],
+            capture_output=True,
+            env=environment,
+            cwd=Path(mt.__file__).parents[1],
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_in_a_notebook(capsys):
+    assert mt.learn.check("product-rule", lambda x, y, d_z: (d_z * y, d_z * x))
+    assert capsys.readouterr().out == "product-rule: right.\n"
+    assert not mt.learn.check("product-rule", lambda x, y, d_z: (d_z * x, d_z * y))
+    assert "x and y are exchanged" in capsys.readouterr().out
+    with pytest.raises(TypeError, match="asks for backward"):
+        mt.learn.check("product-rule")
+    with pytest.raises(LookupError):
+        mt.learn.check("nothing-of-the-kind", None)

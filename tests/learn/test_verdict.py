@@ -1,0 +1,153 @@
+"""Feedback: each wrong answer is told where it is wrong and, where the pattern is clear, why."""
+
+import numpy as np
+import pytest
+
+from minitransformer import ops
+from minitransformer.learn.verdict import Unsolved, Wrong, agree, choice, gradients, same_bits, untouched
+
+RNG = np.random.default_rng(3)
+B, H, T, D = 2, 3, 5, 4
+X = RNG.normal(size=(T, D))
+EXPECTED = RNG.normal(size=(T, D))
+
+
+def told(*arguments, **options):
+    with pytest.raises(Wrong) as wrong:
+        agree(*arguments, **options)
+    assert all(len(line) <= 80 for line in str(wrong.value).splitlines())
+    return " ".join(str(wrong.value).split())
+
+
+def softmax(x):
+    return ops.softmax.forward(x)[0]
+
+
+def test_what_is_right_passes():
+    agree("y", EXPECTED, EXPECTED)
+    agree("y", EXPECTED + 1e-12, EXPECTED)
+    agree("y", 3, np.array(3))
+    agree("y", np.array([True, False]), np.array([True, False]))
+    agree("y", np.array([-np.inf, 1.0]), np.array([-np.inf, 1.0]))
+
+
+def test_the_message_has_name_shape_worst_entry_and_both_numbers():
+    found = EXPECTED.copy()
+    found[3, 1] += 2
+    found[0, 2] -= 0.5
+    with pytest.raises(Wrong) as wrong:
+        agree("d_x", found, EXPECTED)
+    text = str(wrong.value)
+    assert text.startswith("d_x is not right yet.")
+    assert "(5, 4), as it should be" in text
+    assert "2 of 20 are wrong" in text
+    assert f"at [3, 1]: found {found[3, 1]:.6g}, should be {EXPECTED[3, 1]:.6g}" in text
+    rows = [line[:13].split() for line in text.splitlines()[-T:]]
+    assert rows == [["x" if (i, j) in {(3, 1), (0, 2)} else "." for j in range(D)] for i in range(T)]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "cause"),
+    [
+        (EXPECTED.T, EXPECTED, "it is transposed"),
+        (np.array(np.eye(3) + np.arange(3)).T, np.eye(3) + np.arange(3), "it is transposed"),
+        (-EXPECTED, EXPECTED, "the sign is wrong"),
+        (EXPECTED * np.sqrt(D), EXPECTED, "sqrt(Dk) = 2 times too large"),
+        (EXPECTED / np.sqrt(D), EXPECTED, "sqrt(Dk) = 2 times too small"),
+        (EXPECTED * 7, EXPECTED, "B = 7 times too large"),
+        (EXPECTED / 7, EXPECTED, "B = 7 times too small"),
+        (EXPECTED * 0.3, EXPECTED, "every entry is 0.3 times what it should be"),
+        (EXPECTED, EXPECTED.sum(axis=0), "a sum is missing: the input was broadcast along axis 0"),
+        (EXPECTED, EXPECTED.sum(axis=1, keepdims=True), "the sum over that axis, with keepdims=True"),
+        (EXPECTED.sum(axis=0), EXPECTED, "there is a sum over axis 0 that does not belong there"),
+        (np.zeros((T, D)), EXPECTED, "it is zero everywhere"),
+        (np.triu(EXPECTED), EXPECTED, "entries are zero that should not be"),
+        (EXPECTED, np.triu(EXPECTED), "entries should be exactly zero"),
+        (EXPECTED * np.where(EXPECTED > 1, np.nan, 1), EXPECTED, "there are NaNs"),
+        (np.where(EXPECTED > 1, np.inf, EXPECTED), EXPECTED, "there are infinities"),
+    ],
+)
+def test_a_pattern_in_the_numbers_is_named(found, expected, cause):
+    assert cause in told("d_x", found, expected, sizes={"Dk": D, "B": 7})
+
+
+def test_no_cause_is_named_where_none_is_clear():
+    assert "cause" not in told("d_x", RNG.normal(size=(T, D)), EXPECTED, sizes={"Dk": D})
+    found = EXPECTED.copy()
+    found[0, 0] += 1
+    assert "cause" not in told("d_x", found, EXPECTED)
+
+
+def test_a_known_mistake_is_named_before_any_pattern():
+    y = softmax(X)
+    words = "the row-sum term is missing"
+    with pytest.raises(Wrong, match="row-sum"):
+        gradients(lambda d_y: y * d_y, softmax, {"x": X}, mistakes=lambda d_y: {"d_x": {words: y * d_y}})
+
+
+def test_gradients_are_judged_by_finite_differences():
+    y = softmax(X)
+    gradients(lambda d_y: y * (d_y - (y * d_y).sum(axis=-1, keepdims=True)), softmax, {"x": X})
+    a, b = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5))
+    gradients(lambda d: (d @ b.T, a.T @ d), np.matmul, {"a": a, "b": b})
+    with pytest.raises(Wrong, match=r"d_b has the wrong shape(.|\n)*transposed"):
+        gradients(lambda d: (d @ b.T, d.T @ a), np.matmul, {"a": a, "b": b})
+
+
+def test_a_bias_needs_a_sum():
+    w, b = RNG.normal(size=(D, 3)), RNG.normal(size=3)
+    with pytest.raises(Wrong, match=r"d_b has the wrong shape(.|\n)*a sum is missing"):
+        gradients(lambda d: (X.T @ d, d), lambda w, b: X @ w + b, {"w": w, "b": b})
+
+
+def test_a_small_error_in_one_entry_is_seen():
+    y = softmax(X)
+
+    def backward(d_y):
+        d_x = y * (d_y - (y * d_y).sum(axis=-1, keepdims=True))
+        d_x[2, 3] *= 1 + 1e-4
+        return d_x
+
+    with pytest.raises(Wrong):
+        gradients(backward, softmax, {"x": X})
+
+
+def test_unsolved_parts_are_found_wherever_they_are():
+    for found in (..., np.array([..., 1.0], dtype=object)):
+        with pytest.raises(Unsolved):
+            agree("y", found, EXPECTED)
+    with pytest.raises(Unsolved):
+        gradients(lambda d: (d, ...), np.add, {"x": X, "y": X.copy()})
+    with pytest.raises(Unsolved):
+        choice("WRONG", ..., "a", "ab")
+
+
+def test_what_is_no_result_at_all():
+    assert "is there a `return`" in told("y", None, EXPECTED)
+    assert "should be an array of shape (5, 4), but it is a str" in told("y", "five", EXPECTED)
+    assert "float32" in told("y", EXPECTED.astype("f"), EXPECTED)
+    with pytest.raises(Wrong, match="Return 2 gradients, d_x, d_y, but there is 1"):
+        gradients(lambda d: (d,), np.add, {"x": X, "y": X.copy()})
+
+
+def test_an_input_that_was_written_to():
+    with pytest.raises(Wrong, match="x was changed in place"):
+        untouched("x", X + 1, X)
+    with pytest.raises(Wrong, match="d_output was changed in place"):
+        gradients(lambda d: np.multiply(d, 2.0, out=d), lambda x: 2 * x, {"x": X})
+
+
+def test_a_choice():
+    choice("WRONG", "b", "b", "abc")
+    with pytest.raises(Wrong, match="another one"):
+        choice("WRONG", "a", "b", "abc")
+    with pytest.raises(Wrong, match="one of 'a', 'b', 'c', found 7"):
+        choice("WRONG", 7, "b", "abc")
+
+
+def test_bits():
+    same_bits("y", X, X.copy())
+    found = X.copy()
+    found[1, 1] = np.nextafter(found[1, 1], 9)
+    with pytest.raises(Wrong, match="1 of 20 entries differ in their last bits"):
+        same_bits("y", found, X)
