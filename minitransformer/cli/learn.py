@@ -94,11 +94,11 @@ def _bar(book: Book) -> str:
 
 def _introduce(book: Book) -> int:
     exercise = find(book.current)
-    print(f"{_bar(book)}   {exercise.chapter}")
+    print(f"{_bar(book)}\n{exercise.chapter}")
     print(f"now: {exercise.name}: {exercise.title}")
     print(f"     {book.path(exercise)}")
     tutorial, _, heading = exercise.tutorial.partition("#")
-    _say(f"     read: tutorials/{tutorial}.ipynb, {heading.replace('-', ' ')!r}")
+    _say(f"     read: tutorials/{tutorial}.ipynb" + (f", {heading.replace('-', ' ')!r}" if heading else ""))
     return 0
 
 
