@@ -12,7 +12,8 @@ Gradient. With p = exp(y), the softmax of x, and δ_ij = 1 if i = j, else 0:
 
     d_x_j = Σ_i d_y_i (δ_ij - p_j) = d_y_j - p_j Σ_i d_y_i
 
-The d_x of a row sum to zero. In a row in which every score is -inf, y is -inf too and p is 0.
+The d_x of a row sum to zero, if one score is above -inf. Where a score is -inf, y is -inf too, p is 0 and d_x is d_y:
+it is for ``masking`` to stop it. That holds for rows in which every score is -inf as well.
 
 Source: the logarithm that the loss of section 5.4 takes of the softmax of section 3.4.
 """

@@ -14,8 +14,8 @@ Gradient. Where the mask is True, y_i is x_i; where it is False, y_i does not de
 Two masks make the Transformer's three attentions: no query of the decoder may see what comes after it
 (``causal_mask``), and nobody may see padding (``padding_mask``). Both: ``causal_mask(T) & padding_mask(ids)``.
 
-Source: Attention Is All You Need, section 3.2.3 ("setting to -∞ all values in the input of the softmax which
-correspond to illegal connections").
+Source: Attention Is All You Need, section 3.2.3 ("masking out (setting to -∞) all values in the input of the softmax
+which correspond to illegal connections").
 """
 
 from __future__ import annotations
