@@ -61,13 +61,13 @@ mathjax3_config = {"chtml": {"mtextInheritFont": True}, "tex": {"macros": MATHJA
 
 
 def bring_tutorials(app: Any) -> None:
-    """Copy the executed tutorials into the site; links that lead into docs/ start one folder lower there."""
+    """Copy the executed tutorials into the site; links out of their folder start one folder lower there."""
     target = HERE / "tutorials"
     target.mkdir(exist_ok=True)
     for old in target.glob("*.ipynb"):
         old.unlink()
     for notebook in sorted(TUTORIALS.glob("[0-9][0-9]-*.ipynb")):
-        text = notebook.read_text(encoding="utf-8")
+        text = to_site(notebook.read_text(encoding="utf-8"), "../minitransformer/", "../../minitransformer/")
         (target / notebook.name).write_text(to_site(text, "../docs/", "../"), encoding="utf-8")
 
 
