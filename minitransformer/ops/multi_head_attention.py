@@ -3,12 +3,12 @@
 Queries come from x (B, Tq, D), keys and values from the memory (B, Tk, D), which is x itself in self-attention:
 
     Q = x W_Q          K = memory W_K          V = memory W_V
-    head_h = Attention(Q_h, K_h, V_h)                          h = 1 ... H; see ``attention``
-    y = Concat(head_1, ..., head_H) W_O
+    head_h = Attention(Q_h, K_h, V_h)                          h = 0 ... H-1; see ``attention``
+    y = Concat(head_0, ..., head_(H-1)) W_O
 
-Head h owns columns h·Dk to (h+1)·Dk of Q and K, and h·Dv to (h+1)·Dv of V: "head" is a name for a slice, so that all
-heads of a projection are one matrix product. W_Q (D, H·Dk), W_K (D, H·Dk) and W_V (D, H·Dv) stand side by side in
-one matrix, w_in = [W_Q | W_K | W_V], so that in self-attention all three are one product.
+Head h owns columns h·Dk to (h+1)·Dk - 1 of Q and K, and h·Dv to (h+1)·Dv - 1 of V: "head" is a name for a slice, so
+that all heads of a projection are one matrix product. W_Q (D, H·Dk), W_K (D, H·Dk) and W_V (D, H·Dv) stand side by
+side in one matrix, w_in = [W_Q | W_K | W_V], so that in self-attention all three are one product.
 
 Gradient, from the output backwards, by the rules of ``linear`` and ``attention``:
 
