@@ -8,7 +8,8 @@ place j = 0 ... k - 1 of the kernel:
 
 c is the place of position t itself: the middle, c = (k - 1) / 2 with k odd; or, if causal, the last, c = k - 1, so that
 y_t sees nothing after t. There are as many outputs as inputs. A dilation above 1 leaves gaps: k matrices then reach
-over 1 + (k - 1) dilation positions, and log_k(T) layers whose dilation grows k-fold join any two of T positions.
+over 1 + (k - 1) dilation positions, and log_k(T) layers whose dilation grows k-fold join any two of T positions (if
+causal; with the middle as centre it takes up to one layer more).
 
 Gradient. W_j is a linear layer from x_{t + s_j} to y_t, for each t where both exist. x_i is in y_t for t = i - s_j:
 
@@ -17,6 +18,7 @@ Gradient. W_j is a linear layer from x_{t + s_j} to y_t, for each t where both e
     d_b   = Σ_t d_y_t
 
 With k = 1 this is ``linear``; the feed-forward network is "two convolutions with kernel size 1" and a ReLU between.
+The algebra in full: docs/derivations/convolution.md.
 
 Source: Attention Is All You Need, sections 3.3 and 4 and Table 1 (the row "Convolutional"); for causal and dilated
 kernels, Neural Machine Translation in Linear Time (Kalchbrenner et al., 2016).

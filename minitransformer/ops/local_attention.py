@@ -28,7 +28,7 @@ Gradient. Inside a block it is that of ``attention``:
 
 A block of keys is in m windows, so its gradient is the sum of its parts in all of them: forwards a window reads from
 neighbours, backwards it adds to them. Where a key may not be seen w is 0, so d_s is 0 and nothing flows; a query that
-sees no key has output 0 and gradients 0.
+sees no key has output 0 and gradients 0. The algebra in full: docs/derivations/local-attention.md.
 
 Source: Attention Is All You Need, section 4 and Table 1 (the row "Self-Attention (restricted)"): "only a neighborhood
 of size r in the input sequence centered around the respective output position". Here r counts to each side.

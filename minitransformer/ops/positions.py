@@ -5,8 +5,9 @@ For position pos and feature pair i, both counted from 0:
     PE(pos, 2i)     = sin(pos / 10000^(2i/D))
     PE(pos, 2i + 1) = cos(pos / 10000^(2i/D))
 
-The wavelengths grow from 2π to 10000 · 2π. For a fixed distance k, PE(pos + k) is a rotation of PE(pos) in each pair,
-by an angle that depends on k and i alone. The pattern is constant, so it has no gradient.
+The wavelengths grow from 2π to nearly 10000 · 2π. For a fixed distance k, PE(pos + k) is a rotation of PE(pos) in each
+pair, by an angle that depends on k and i alone. The pattern is constant, so it has no gradient. The algebra in full:
+docs/derivations/positions.md.
 
 Source: Attention Is All You Need, section 3.5.
 """
