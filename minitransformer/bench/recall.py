@@ -13,10 +13,10 @@ layer normalisation after it, and a linear output. The kinds are those of Table 
 - convolutional: a kernel of k positions, causal, with dilation k^l in layer l: k D², and a bias;
 - restricted self-attention: as self-attention, and a query sees r positions back.
 
-How far a stack of them can reach back is known before any training (``reach``); whether training gets there is measured.
-Sentences are drawn anew for every step, so the loss of the last steps is one of sentences never seen before. Of several
-learning rates a kind gets, at each distance, the one with which that loss is least; accuracy is taken afterwards, on
-other sentences.
+How far a stack of them can reach back is known before any training (``reach``); whether training gets there is
+measured. Sentences are drawn anew for every step, so the loss of the last steps is one of sentences never seen before.
+Of several learning rates a kind gets, at each distance, the one with which that loss is least; accuracy is taken
+afterwards, on other sentences.
 """
 
 from __future__ import annotations
