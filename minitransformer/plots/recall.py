@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator, PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from minitransformer.plots.saving import save
 from minitransformer.plots.speed import FAINT
@@ -80,8 +80,9 @@ def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
                 f"reach {kind['reach']} ", (kind["reach"], 0.42), rotation=90, size=8, color=colour, ha="right"
             )
     axes.set_xscale("log", base=2)
-    axes.set_xticks(result["distances"], [f"{distance}" for distance in _apart(result["distances"])])
-    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(labelled := [d for d in result["distances"] if d & (d - 1) == 0], [f"{d}" for d in labelled])
+    axes.set_xticks([d for d in result["distances"] if d not in labelled], minor=True)
+    axes.xaxis.set_minor_formatter(NullFormatter())
     _dress(axes, "recall of the symbol L positions back", "L", result["chance"])
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(0, 0.45))
 
@@ -114,21 +115,9 @@ def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) ->
     _dress(axes, f"{positions} positions; trained on length {n} (grey), L {distance}", "position", result["chance"])
 
 
-def _apart(distances: list[int]) -> list[str]:
-    """Return labels for a logarithmic axis: none where the one before is too near."""
-    labels: list[str] = []
-    last = 0.0
-    for distance in distances:
-        labels.append(f"{distance}" if distance > 1.15 * last else "")
-        last = distance if labels[-1] else last
-    return labels
-
-
 def _dress(axes: Axes, title: str, xlabel: str, chance: float) -> None:
     axes.axhline(chance, color="0.45", linewidth=1, linestyle=":", zorder=0)
-    axes.annotate(
-        "chance ", (1, chance), xycoords=("axes fraction", "data"), ha="right", va="bottom", size=8, color=FAINT
-    )
+    axes.annotate(" chance", (0, chance), xycoords=("axes fraction", "data"), va="bottom", size=8, color=FAINT)
     axes.set_title(title, loc="left", size=10)
     axes.set_xlabel(xlabel)
     axes.set_ylabel("accuracy on fresh sentences", size=9, color=FAINT)
