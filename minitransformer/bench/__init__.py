@@ -22,6 +22,7 @@ And how fast decoding is, beside PyTorch; and what the layers of the paper's Tab
 ``pytorch_decoding.py``  PyTorch's; ... and here, and in no other file
 ``table1.py``            the paper's Table 1: operations, waiting and distance, measured
 ``steps.py``             the graph of a layer, position by position: chains and paths
+``recall.py``            which of these layers learn to say again what they read L positions ago
 ``report.py``            the results in words
 =======================  ====================================================================
 """
@@ -29,6 +30,7 @@ And how fast decoding is, beside PyTorch; and what the layers of the paper's Tab
 from minitransformer.bench.decode import measure_decoding
 from minitransformer.bench.growth import AXES, measure_growth
 from minitransformer.bench.measure import measure
+from minitransformer.bench.recall import measure_extrapolation, measure_recall
 from minitransformer.bench.report import decoding_text, growth_text, table1_text, text
 from minitransformer.bench.sizes import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
 from minitransformer.bench.table1 import measure_table1
@@ -42,7 +44,9 @@ __all__ = [
     "growth_text",
     "measure",
     "measure_decoding",
+    "measure_extrapolation",
     "measure_growth",
+    "measure_recall",
     "measure_table1",
     "table1_text",
     "text",

@@ -1,4 +1,4 @@
-"""Pictures of training runs, attention, gradient errors, speed and Table 1, written as files; no display is needed.
+"""Pictures of training, attention, gradient errors, speed, Table 1 and recall, written as files; no display is needed.
 
 Each function takes NumPy arrays or plain Python values and a path. The ending of the path chooses
 the format (``.png``, ``.pdf``, ``.svg``); without one the picture is a PNG. matplotlib is loaded when
@@ -7,6 +7,7 @@ this package is, so import it only where pictures are wanted.
 
 from minitransformer.plots.attention import attention_maps, crossing
 from minitransformer.plots.curves import training_curves
+from minitransformer.plots.recall import recall_picture
 from minitransformer.plots.speed import growth_curves, speed_bars
 from minitransformer.plots.steps import step_sizes
 from minitransformer.plots.table1 import table1_picture
@@ -15,6 +16,7 @@ __all__ = [
     "attention_maps",
     "crossing",
     "growth_curves",
+    "recall_picture",
     "speed_bars",
     "step_sizes",
     "table1_picture",

@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 from minitransformer.plots.saving import save
 from minitransformer.plots.speed import BLUE, FAINT, GREEN, ORANGE, PURPLE
 
-__all__ = ["table1_picture"]
+__all__ = ["draw_graph", "table1_picture"]
 
 STYLES = (
     (BLUE, "o", "-"), (ORANGE, "s", (0, (6, 2))), (PURPLE, "^", (0, (4, 1.5, 1, 1.5))), (GREEN, "D", (0, (2, 1.5))),
@@ -53,7 +53,7 @@ def table1_figure(result: Mapping[str, Any]) -> Figure:
     drawn, far, example = result["drawn"], result["far"], result["example"]
     at = {"convolutional": f", k {drawn['k']}", "restricted self-attention": f", r {drawn['r']}"}
     for axes, (name, row), (colour, _, _) in zip(graphs, rows.items(), STYLES, strict=True):
-        way = _draw_graph(axes, row["graph"], drawn["n"], colour)
+        way = draw_graph(axes, row["graph"], drawn["n"], colour)
         axes.set_title(f"{name}{at.get(name, '')}", loc="left", size=11, color=colour, weight="bold")
         layers = _some(max(arrow[2] for arrow in row["graph"]), "layer")
         axes.set_xlabel(f"{layers}; from input 1 to output {drawn['n']}: {_some(way, 'step')}", size=9)
@@ -100,8 +100,25 @@ def _at(points: Sequence[Any], example: Mapping[str, int], names: Mapping[str, f
     return there or [point for point in points if all(point[name] == points[0][name] for name in fixed)]
 
 
-def _draw_graph(axes: Axes, graph: Sequence[Sequence[int]], n: int, colour: str) -> int:
-    """Draw who reads whom, and one shortest way from the first input to the last output; return its length."""
+def draw_graph(axes: Axes, graph: Sequence[Sequence[int]], n: int, colour: str) -> int:
+    """Draw who reads whom, and one shortest way from the first input to the last output.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where to draw.
+    graph : sequence of arrows
+        As ``bench.steps.arrows`` returns them.
+    n : int
+        The number of positions.
+    colour : str
+        Of the way.
+
+    Returns
+    -------
+    int
+        The length of the way.
+    """
     readers: dict[Place, list[Place]] = {}
     for from_layer, from_position, layer, position in graph:
         readers.setdefault((from_layer, from_position), []).append((layer, position))

@@ -33,6 +33,27 @@ def test_a_distance_is_a_rotation(distance):
         np.testing.assert_allclose(waves[distance:], waves[:-distance] @ turn.T, rtol=0, atol=1e-13)
 
 
+def rotation(k, d_model):
+    """Return the matrix that is made of k alone: PE(pos + k) = PE(pos) @ rotation(k)."""
+    matrix = np.zeros((d_model, d_model))
+    for i in range(0, d_model, 2):
+        angle = k / 10000 ** (i / d_model)
+        matrix[i : i + 2, i : i + 2] = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+    return matrix
+
+
+@pytest.mark.parametrize("k", [-40, -7, -1, 0, 1, 7, 40])
+def test_one_matrix_moves_every_position_by_k(k):
+    found, matrix = to_numpy(positions(100, 16)), rotation(k, 16)
+    start = np.arange(max(-k, 0), 100 - max(k, 0))
+    assert len(start) == 100 - abs(k)
+    np.testing.assert_allclose(found[start] @ matrix, found[start + k], rtol=0, atol=1e-13)
+    # It turns and does not stretch, there and back is nowhere, and no other distance has the same matrix.
+    np.testing.assert_allclose(matrix @ matrix.T, np.eye(16), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(rotation(-k, 16), matrix.T, rtol=0, atol=1e-13)
+    assert np.abs(found[start] @ rotation(k + 1, 16) - found[start + k]).max() > 0.5
+
+
 def test_positions_differ():
     assert len(np.unique(positions(2000, 4).round(9), axis=0)) == 2000
 

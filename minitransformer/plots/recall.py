@@ -1,0 +1,127 @@
+"""How far back each kind of layer can recall, and what it makes of sentences longer than those of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, PercentFormatter
+
+from minitransformer.plots.saving import save
+from minitransformer.plots.speed import FAINT
+from minitransformer.plots.table1 import STYLES
+
+__all__ = ["draw_extrapolation", "draw_recall", "recall_picture"]
+
+WINDOW = 8
+"""Over how many positions accuracy is averaged where it is drawn by position."""
+SPREAD = (0, 0.012, -0.012, -0.024)
+"""How far the kinds' lines are moved apart, up or down, so that those that agree can all be seen."""
+
+
+def recall_picture(recall: Mapping[str, Any], extrapolation: Mapping[str, Any], path: Path | str) -> None:
+    """Draw accuracy over the distance, and over the position in sentences longer than in training.
+
+    Parameters
+    ----------
+    recall : mapping
+        What ``bench.measure_recall`` returned.
+    extrapolation : mapping
+        What ``bench.measure_extrapolation`` returned.
+    path : Path or str
+        The file to write.
+    """
+    save(recall_figure(recall, extrapolation), path, dpi=110)
+
+
+def recall_figure(recall: Mapping[str, Any], extrapolation: Mapping[str, Any]) -> Figure:
+    """Make the figure that ``recall_picture`` writes, with the same parameters but the path.
+
+    Returns
+    -------
+    Figure
+        The axes are those of recall, then one for each kind of positions.
+    """
+    figure = Figure(figsize=(14, 4.4), layout="constrained")
+    left, *rest = figure.subplots(1, 3, width_ratios=[1.25, 1, 1])
+    draw_recall(left, recall)
+    for axes, positions in zip(rest, ("sinusoidal", "learned"), strict=True):
+        draw_extrapolation(axes, extrapolation, positions)
+        axes.set_ylim(left.get_ylim())
+    return figure
+
+
+def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
+    """Draw accuracy over the distance, for each kind of layer, and mark how far each can reach.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where to draw: for each kind a line through the means of the seeds, for those with a reach a vertical one.
+    result : mapping
+        What ``bench.measure_recall`` returned.
+    """
+    for (name, kind), (colour, marker, line), up in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
+        distances = [point["distance"] for point in kind["points"]]
+        accuracy = np.array([point["accuracy"] for point in kind["points"]])
+        if accuracy.shape[1] > 1:
+            axes.fill_between(distances, accuracy.min(1) + up, accuracy.max(1) + up, color=colour, alpha=0.15, lw=0)
+        axes.plot(
+            distances, accuracy.mean(axis=1) + up, color=colour, marker=marker, linestyle=line, markersize=5,
+            linewidth=1.5, label=name,
+        )  # fmt: skip
+        if kind["reach"] is not None:
+            axes.axvline(kind["reach"], color=colour, linestyle=line, linewidth=1, zorder=0)
+            axes.annotate(
+                f"reach {kind['reach']} ", (kind["reach"], 0.42), rotation=90, size=8, color=colour, ha="right"
+            )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(labelled := [d for d in result["distances"] if d & (d - 1) == 0], [f"{d}" for d in labelled])
+    axes.set_xticks([d for d in result["distances"] if d not in labelled], minor=True)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    _dress(axes, "recall of the symbol L positions back", "L", result["chance"])
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(0, 0.45))
+
+
+def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) -> None:
+    """Draw accuracy over the position, for each kind of layer.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where to draw: for each kind a line, the mean of all seeds in windows of a few positions.
+    result : mapping
+        What ``bench.measure_extrapolation`` returned.
+    positions : {"sinusoidal", "learned"}
+        Which positions the models have.
+    """
+    distance, n = result["distance"], result["sizes"]["n"]
+    for (name, kind), (colour, marker, line), up in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
+        accuracy = np.mean(kind[positions]["accuracy"], axis=0)
+        # windows end where training did, so that none is half inside
+        ends = np.arange((n - distance) % WINDOW or WINDOW, len(accuracy) + 1, WINDOW)
+        windows = [accuracy[max(end - WINDOW, 0) : end].mean() for end in ends]
+        axes.plot(
+            ends + distance - WINDOW / 2, np.array(windows) + up, color=colour, marker=marker, linestyle=line,
+            markersize=4, linewidth=1.5, label=name,
+        )  # fmt: skip
+    axes.axvspan(0, n, color="0.93", zorder=0)
+    axes.set_xlim(0, n * result["times"])
+    axes.set_xticks([n * i for i in range(result["times"] + 1)])
+    _dress(axes, f"{positions} positions; trained on length {n} (grey), L {distance}", "position", result["chance"])
+
+
+def _dress(axes: Axes, title: str, xlabel: str, chance: float) -> None:
+    axes.axhline(chance, color="0.45", linewidth=1, linestyle=":", zorder=0)
+    axes.annotate(" chance", (0, chance), xycoords=("axes fraction", "data"), va="bottom", size=8, color=FAINT)
+    axes.set_title(title, loc="left", size=10)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel("accuracy on fresh sentences", size=9, color=FAINT)
+    axes.set_ylim(0, 1.06)
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)

@@ -1,0 +1,136 @@
+"""The experiment asks what it says, each kind of layer reaches exactly as far as is said, and training helps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from minitransformer.bench.recall import (
+    NO_TARGET,
+    Recall,
+    RecallModel,
+    chance,
+    correct,
+    draw,
+    measure_extrapolation,
+    measure_recall,
+    reach,
+    train,
+)
+from minitransformer.bench.table1 import LAYERS
+
+pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
+SMALL = Recall(symbols=5, n=24, d=8, k=3, r=3, batch=7, steps=60, warmup=10, fresh=40)
+
+
+@pytest.mark.parametrize("distance", [0, 1, 5, 23])
+def test_a_target_is_what_was_there_so_far_back(distance):
+    ids, targets = draw(SMALL, distance, np.random.default_rng(0))
+    assert ids.shape == targets.shape == (7, 24)
+    assert set(np.unique(ids)) == set(range(5))
+    for sentence, wanted in zip(ids.tolist(), targets.tolist(), strict=True):
+        assert wanted == [sentence[t - distance] if t >= distance else NO_TARGET for t in range(24)]
+
+
+@pytest.mark.parametrize("distance", [-1, 24])
+def test_a_distance_that_leaves_no_target_is_refused(distance):
+    with pytest.raises(ValueError, match=f"without the length 24, found {distance}"):
+        draw(SMALL, distance, np.random.default_rng(0))
+
+
+def test_unknown_kinds_are_refused():
+    with pytest.raises(ValueError, match="no kind of layer 'pooling', expected one of"):
+        RecallModel("pooling", SMALL)
+    with pytest.raises(ValueError, match="'sinusoidal' or 'learned', found 'none'"):
+        RecallModel("self-attention", SMALL, positions="none")
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+@pytest.mark.parametrize(("layers", "k", "r"), [(1, 3, 3), (2, 3, 3), (2, 2, 5), (3, 2, 1)])
+def test_a_layer_reaches_exactly_as_far_as_is_said(kind, layers, k, r):
+    sizes = replace(SMALL, layers=layers, k=k, r=r)
+    model = RecallModel(kind, sizes)
+    rng = np.random.default_rng(3)
+    ids, _ = draw(sizes, 0, rng)
+    x = model.embed(ids).detach()
+    x.requires_grad = True
+    y, t = model.encode(x), 20
+    d_y = np.zeros(y.shape, dtype=np.float32)
+    d_y[:, t] = rng.normal(size=d_y[:, t].shape)
+    y.backward(d_y)
+    reached = [bool((x.grad[:, s] != 0).any()) for s in range(sizes.n)]
+    far = reach(kind, sizes)
+    assert reached == [s <= t and (far is None or t - s <= far) for s in range(sizes.n)]
+
+
+def test_reaches_of_known_sizes():
+    sizes = Recall(layers=2, k=4, r=4)
+    assert reach("convolutional", sizes) == 3 * 1 + 3 * 4
+    assert reach("convolutional", replace(sizes, layers=3, k=2)) == 1 + 2 + 4
+    assert reach("restricted self-attention", sizes) == 4 + 4
+    assert reach("self-attention", sizes) is reach("recurrent", sizes) is None
+
+
+def test_all_kinds_have_as_many_parameters():
+    counts = [sum(p.size for p in RecallModel(kind, Recall()).parameters()) for kind in LAYERS]
+    assert max(counts) < 1.03 * min(counts)
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_training_helps_within_reach(kind):
+    sizes = replace(SMALL, d=16, batch=16, steps=150)
+    model = RecallModel(kind, sizes)
+    before = correct(model, sizes, 1).mean()
+    losses = train(model, sizes, 1, rate=0.02)
+    assert len(losses) == sizes.steps
+    assert losses[0] > np.log(5) - 0.3
+    assert np.mean(losses[-10:]) < 0.5 * np.log(5)
+    assert correct(model, sizes, 1).mean() > max(0.8, before + 0.4)
+
+
+@pytest.mark.parametrize("kind", ["convolutional", "restricted self-attention"])
+def test_nothing_is_learnt_beyond_reach(kind):
+    far = reach(kind, SMALL) + 1
+    model = RecallModel(kind, SMALL)
+    losses = train(model, SMALL, far, rate=0.02)
+    found = correct(model, replace(SMALL, fresh=400), far)
+    # Targets are independent and even: the share of right answers is that of a coin with so many sides.
+    spread = (chance(SMALL) * (1 - chance(SMALL)) / (400 * found.size)) ** 0.5
+    assert abs(found.mean() - chance(SMALL)) < 5 * spread
+    assert np.mean(losses[-20:]) > np.log(5) - 0.02
+
+
+def test_positions_that_were_never_trained_stay_as_they_were():
+    model = RecallModel("self-attention", SMALL, positions="learned", longest=48)
+    before = model.positions.data.copy()
+    train(model, SMALL, 1, rate=0.02)
+    moved = (model.positions.data != before).any(axis=1)
+    assert moved[:24].all()
+    assert not moved[24:].any()
+    assert correct(model, SMALL, 1, n=48).shape == (47,)
+
+
+def test_what_is_measured():
+    sizes, told = replace(SMALL, steps=4, warmup=2), []
+    found = measure_recall(sizes, told.append, distances=(1, 9), rates=(0.001, 0.03), seeds=(0, 5))
+    assert found["kinds"].keys() == LAYERS.keys()
+    assert len(told) == 2 * len(LAYERS)
+    assert [kind["reach"] for kind in found["kinds"].values()] == [None, None, 8, 6]
+    for kind in found["kinds"].values():
+        assert [point["distance"] for point in kind["points"]] == [1, 9]
+        for point in kind["points"]:
+            assert point["rate"] in (0.001, 0.03)
+            assert len(point["losses"]) == len(point["accuracy"]) == 2
+    # A rate that drives the loss up is not chosen, with whatever seed comes after.
+    kind = measure_recall(sizes, told.append, distances=(1,), rates=(30.0, 0.01), seeds=(0, 1))["kinds"]
+    assert all(points["points"][0]["rate"] == 0.01 for points in kind.values())
+
+
+def test_longer_sentences_are_measured_by_position():
+    sizes, told = replace(SMALL, n=9, steps=3, warmup=2), []
+    found = measure_extrapolation(sizes, told.append, distance=2, times=3, rates=(0.01,), seeds=(0, 1))
+    assert found["kinds"].keys() == LAYERS.keys()
+    for kind in found["kinds"].values():
+        assert {*kind} == {"sinusoidal", "learned"}
+        for row in kind.values():
+            assert np.shape(row["accuracy"]) == (2, 3 * 9 - 2)
