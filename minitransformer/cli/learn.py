@@ -60,7 +60,7 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
                 book.current = named.name
             return _watch(book)
         case "check":
-            return 0 if _check(book, exercise) else 1
+            return 0 if _check_and_go_on(book, exercise) else 1
         case "hint":
             number, text = book.next_hint(exercise)
             _say(f"{exercise.name}, hint {number} of {len(exercise.hints)}:")
@@ -114,12 +114,22 @@ def _check(book: Book, exercise: Exercise) -> bool:
         return False
     new = exercise.name not in book.done
     book.finish(exercise)
-    print(f"{exercise.name}: right." + (f"   {_bar(book)}" if new else ""))
+    print(f"{exercise.name}: right.")
     if exercise.derivation:
         print(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
     if new and len(book.done) == len(bank()):
         print("\nThat was the last one: all of them are right.")
     return True
+
+
+def _check_and_go_on(book: Book, exercise: Exercise) -> bool:
+    """Judge an exercise; if that leads to another one, introduce it."""
+    before = book.current
+    right = _check(book, exercise)
+    if book.current != before:
+        print()
+        _introduce(book)
+    return right
 
 
 def _list(book: Book) -> int:
@@ -148,7 +158,11 @@ def _watch(book: Book) -> int:
     _introduce(book)
     print()
     if not _check(book, find(book.current)):
-        _say("\nOpen the file in an editor; each time you save it, it is checked. Ctrl-C stops.")
+        print()
+        _say(
+            "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
+            "`minitransformer learn hint` helps."
+        )
     seen = _saved(book)
     try:
         while len(book.done) < len(bank()):
@@ -157,12 +171,8 @@ def _watch(book: Book) -> int:
             changed = [exercise for exercise in bank() if now[exercise.name] != seen[exercise.name]]
             seen = now
             for exercise in changed:
-                before = book.current
                 print(f"\n{'-' * WIDTH}")
-                _check(book, exercise)
-                if book.current != before:
-                    print()
-                    _introduce(book)
+                _check_and_go_on(book, exercise)
     except KeyboardInterrupt:
         print(f"\nUntil next time; `minitransformer learn` goes on with {book.current}.")
     return 0

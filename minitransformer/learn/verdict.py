@@ -116,7 +116,12 @@ def agree(
     else:
         place, where = (), ""
         lines.pop()
-    lines.append(_wrapped("worst", f"{where}found {_number(values[place])}, should be {_number(expected[place])}"))
+    lines.append(
+        _wrapped(
+            "worst" if where else "number",
+            f"{where}found {_number(values[place])}, should be {_number(expected[place])}",
+        )
+    )
     if cause:
         lines.append(_wrapped("cause", cause))
     raise Wrong("\n".join(lines + _grid(right)))
@@ -212,7 +217,8 @@ def gradients(
     """
     value = np.asarray(function(*inputs.values()))
     if d_output is None:
-        d_output = np.asarray(np.random.default_rng(7).normal(size=value.shape))
+        rng = np.random.default_rng(7)  # neither uniform nor near 0, so that numbers are easy to compare
+        d_output = np.round(rng.uniform(0.5, 2.0, value.shape) * rng.choice((-1.0, 1.0), value.shape), 2)
     before, d_before = {name: x.copy() for name, x in inputs.items()}, d_output.copy()
     found = backward(d_output)
     names = [f"d_{name}" for name in inputs] if names is None else names
