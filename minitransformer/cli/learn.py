@@ -13,6 +13,7 @@ import textwrap
 import time
 from pathlib import Path
 
+from minitransformer.arrays import use
 from minitransformer.learn import Book, Exercise, bank, find, judge_file
 
 __all__ = ["add_arguments", "run"]
@@ -41,6 +42,7 @@ def run(args: argparse.Namespace) -> int:
     except LookupError as error:
         print(f"minitransformer learn: {error.args[0]}", file=sys.stderr)
         return 2
+    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
     fresh = not args.folder.exists()
     try:
         book = Book.open(args.folder)

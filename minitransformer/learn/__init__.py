@@ -21,6 +21,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from minitransformer.arrays import BackendError, backend
 from minitransformer.learn.bank import Exercise, bank, find
 from minitransformer.learn.book import Book
 from minitransformer.learn.referee import Verdict, judge, judge_file
@@ -49,6 +50,8 @@ def check(name: str, *answers: Any) -> bool:
         If there is no such exercise.
     TypeError
         If there are more or fewer answers than the exercise asks for.
+    BackendError
+        If another array library than NumPy is in use.
     """
     exercise = find(name)
     if len(answers) != len(exercise.asks_for):
@@ -56,6 +59,8 @@ def check(name: str, *answers: Any) -> bool:
             f"{exercise.name} asks for {', '.join(exercise.asks_for)}: {len(exercise.asks_for)} to be given after the "
             f"name, found {len(answers)}"
         )
+    if backend() != "numpy":
+        raise BackendError(f'exercises are in NumPy, found the array library {backend()}: call mt.use("numpy") first')
     return _told(exercise, judge(exercise, list(answers)))
 
 

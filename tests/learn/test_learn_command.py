@@ -207,3 +207,15 @@ def test_in_a_notebook(capsys):
         mt.learn.check("product-rule")
     with pytest.raises(LookupError):
         mt.learn.check("nothing-of-the-kind", None)
+
+
+def test_the_command_is_in_numpy_whatever_the_environment_says(tmp_path):
+    environment = {**os.environ, "MINITRANSFORMER_BACKEND": "no-such-library"}
+    done = subprocess.run(
+        [sys.executable, "-m", "minitransformer", "learn", "check", "--folder", str(tmp_path / "x")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=Path(mt.__file__).parents[1],
+    )
+    assert "still to do" in done.stdout, done.stderr
