@@ -39,7 +39,7 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
         shown = (error.text or "").rstrip()
         return Verdict(False, f"Line {error.lineno} is not Python: {error.msg}\n\n    {shown.strip()}")
     except Exception as error:
-        return Verdict(False, _told(error, path))
+        return _failed(error, path)
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
         return Verdict(False, f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
@@ -55,14 +55,19 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except Wrong as wrong:
         return Verdict(False, str(wrong))
     except Exception as error:
-        return Verdict(False, _told(error, path))
+        return _failed(error, path)
     return Verdict(True, "")
+
+
+def _failed(error: Exception, path: Path | None) -> Verdict:
+    if isinstance(error, TypeError) and "ellipsis" in str(error):
+        words = "The TODO is still to do: there is a `...` in the way of the computation."
+        return Verdict(False, words, solved=False)
+    return Verdict(False, _told(error, path))
 
 
 def _told(error: Exception, path: Path | None) -> str:
     """Say which line of the learner's raised what."""
-    if isinstance(error, TypeError) and "ellipsis" in str(error):
-        return "The TODO is still to do: there is a `...` in the way of the computation."
     frames = traceback.extract_tb(error.__traceback__)
     here = str(Path(__file__).parent)
     own = [

@@ -85,6 +85,16 @@ def test_broken_code_is_told_in_words(learn, text, said):
     assert "Traceback" not in words
 
 
+def test_an_ellipsis_in_the_way_is_a_todo_not_done(learn):
+    learn("list")
+    for text in ("return 2.0 * ..., d_z", "for _ in ...: return x"):
+        (learn.folder / find("product-rule").file).write_text(f"def backward(x, y, d_z):\n    {text}\n")
+        status, words = learn("check", "product-rule")
+        assert status == 1
+        assert "The TODO is still to do" in words
+        assert "learn hint" not in words
+
+
 def test_hints_come_one_by_one_and_survive(learn):
     hints = [learn("hint", "chain-rule")[1] for _ in range(4)]
     for number, text in enumerate(hints[:3], start=1):
