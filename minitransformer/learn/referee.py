@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from minitransformer.learn.bank import Exercise
 from minitransformer.learn.verdict import Unsolved, Wrong
 
 __all__ = ["Verdict", "judge", "judge_file"]
+
+WIDTH = 78
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,12 @@ class Verdict:
     """What is wrong, or nothing."""
     solved: bool = True
     """False while nothing has been written at the TODO."""
+
+    def told(self, name: str) -> str:
+        """Return the words to print, with the exercise's name before them, in lines of a terminal's width."""
+        lines = f"{name}: {'right.' if self.right else self.words}".splitlines()
+        # What is indented is laid out already: code, a table, a drawing.
+        return "\n".join(line if line.startswith(" ") else textwrap.fill(line, WIDTH) for line in lines)
 
 
 def judge_file(exercise: Exercise, path: Path) -> Verdict:
