@@ -19,6 +19,6 @@ def backward(steps, d_loss, stopped):
     for output, inputs, slopes in reversed(steps):
         for name, slope in zip(inputs, slopes, strict=True):
             share = d[output] * slope
-            # TODO: d[name] grows by share, but not if name is stopped
+            # TODO: what does d[name] gain?
             d[name] += ...
     return d
