@@ -10,7 +10,8 @@ f and g come with their backward functions: f_backward(x, d_u) returns what f
 sends back to x if the gradient of u is d_u, and g_backward(x, d_v) likewise.
 All arrays have the shape (T, D).
 
-In a Transformer queries, keys and values are three such functions of one array.
+In a Transformer queries, keys and values are three such functions of one
+array.
 """
 
 

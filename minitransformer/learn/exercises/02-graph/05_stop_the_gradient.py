@@ -4,8 +4,9 @@ Sometimes a value shall count as given although it was computed: a target that
 the model has made itself, or a state that comes from the batch before. In many
 libraries `detach` does that. For the derivative it is then a constant.
 
-This is the walk back, with the names to stop. A stopped name keeps the gradient
-0. All other names get what they would get if it were a number that was given.
+This is the walk back, with the names to stop. A stopped name keeps the
+gradient 0. All other names get what they would get if it were a number that
+was given.
 """
 
 

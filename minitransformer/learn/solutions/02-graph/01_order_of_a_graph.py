@@ -6,8 +6,9 @@ its parts. A node's turn comes only when all of its users have had theirs: its
 own gradient is not complete before.
 
 The loop below counts: waiting[n] is the number of uses of n that have not had
-their turn. Now go through the graph a second time and count down. (With a loop,
-not with recursion: the graph of a long sentence is deeper than Python's stack.)
+their turn. Now go through the graph a second time and count down. (With a
+loop, not with recursion: the graph of a long sentence is deeper than Python's
+stack.)
 """
 
 

@@ -5,12 +5,12 @@ L = x * x + x. As a graph:
     u = x * x
     L = u + x
 
-x is used three times: twice in the product, once in the sum. Each use sends x a
-share of the gradient, and d_x is the sum of all shares. The shares come one by
-one; write what happens when one comes.
+x is used three times: twice in the product, once in the sum. Each use sends x
+a share of the gradient, and d_x is the sum of all shares. The shares come one
+by one; write what happens when one comes.
 
-x may also be an array. Then write into no array: a share may be the gradient of
-another node, as d["L"] is here.
+x may also be an array. Then write into no array: a share may be the gradient
+of another node, as d["L"] is here.
 """
 
 
