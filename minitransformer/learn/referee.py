@@ -28,9 +28,9 @@ class Verdict:
 
     def told(self, name: str) -> str:
         """Return the words to print, with the exercise's name before them, in lines of a terminal's width."""
-        lines = f"{name}: {'right.' if self.right else self.words}".splitlines()
+        blocks = f"{name}: {'right.' if self.right else self.words}".split("\n\n")
         # What is indented is laid out already: code, a table, a drawing.
-        return "\n".join(line if line.startswith(" ") else textwrap.fill(line, WIDTH) for line in lines)
+        return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
 
 
 def judge_file(exercise: Exercise, path: Path) -> Verdict:

@@ -168,8 +168,8 @@ WRONG = [
     ("fast-to-the-last-bit", no_r, "d_x is not right yet"),
     ("fast-to-the-last-bit", slow, "times as fast as slow"),
     ("fast-to-the-last-bit", lambda x, mean, r, gain, d_y: d_y, "Return two arrays"),
-    ("find-the-wrong-array-gradient", "b", "is as it should be"),
-    ("find-the-wrong-array-gradient", ["c"], "should be one of"),
+    ("find-the-wrong-array", "b", "is as it should be"),
+    ("find-the-wrong-array", ["c"], "should be one of"),
 ]
 
 
@@ -210,7 +210,7 @@ def test_each_exercise_has_two_wrong_answers():
 
 def test_one_pair_is_wrong():
     names = {}
-    exec(find("find-the-wrong-array-gradient").text.partition('\nif __name__ == "__main__"')[0], names)
+    exec(find("find-the-wrong-array").text.partition('\nif __name__ == "__main__"')[0], names)
     rng, wrong = np.random.default_rng(1), []
     shapes = {"a": (3, 1), "b": (5, 4), "c": (3, 3), "d": (4,), "e": (4,)}
     for letter, (forward, backward) in names["PAIRS"].items():

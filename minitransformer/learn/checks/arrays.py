@@ -13,7 +13,7 @@ from minitransformer.learn.verdict import Wrong, choice, gradients, refuse_unsol
 
 __all__ = [
     "fast_to_the_last_bit",
-    "find_the_wrong_array_gradient",
+    "find_the_wrong_array",
     "gain_and_bias",
     "matmul_backward",
     "mean_of_what_counts",
@@ -293,6 +293,6 @@ def _slow(
     return d_x, d_gain
 
 
-def find_the_wrong_array_gradient(WRONG: Any) -> None:
+def find_the_wrong_array(WRONG: Any) -> None:
     """Check which gradient was found to be wrong."""
     choice("WRONG", WRONG, "c", "abcde")
