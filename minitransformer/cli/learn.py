@@ -108,7 +108,7 @@ def _check(book: Book, exercise: Exercise) -> bool:
     """Judge an exercise, say what came of it, and note it."""
     verdict = judge_file(exercise, book.path(exercise))
     if not verdict.right:
-        print(f"{exercise.name}: {verdict.words}")
+        print(verdict.told(exercise.name))
         seen = book.hints.get(exercise.name, 0)
         if verdict.solved or seen:
             what = "a hint" if not seen else "it again" if seen == len(exercise.hints) else "the next hint"
@@ -116,7 +116,7 @@ def _check(book: Book, exercise: Exercise) -> bool:
         return False
     new = exercise.name not in book.done
     book.finish(exercise)
-    print(f"{exercise.name}: right.")
+    print(verdict.told(exercise.name))
     if exercise.derivation:
         print(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
     if new and len(book.done) == len(bank()):

@@ -71,5 +71,5 @@ def check_file(path: str) -> bool:
 
 
 def _told(exercise: Exercise, verdict: Verdict) -> bool:
-    print(f"{exercise.name}: right." if verdict.right else f"{exercise.name}: {verdict.words}")
+    print(verdict.told(exercise.name))
     return verdict.right

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from minitransformer.learn.bank import Exercise
 from minitransformer.learn.verdict import Unsolved, Wrong
 
 __all__ = ["Verdict", "judge", "judge_file"]
+
+WIDTH = 78
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,12 @@ class Verdict:
     """What is wrong, or nothing."""
     solved: bool = True
     """False while nothing has been written at the TODO."""
+
+    def told(self, name: str) -> str:
+        """Return the words to print, with the exercise's name before them, in lines of a terminal's width."""
+        blocks = f"{name}: {'right.' if self.right else self.words}".split("\n\n")
+        # What is indented is laid out already: code, a table, a drawing.
+        return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
 
 
 def judge_file(exercise: Exercise, path: Path) -> Verdict:
@@ -39,7 +48,7 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
         shown = (error.text or "").rstrip()
         return Verdict(False, f"Line {error.lineno} is not Python: {error.msg}\n\n    {shown.strip()}")
     except Exception as error:
-        return Verdict(False, _told(error, path))
+        return _failed(error, path)
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
         return Verdict(False, f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
@@ -55,14 +64,19 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except Wrong as wrong:
         return Verdict(False, str(wrong))
     except Exception as error:
-        return Verdict(False, _told(error, path))
+        return _failed(error, path)
     return Verdict(True, "")
+
+
+def _failed(error: Exception, path: Path | None) -> Verdict:
+    if isinstance(error, TypeError) and "ellipsis" in str(error):
+        words = "The TODO is still to do: there is a `...` in the way of the computation."
+        return Verdict(False, words, solved=False)
+    return Verdict(False, _told(error, path))
 
 
 def _told(error: Exception, path: Path | None) -> str:
     """Say which line of the learner's raised what."""
-    if isinstance(error, TypeError) and "ellipsis" in str(error):
-        return "The TODO is still to do: there is a `...` in the way of the computation."
     frames = traceback.extract_tb(error.__traceback__)
     here = str(Path(__file__).parent)
     own = [

@@ -39,8 +39,15 @@ def refuse_unsolved(value: Any) -> None:
         raise Unsolved("The TODO is still to do: its place is marked in the file.")
 
 
-def _number(x: Any) -> str:
-    return f"{x:.6g}" if isinstance(x, float | np.floating) else str(x)
+def _numbers(found: Any, expected: Any) -> tuple[str, str]:
+    """Write both numbers with so many digits, six or more, that they are seen to differ."""
+    written = ("", "")
+    for digits in range(6, 18):
+        one, other = (f"{x:.{digits}g}" if isinstance(x, float | np.floating) else str(x) for x in (found, expected))
+        written = (one, other)
+        if one != other:
+            break
+    return written
 
 
 def _grid(right: np.ndarray) -> list[str]:
@@ -116,12 +123,8 @@ def agree(
     else:
         place, where = (), ""
         lines.pop()
-    lines.append(
-        _wrapped(
-            "worst" if where else "number",
-            f"{where}found {_number(values[place])}, should be {_number(expected[place])}",
-        )
-    )
+    one, other = _numbers(values[place], expected[place])
+    lines.append(_wrapped("worst" if where else "number", f"{where}found {one}, should be {other}"))
     if cause:
         lines.append(_wrapped("cause", cause))
     raise Wrong("\n".join(lines + _grid(right)))

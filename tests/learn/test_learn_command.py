@@ -81,8 +81,18 @@ def test_broken_code_is_told_in_words(learn, text, said):
     (learn.folder / find("product-rule").file).write_text(text)
     status, words = learn("check", "product-rule")
     assert status == 1
-    assert said in words
+    assert said in " ".join(words.split())
     assert "Traceback" not in words
+
+
+def test_an_ellipsis_in_the_way_is_a_todo_not_done(learn):
+    learn("list")
+    for text in ("return 2.0 * ..., d_z", "for _ in ...: return x"):
+        (learn.folder / find("product-rule").file).write_text(f"def backward(x, y, d_z):\n    {text}\n")
+        status, words = learn("check", "product-rule")
+        assert status == 1
+        assert "The TODO is still to do" in words
+        assert "learn hint" not in words
 
 
 def test_hints_come_one_by_one_and_survive(learn):
@@ -184,6 +194,15 @@ def test_eighty_columns_and_no_colour(learn):
     text = text.replace(str(learn.folder), "my-exercises")
     assert [line for line in text.splitlines() if len(line) > 80] == []
     assert "\x1b" not in text
+
+
+def test_a_verdict_fits_into_eighty_columns(learn, capsys):
+    learn("list")
+    (learn.folder / find("find-the-wrong-scalar").file).write_text('WRONG = "a"\n')
+    mt.learn.check("product-rule", lambda one, two: one)
+    text = learn("check", "find-the-wrong-scalar")[1] + capsys.readouterr().out
+    assert "it is another one" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_terminal_without_greek(tmp_path):

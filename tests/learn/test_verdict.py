@@ -71,6 +71,11 @@ def test_a_pattern_in_the_numbers_is_named(found, expected, cause):
     assert cause in told("d_x", found, expected, sizes={"Dk": D, "B": 7})
 
 
+def test_numbers_that_hardly_differ_are_shown_with_the_digits_that_do():
+    assert "found 0.33333334, should be 0.33333333" in told("y", 1 / 3 + 1e-8, np.array(1 / 3))
+    assert "found 1, should be 0.99999997" in told("y", 1, np.array(1 - 3e-8))
+
+
 def test_no_cause_is_named_where_none_is_clear():
     assert "cause" not in told("d_x", RNG.normal(size=(T, D)), EXPECTED, sizes={"Dk": D})
     found = EXPECTED.copy()

@@ -1,0 +1,338 @@
+"""Chapter 4: finite differences, and what makes a test of gradients one that can fail."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import exp, sin
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.learn.verdict import Wrong, agree, refuse_unsolved, untouched
+
+__all__ = [
+    "a_cotangent_that_shows_it",
+    "along_one_direction",
+    "central_difference",
+    "measured_gradient",
+    "relative_error_with_a_floor",
+    "write_the_checker",
+]
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    return np.asarray(ops.softmax.forward(x)[0])
+
+
+def _softmax_backward(x: np.ndarray, d_y: np.ndarray) -> np.ndarray:
+    return np.asarray(ops.softmax.backward(ops.softmax.forward(x)[1], d_y)[0])
+
+
+def _refuse(title: str, text: str) -> None:
+    raise Wrong(f"{title}\n\n{textwrap.fill(text, 78)}")
+
+
+def central_difference(central: Callable[..., Any]) -> None:
+    """Check the quotient itself, with steps so large that the methods differ."""
+    cubed: tuple[str, Callable[[float], float]] = ("x ** 3", lambda x: x**3)
+    for (label, f), x, h in ((("sin", sin), 1.0, 0.1), (cubed, 2.0, 0.5), (("exp", exp), -0.5, 0.25)):
+        agree(
+            f"central({label}, {x:g}, {h:g})",
+            central(f, x, h),
+            (f(x + h) - f(x - h)) / (2 * h),
+            mistakes={
+                "it is the forward difference; move x to the other side too": (f(x + h) - f(x)) / h,
+                "it is the backward difference; move x to the other side too": (f(x) - f(x - h)) / h,
+                "the two points are 2 * h apart": (f(x + h) - f(x - h)) / h,
+                "a / 2 * h is (a / 2) * h; put brackets around 2 * h": (f(x + h) - f(x - h)) / 2 * h,
+                "it is the central difference with the step h / 2": (f(x + h / 2) - f(x - h / 2)) / h,
+                "the sign is wrong: f(x + h) comes first": (f(x - h) - f(x + h)) / (2 * h),
+            },
+        )
+
+
+def measured_gradient(measured: Callable[..., Any]) -> None:
+    """Check measurements against exact gradients: of entries, of rows, of a product, and of a view."""
+    rng = np.random.default_rng(14)
+    x, w = rng.normal(size=(2, 3)), rng.normal(size=(3, 4))
+    cases: list[tuple[str, Function, Callable[[np.ndarray], np.ndarray]]] = [
+        ("tanh", np.tanh, lambda d_y: d_y * (1 - np.tanh(x) ** 2)),
+        ("softmax", _softmax, lambda d_y: _softmax_backward(x, d_y)),
+        ("x @ w", lambda x: x @ w, lambda d_y: d_y @ w.T),
+        ("transpose", lambda x: x.T, lambda d_y: d_y.T),
+    ]
+    for h in (0.25, 1e-5):  # with a large step the methods differ, with a small one it must be the gradient
+        for label, f, exact in cases:
+            d_y = rng.normal(size=f(x).shape)
+            expected = exact(d_y) if h < 0.1 else _differences(f, x, d_y, h, -h)
+            before, d_before = x.copy(), d_y.copy()
+            found = measured(f, x, d_y) if h < 0.1 else measured(f, x, d_y, h)
+            untouched("x", x, before)
+            untouched("d_y", d_y, d_before)
+            plain = _differences(f, x, np.ones_like(d_y), h, -h)
+            agree(
+                f"the measured gradient of {label} with h = {h:g}",
+                found,
+                expected,
+                mistakes={
+                    "f returned a view of x, and x was moved in place; give f a new array": np.zeros_like(x),
+                    "d_y is missing: this is the gradient of y.sum()": plain,
+                    "the values are summed before they meet d_y; each entry has its own": plain * d_y.sum(),
+                    "it is a difference to one side, which is off by h": _differences(f, x, d_y, h, 0.0),
+                    "it is a difference to one side, to the left, off by h": _differences(f, x, d_y, 0.0, -h),
+                    "the points are 2 * h apart, so divide by 2 * h": 2 * expected,
+                    "it was measured with a step of its own; use h": exact(d_y),
+                },
+                tolerance=1e-7,
+            )
+
+
+def _differences(f: Function, x: np.ndarray, d_y: np.ndarray, up: float, down: float) -> np.ndarray:
+    d_x = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[index] = 1.0
+        d_x[index] = (d_y * (f(x + up * step) - f(x + down * step))).sum() / (up - down)
+    return d_x
+
+
+def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
+    """Check the error for gradients of all sizes and signs, for zeros, and for what is not finite."""
+    rng = np.random.default_rng(15)
+    n = rng.normal(size=(3, 4))
+    cases = {
+        "numbers of size 1": (n + 1e-3 * rng.normal(size=(3, 4)), n, 1e-9),
+        "one entry that is too small": (n - np.eye(3, 4), n, 1e-9),
+        "tiny numbers": (3e-7 * n, 1e-7 * n, 1e-12),
+        "a claim of 0 and noise below the floor": (np.zeros((3, 4)), 1e-12 * n, 1e-6),
+        "zeros on both sides": (np.zeros(3), np.zeros(3), 1e-6),
+        "opposite signs": (np.array([2.0, 0.5]), np.array([-2.0, 0.5]), 1e-9),
+    }
+    for label, (a, n, floor) in cases.items():
+        top = np.maximum(np.maximum(np.abs(a), np.abs(n)), floor)
+        before = a.copy(), n.copy()
+        found = error(a, n, floor)
+        untouched("a", a, before[0])
+        untouched("n", n, before[1])
+        with np.errstate(all="ignore"):
+            mistakes = {
+                "it is the absolute error; divide by the size of the numbers": np.abs(a - n).max(),
+                "it is the mean over all entries; one wrong entry among many must show": (np.abs(a - n) / top).mean(),
+                "the sign of a - n counts, so a claim that is too small passes": ((a - n) / top).max(),
+                "it is relative to the sum of both; take the larger": (
+                    np.abs(a - n) / np.maximum(np.abs(a) + np.abs(n), floor)
+                ).max(),
+                "it is relative to a alone; take the larger of both": (
+                    np.abs(a - n) / np.maximum(np.abs(a), floor)
+                ).max(),
+                "it is relative to n alone; take the larger of both": (
+                    np.abs(a - n) / np.maximum(np.abs(n), floor)
+                ).max(),
+                "the signs of a and n count in the denominator; take both without": (
+                    np.abs(a - n) / np.maximum(np.maximum(a, n), floor)
+                ).max(),
+                "the floor is forgotten: this is rounding relative to itself": (
+                    np.abs(a - n) / np.maximum(np.abs(a), np.abs(n))
+                ).max(),
+            }
+        agree(f"the error for {label}", found, (np.abs(a - n) / top).max(), mistakes=mistakes, tolerance=1e-6)
+    for bad in (np.nan, np.inf, -np.inf):
+        agree(f"the error if a has an entry {bad}", error(np.array([1.0, bad]), np.array([1.0, 2.0]), 1e-9), np.inf)
+        agree(f"the error if n has an entry {bad}", error(np.array([1.0, 2.0]), np.array([1.0, bad]), 1e-9), np.inf)
+
+
+def a_cotangent_that_shows_it(cotangent: Callable[..., Any]) -> None:
+    """Check that with this cotangent the wrong gradient of softmax differs from the right one."""
+    rng = np.random.default_rng(16)
+    for shape in ((2, 3), (4, 6), (1, 5)):
+        x = rng.normal(size=shape)
+        d_y = cotangent(x.copy())
+        refuse_unsolved(d_y)
+        if not isinstance(d_y, np.ndarray) or d_y.dtype.kind not in "fiu" or not np.isfinite(d_y).all():
+            _refuse("d_y is not right yet.", "It should be an array of finite numbers.")
+        if d_y.shape != shape:
+            _refuse("d_y has the wrong shape.", f"x has the shape {shape}, and d_y has {d_y.shape}.")
+        y = _softmax(x)
+        right = y * (d_y - (d_y * y).sum(axis=-1, keepdims=True))
+        wrong = y * (d_y - d_y.mean(axis=-1, keepdims=True))
+        size = np.abs(d_y).max()
+        if np.abs(right - wrong).max() > 1e-3 * size > 0:
+            continue
+        shown = np.array2string(d_y, precision=3, threshold=12)
+        if np.ptp(d_y, axis=-1).max() <= 1e-3 * size:
+            why = (
+                "All entries of a row are the same number c there. Then the loss is c times the sum of a row of y, and "
+                "that sum is 1, whatever x is. The true gradient is 0, and so is the wrong one."
+            )
+        else:
+            why = "The two gradients are the same with it, up to a thousandth."
+        raise Wrong(f"With this d_y the mistake does not show:\n\n{textwrap.indent(shown, '    ')}\n\n{_filled(why)}")
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 78)
+
+
+def along_one_direction(slopes: Callable[..., Any]) -> None:
+    """Check both slopes, for a right gradient and for a claim that is off, and that f runs twice only."""
+    rng = np.random.default_rng(17)
+    x, d_y, p = (rng.normal(size=(3, 4)) for _ in range(3))
+    spoilt = _softmax_backward(x, d_y)
+    spoilt[1, 2] += 0.1
+    w = rng.normal(size=(4, 2))
+    _one_direction(slopes, "softmax", _softmax, x, d_y, _softmax_backward(x, d_y), p)
+    _one_direction(slopes, "softmax, one entry of d_x off,", _softmax, x, d_y, spoilt, p)
+    d_y = rng.normal(size=(3, 2))
+    _one_direction(slopes, "x @ w", lambda x: x @ w, x, d_y, d_y @ w.T, p)
+
+
+def _one_direction(
+    slopes: Callable[..., Any], label: str, f: Function, x: np.ndarray, d_y: np.ndarray, d_x: np.ndarray, p: np.ndarray
+) -> None:
+    calls = 0
+
+    def counted(x: np.ndarray) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        return f(x)
+
+    arrays = {"x": x, "d_y": d_y, "d_x": d_x, "p": p}
+    before = {name: array.copy() for name, array in arrays.items()}
+    h = 0.25  # so large that the measured slope is not the claimed one
+    found = slopes(counted, x, d_y, d_x, p, h)
+    refuse_unsolved(found)
+    for name, array in arrays.items():
+        untouched(name, array, before[name])
+    if not isinstance(found, tuple | list) or len(found) != 2:
+        _refuse("That is not right yet.", "Return two numbers: the claimed slope and the measured one.")
+    claimed, measured = found
+    agree(
+        f"the claimed slope for {label}",
+        claimed,
+        (d_x * p).sum(),
+        mistakes={
+            "p is missing: x_j moves p_j times as fast as t": d_x.sum(),
+            "it is the mean over all entries; their shares add up": (d_x * p).mean(),
+            "it is not yet summed over the entries": d_x * p,
+            "the signs got lost": np.abs(d_x * p).sum(),
+            "it is the measured slope; that comes second": (d_y * (f(x + h * p) - f(x - h * p))).sum() / (2 * h),
+        },
+    )
+    up, down = f(x + h * p), f(x - h * p)
+    agree(
+        f"the measured slope for {label}",
+        measured,
+        (d_y * (up - down)).sum() / (2 * h),
+        mistakes={
+            "d_y is missing: this is the slope of y.sum()": (up - down).sum() / (2 * h),
+            "the two points are 2 * h * p apart, so divide by 2 * h": (d_y * (up - down)).sum() / h,
+            "it is a difference to one side": (d_y * (up - f(x))).sum() / h,
+            "p is missing: all entries move by h": (d_y * (f(x + h) - f(x - h))).sum() / (2 * h),
+            "it is not yet summed over the entries": d_y * (up - down) / (2 * h),
+            "it is the mean over all entries; the loss is their sum": (d_y * (up - down)).mean() / (2 * h),
+        },
+        tolerance=1e-8,
+    )
+    if calls > 2:
+        _refuse("Right, but too slow.", f"f was called {calls} times. Two evaluations are enough, however large x is.")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A pair that a checker is tested with."""
+
+    title: str
+    forward: Function
+    backward: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    x: np.ndarray
+    right: bool
+    advice: str
+
+
+def _cases() -> Iterator[_Case]:
+    """Yield what a checker must accept and refuse, the plain ones first."""
+    rng = np.random.default_rng(18)
+    x, w, square = rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), rng.normal(size=(4, 4))
+
+    def tanh_backward(x: np.ndarray, d_y: np.ndarray) -> np.ndarray:
+        return np.asarray(d_y * (1 - np.tanh(x) ** 2))
+
+    def spoilt(change: Callable[[float], float]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        def backward(x: np.ndarray, d_y: np.ndarray) -> np.ndarray:
+            d_x = tanh_backward(x, d_y)
+            place = np.unravel_index(np.abs(d_x).argmax(), d_x.shape)
+            d_x[place] = change(float(d_x[place]))
+            return d_x
+
+        return backward
+
+    near = "How near is near enough? The measurement has about seven good digits, not more."
+    far = "Compare every entry with the measurement; a tolerance of 1e-5 or so, relative to the gradient, is enough."
+    yield _Case("tanh", np.tanh, tanh_backward, x, True, near)
+    yield _Case("tanh with 1 - x * x for 1 - y * y", np.tanh, lambda x, d: d * (1 - x * x), x, False, far)
+    yield _Case("tanh with the wrong sign", np.tanh, lambda x, d: -tanh_backward(x, d), x, False, far)
+    yield _Case("a product of (3, 4) and (4, 2)", lambda x: x @ w, lambda x, d: d @ w.T, x, True, near)
+    yield _Case("a product, its matrix not transposed", lambda x: x @ square, lambda x, d: d @ square, x, False, far)
+    yield _Case("softmax", _softmax, _softmax_backward, x, True, near)
+    ones = "With d_y of ones every gradient of a softmax is 0, because a row always sums to 1. Take a random d_y."
+    yield _Case("softmax, claimed to be 0", _softmax, lambda x, d: np.zeros_like(x), x, False, ones)
+
+    def mean_for_sum(x: np.ndarray, d_y: np.ndarray) -> np.ndarray:
+        return np.asarray(_softmax(x) * (d_y - d_y.mean(axis=-1, keepdims=True)))
+
+    yield _Case("softmax, the mean of d_y for its weighted sum", _softmax, mean_for_sum, x, False, ones)
+    one = "One entry is wrong, and all others are right. Every entry has to be near, not their mean."
+    yield _Case("tanh, one entry off by 1 %", np.tanh, spoilt(lambda d: d + 0.01 * abs(d)), x, False, one)
+    sign = "One entry is too small by far, and all others are right. The difference counts without its sign."
+    yield _Case("tanh, one entry much too small", np.tanh, spoilt(lambda d: d - 100), x, False, sign)
+    nan = (
+        "All comparisons with NaN are False. Ask whether every entry is near enough (`<=`, then `all`), not whether "
+        "some entry is too far away."
+    )
+    yield _Case("tanh, one entry NaN", np.tanh, spoilt(lambda d: float("nan")), x, False, nan)
+    yield _Case("tanh, all entries NaN", np.tanh, lambda x, d: np.full_like(x, np.nan), x, False, nan)
+    yield _Case("a sum", lambda x: x.sum(axis=0), lambda x, d: np.zeros_like(x) + d, x, True, near)
+    shape = (
+        "The numbers fit, but the shape does not: NumPy repeats the row when it subtracts. Compare the shapes first."
+    )
+    yield _Case("a sum, d_x of shape (1, 4)", lambda x: x.sum(axis=0), lambda x, d: d[None, :], x, False, shape)
+    yield _Case("10 x * x, x about 100", lambda x: 10 * x * x, lambda x, d: 20 * x * d, 100 + x, True, near)
+    tiny = (
+        "These gradients are tiny, as y is. An absolute tolerance passes whatever is below it, and so does a floor "
+        "that is a fixed number. (np.allclose has such a tolerance, 1e-8.)"
+    )
+    yield _Case("1e-7 sin x", lambda x: 1e-7 * np.sin(x), lambda x, d: 1e-7 * np.cos(x) * d, x, True, tiny)
+    yield _Case("1e-7 sin x, claimed to be 0", lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * d, x, False, tiny)
+    yield _Case("exp(x - 200)", lambda x: np.exp(x - 200), lambda x, d: np.exp(x - 200) * d, x, True, tiny)
+    thousand = "exp(x - 200), 1000 times too large"
+    yield _Case(thousand, lambda x: np.exp(x - 200), lambda x, d: 1000 * np.exp(x - 200) * d, x, False, tiny)
+    flat = (
+        "The true gradient is 0 there. The measurement is rounding noise, and relative to noise every difference is "
+        "large. It needs a floor that knows how large y is."
+    )
+    yield _Case(
+        "the sum of a softmax", lambda x: _softmax(x).sum(axis=-1), lambda x, d: np.zeros_like(x), x, True, flat
+    )
+    flat_large = "a thousand times the sum of a softmax"
+    rows: Function = lambda x: 1000 * _softmax(x).sum(axis=-1)  # noqa: E731
+    yield _Case(flat_large, rows, lambda x, d: np.zeros_like(x), x, True, flat)
+
+
+def write_the_checker(check: Callable[..., Any]) -> None:
+    """Check a checker with right and wrong gradients."""
+    for case in _cases():
+        x = case.x.copy()
+        with np.errstate(all="ignore"):
+            found = check(case.forward, case.backward, x)
+        refuse_unsolved(found)
+        if not isinstance(found, bool | np.bool_):
+            _refuse("That is not right yet.", f"check should return True or False, found {type(found).__name__}.")
+        untouched("x", x, case.x)
+        if found != case.right:
+            verdict = "refuses a right" if case.right else "accepts a wrong"
+            _refuse(f"check {verdict} gradient: {case.title}.", case.advice)

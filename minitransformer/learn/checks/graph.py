@@ -1,0 +1,271 @@
+"""Chapter 2: the order of a backward pass, and why it adds up."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from minitransformer.learn.verdict import Unsolved, Wrong, agree, choice, gradients, refuse_unsolved
+
+__all__ = [
+    "add_up_the_shares",
+    "find_the_wrong_engine",
+    "one_input_two_functions",
+    "order_of_a_graph",
+    "stop_the_gradient",
+    "walk_back",
+]
+
+Parts = Mapping[str, Sequence[str]]
+Steps = list[tuple[str, tuple[str, ...], tuple[float, ...]]]
+
+# u = x * y, v = x + u, L = u * v, with the parts of L and of v both ways round; then one with x * x and a dead end.
+GRAPHS: list[Parts] = [
+    {"L": ["u", "v"], "v": ["x", "u"], "u": ["x", "y"], "x": [], "y": []},
+    {"L": ["v", "u"], "v": ["u", "x"], "u": ["y", "x"], "x": [], "y": []},
+    {"x": [], "a": ["x", "x"], "dead": ["x", "a"], "b": ["a"], "c": ["a", "x"], "e": ["b", "c"], "L": ["a", "e"]},
+]
+LONG = 5000
+
+
+def order_of_a_graph(order: Callable[..., Any]) -> None:
+    """Check that every node comes once, and after all of its users."""
+    for parts in GRAPHS:
+        _in_order(order({node: list(used) for node, used in parts.items()}, "L"), parts, _drawn(parts))
+    chain = {"L": ["h0"]} | {f"h{i}": [f"h{i + 1}"] for i in range(LONG)} | {f"h{LONG}": []}
+    try:
+        found = order({node: list(used) for node, used in chain.items()}, "L")
+    except RecursionError:
+        raise Wrong(
+            f"A chain of {LONG} nodes is too deep for recursion: use a loop, and `ready` as the list of what is next."
+        ) from None
+    _in_order(found, chain, f"a chain of {LONG} nodes")
+
+
+def _drawn(parts: Parts) -> str:
+    return ", ".join(f"{node} made of {' and '.join(used)}" for node, used in parts.items() if used)
+
+
+def _in_order(found: Any, parts: Parts, graph: str) -> None:
+    refuse_unsolved(found)
+
+    def refuse(sentence: str) -> NoReturn:
+        shown = f" You returned {', '.join(map(str, found))}." if len(found) < 20 else ""
+        where = textwrap.fill(f"In the graph {graph}.{shown}", 78)
+        raise Wrong("\n".join(("The order is not right yet.", "", where, "", textwrap.fill(sentence, 78))))
+
+    if not isinstance(found, list | tuple):
+        raise Wrong(f"order should return a list of names, but it returns {type(found).__name__}.")
+    reached, stack = {"L"}, ["L"]
+    while stack:
+        new = set(parts[stack.pop()]) - reached
+        reached |= new
+        stack += new
+    turns = Counter(found)
+    for node, times in turns.items():
+        if node not in reached:
+            refuse(f"{node} is in the list, but L was not made of it, so it has no turn.")
+        if times > 1:
+            refuse(f"{node} has {times} turns. It needs one, after those of all its users.")
+    for node in sorted(reached - set(turns)):
+        refuse(f"{node} never has its turn.")
+    place = {node: i for i, node in enumerate(found)}
+    for node in sorted(reached):
+        for part in parts[node]:
+            if place[part] < place[node]:
+                refuse(
+                    f"{part} has its turn before {node}, which was made of it: when {part} sends its gradient on, the "
+                    f"share from {node} is not in it yet."
+                )
+
+
+def add_up_the_shares(backward: Callable[..., Any]) -> None:
+    """Check the gradient of x * x + x, for a number and for an array."""
+    rng = np.random.default_rng(2)
+    for x in (np.array(1.5), rng.normal(size=3)):
+        _three_shares(backward, x)
+
+
+def _three_shares(backward: Callable[..., Any], x: np.ndarray) -> None:
+    gradients(
+        lambda d_L: backward(x, d_L),
+        lambda x: x * x + x,
+        {"x": x},
+        mistakes=lambda d_L: {
+            "d_x": {
+                "only the last share is left: each one replaces those before it": d_L * x,
+                "only the first share is there: later ones are lost": d_L,
+                "one share of x * x is missing: the product uses x twice": d_L * x + d_L,
+            }
+        },
+    )
+
+
+# A forward pass: the output, the function, what it is made of. One name is used twice in one step, one leads nowhere.
+PLAN = [
+    ("u", "times", ("x", "y")),
+    ("v", "plus", ("x", "u")),
+    ("w", "tanh", ("v",)),
+    ("p", "times", ("u", "w")),
+    ("q", "times", ("p", "p")),
+    ("r", "times", ("q", "z")),
+    ("dead", "times", ("w", "y")),
+    ("L", "plus", ("r", "v")),
+]
+LEAVES = {"x": np.array(0.7), "y": np.array(-1.3), "z": np.array(0.4)}
+
+
+def _values(leaves: Mapping[str, Any], held: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Run the plan; what is held keeps its value, whatever it was made of."""
+    held = held or {}
+    values: dict[str, Any] = {name: held.get(name, value) for name, value in leaves.items()}
+    for output, function, names in PLAN:
+        given = [values[name] for name in names]
+        new = np.tanh(given[0]) if function == "tanh" else given[0] * given[1] if function == "times" else sum(given)
+        values[output] = held.get(output, new)
+    return values
+
+
+def _steps() -> Steps:
+    """Return the plan as the learner gets it, with the local derivatives."""
+    values, steps = {name: float(value) for name, value in _values(LEAVES).items()}, []
+    for output, function, names in PLAN:
+        if function == "tanh":
+            slopes: tuple[float, ...] = (1 - values[output] ** 2,)
+        else:
+            slopes = (values[names[1]], values[names[0]]) if function == "times" else (1.0, 1.0)
+        steps.append((output, names, slopes))
+    return steps
+
+
+def _walk(d_loss: float, mistake: str = "", stopped: frozenset[str] = frozenset()) -> dict[str, np.ndarray]:
+    """Walk back over the plan, with a mistake or without."""
+    steps = _steps()
+    d = dict.fromkeys([*LEAVES, *(step[0] for step in steps)], 0.0)
+    d["L"] = d_loss
+    for output, names, slopes in steps if mistake == "forwards" else reversed(steps):
+        if (mistake == "whole step" and stopped & {*names}) or (mistake == "sender" and output in stopped):
+            continue
+        for name, slope in zip(names, slopes, strict=True):
+            share = d[output] * slope
+            if name in stopped and mistake not in ("not stopped", "sender"):
+                continue
+            d[name] = share if mistake == "=" else d[name] + share
+    return {name: np.array(value) for name, value in d.items()}
+
+
+def _told(found: Any) -> dict[str, Any]:
+    """Return the learner's dictionary, if it is one and complete."""
+    refuse_unsolved(found)
+    if not isinstance(found, dict):
+        raise Wrong(f"backward should return d, a dictionary, but it returns {type(found).__name__}.")
+    if any(value is ... for value in found.values()):
+        raise Unsolved("The TODO is still to do: its place is marked in the file.")
+    missing = [name for name in _values(LEAVES) if name not in found]
+    if missing:
+        raise Wrong(f"d has no {', '.join(map(repr, missing))}: it should have every name of the graph.")
+    return found
+
+
+def _walked(backward: Callable[..., Any], d_loss: Any, *more: Any) -> dict[str, Any]:
+    steps = _steps()
+    found = _told(backward(steps, float(d_loss), *more))
+    if steps != _steps():
+        raise Wrong("steps was changed: it belongs to the caller. `reversed(steps)` leaves it as it is.")
+    return found
+
+
+def walk_back(backward: Callable[..., Any]) -> None:
+    """Check the gradients of leaves against finite differences, and those of inner names."""
+    wrong = {
+        "forwards": "the first step of the forward pass comes first; its output's gradient is still 0 then",
+        "=": "each share replaces the ones before it; a name with several uses needs the sum of them",
+    }
+    gradients(
+        lambda d_loss: tuple(np.asarray(_walked(backward, d_loss)[name]) for name in LEAVES),
+        lambda *leaves: _values(dict(zip(LEAVES, leaves, strict=True)))["L"],
+        LEAVES,
+        names=[f'd["{name}"]' for name in LEAVES],
+        mistakes=lambda d_loss: {
+            f'd["{name}"]': {wrong[kind]: _walk(d_loss, kind)[name] for kind in wrong} for name in LEAVES
+        },
+    )
+    found, expected = _walked(backward, 1.3), _walk(1.3)
+    for name in ("u", "v", "w", "p", "q", "r", "L", "dead"):
+        where = f'd["{name}"]' + (", from which no way leads to the loss," if name == "dead" else "")
+        agree(where, found[name], expected[name])
+
+
+def one_input_two_functions(backward: Callable[..., Any]) -> None:
+    """Check the gradient of f(x) * g(x), for two pairs of functions."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(3, 4))
+    pairs: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
+        (np.tanh, lambda x, d: d * (1 - np.tanh(x) ** 2)),
+        (lambda x: 1 / (1 + np.exp(-x)), lambda x, d: d * np.exp(-x) / (1 + np.exp(-x)) ** 2),
+        (lambda x: x.cumsum(axis=1), lambda x, d: d[:, ::-1].cumsum(axis=1)[:, ::-1]),
+    ]
+    for first, second in ((0, 1), (1, 2)):
+        _gate(backward, x, *pairs[first], *pairs[second])
+
+
+def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: Any, g_back: Any) -> None:
+    u, v = f(x), g(x)
+    gradients(
+        lambda d_y: backward(x, d_y, f, f_back, g, g_back),
+        lambda x: f(x) * g(x),
+        {"x": x},
+        mistakes=lambda d: {
+            "d_x": {
+                "the share that comes back through g is missing; shares add up": f_back(x, d * v),
+                "the share that comes back through f is missing; shares add up": g_back(x, d * u),
+                "u and v are exchanged: if u grows by 1, y grows by v": f_back(x, d * u) + g_back(x, d * v),
+                "the product is missing on the way back: d_u is d_y * v, not d_y": f_back(x, d) + g_back(x, d),
+                "the two shares are multiplied; they add up": f_back(x, d * v) * g_back(x, d * u),
+            }
+        },
+    )
+
+
+def stop_the_gradient(backward: Callable[..., Any]) -> None:
+    """Check the gradients if some values count as given, by holding them in the finite differences."""
+    wrong = {
+        "not stopped": "it is the gradient without any stop",
+        "whole step": "a step with a stopped input sends nothing at all; its other inputs should get their share",
+        "sender": "the stopped name sends nothing, but it receives; its own gradient should stay 0",
+    }
+    for stopped in (frozenset("u"), frozenset("w"), frozenset("py"), frozenset()):
+        _stopped(backward, stopped, wrong)
+
+
+def _stopped(backward: Callable[..., Any], stopped: frozenset[str], wrong: Mapping[str, str]) -> None:
+    held = {name: _values(LEAVES)[name] for name in stopped}
+    labels = {name: f'd["{name}"] with {_listed(stopped)} stopped' for name in _values(LEAVES)}
+
+    def mistakes(d_loss: Any, names: Sequence[str], kinds: Sequence[str]) -> dict[str, dict[str, Any]]:
+        return {labels[name]: {wrong[kind]: _walk(d_loss, kind, stopped)[name] for kind in kinds} for name in names}
+
+    gradients(
+        lambda d_loss: tuple(np.asarray(_walked(backward, d_loss, set(stopped))[name]) for name in LEAVES),
+        lambda *leaves: _values(dict(zip(LEAVES, leaves, strict=True)), held)["L"],
+        LEAVES,
+        names=[labels[name] for name in LEAVES],
+        mistakes=lambda d_loss: mistakes(d_loss, list(LEAVES), list(wrong)),
+    )
+    found, expected = _walked(backward, -0.6, set(stopped)), _walk(-0.6, stopped=stopped)
+    for name, label in labels.items():
+        known = mistakes(-0.6, [name], ["sender", "whole step"])
+        agree(label, found[name], expected[name], mistakes=known[label])
+
+
+def _listed(names: frozenset[str]) -> str:
+    return " and ".join(sorted(names)) or "nothing"
+
+
+def find_the_wrong_engine(WRONG: Any) -> None:
+    """Check which engine was found to be wrong."""
+    choice("WRONG", WRONG, "c", "abcd")

@@ -1,0 +1,23 @@
+"""An array that two functions use.
+
+A gate: one function of x says what comes through, another how much of it.
+
+    u = f(x)
+    v = g(x)
+    y = u * v         entry by entry
+
+f and g come with their backward functions: f_backward(x, d_u) returns what f
+sends back to x if the gradient of u is d_u, and g_backward(x, d_v) likewise.
+All arrays have the shape (T, D).
+
+In a Transformer queries, keys and values are three such functions of one
+array.
+"""
+
+
+def backward(x, d_y, f, f_backward, g, g_backward):
+    """Return d_x."""
+    u = f(x)
+    v = g(x)
+    # TODO: y = u * v, then v = g(x) and u = f(x)
+    return ...

@@ -1,0 +1,18 @@
+"""What broadcasting has repeated is summed.
+
+In y = a + x NumPy repeats a until it has the shape of y. It does that in two
+ways, comparing shapes from the right:
+
+    missing axes are put in front       (4,)       ->  (2, 3, 4)
+    axes of length 1 are stretched      (2, 1, 4)  ->  (2, 3, 4)
+    or both                             (3, 1)     ->  (2, 3, 4)
+
+Each copy of an entry has its own gradient in d_y. The entry's own gradient is
+the sum over its copies. Write it for every shape that a may have, also for ().
+"""
+
+
+def unbroadcast(d_y, shape):
+    """Return d_a, which has the shape of a."""
+    # TODO: the axes in front first, then those of length 1
+    return ...

@@ -1,0 +1,16 @@
+"""A gain and a bias.
+
+Each feature is multiplied by a number of its own, and one is added:
+
+    y = gain * x + bias
+
+x has the shape (..., D): any number of axes before the last. gain and bias
+have the shape (D,); they are the same for all sentences and all positions. It
+is the end of every layer norm.
+"""
+
+
+def backward(x, gain, d_y):
+    """Return d_x, d_gain and d_bias."""
+    # TODO: each has the shape of what it is the gradient of
+    return ..., ..., ...

@@ -1,0 +1,19 @@
+"""One weight for a whole batch.
+
+    Y = X W
+
+with X of shape (B, T, D), W of shape (D, F) and Y of shape (B, T, F). It is
+the product of the last exercise for each of the B sentences, and all of them
+share W:
+
+    Y_btf = sum over a of X_bta W_af
+
+Which sums does d_W need? All B * T rows are alike to W, so think of X as one
+matrix with B * T rows.
+"""
+
+
+def backward(x, w, d_y):
+    """Return d_x, of shape (B, T, D), and d_w, of shape (D, F)."""
+    # TODO (reshape(-1, D) makes one matrix of all rows)
+    return ..., ...

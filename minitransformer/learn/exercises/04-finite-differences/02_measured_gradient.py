@@ -1,0 +1,24 @@
+"""A gradient by trying, one entry after another.
+
+y = f(x) is an array, so it has no single derivative. Choose an array d_y with
+the shape of y, and take the number
+
+    L = sum over all i of d_y_i y_i
+
+Its gradient by y is d_y. So its gradient by x is what a right backward pass
+makes of this d_y, and it can be measured: move one entry of x by h to both
+sides, and see how much L changes.
+"""
+
+import numpy as np
+
+
+def measured(f, x, d_y, h=1e-5):
+    """Return the gradient of L, in the shape of x, by central differences."""
+    d_x = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[index] = h
+        # TODO
+        d_x[index] = ...
+    return d_x

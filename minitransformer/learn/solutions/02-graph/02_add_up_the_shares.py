@@ -1,0 +1,31 @@
+"""A number with several uses.
+
+L = x * x + x. As a graph:
+
+    u = x * x
+    L = u + x
+
+x is used three times: twice in the product, once in the sum. Each use sends x
+a share of the gradient, and d_x is the sum of all shares. The shares come one
+by one; write what happens when one comes.
+
+x may also be an array. Then write into no array: a share may be the gradient
+of another node, as d["L"] is here.
+"""
+
+
+def receive(d, name, share):
+    """Return the new d[name]; before its first share a name is not in d."""
+    return d[name] + share if name in d else share
+
+
+def backward(x, d_L):
+    """Return d_x."""
+    d = {"L": d_L}
+    # L = u + x
+    d["u"] = receive(d, "u", d["L"])
+    d["x"] = receive(d, "x", d["L"])
+    # u = x * x: the left x, then the right one
+    d["x"] = receive(d, "x", d["u"] * x)
+    d["x"] = receive(d, "x", d["u"] * x)
+    return d["x"]

@@ -1,0 +1,25 @@
+"""The mean of what counts.
+
+Sentences of different lengths lie in one array, filled up with padding. The
+mean over each sentence must leave the padding out. With x of shape (B, T), and
+keep of the same shape, True where there is a word:
+
+    n_b = how many of keep_b1 ... keep_bT are True (at least one is)
+    y_b = (sum over the t that count of x_bt) / n_b
+
+y has the shape (B,). Derive the gradient of x, for words and for padding.
+"""
+
+import numpy as np
+
+
+def forward(x, keep):
+    """Return y."""
+    n = keep.sum(axis=1)
+    return np.where(keep, x, 0.0).sum(axis=1) / n
+
+
+def backward(x, keep, d_y):
+    """Return d_x, of shape (B, T)."""
+    n = keep.sum(axis=1)
+    return np.where(keep, (d_y / n)[:, None], 0.0)

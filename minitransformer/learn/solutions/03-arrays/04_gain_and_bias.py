@@ -1,0 +1,16 @@
+"""A gain and a bias.
+
+Each feature is multiplied by a number of its own, and one is added:
+
+    y = gain * x + bias
+
+x has the shape (..., D): any number of axes before the last. gain and bias
+have the shape (D,); they are the same for all sentences and all positions. It
+is the end of every layer norm.
+"""
+
+
+def backward(x, gain, d_y):
+    """Return d_x, d_gain and d_bias."""
+    others = tuple(range(x.ndim - 1))
+    return d_y * gain, (d_y * x).sum(axis=others), d_y.sum(axis=others)

@@ -1,0 +1,39 @@
+"""Write the checker.
+
+Who checks the checkers? This exercise does: it gives yours right gradients,
+all of which it must accept, and wrong ones, all of which it must refuse. Among
+them are tiny gradients and large ones, gradients that are 0, a NaN, a wrong
+shape, and one entry that is off by one per cent.
+
+measured is good to seven digits or so. Where the gradient is 0, it is off by
+rounding: about 1e-16 / h times the sum of all abs(d_y * y). That is a measure
+for a floor.
+"""
+
+import numpy as np
+
+
+def measured(f, x, d_y, h=1e-5):
+    """Return the gradient of (d_y * f(x)).sum() by central differences."""
+    d_x = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[index] = h
+        d_x[index] = (d_y * (f(x + step) - f(x - step))).sum() / (2 * h)
+    return d_x
+
+
+def check(forward, backward, x):
+    """Return True if backward(x, d_y) is the gradient of forward(x), or False.
+
+    forward returns an array of any shape, and d_y has the same.
+    """
+    y = forward(x)
+    d_y = np.random.default_rng(0).normal(size=y.shape)
+    a, n = backward(x, d_y), measured(forward, x, d_y)
+    if a.shape != x.shape:
+        return False
+    tolerance = 1e-5
+    floor = 1e-10 * np.abs(d_y * y).sum() / tolerance
+    scale = np.maximum(np.maximum(np.abs(a), np.abs(n)), floor)
+    return bool((np.abs(a - n) <= tolerance * scale).all())
