@@ -55,13 +55,18 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except Wrong as wrong:
         return Verdict(False, str(wrong))
     except Exception as error:
-        return Verdict(False, _told(error, path))
+        return Verdict(False, _told(error, path), solved=not _in_the_way(error))
     return Verdict(True, "")
+
+
+def _in_the_way(error: Exception) -> bool:
+    """Tell whether an error comes of computing with the `...` of the exercise."""
+    return isinstance(error, TypeError) and "ellipsis" in str(error)
 
 
 def _told(error: Exception, path: Path | None) -> str:
     """Say which line of the learner's raised what."""
-    if isinstance(error, TypeError) and "ellipsis" in str(error):
+    if _in_the_way(error):
         return "The TODO is still to do: there is a `...` in the way of the computation."
     frames = traceback.extract_tb(error.__traceback__)
     here = str(Path(__file__).parent)
