@@ -67,7 +67,7 @@ def _in_the_way(error: Exception) -> bool:
 def _told(error: Exception, path: Path | None) -> str:
     """Say which line of the learner's raised what."""
     if _in_the_way(error):
-        return "The TODO is still to do: there is a `...` in the way of the computation."
+        return "The TODO is still to do: a `...` is in the way."
     frames = traceback.extract_tb(error.__traceback__)
     here = str(Path(__file__).parent)
     own = [
