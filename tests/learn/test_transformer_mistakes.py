@@ -138,7 +138,7 @@ def loop(best=np.argmax, before=True, start=1, limit=True):
     return greedy
 
 
-wrong(GREEDY, "END is a part of it")(loop(before=False))
+wrong(GREEDY, "END, token 2, is a part of it")(loop(before=False))
 wrong(GREEDY, "START is a part of it")(loop(start=0))
 wrong(GREEDY, "START and END are a part")(loop(start=0, before=False))
 wrong(GREEDY, "The token with the lowest score")(loop(best=np.argmin))

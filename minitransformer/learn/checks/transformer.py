@@ -311,16 +311,15 @@ def _greedy_sentence(greedy: Callable[..., Any], sentence: list[int], max_length
     found = greedy(next_scores, max_length)
     right = sentence[:max_length]
     refuse_unsolved(found)
-    name = f"the sentence, where the best tokens are {', '.join(map(str, wanted[:max_length]))},"
     agree(
-        name,
+        "the sentence" if sentence else "the sentence, where END is the best token at once,",
         found,
         np.array(right, dtype=int),
         mistakes={
-            "END is a part of it; look at the token before it is appended": np.array([*right, END]),
+            f"END, token {END}, is a part of it; look at the token before it is appended": np.array([*right, END]),
             "START is a part of it": np.array([START, *right]),
             "START and END are a part of it": np.array([START, *right, END]),
-            "it goes on after END": np.array(wanted[:max_length]),
+            f"it goes on after END, token {END}": np.array(wanted[:max_length]),
             "it stops at once, whatever the token is": np.array(right[:1]),
             "its last token is missing": np.array(right[:-1]),
         },
