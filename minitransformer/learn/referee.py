@@ -70,7 +70,7 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
 
 def _failed(error: Exception, path: Path | None) -> Verdict:
     if isinstance(error, TypeError) and "ellipsis" in str(error):
-        words = "The TODO is still to do: there is a `...` in the way of the computation."
+        words = "The TODO is still to do: a `...` is in the way."
         return Verdict(False, words, solved=False)
     return Verdict(False, _told(error, path))
 

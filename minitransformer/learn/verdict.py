@@ -36,7 +36,7 @@ def refuse_unsolved(value: Any) -> None:
     """Raise ``Unsolved`` if a value, or a part of it, is still the ``...`` of the exercise."""
     parts = value if isinstance(value, tuple | list) else (value,)
     if any(part is ... or (isinstance(part, np.ndarray) and part.dtype == object and ... in part) for part in parts):
-        raise Unsolved("The TODO is still to do: its place is marked in the file.")
+        raise Unsolved("The TODO is still to do: its place is marked.")
 
 
 def _numbers(found: Any, expected: Any) -> tuple[str, str]:

@@ -1,0 +1,206 @@
+"""Chapter 6: layer norm, forwards and backwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.learn.verdict import agree, choice, gradients, untouched
+
+__all__ = [
+    "centring_backward",
+    "find_the_wrong_layer_norm",
+    "gain_and_bias_gradients",
+    "layer_norm_backward",
+    "layer_norm_forward",
+]
+
+B, T, D = 2, 3, 5
+SHARED = "all B * T rows use the same D numbers"
+
+
+def mean(x: np.ndarray) -> np.ndarray:
+    """Return the mean of each row, (..., 1)."""
+    return np.asarray(x.mean(axis=-1, keepdims=True))
+
+
+def layer_norm_forward(forward: Callable[..., Any]) -> None:
+    """Check layer norm on random rows, with a large and a small eps, and on rows of equal features."""
+    rng = np.random.default_rng(61)
+    gain, bias = rng.normal(size=D), rng.normal(size=D)
+    rows = 0.8 * rng.normal(size=(T, D)) + 2
+    for x, eps in ((rows, 0.1), (1e-3 * rng.normal(size=(B, T, D)), 1e-5)):
+        given, kept_gain, kept_bias = x.copy(), gain.copy(), bias.copy()
+        agree(
+            f"y, for eps = {eps},",
+            forward(given, kept_gain, kept_bias, eps),
+            ops.layer_norm.forward(x, gain, bias, eps=eps)[0],
+            mistakes=_wrong_forward(x, gain, bias, eps),
+        )
+        for name, array, before in (("x", given, x), ("gain", kept_gain, gain), ("bias", kept_bias, bias)):
+            untouched(name, array, before)
+    with np.errstate(all="ignore"):
+        found = forward(np.full((T, D), 3.0), gain, bias, 1e-5)
+    agree("y, for rows of equal features,", found, np.tile(bias, (T, 1)))
+
+
+def _wrong_forward(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float) -> dict[str, np.ndarray]:
+    c = x - mean(x)
+    var = mean(c * c)
+    std = np.sqrt(var)
+    x_hat = c / np.sqrt(var + eps)
+    return {
+        "eps is added to the standard deviation; it belongs inside the root, to the variance": gain * c / (std + eps)
+        + bias,
+        "the variance is divided by D - 1; here it is a mean, divided by D": gain
+        * c
+        / np.sqrt(x.var(axis=-1, keepdims=True, ddof=1) + eps)
+        + bias,
+        "the standard deviation is divided by D - 1 inside, and eps is added outside the root": gain
+        * c
+        / (x.std(axis=-1, keepdims=True, ddof=1) + eps)
+        + bias,
+        "eps is missing: a row of equal features would divide by 0": gain * c / std + bias,
+        "it is divided by the variance; take its square root": gain * c / (var + eps) + bias,
+        "the statistics run over the first axis; every row, along the last axis, has its own": gain
+        * (x - x.mean(axis=0))
+        / np.sqrt(x.var(axis=0) + eps)
+        + bias,
+        "the variance is that of the first axis; every row, along the last axis, has its own": gain
+        * c
+        / np.sqrt(x.var(axis=0) + eps)
+        + bias,
+        "the variance is that of the whole array; every row has its own": gain * c / np.sqrt(x.var() + eps) + bias,
+        "the mean of the squares of x is used; the variance is that of the centred features": gain
+        * c
+        / np.sqrt(mean(x * x) + eps)
+        + bias,
+        "x itself is divided; the centred features should be": gain * x / np.sqrt(var + eps) + bias,
+        "this is x_hat: gain and bias are still to come": x_hat,
+        "the bias is missing": gain * x_hat,
+        "the gain multiplies the bias too; the bias is added last": gain * (x_hat + bias),
+    }
+
+
+def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
+    """Check the gradients of gain and bias."""
+    rng = np.random.default_rng(62)
+    x_hat, gain, bias = rng.normal(size=(B, T, D)), rng.normal(size=D), rng.normal(size=D)
+    given = x_hat.copy()
+    gradients(
+        lambda d_y: backward(given, d_y),
+        lambda gain, bias: gain * x_hat + bias,
+        {"gain": gain, "bias": bias},
+        sizes={"B": B, "T": T, "B * T": B * T},
+        mistakes=lambda d_y: {
+            "d_gain": {
+                f"there are no sums yet: {SHARED}": d_y * x_hat,
+                f"only the first axis is summed over: {SHARED}": (d_y * x_hat).sum(axis=0),
+                f"only the axis of positions is summed over: {SHARED}": (d_y * x_hat).sum(axis=1),
+                "it is the mean over the rows; every use of the gain adds its share": (d_y * x_hat).mean(axis=(0, 1)),
+                "it is the gradient of the bias: the local derivative of gain * x_hat is x_hat": d_y.sum(axis=(0, 1)),
+                "each is summed up by itself; take the product first, then the sum": d_y.sum(axis=(0, 1))
+                * x_hat.sum(axis=(0, 1)),
+                "d_y is missing: x_hat is the local derivative, and the chain rule multiplies it": x_hat.sum(
+                    axis=(0, 1)
+                ),
+            },
+            "d_bias": {
+                f"there are no sums yet: {SHARED}": d_y,
+                f"only the first axis is summed over: {SHARED}": d_y.sum(axis=0),
+                f"only the axis of positions is summed over: {SHARED}": d_y.sum(axis=1),
+                "it is the mean over the rows; every use of the bias adds its share": d_y.mean(axis=(0, 1)),
+            },
+        },
+    )
+    untouched("x_hat", given, x_hat)
+
+
+def centring_backward(backward: Callable[..., Any]) -> None:
+    """Check the gradient of subtracting the mean of each row."""
+    rng = np.random.default_rng(63)
+    for shape in ((3, 4), (B, T, D)):
+        gradients(
+            backward,
+            lambda x: x - mean(x),
+            {"x": rng.normal(size=shape)},
+            mistakes=lambda d_c: {
+                "d_x": {
+                    "only x_j's own c_j is counted; x_j is also a part of the mean, and so of every c_i": d_c,
+                    "the mean runs along the first axis; the features of a row lie along the last": d_c
+                    - d_c.mean(axis=0),
+                    "the mean is that of the whole array; each row has its own": d_c - d_c.mean(),
+                    "the sum of the row is subtracted; x_j has a share of 1/D in the mean": d_c
+                    - d_c.sum(axis=-1, keepdims=True),
+                    "each entry is taken less its own share only; the sum runs over all i of the row": d_c
+                    * (1 - 1 / d_c.shape[-1]),
+                    "the sign of the second term is wrong: mu is subtracted": d_c + mean(d_c),
+                }
+            },
+        )
+
+
+def layer_norm_backward(backward: Callable[..., Any]) -> None:
+    """Check the gradient of x."""
+    rng = np.random.default_rng(64)
+    gain, eps = rng.normal(size=D), 0.1
+    for shape in ((T, D), (B, T, D)):
+        x = rng.normal(size=shape)
+        c = x - mean(x)
+        r = 1 / np.sqrt(mean(c * c) + eps)
+        _layer_norm_gradient(backward, x, r * c, r, gain, eps)
+
+
+def _layer_norm_gradient(
+    backward: Callable[..., Any], x: np.ndarray, x_hat: np.ndarray, r: np.ndarray, gain: np.ndarray, eps: float
+) -> None:
+    saved = (x_hat.copy(), r.copy(), gain.copy())
+
+    def mistakes(d_y: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+        d = d_y * gain
+        along = mean(d * x_hat)
+        n = D / (D - 1)
+        return {
+            "d_x": {
+                "the term mean(d_x_hat) is missing: x_j acts on mu too": r * (d - x_hat * along),
+                "the term with x_hat is missing: x_j acts on the variance too, and so on r": r * (d - mean(d)),
+                "both means are missing: mu and r are not constants, they depend on x": r * d,
+                "the gain is forgotten: d_x_hat is d_y * gain": r * (d_y - mean(d_y) - x_hat * mean(d_y * x_hat)),
+                "the gain stands in front of all; it belongs to d_x_hat, inside the means": gain
+                * r
+                * (d_y - mean(d_y) - x_hat * mean(d_y * x_hat)),
+                "the means are taken of d_y; take them of d_x_hat, with the gain inside": r
+                * (d - mean(d_y) - x_hat * mean(d_y * x_hat)),
+                "the factor r in front is missing": d - mean(d) - x_hat * along,
+                "it is divided by r; r is 1 over the standard deviation already": (d - mean(d) - x_hat * along) / r,
+                "there are sums where means belong: a factor 1/D is missing in both": r
+                * (d - D * mean(d) - D * x_hat * along),
+                "the second is a sum where a mean belongs": r * (d - mean(d) - D * x_hat * along),
+                "the second mean is divided by D - 1; the variance was divided by D": r
+                * (d - mean(d) - n * x_hat * along),
+                "the second mean is not multiplied by x_hat_j": r * (d - mean(d) - along),
+                "the means run along the first axis; the features of a row lie along the last": r
+                * (d - d.mean(axis=0) - x_hat * (d * x_hat).mean(axis=0)),
+                "the means are those of the whole array; each row has its own": r
+                * (d - d.mean() - x_hat * (d * x_hat).mean()),
+                "the second term has the wrong sign: both are subtracted": r * (d - mean(d) + x_hat * along),
+                "r multiplies only the first term; it stands before the bracket": r * d - mean(d) - x_hat * along,
+            }
+        }
+
+    gradients(
+        lambda d_y: backward(*saved, d_y),
+        lambda x: ops.layer_norm.forward(x, gain, np.zeros(D), eps=eps)[0],
+        {"x": x},
+        mistakes=mistakes,
+    )
+    for name, array, before in zip(("x_hat", "r", "gain"), saved, (x_hat, r, gain), strict=True):
+        untouched(name, array, before)
+
+
+def find_the_wrong_layer_norm(WRONG: Any) -> None:
+    """Check which layer norm was found to be wrong."""
+    choice("WRONG", WRONG, "b", "abcde")

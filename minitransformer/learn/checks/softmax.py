@@ -1,0 +1,302 @@
+"""Chapter 5: softmax, log-sum-exp and cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.learn.verdict import agree, gradients, untouched
+
+__all__ = [
+    "cross_entropy_backward",
+    "ignored_targets",
+    "label_smoothing_backward",
+    "log_sum_exp",
+    "smoothed_targets",
+    "softmax_backward",
+    "softmax_forward",
+    "softmax_of_large_scores",
+]
+
+N, V = 5, 4
+TARGETS = np.array([2, 0, 3, 2, 1])
+
+
+def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return the weights."""
+    return np.asarray(ops.softmax.forward(x, axis=axis)[0])
+
+
+def cross_entropy(logits: np.ndarray, targets: np.ndarray, **options: Any) -> np.ndarray:
+    """Return the mean loss."""
+    return np.asarray(ops.cross_entropy.forward(logits, targets, **options)[0])
+
+
+def one_hot(targets: np.ndarray) -> np.ndarray:
+    """Return 1 at each row's target and 0 elsewhere: (N,) -> (N, V)."""
+    return np.asarray(np.eye(V)[targets])
+
+
+def softmax_forward(forward: Callable[..., Any]) -> None:
+    """Check the softmax of small scores."""
+    rng = np.random.default_rng(51)
+    for shape in ((3, 4), (2, 3, 5)):
+        x = rng.normal(size=shape)
+        before, e = x.copy(), np.exp(x)
+        found = forward(x)
+        agree(
+            "y",
+            found,
+            softmax(before),
+            mistakes={
+                "it is divided by the sum of the whole array; each row has a sum of its own, axis=-1": e / e.sum(),
+                "the sums run along the first axis; a row lies along the last one, axis=-1": softmax(x, axis=0),
+                "these are the exponentials; divide them by the sum of their row": e,
+                "the largest of a row is 1: it is divided by the maximum instead of the sum": e
+                / e.max(axis=-1, keepdims=True),
+                "it is divided by the sum of the scores; the sum of their exponentials is needed": e
+                / x.sum(axis=-1, keepdims=True),
+            },
+        )
+        untouched("x", x, before)
+
+
+def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
+    """Check the softmax of scores up to 1e4 of both signs."""
+    small = np.random.default_rng(52).normal(size=(3, 4))
+    large = small + np.array([1e4, 0.0, -1e4])[:, None]
+    large[1] *= 1e4  # scores far apart in one row
+    for name, x in (("y, for small scores,", small), ("y, for scores of 10000,", large)):
+        before = x.copy()
+        with np.errstate(all="ignore"):
+            found = forward(x)
+            agree(name, found, softmax(before), mistakes=_wrong_shifts(before))
+        untouched("x", x, before)
+
+
+def _wrong_shifts(x: np.ndarray) -> dict[str, np.ndarray]:
+    def after(shifted: np.ndarray) -> np.ndarray:
+        e = np.exp(shifted)
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
+
+    return {
+        "one number is subtracted from the whole array: where a row lies far below it, all its exponentials are 0. "
+        "Each row needs its own": after(x - x.max()),
+        "the largest of each column is subtracted; a row lies along the last axis": after(x - x.max(axis=0)),
+        "large scores are cut off, so different scores get equal weights": after(np.clip(x, -700, 700)),
+        "exp still overflows, and inf / inf is NaN: subtract so much that no exponent is above 0": after(x),
+        "the smallest score is subtracted, and exp still overflows: subtract the largest": after(
+            x - x.min(axis=-1, keepdims=True)
+        ),
+        "exp still overflows in a row: there are scores above the one that is subtracted": after(
+            x - x.mean(axis=-1, keepdims=True)
+        ),
+    }
+
+
+def softmax_backward(backward: Callable[..., Any]) -> None:
+    """Check the gradient of the scores, from the weights."""
+    rng = np.random.default_rng(53)
+    for shape in ((3, 4), (2, 3, 5)):
+        x = rng.normal(size=shape)
+        y = softmax(x)
+        _softmax_gradient(backward, x, y)
+        untouched("y", y, softmax(x))
+
+
+def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
+    gradients(
+        lambda d_y: backward(y, d_y),
+        softmax,
+        {"x": x},
+        sizes={"number of rows": len(x)},
+        mistakes=lambda d_y: {
+            "d_x": {
+                "the row sum is missing: each score also acts on the other weights of its row, through the "
+                "denominator": y * d_y,
+                "only the case i = j is there: the other weights of the row depend on x_j too": y * (1 - y) * d_y,
+                "the sum runs along the first axis; the weights of a row lie along the last one": y
+                * (d_y - (d_y * y).sum(axis=0)),
+                "the sum runs over the whole array; each row has a sum of its own": y * (d_y - (d_y * y).sum()),
+                "the row sum adds up d_y alone; each term has a factor y_i": y
+                * (d_y - d_y.sum(axis=-1, keepdims=True)),
+                "there is a mean where the sum belongs": y * (d_y - (d_y * y).mean(axis=-1, keepdims=True)),
+                "the row sum has to be multiplied by y_j as well": y * d_y - (d_y * y).sum(axis=-1, keepdims=True),
+                "the factor y_j in front is missing": d_y - (d_y * y).sum(axis=-1, keepdims=True),
+                "the softmax is taken once more: y is softmax(x) already": ops.softmax.backward((softmax(y), -1), d_y)[
+                    0
+                ],
+            }
+        },
+    )
+
+
+def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
+    """Check the logarithm of a sum of exponentials, of large scores too."""
+    x = np.random.default_rng(54).normal(size=(2, 3, 4))
+    for large in (0.0, 1.0):
+        x = x + large * np.array([1e4, -1e4])[:, None, None]
+        before = x.copy()
+        largest = x.max(axis=-1)
+        total = np.exp(x - largest[..., None]).sum(axis=-1)
+        with np.errstate(all="ignore"):
+            agree(
+                "s, for scores of 10000," if large else "s",
+                log_sum_exp(x),
+                largest + np.log(total),
+                mistakes={
+                    "the largest score was subtracted inside, and has to be added again": np.log(total),
+                    "the largest score is subtracted once more; what was taken away has to be added": np.log(total)
+                    - largest,
+                    "total is not the result: the logarithm is still to be taken": total,
+                    "the largest score is added inside the logarithm; log(e^-m a) = log(a) - m": np.log(
+                        total + largest
+                    ),
+                    "the logarithm is multiplied by the largest score; the logarithm of a product is a sum": largest
+                    * np.log(total),
+                    "exp of a large score overflows, or gives 0, before the logarithm is taken: take the logarithm of "
+                    "total first": np.log(np.exp(x).sum(axis=-1)),
+                },
+            )
+        untouched("x", x, before)
+
+
+def cross_entropy_backward(backward: Callable[..., Any]) -> None:
+    """Check the gradient of the logits, from the targets."""
+    logits = np.random.default_rng(55).normal(size=(N, V))
+    targets = TARGETS.copy()
+    p, t = softmax(logits), one_hot(targets)
+    columns = p.copy()
+    columns[:, targets] -= 1
+    gradients(
+        lambda d_loss: backward(logits, targets, float(d_loss)),
+        lambda logits: cross_entropy(logits, TARGETS),
+        {"logits": logits},
+        sizes={"N": N, "V": V},
+        mistakes=lambda d_loss: {
+            "d_logits": {
+                "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (p - t)
+                * d_loss,
+                "1 is still to be subtracted at each row's target: that is the derivative of -x_t": p * d_loss / N,
+                "this holds for d_loss = 1; multiply it by d_loss": (p - t) / N,
+                "the mean is over the N rows, not over all N * V entries": (p - t) * d_loss / (N * V),
+                "the mean is over the N rows, not over the V tokens": (p - t) * d_loss / V,
+                "d_logits[:, targets] takes those columns in every row; d_logits[rows, targets] takes one entry of "
+                "each row": columns * d_loss / N,
+                "1 is subtracted after the division: it has to be divided by N as well": (p / N - t) * d_loss,
+                "1 is subtracted after the product with d_loss: that holds for it as well": p * d_loss / N - t,
+                "it is not 1 that is subtracted but p_t, so that the targets have no gradient": p
+                * (1 - t)
+                * d_loss
+                / N,
+            }
+        },
+    )
+    untouched("targets", targets, TARGETS)
+
+
+def smoothed_targets(wanted: Callable[..., Any]) -> None:
+    """Check the wanted distribution, with and without smoothing."""
+    t = one_hot(TARGETS)
+    for epsilon in (0.3, 0.0):
+        targets = TARGETS.copy()
+        q = (1 - epsilon) * t + epsilon / V
+        agree(
+            f"q, for epsilon = {epsilon},",
+            wanted(targets, V, epsilon),
+            q,
+            mistakes={
+                "a row sums to less than 1: the target gets epsilon / V as the others do, besides its "
+                "1 - epsilon": np.where(t == 1, 1 - epsilon, epsilon / V),
+                "epsilon is spread over the V - 1 other tokens. Others do it that way; here the target has an even "
+                "share too": np.where(t == 1, 1 - epsilon, epsilon / (V - 1)),
+                "a row sums to more than 1: the target keeps its whole 1": t + epsilon / V,
+                "it is not smoothed: epsilon does nothing": t,
+                "every token gets epsilon; it is divided among the V tokens": (1 - epsilon) * t + epsilon,
+                "1 - epsilon is spread, and epsilon stays at the target: it is the other way round": epsilon * t
+                + (1 - epsilon) / V,
+            },
+        )
+        untouched("targets", targets, TARGETS)
+
+
+def label_smoothing_backward(backward: Callable[..., Any]) -> None:
+    """Check the gradient of the logits, for any distribution."""
+    rng = np.random.default_rng(57)
+    logits = rng.normal(size=(N, V))
+    random = rng.uniform(0.1, 1, size=(N, V))
+    for q in (0.7 * one_hot(TARGETS) + 0.3 / V, random / random.sum(axis=-1, keepdims=True)):
+        _any_distribution(backward, logits, q)
+
+
+def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.ndarray) -> None:
+    given, p = q.copy(), softmax(logits)
+
+    def loss(logits: np.ndarray) -> np.ndarray:
+        return np.asarray(-(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean())
+
+    gradients(
+        lambda d_loss: backward(logits, given, float(d_loss)),
+        loss,
+        {"logits": logits},
+        sizes={"N": N, "V": V},
+        mistakes=lambda d_loss: {
+            "d_logits": {
+                "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (p - q)
+                * d_loss,
+                "q is still to be subtracted: that is the derivative of -sum_v q_v x_v": p * d_loss / N,
+                "this holds for d_loss = 1; multiply it by d_loss": (p - q) / N,
+                "the mean is over the N rows, not over all N * V entries": (p - q) * d_loss / (N * V),
+                "the mean is over the N rows, not over the V tokens": (p - q) * d_loss / V,
+                "this is the gradient of p; the logits lie before the softmax": -q / p * d_loss / N,
+                "s depends on every x_v, also where q_v is small: p is not multiplied by q": q * (p - 1) * d_loss / N,
+                "q has gone through a softmax; it is a distribution already": (p - softmax(q)) * d_loss / N,
+            }
+        },
+    )
+    untouched("q", given, q)
+
+
+def ignored_targets(backward: Callable[..., Any]) -> None:
+    """Check the gradient of the logits where some targets, or all, are padding."""
+    logits = np.random.default_rng(58).normal(size=(N, V))
+    given = np.array([2, 0, 3, 0, 2])
+    targets = given.copy()
+    p, t = softmax(logits), one_hot(targets)
+    counts = targets != 0
+    n = int(counts.sum())
+    keep = counts[:, None]
+    gradients(
+        lambda d_loss: backward(logits, targets, float(d_loss)),
+        lambda logits: cross_entropy(logits, given, ignore_index=0),
+        {"logits": logits},
+        mistakes=lambda d_loss: {
+            "d_logits": {
+                "it is divided by the number of all rows; padding must not count in the mean either": (p - t)
+                * keep
+                * d_loss
+                / N,
+                "the rows of padding have a gradient; it should be 0": (p - t) * d_loss / n,
+                "padding is treated as any other target: its rows should be 0, and not be counted": (p - t)
+                * d_loss
+                / N,
+                "the loss is a mean over the rows that count; divide by their number": (p - t) * keep * d_loss,
+                "this holds for d_loss = 1; multiply it by d_loss": (p - t) * keep / n,
+                "the rows of padding are the only ones that are left; it is the other way round": (p - t)
+                * ~keep
+                * d_loss
+                / n,
+                "the column of token 0 is 0; the rows whose target is 0 should be": (p - t)
+                * (np.arange(V) != 0)
+                * d_loss
+                / n,
+            }
+        },
+    )
+    untouched("targets", targets, given)
+    with np.errstate(all="ignore"):
+        found = backward(logits, np.zeros(N, dtype=int), 1.5)
+        agree("d_logits where every target is padding", found, np.zeros((N, V)))

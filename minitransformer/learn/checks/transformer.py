@@ -1,0 +1,419 @@
+"""Chapter 8: what makes a Transformer of attention, and how it is trained and used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import minitransformer as mt
+from minitransformer import ops
+from minitransformer.data import END, PAD, START
+from minitransformer.decoding.beam import length_penalty as penalty
+from minitransformer.learn.verdict import Wrong, agree, gradients, refuse_unsolved, untouched
+
+__all__ = [
+    "adam_step",
+    "beam_step",
+    "greedy_decoding",
+    "length_penalty",
+    "residual_backward",
+    "residual_connection",
+    "shifted_targets",
+    "sinusoidal_positions",
+    "warm_up",
+]
+
+T, D = 3, 5
+
+
+def parts(names: str, found: Any) -> list[Any]:
+    """Return what an answer returns, one part for each name."""
+    wanted = names.split()
+    refuse_unsolved(found)
+    if not isinstance(found, tuple | list) or len(found) != len(wanted):
+        what = f"{len(found)} things" if isinstance(found, tuple | list) else type(found).__name__
+        raise Wrong(f"Return {', '.join(wanted)}, in this order; found {what}.")
+    return list(found)
+
+
+def sinusoidal_positions(positions: Callable[..., Any]) -> None:
+    """Check the waves."""
+    for length, d_model in ((5, 6), (40, 8)):
+        pos, two_i = np.arange(length)[:, None], np.arange(0, d_model, 2)
+
+        def waves(angle: np.ndarray) -> np.ndarray:
+            return np.stack((np.sin(angle), np.cos(angle)), axis=-1).reshape(len(angle), -1)
+
+        def powers(exponent: np.ndarray) -> np.ndarray:
+            return np.asarray(10000.0**exponent)
+
+        angle = pos / powers(two_i / d_model)
+        agree(
+            "PE",
+            positions(length, d_model),
+            ops.sinusoidal_positions(length, d_model),
+            mistakes={
+                "the sines fill the first half and the cosines the second; they take turns: even and odd features": (
+                    np.concatenate((np.sin(angle), np.cos(angle)), axis=1)
+                ),
+                "sine and cosine are exchanged: the even features are sines": np.stack(
+                    (np.cos(angle), np.sin(angle)), axis=-1
+                ).reshape(length, d_model),
+                "the exponent is 4i/D: two_i is 2i already": waves(pos / powers(2 * two_i / d_model)),
+                "the exponent is i/D: two_i is the 2i of the formula": waves(pos / powers(two_i / 2 / d_model)),
+                "each feature has an exponent of its own; sine and cosine of a pair have the same": np.where(
+                    np.arange(d_model) % 2 == 0,
+                    np.sin(pos / powers(np.arange(d_model) / d_model)),
+                    np.cos(pos / powers(np.arange(d_model) / d_model)),
+                ),
+                "the position is multiplied by the power; it is divided by it": waves(pos * powers(two_i / d_model)),
+                "the positions begin at 1; the first is 0": waves((pos + 1) / powers(two_i / d_model)),
+            },
+        )
+
+
+def _norm(x: np.ndarray) -> np.ndarray:
+    rng = np.random.default_rng(83)
+    return np.asarray(ops.layer_norm.forward(x, rng.normal(size=D), rng.normal(size=D))[0])
+
+
+def _sublayer(x: np.ndarray) -> np.ndarray:
+    return np.asarray(np.tanh(x @ np.random.default_rng(84).normal(size=(D, D))))
+
+
+def residual_connection(surrounded: Callable[..., Any]) -> None:
+    """Check post-norm."""
+    x = np.random.default_rng(85).normal(size=(T, D))
+    given = x.copy()
+    agree(
+        "y",
+        surrounded(given, _sublayer, _norm),
+        _norm(x + _sublayer(x)),
+        mistakes={
+            "this is pre-norm; in the paper's way the norm comes last, after the addition": x + _sublayer(_norm(x)),
+            "the shortcut is missing: x is added to what the sub-layer makes of it": _norm(_sublayer(x)),
+            "the norm is missing": x + _sublayer(x),
+            "the norm is taken before the addition; add first": x + _norm(_sublayer(x)),
+            "x is normalised instead of the sum": _norm(x) + _sublayer(x),
+            "the sub-layer gets the norm of x; in post-norm it gets x itself": _norm(x + _sublayer(_norm(x))),
+            "the sub-layer is applied after the norm": _sublayer(_norm(x)),
+        },
+    )
+    untouched("x", given, x)
+
+
+def residual_backward(backward: Callable[..., Any]) -> None:
+    """Check the gradient of x, which is used twice."""
+    rng = np.random.default_rng(86)
+    x, w = rng.normal(size=(T, D)), rng.normal(size=(D, D))
+    gain, bias = rng.normal(size=D), rng.normal(size=D)
+    _, saved = ops.layer_norm.forward(x + np.tanh(x @ w), gain, bias)
+
+    def norm_backward(d: np.ndarray) -> np.ndarray:
+        refuse_unsolved(d)
+        return np.asarray(ops.layer_norm.backward(saved, d)[0])
+
+    def sublayer_backward(d: np.ndarray) -> np.ndarray:
+        refuse_unsolved(d)
+        return np.asarray((d * (1 - np.tanh(x @ w) ** 2)) @ w.T)
+
+    def mistakes(d_y: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
+        d_s = norm_backward(d_y)
+        return {
+            "d_x": {
+                "the shortcut is missing: x is also added as it is": sublayer_backward(d_s),
+                "the sub-layer is missing: only the shortcut is there": d_s,
+                "the shortcut lies inside the norm: what it hands on is d_s, not d_y": d_y + sublayer_backward(d_s),
+                "the norm is skipped: both get d_s, not d_y": d_y + sublayer_backward(d_y),
+                "the sub-layer gets d_y; it lies inside the norm, and gets d_s": d_s + sublayer_backward(d_y),
+                "the order is wrong: the norm was last in the forward pass, so it is first here": norm_backward(
+                    d_y + sublayer_backward(d_y)
+                ),
+                "the two gradients are multiplied; they add": d_s * sublayer_backward(d_s),
+                "it is the mean of the two gradients; they add": (d_s + sublayer_backward(d_s)) / 2,
+            }
+        }
+
+    gradients(
+        lambda d_y: backward(d_y, norm_backward, sublayer_backward),
+        lambda x: ops.layer_norm.forward(x + np.tanh(x @ w), gain, bias)[0],
+        {"x": x},
+        mistakes=mistakes,
+    )
+
+
+def shifted_targets(seen: Callable[..., Any]) -> None:
+    """Check what the decoder sees, wherever a token is wanted."""
+    wanted = np.array([[7, 4, 9, 5, END], [6, 8, END, PAD, PAD]])
+    given, start = wanted.copy(), np.full((2, 1), START)
+    counts = wanted != PAD
+
+    def counted(array: np.ndarray) -> np.ndarray:
+        """Leave out what is seen where nothing is wanted: it does not matter."""
+        return np.where(counts, array, PAD) if array.shape == counts.shape else array
+
+    found = seen(given)
+    refuse_unsolved(found)
+    agree(
+        "seen",
+        found if found is None else counted(np.asarray(found)),
+        counted(np.concatenate((start, wanted[:, :-1]), axis=1)),
+        mistakes={
+            "nothing is shifted: the decoder sees the token that it has to say": counted(wanted),
+            "it is shifted the other way: the decoder sees what comes after": counted(
+                np.concatenate((wanted[:, 1:], np.full((2, 1), PAD)), axis=1)
+            ),
+            "START takes the place of the first token; it comes before it": counted(
+                np.concatenate((start, wanted[:, 1:]), axis=1)
+            ),
+            "the last column is still there: the last token is wanted, never seen": np.concatenate(
+                (start, wanted), axis=1
+            ),
+            "START is missing: the first token is wanted, so something has to come before it": wanted[:, :-1],
+            "the tokens turn round: the last one comes first. START should": counted(np.roll(wanted, 1, axis=1)),
+        },
+    )
+    untouched("wanted", given, wanted)
+
+
+def warm_up(learning_rate: Callable[..., Any]) -> None:
+    """Check the rate before, at and after the end of the warm-up."""
+    steps, d, w = np.array([1, 2, 50, 99, 100, 101, 400, 5000]), 512, 100
+    rise, fall = steps * w**-1.5, steps**-0.5
+    agree(
+        f"lr at the steps {', '.join(map(str, steps))}",
+        [learning_rate(step, d, w) for step in steps.tolist()],
+        np.array([mt.optim.warmup(step, d, w) for step in steps.tolist()]),
+        mistakes={
+            "it is the larger of the two; the rate is the smaller": d**-0.5 * np.maximum(rise, fall),
+            "there is no warm-up: the second term is missing": d**-0.5 * fall,
+            "it never falls: the first term is missing": d**-0.5 * rise,
+            "the factor in front is missing: d_model^(-1/2)": np.minimum(rise, fall),
+            "the factor in front is sqrt(d_model); it should be 1 / sqrt(d_model)": d**0.5 * np.minimum(rise, fall),
+            "the factor in front is 1 / d_model; it should be 1 / sqrt(d_model)": np.minimum(rise, fall) / d,
+            "the power of warmup_steps is -3/2": d**-0.5 * np.minimum(steps * w**-0.5, fall),
+            "the factor step is missing in the second term, so the rate does not rise": d**-0.5
+            * np.minimum(w**-1.5, fall),
+        },
+    )
+
+
+def adam_step(step: Callable[..., Any]) -> None:
+    """Check two steps against the optimiser; each begins where the optimiser was."""
+    rng = np.random.default_rng(87)
+    parameter = mt.Tensor(rng.normal(size=D), requires_grad=True)
+    beta1, beta2, eps, lr = 0.9, 0.98, 0.05, 0.3
+    adam = mt.optim.Adam([parameter], betas=(beta1, beta2), eps=eps)
+    course = []
+    for _ in range(3):
+        before = parameter.numpy().copy(), rng.normal(size=D), adam.mean.copy(), adam.mean_square.copy()
+        parameter.grad = before[1].copy()
+        adam.step(lr)
+        course.append((before, (parameter.numpy().copy(), adam.mean.copy(), adam.mean_square.copy())))
+    for t in (3, 1):  # the third first: in the first some mistakes look alike, since m and v are 0
+        (theta, g, m, v), (moved, *both) = course[t - 1]
+        given = theta.copy(), g.copy(), m.copy(), v.copy()
+        new_theta, new_m, new_v = parts("theta m v", step(*given, t, lr, beta1, beta2, eps))
+        corrected = both[0] / (1 - beta1**t), both[1] / (1 - beta2**t)
+        agree(
+            f"m at step {t}",
+            new_m,
+            both[0],
+            mistakes={
+                "beta1 and 1 - beta1 are exchanged: the old mean weighs more": (1 - beta1) * m + beta1 * g,
+                "the factor 1 - beta1 is missing": beta1 * m + g,
+                "the factor beta1 is missing": m + (1 - beta1) * g,
+                "m_hat is returned; the running mean itself goes on to the next step": corrected[0],
+            },
+        )
+        agree(
+            f"v at step {t}",
+            new_v,
+            both[1],
+            mistakes={
+                "the gradient is not squared": beta2 * v + (1 - beta2) * g,
+                "it is the square of the new m; the square of g is needed": beta2 * v + (1 - beta2) * both[0] ** 2,
+                "beta1 stands where beta2 should": beta1 * v + (1 - beta1) * g * g,
+                "beta2 and 1 - beta2 are exchanged: the old mean weighs more": (1 - beta2) * v + beta2 * g * g,
+                "the factor 1 - beta2 is squared as well": beta2 * v + ((1 - beta2) * g) ** 2,
+                "v_hat is returned; the running mean itself goes on to the next step": corrected[1],
+            },
+        )
+        agree(
+            f"theta at step {t}",
+            new_theta,
+            moved,
+            mistakes=_wrong_steps(theta, g, both, corrected, lr, eps)
+            | {
+                "the correction takes t + 1: the first step is number 1": theta
+                - lr * both[0] / (1 - beta1 ** (t + 1)) / (np.sqrt(both[1] / (1 - beta2 ** (t + 1))) + eps),
+                "the correction multiplies by t; beta^t is a power": theta
+                - lr * both[0] / (1 - beta1 * t) / (np.sqrt(both[1] / abs(1 - beta2 * t)) + eps),
+                "the correction is that of the first step: it needs beta^t": theta
+                - lr * both[0] / (1 - beta1) / (np.sqrt(both[1] / (1 - beta2)) + eps),
+            },
+        )
+
+
+def _wrong_steps(
+    theta: np.ndarray,
+    g: np.ndarray,
+    both: Sequence[np.ndarray],
+    corrected: Sequence[np.ndarray],
+    lr: float,
+    eps: float,
+) -> dict[str, np.ndarray]:
+    (m, v), (m_hat, v_hat) = both, corrected
+    return {
+        "the correction of the bias is missing: m and v begin as 0, and are too small at first": theta
+        - lr * m / (np.sqrt(v) + eps),
+        "the bias of v is not corrected": theta - lr * m_hat / (np.sqrt(v) + eps),
+        "the bias of m is not corrected": theta - lr * m / (np.sqrt(v_hat) + eps),
+        "the step has the wrong sign: it goes against the gradient": theta + lr * m_hat / (np.sqrt(v_hat) + eps),
+        "eps is inside the root; it is added to the root": theta - lr * m_hat / np.sqrt(v_hat + eps),
+        "the root of v_hat is missing": theta - lr * m_hat / (v_hat + eps),
+        "the gradient itself is used instead of its running mean m_hat": theta - lr * g / (np.sqrt(v_hat) + eps),
+        "eps is missing": theta - lr * m_hat / np.sqrt(v_hat),
+        "this is the step; it is subtracted from theta": lr * m_hat / (np.sqrt(v_hat) + eps),
+        "the learning rate is missing": theta - m_hat / (np.sqrt(v_hat) + eps),
+    }
+
+
+def greedy_decoding(greedy: Callable[..., Any]) -> None:
+    """Check sentences that end soon, at the limit, at once and never."""
+    for sentence, max_length in (([5, 3, 6, 3], 9), ([4, 7], 3), ([], 6), ([5, 3, 6, 3, 4], 3)):
+        _greedy_sentence(greedy, sentence, max_length)
+
+
+def _greedy_sentence(greedy: Callable[..., Any], sentence: list[int], max_length: int) -> None:
+    rng = np.random.default_rng(88)
+    all_scores = rng.normal(size=(max_length + 1, 8))
+    wanted = [*sentence, END, *[4] * max_length]  # whoever goes on after END finds more
+    for scores, token in zip(all_scores, wanted, strict=False):
+        scores[token] = scores.max() + 1
+        scores[PAD] = scores.min() - 1  # what the smallest score would give
+    calls = 0
+
+    def next_scores(tokens: Any) -> np.ndarray:
+        nonlocal calls
+        refuse_unsolved(list(tokens))
+        if not len(tokens) or tokens[0] != START:
+            raise Wrong(f"The model sees {list(tokens)}: START, {START}, has to come first, and stays.")
+        if len(tokens) - 1 != calls or list(tokens[1:]) != wanted[: len(tokens) - 1]:
+            _refuse_path(list(tokens), [START, *wanted[:calls]])
+        if calls == max_length:
+            raise Wrong(f"The model is asked more than max_length = {max_length} times.")
+        calls += 1
+        return np.array(all_scores[calls - 1])
+
+    found = greedy(next_scores, max_length)
+    right = sentence[:max_length]
+    refuse_unsolved(found)
+    agree(
+        "the sentence" if sentence else "the sentence, where END is the best token at once,",
+        found,
+        np.array(right, dtype=int),
+        mistakes={
+            f"END, token {END}, is a part of it; look at the token before it is appended": np.array([*right, END]),
+            "START is a part of it": np.array([START, *right]),
+            "START and END are a part of it": np.array([START, *right, END]),
+            f"it goes on after END, token {END}": np.array(wanted[:max_length]),
+            "it stops at once, whatever the token is": np.array(right[:1]),
+            "its last token is missing": np.array(right[:-1]),
+        },
+    )
+
+
+def _refuse_path(found: list[Any], expected: list[int]) -> None:
+    if found[1:] and found[-1] == PAD:
+        raise Wrong(f"The token with the lowest score is written: the model sees {found}, expected {expected}.")
+    raise Wrong(f"The model sees {found}, expected {expected}: each step appends the token with the highest score.")
+
+
+def beam_step(step: Callable[..., Any]) -> None:
+    """Check the K best continuations, of four hypotheses and of one."""
+    rng = np.random.default_rng(89)
+    for width, vocabulary, beam in ((4, 7, 3), (1, 7, 4)):
+        log_p = np.sort(rng.uniform(-3, -1, size=width))[::-1]
+        next_log_p = np.asarray(ops.log_softmax.forward(2 * rng.normal(size=(width, vocabulary)))[0])
+        given = log_p.copy(), next_log_p.copy()
+        totals = log_p[:, None] + next_log_p
+        places = np.argsort(-totals, axis=None)
+        best, worst = places[:beam], places[::-1][:beam]
+        alone = np.argsort(-next_log_p, axis=None)[:beam]
+        parents, tokens, kept = parts("parents tokens log-probabilities", step(*given, beam))
+        rows, columns = np.divmod(best, vocabulary)
+        agree(
+            "parents",
+            parents,
+            rows,
+            mistakes={
+                "the lowest are kept; the best continuations have the highest log-probability": worst // vocabulary,
+                "the worst of the kept comes first; the best should": rows[::-1],
+                "these are the tokens; the parents come first": columns,
+                "these are places in the flattened array: the parent is the place divided by V, rounded down": best,
+                "the place is divided by W; a row has V entries": best // width,
+                "the log-probabilities of the hypotheses are not added: use totals": alone // vocabulary,
+                "each hypothesis keeps its best one; the K best of all together are wanted": np.arange(width)[:beam],
+            },
+        )
+        agree(
+            "tokens",
+            tokens,
+            columns,
+            mistakes={
+                "these are places in the flattened array: the token is what is left of the division by V": best,
+                "the place is divided by W; a row has V entries": best % width,
+                "the log-probabilities of the hypotheses are not added: use totals": alone % vocabulary,
+                "these are the parents": rows,
+            },
+        )
+        agree(
+            "log-probabilities",
+            kept,
+            totals[rows, columns],
+            mistakes={
+                "these are those of the last tokens alone: add those of the hypotheses": next_log_p[rows, columns],
+                "these are those of the hypotheses alone: add those of the tokens": log_p[rows],
+                "these are probabilities; return their logarithms": np.exp(totals[rows, columns]),
+            },
+        )
+        for name, array, before in (("log_p", given[0], log_p), ("next_log_p", given[1], next_log_p)):
+            untouched(name, array, before)
+
+
+def length_penalty(best: Callable[..., Any]) -> None:
+    """Check the scores of sentences of several lengths, and which one wins."""
+    log_p, length = np.array([-6.0, -3.5, -5.0, -3.2, -9.0]), np.array([9, 4, 12, 2, 7])
+    for alpha in (0.6, 0.0, 2.0):
+        given = log_p.copy(), length.copy()
+        lp = np.asarray(penalty(length, alpha))
+        scores, winner = parts("scores best", best(*given, alpha))
+        agree(
+            f"scores, for alpha = {alpha},",
+            scores,
+            log_p / lp,
+            mistakes={
+                "log_p is multiplied by the penalty; divide by it": log_p * lp,
+                "it is divided by length^alpha; the penalty is ((5 + length) / 6)^alpha": log_p / length**alpha,
+                "a bracket is missing: 5 + length comes first, then the division by 6": log_p
+                / (5 + length / 6) ** alpha,
+                "a bracket is missing: the power belongs to the whole fraction": log_p / ((5 + length) / 6**alpha),
+                "alpha is a factor; it should be the power": log_p / ((5 + length) / 6 * (alpha or 1)),
+                "the power is missing: this is alpha = 1": log_p / ((5 + length) / 6),
+                "the penalty is the wrong way up: 6 / (5 + length)": log_p / (6 / (5 + length)) ** alpha,
+                "the penalty is subtracted; divide by it": log_p - lp,
+            },
+        )
+        right = int(np.argmax(log_p / lp))
+        refuse_unsolved(winner)
+        if not isinstance(winner, int | np.integer) or isinstance(winner, bool):
+            raise Wrong(f"best should be the number of a sentence, from 0 to {len(log_p) - 1}, found {winner!r}.")
+        if winner == int(np.argmin(log_p / lp)):
+            raise Wrong("best is the sentence with the lowest score; the best has the highest, the one nearest to 0.")
+        if winner != right:
+            raise Wrong(f"best is {winner}, but sentence {right} has the highest score: compare the scores, not log_p.")
+        for name, array, before in (("log_p", given[0], log_p), ("length", given[1], length)):
+            untouched(name, array, before)

@@ -1,0 +1,19 @@
+"""Softmax: from scores to weights.
+
+Each row of x holds V scores. The softmax makes of them V weights that are
+positive and sum to 1, and a higher score gets a larger weight:
+
+    y_i = exp(x_i) / sum_j exp(x_j)
+
+x may have any number of axes, (..., V). A row lies along the last one, and
+every row has a sum of its own.
+"""
+
+import numpy as np
+
+
+def forward(x):
+    """Return the weights y, the shape of x."""
+    exponentials = np.exp(x)  # (..., V)
+    # TODO: divide by the sum of each row
+    return ...

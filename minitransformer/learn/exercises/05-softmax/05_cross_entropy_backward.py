@@ -1,0 +1,28 @@
+"""The gradient of the cross-entropy, from the logits.
+
+N rows of V scores (the logits), and for each row the right token, its target t:
+
+    p = softmax(logits)                     (N, V)
+    loss = mean over the rows of -log p_t   one number
+
+In one row -log p_t = s - x_t, with s the log-sum-exp of the row. The derivative
+of s with respect to x_v is p_v. What is that of x_t? It is 1 in one place and 0
+in all others. Put both together, then remember that the loss is a mean over N
+rows, and that d_loss comes from behind.
+"""
+
+import numpy as np
+
+
+def softmax(x):
+    """Return the softmax of x along its last axis."""
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def backward(logits, targets, d_loss):
+    """Return d_logits (N, V), for targets (N,) and a number d_loss."""
+    rows = np.arange(len(targets))
+    d_logits = softmax(logits)  # (N, V)
+    # TODO: d_logits[rows, targets] is one entry of each row
+    return ...

@@ -1,0 +1,28 @@
+"""Targets that do not count.
+
+Sentences of a batch are padded to one length. A target that is padding, token
+0, must not count: its row has no loss, and so a gradient of exactly 0. The loss
+is the mean over the rows that do count.
+
+If no row counts, the loss is 0, and so is every gradient.
+"""
+
+import numpy as np
+
+PAD = 0
+
+
+def softmax(x):
+    """Return the softmax of x along its last axis."""
+    exponentials = np.exp(x - x.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def backward(logits, targets, d_loss):
+    """Return d_logits (N, V), for targets (N,) and a number d_loss."""
+    rows = np.arange(len(targets))
+    d_logits = softmax(logits)
+    d_logits[rows, targets] -= 1
+    counts = targets != PAD  # (N,), boolean
+    # TODO: which rows stay, and what is their number?
+    return ...

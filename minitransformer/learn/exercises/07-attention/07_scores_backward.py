@@ -1,0 +1,16 @@
+"""Backwards through the weights, with a mask.
+
+The weights were w = softmax(s) along the keys, and exactly 0 where the mask is
+False. A score that was hidden does not matter, so its gradient is exactly 0.
+
+You know the gradient of a softmax. Does the mask need anything more? Look at
+what the formula gives where w is 0, and in a row in which every w is 0.
+"""
+
+import numpy as np
+
+
+def backward(w, d_w):
+    """Return d_s (..., Tq, Tk), for w and d_w of the same shape."""
+    # TODO
+    return ...

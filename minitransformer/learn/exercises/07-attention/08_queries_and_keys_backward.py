@@ -1,0 +1,18 @@
+"""Backwards through the scores.
+
+    s_ij = (1/sqrt(Dk)) sum_c q_ic k_jc         s = q k^T / sqrt(Dk)
+
+q is (..., Tq, Dk), k is (..., Tk, Dk), s is (..., Tq, Tk). Ask of one entry
+how s grows with it, then sum over all entries of s in which it stands: q_ic
+stands in row i of s, k_jc in column j.
+"""
+
+from math import sqrt
+
+import numpy as np
+
+
+def backward(q, k, d_s):
+    """Return d_q (..., Tq, Dk) and d_k (..., Tk, Dk)."""
+    # TODO
+    return ..., ...

@@ -1,0 +1,21 @@
+"""Attention, backwards: all of it.
+
+    s = q k^T / sqrt(Dk)        scores    (..., Tq, Tk)
+    w = softmax(s)              weights   (..., Tq, Tk), 0 where a key is hidden
+    y = w v                     output    (..., Tq, Dv)
+
+q is (..., Tq, Dk), k is (..., Tk, Dk), v is (..., Tk, Dv). The forward pass has
+kept q, k, v and w. Go back through the three lines in mirrored order: first d_w
+and d_v from d_y, then d_s from d_w, then d_q and d_k from d_s. You have written
+each of the three before.
+"""
+
+from math import sqrt
+
+import numpy as np
+
+
+def backward(q, k, v, w, d_y):
+    """Return d_q, d_k and d_v, for d_y (..., Tq, Dv)."""
+    # TODO
+    return ..., ..., ...

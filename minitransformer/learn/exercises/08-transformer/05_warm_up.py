@@ -1,0 +1,16 @@
+"""The learning rate: up, then down.
+
+The paper trains with a learning rate that rises in a straight line for some
+steps, the warm-up, then falls with the square root of the step (section 5.3):
+
+    lr = d_model^(-1/2) * min(step^(-1/2), step * warmup_steps^(-3/2))
+
+The first step is number 1. The two curves meet at step = warmup_steps, where
+the rate is highest.
+"""
+
+
+def learning_rate(step, d_model, warmup_steps):
+    """Return lr, a number."""
+    # TODO
+    return ...

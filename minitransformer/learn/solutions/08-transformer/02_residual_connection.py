@@ -1,0 +1,19 @@
+"""What surrounds a sub-layer.
+
+In the paper (section 3.1) each sub-layer, such as attention or feed-forward, is
+surrounded by a shortcut and a layer norm: its output is added to its input, and
+the sum is normalised.
+
+Later models put the norm elsewhere (pre-norm). Here it is the paper's way,
+post-norm: everything that leaves has gone through the norm.
+"""
+
+import numpy as np
+
+
+def surrounded(x, sublayer, norm):
+    """Return the output (T, D) for x (T, D).
+
+    sublayer and norm are functions of one array (T, D), and return one.
+    """
+    return norm(x + sublayer(x))

@@ -1,0 +1,26 @@
+"""One step of Adam.
+
+Adam keeps two running means for each parameter, of its gradient g and of the
+square of it:
+
+    m = beta1 m + (1 - beta1) g
+    v = beta2 v + (1 - beta2) g^2
+
+Both begin as 0, so at first they are too small: after t steps the weights in
+the mean add up to 1 - beta^t only. Divide that out, then move the parameter:
+
+    m_hat = m / (1 - beta1^t)
+    v_hat = v / (1 - beta2^t)
+    theta = theta - lr * m_hat / (sqrt(v_hat) + eps)
+"""
+
+import numpy as np
+
+
+def step(theta, g, m, v, t, lr, beta1, beta2, eps):
+    """Return the new theta, m and v, in this order, at step t = 1, 2, ..."""
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    m_hat = m / (1 - beta1**t)
+    v_hat = v / (1 - beta2**t)
+    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v

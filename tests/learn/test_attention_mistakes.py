@@ -1,0 +1,218 @@
+"""Chapter 7: wrong answers that a learner may well give are refused, and the cause is named."""
+
+import numpy as np
+import pytest
+
+from minitransformer.learn import bank, find
+from minitransformer.learn.referee import judge
+
+WRONG = []
+
+
+def wrong(name, words):
+    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
+
+    def take(function):
+        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
+        return function
+
+    return take
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def turned(x):
+    return x.swapaxes(-1, -2)
+
+
+def row_sum(x, axis=-1):
+    return x.sum(axis=axis, keepdims=True)
+
+
+def root(q):
+    return q.shape[-1] ** 0.5
+
+
+SCORES = "scaled-scores"
+wrong(SCORES, "sqrt(Dk) times too large")(lambda q, k: q @ turned(k))
+wrong(SCORES, "divided by Dk; by sqrt(Dk)")(lambda q, k: q @ turned(k) / q.shape[-1])
+wrong(SCORES, "the number of keys")(lambda q, k: q @ turned(k) / k.shape[-2] ** 0.5)
+wrong(SCORES, "multiplied by sqrt(Dk)")(lambda q, k: q @ turned(k) * root(q))
+wrong(SCORES, "it is transposed")(lambda q, k: k @ turned(q) / root(q))
+wrong(SCORES, "matmul")(lambda q, k: q @ k.T / root(q))
+
+CAUSAL = "causal-mask"
+wrong(CAUSAL, "sees the future and not the past")(lambda n: np.arange(n)[:, None] <= np.arange(n))
+wrong(CAUSAL, "must see its own position")(lambda n: np.arange(n)[:, None] > np.arange(n))
+wrong(CAUSAL, "True and False are exchanged")(lambda n: np.arange(n)[:, None] < np.arange(n))
+wrong(CAUSAL, "mask should be boolean, but its numbers are float64")(lambda n: np.tril(np.ones((n, n))))
+wrong(CAUSAL, "to be added to the scores")(lambda n: np.where(np.tri(n) > 0, 0, -np.inf))
+wrong(CAUSAL, "wrong shape")(lambda n: np.arange(n) >= np.arange(n))
+
+MASK = "mask-before-softmax"
+wrong(MASK, "applied after the softmax")(lambda s, mask: softmax(s) * mask)
+wrong(MASK, "applied after the softmax")(lambda s, mask: np.where(mask, softmax(s), 0))
+wrong(MASK, "divided a second time")(lambda s, mask: softmax(s) * mask / row_sum(softmax(s) * mask))
+wrong(MASK, "exp(0) is 1")(lambda s, mask: softmax(np.where(mask, s, 0)))
+wrong(MASK, "the wrong way round")(lambda s, mask: softmax(np.where(mask, -np.inf, s)))
+wrong(MASK, "hides nothing")(lambda s, mask: softmax(s + mask))
+wrong(MASK, "not used yet")(lambda s, mask: softmax(s))
+wrong(MASK, "only -inf is low enough")(lambda s, mask: softmax(np.where(mask, s, -1e4)))
+wrong(MASK, "is not right yet")(lambda s, mask: softmax(np.where(mask, s, -10)))
+
+
+def blind(fill, divide):
+    def weights(s, mask):
+        s = np.where(mask, s, fill)
+        e = np.exp(s - s.max(axis=-1, keepdims=True))
+        return divide(e, row_sum(e))
+
+    return weights
+
+
+ROW = "a-row-that-sees-nothing"
+wrong(ROW, "the row that sees nothing is NaN")(blind(-np.inf, lambda e, total: e / total))
+wrong(ROW, "the row that sees nothing is NaN")(blind(-np.inf, lambda e, total: e / np.where(total == 0, 1, total)))
+wrong(ROW, "looks everywhere")(blind(-1e9, lambda e, total: e / total))
+wrong(ROW, "FloatingPointError: invalid value")(blind(-np.inf, lambda e, total: np.nan_to_num(e / total)))
+wrong(ROW, "as if there were no mask")(
+    lambda s, mask: softmax(np.where(mask | ~mask.any(axis=-1, keepdims=True), s, -np.inf))
+)
+
+
+def hidden(s, mask):
+    return softmax(np.where(mask, s, -np.inf))
+
+
+FORWARD = "attention-forward"
+wrong(FORWARD, "not divided by sqrt(Dk)")(lambda q, k, v, mask: hidden(q @ turned(k), mask) @ v)
+wrong(FORWARD, "divided by Dk")(lambda q, k, v, mask: hidden(q @ turned(k) / q.shape[-1], mask) @ v)
+wrong(FORWARD, "the mask is not used")(lambda q, k, v, mask: softmax(q @ turned(k) / root(q)) @ v)
+wrong(FORWARD, "after the softmax; divide the scores")(lambda q, k, v, mask: hidden(q @ turned(k), mask) @ v / root(q))
+wrong(FORWARD, "the mask is applied after the softmax")(
+    lambda q, k, v, mask: softmax(q @ turned(k) / root(q)) * mask @ v
+)
+wrong(FORWARD, "the softmax is missing")(lambda q, k, v, mask: q @ turned(k) / root(q) @ v)
+wrong(FORWARD, "these are the weights")(lambda q, k, v, mask: hidden(q @ turned(k) / root(q), mask))
+
+PRODUCT = "weights-and-values-backward"
+wrong(PRODUCT, "d_w has the wrong shape")(lambda w, v, d_y: (v @ turned(d_y), turned(w) @ d_y))
+wrong(PRODUCT, "it is transposed")(lambda w, v, d_y: (v @ turned(d_y), turned(w) @ d_y))
+wrong(PRODUCT, "it is transposed: the keys are the rows")(lambda w, v, d_y: (d_y @ turned(v), turned(d_y) @ w))
+wrong(PRODUCT, "the gradient of w comes first")(lambda w, v, d_y: (turned(w) @ d_y, d_y @ turned(v)))
+wrong(PRODUCT, "matmul")(lambda w, v, d_y: (d_y @ v, w @ d_y))
+wrong(PRODUCT, "the gradient of the scores already")(
+    lambda w, v, d_y: (w * (d_y @ turned(v) - row_sum(d_y @ turned(v) * w)), turned(w) @ d_y)
+)
+
+WEIGHTS = "scores-backward"
+wrong(WEIGHTS, "the row sum is missing")(lambda w, d_w: w * d_w)
+wrong(WEIGHTS, "runs over the queries")(lambda w, d_w: w * (d_w - row_sum(d_w * w, axis=-2)))
+wrong(WEIGHTS, "the factor w_ij in front is missing")(lambda w, d_w: d_w - row_sum(d_w * w))
+wrong(WEIGHTS, "adds up d_w alone")(lambda w, d_w: w * (d_w - row_sum(d_w)))
+wrong(WEIGHTS, "multiplied by w_ij as well")(lambda w, d_w: w * d_w - row_sum(d_w * w))
+wrong(WEIGHTS, "entries should be exactly zero")(
+    lambda w, d_w: np.where(w > 0, w * (d_w - row_sum(d_w * w)), 1e-3 * d_w)
+)
+wrong(WEIGHTS, "entries are zero that should not be")(
+    lambda w, d_w: np.where(w > 0.2, w * (d_w - row_sum(d_w * w)), 0.0)
+)
+
+SCALED = "queries-and-keys-backward"
+wrong(SCALED, "sqrt(Dk) times too large")(lambda q, k, d_s: (d_s @ k, turned(d_s) @ q))
+wrong(SCALED, "d_k is not right yet")(lambda q, k, d_s: (d_s @ k / root(q), turned(d_s) @ q))
+wrong(SCALED, "divided by Dk; by sqrt(Dk)")(lambda q, k, d_s: (d_s @ k / q.shape[-1], turned(d_s) @ q / q.shape[-1]))
+wrong(SCALED, "it is transposed")(lambda q, k, d_s: (d_s @ k / root(q), turned(q) @ d_s / root(q)))
+wrong(SCALED, "the gradient of q comes first")(lambda q, k, d_s: (turned(d_s) @ q / root(q), d_s @ k / root(q)))
+wrong(SCALED, "matmul")(lambda q, k, d_s: (d_s @ k / root(q), d_s @ q / root(q)))
+
+
+def backward(softmax_backward, scale=lambda q: 1 / root(q), values=turned):
+    def backward(q, k, v, w, d_y):
+        d_s = softmax_backward(w, d_y @ turned(v)) * scale(q)
+        return d_s @ k, turned(d_s) @ q, values(w) @ d_y
+
+    return backward
+
+
+def right(w, d_w):
+    return w * (d_w - row_sum(d_w * w))
+
+
+WHOLE = "attention-backward"
+wrong(WHOLE, "sqrt(Dk) times too large")(backward(right, lambda q: 1))
+wrong(WHOLE, "divided by sqrt(Dk) twice")(backward(right, lambda q: 1 / q.shape[-1]))
+wrong(WHOLE, "the row sum of the softmax is missing")(backward(lambda w, d_w: w * d_w))
+wrong(WHOLE, "and so is the division")(backward(lambda w, d_w: w * d_w, lambda q: 1))
+wrong(WHOLE, "runs over the queries")(backward(lambda w, d_w: w * (d_w - row_sum(d_w * w, axis=-2))))
+wrong(WHOLE, "d_w is taken for d_s")(backward(lambda w, d_w: d_w))
+wrong(WHOLE, "the factor w in front")(backward(lambda w, d_w: d_w - row_sum(d_w * w)))
+wrong(WHOLE, "it is zero everywhere")(backward(lambda w, d_w: 0 * w))
+wrong(WHOLE, "matmul")(backward(right, values=lambda w: w))
+wrong(WHOLE, "the sign is wrong")(backward(lambda w, d_w: -right(w, d_w)))
+
+
+@wrong(WHOLE, "d_q has the wrong shape")
+def exchanged(*given):
+    d_q, d_k, d_v = backward(right)(*given)
+    return d_k, d_q, d_v
+
+
+@wrong(WHOLE, "matmul")
+def all_axes_round(q, k, v, w, d_y):
+    d_s = right(w, d_y @ v.T) / root(q)
+    return d_s @ k, d_s.T @ q, w.T @ d_y
+
+
+SPLIT = "split-heads"
+wrong(SPLIT, "reshape alone mixes")(lambda x, h: x.reshape(len(x), h, x.shape[1], -1))
+wrong(SPLIT, "exchange the positions and the heads")(lambda x, h: x.reshape(*x.shape[:2], h, -1))
+wrong(SPLIT, "every H-th feature")(lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], -1, h), 3, 1))
+wrong(SPLIT, "the heads come before the batch")(lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], h, -1), 2, 0))
+wrong(SPLIT, "(B, H, Dk, T)")(lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], h, -1), 1, 3))
+
+MERGE = "merge-heads"
+wrong(MERGE, "reshape alone mixes")(lambda x: x.reshape(len(x), x.shape[2], -1))
+wrong(MERGE, "woven into each other")(lambda x: np.moveaxis(x, 1, 3).reshape(len(x), x.shape[2], -1))
+wrong(MERGE, "still two axes")(lambda x: x.swapaxes(1, 2))
+wrong(MERGE, "they should lie side by side")(lambda x: x.sum(axis=1))
+
+THREE = "self-attention-backward"
+wrong(THREE, "only the share of the queries")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q.T)
+wrong(THREE, "only the share of the values")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_v @ w_v.T)
+wrong(THREE, "the share of the values is missing")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q.T + d_k @ w_k.T)
+wrong(THREE, "the mean of the three")(
+    lambda w_q, w_k, w_v, d_q, d_k, d_v: (d_q @ w_q.T + d_k @ w_k.T + d_v @ w_v.T) / 3
+)
+wrong(THREE, "matmul")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q + d_k @ w_k + d_v @ w_v)
+
+for letter in "abce":
+    wrong("find-the-wrong-attention", "is as it should be")(letter)
+
+
+@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
+def test_a_wrong_answer_is_told_why(name, words, answer):
+    verdict = judge(find(name), [answer])
+    assert not verdict.right
+    assert verdict.solved
+    assert words in " ".join(verdict.words.split())
+
+
+def test_every_exercise_has_wrong_answers():
+    told = [parameters.values[0] for parameters in WRONG]
+    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("07-")]
+    assert [name for name in chapter if told.count(name) < 2] == []
+
+
+def test_one_line_of_five_is_wrong():
+    names = {}
+    exec(find("find-the-wrong-attention").solution.partition("\nif __name__")[0], names)
+    rng = np.random.default_rng(0)
+    q, k, v, d_y = rng.normal(size=(4, 5, 3))
+    w = softmax(q @ k.T / root(q))
+    found, expected = names["backward"](q, k, v, w, d_y), backward(right)(q, k, v, w, d_y)
+    for ours, theirs, same in zip(expected, found, (False, True, True), strict=True):
+        assert np.allclose(ours, theirs) is same

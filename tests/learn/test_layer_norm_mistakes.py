@@ -1,0 +1,135 @@
+"""Chapter 6: wrong answers that a learner may well give are refused, and the cause is named."""
+
+import numpy as np
+import pytest
+
+from minitransformer.learn import bank, find
+from minitransformer.learn.referee import judge
+
+WRONG = []
+
+
+def wrong(name, words):
+    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
+
+    def take(function):
+        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
+        return function
+
+    return take
+
+
+def mean(x):
+    return x.mean(axis=-1, keepdims=True)
+
+
+def var(x, **options):
+    return x.var(axis=-1, keepdims=True, **options)
+
+
+def norm(scaled):
+    """Make a forward pass of what stands in place of x_hat."""
+    return lambda x, gain, bias, eps: gain * scaled(x, eps) + bias
+
+
+def x_hat(x, eps):
+    return (x - mean(x)) / np.sqrt(var(x) + eps)
+
+
+FORWARD = "layer-norm-forward"
+wrong(FORWARD, "inside the root, to the variance")(norm(lambda x, eps: (x - mean(x)) / (np.sqrt(var(x)) + eps)))
+wrong(FORWARD, "divided by D - 1")(norm(lambda x, eps: (x - mean(x)) / np.sqrt(var(x, ddof=1) + eps)))
+wrong(FORWARD, "eps is missing")(norm(lambda x, eps: (x - mean(x)) / np.sqrt(var(x))))
+wrong(FORWARD, "take its square root")(norm(lambda x, eps: (x - mean(x)) / (var(x) + eps)))
+wrong(FORWARD, "over the first axis")(norm(lambda x, eps: (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + eps)))
+wrong(FORWARD, "that of the centred features")(norm(lambda x, eps: (x - mean(x)) / np.sqrt(mean(x * x) + eps)))
+wrong(FORWARD, "the centred features should be")(norm(lambda x, eps: x / np.sqrt(var(x) + eps)))
+wrong(FORWARD, "gain and bias are still to come")(lambda x, gain, bias, eps: x_hat(x, eps))
+wrong(FORWARD, "the bias is missing")(lambda x, gain, bias, eps: gain * x_hat(x, eps))
+wrong(FORWARD, "the bias is added last")(lambda x, gain, bias, eps: gain * (x_hat(x, eps) + bias))
+wrong(FORWARD, "could not be broadcast")(norm(lambda x, eps: x / np.sqrt(x.var(axis=-1) + eps)))
+
+SHARED = "gain-and-bias-gradients"
+wrong(SHARED, "there are no sums yet")(lambda x_hat, d_y: (d_y * x_hat, d_y))
+wrong(SHARED, "only the first axis")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=0), d_y.sum(axis=0)))
+wrong(SHARED, "d_bias has the wrong shape")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)), d_y))
+wrong(SHARED, "axis of positions")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)), d_y.sum(axis=1)))
+wrong(SHARED, "it is the mean over the rows")(
+    lambda x_hat, d_y: ((d_y * x_hat).mean(axis=(0, 1)), d_y.sum(axis=(0, 1)))
+)
+wrong(SHARED, "B = 2 times too small")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)) / 2, d_y.sum(axis=(0, 1))))
+wrong(SHARED, "it is the gradient of the bias")(lambda x_hat, d_y: (d_y.sum(axis=(0, 1)), d_y.sum(axis=(0, 1))))
+wrong(SHARED, "Return 2 gradients")(lambda x_hat, d_y: (d_y * x_hat).sum(axis=(0, 1)))
+
+CENTRING = "centring-backward"
+wrong(CENTRING, "also a part of the mean")(lambda d_c: d_c)
+wrong(CENTRING, "along the first axis")(lambda d_c: d_c - d_c.mean(axis=0))
+wrong(CENTRING, "that of the whole array")(lambda d_c: d_c - d_c.mean())
+wrong(CENTRING, "the sum of the row is subtracted")(lambda d_c: d_c - d_c.sum(axis=-1, keepdims=True))
+wrong(CENTRING, "less its own share only")(lambda d_c: d_c * (1 - 1 / d_c.shape[-1]))
+wrong(CENTRING, "the sign of the second term")(lambda d_c: d_c + mean(d_c))
+wrong(CENTRING, "it is zero everywhere")(np.zeros_like)
+
+BACKWARD = "layer-norm-backward"
+
+
+def with_d(formula):
+    """Make a backward pass of a formula of d_x_hat."""
+    return lambda x_hat, r, gain, d_y: formula(x_hat, r, d_y * gain)
+
+
+wrong(BACKWARD, "the term mean(d_x_hat) is missing")(with_d(lambda x_hat, r, d: r * (d - x_hat * mean(d * x_hat))))
+wrong(BACKWARD, "the term with x_hat is missing")(with_d(lambda x_hat, r, d: r * (d - mean(d))))
+wrong(BACKWARD, "both means are missing")(with_d(lambda x_hat, r, d: r * d))
+wrong(BACKWARD, "the factor r in front")(with_d(lambda x_hat, r, d: d - mean(d) - x_hat * mean(d * x_hat)))
+wrong(BACKWARD, "r is 1 over the standard")(with_d(lambda x_hat, r, d: (d - mean(d) - x_hat * mean(d * x_hat)) / r))
+wrong(BACKWARD, "not multiplied by x_hat_j")(with_d(lambda x_hat, r, d: r * (d - mean(d) - mean(d * x_hat))))
+wrong(BACKWARD, "a factor 1/D is missing in both")(
+    with_d(lambda x_hat, r, d: r * (d - 5 * mean(d) - 5 * x_hat * mean(d * x_hat)))
+)
+wrong(BACKWARD, "divided by D - 1")(with_d(lambda x_hat, r, d: r * (d - mean(d) - x_hat * mean(d * x_hat) * 5 / 4)))
+wrong(BACKWARD, "it stands before the bracket")(with_d(lambda x_hat, r, d: r * d - mean(d) - x_hat * mean(d * x_hat)))
+
+
+@wrong(BACKWARD, "the gain is forgotten")
+def without_gain(x_hat, r, gain, d_y):
+    return r * (d_y - mean(d_y) - x_hat * mean(d_y * x_hat))
+
+
+@wrong(BACKWARD, "it belongs to d_x_hat, inside the means")
+def gain_in_front(x_hat, r, gain, d_y):
+    return gain * r * (d_y - mean(d_y) - x_hat * mean(d_y * x_hat))
+
+
+@wrong(BACKWARD, "take them of d_x_hat")
+def means_of_d_y(x_hat, r, gain, d_y):
+    return r * (d_y * gain - mean(d_y) - x_hat * mean(d_y * x_hat))
+
+
+for letter in "acde":
+    wrong("find-the-wrong-layer-norm", "is as it should be")(letter)
+
+
+@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
+def test_a_wrong_answer_is_told_why(name, words, answer):
+    verdict = judge(find(name), [answer])
+    assert not verdict.right
+    assert verdict.solved
+    assert words in " ".join(verdict.words.split())
+
+
+def test_every_exercise_has_wrong_answers():
+    told = [parameters.values[0] for parameters in WRONG]
+    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("06-")]
+    assert [name for name in chapter if told.count(name) < 2] == []
+
+
+def test_four_of_the_five_are_layer_norm():
+    names = {}
+    exec(find("find-the-wrong-layer-norm").solution.partition("\nif __name__")[0], names)
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    for eps in (1e-5, 0.5):
+        for letter in "acde":
+            np.testing.assert_allclose(names[letter](x, eps), x_hat(x, eps), rtol=1e-12)
+    np.testing.assert_allclose(names["b"](x, 1e-5), x_hat(x, 1e-5), rtol=1e-4)
+    assert not np.allclose(names["b"](x, 0.5), x_hat(x, 0.5), rtol=0.1)

@@ -1,0 +1,170 @@
+"""Chapter 5: wrong answers that a learner may well give are refused, and the cause is named."""
+
+import numpy as np
+import pytest
+
+from minitransformer.learn import bank, find
+from minitransformer.learn.referee import judge
+
+WRONG = []
+
+
+def wrong(name, words):
+    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
+
+    def take(function):
+        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
+        return function
+
+    return take
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def hot(logits, targets):
+    return np.eye(logits.shape[1])[targets]
+
+
+def row_sum(a):
+    return a.sum(axis=-1, keepdims=True)
+
+
+wrong("softmax-forward", "each row has a sum of its own")(lambda x: np.exp(x) / np.exp(x).sum())
+wrong("softmax-forward", "along the first axis")(lambda x: np.exp(x) / np.exp(x).sum(axis=0))
+wrong("softmax-forward", "these are the exponentials")(np.exp)
+wrong("softmax-forward", "could not be broadcast")(lambda x: np.exp(x) / np.exp(x).sum(axis=-1))
+wrong("softmax-forward", "is there a `return`")(lambda x: None)
+wrong("softmax-forward", "x was changed in place")(lambda x: np.divide(softmax(x), 1, out=x))
+
+
+@wrong("softmax-forward", "maximum instead of the sum")
+def by_the_largest(x):
+    return np.exp(x) / np.exp(x).max(axis=-1, keepdims=True)
+
+
+def of_shifted(m):
+    def forward(x):
+        e = np.exp(x - m(x))
+        return e / row_sum(e)
+
+    return forward
+
+
+wrong("softmax-of-large-scores", "exp still overflows, and")(of_shifted(lambda x: 0))
+wrong("softmax-of-large-scores", "Each row needs its own")(of_shifted(np.max))
+wrong("softmax-of-large-scores", "scores above the one")(of_shifted(lambda x: x.mean(axis=-1, keepdims=True)))
+wrong("softmax-of-large-scores", "the smallest score is subtracted")(
+    of_shifted(lambda x: x.min(axis=-1, keepdims=True))
+)
+wrong("softmax-of-large-scores", "the largest of each column")(of_shifted(lambda x: x.max(axis=0)))
+wrong("softmax-of-large-scores", "exp still overflows, and")(of_shifted(lambda x: 500))
+wrong("softmax-of-large-scores", "cut off")(lambda x: softmax(np.clip(x, -700, 700)))
+
+wrong("softmax-backward", "the row sum is missing")(lambda y, d_y: y * d_y)
+wrong("softmax-backward", "only the case i = j")(lambda y, d_y: y * (1 - y) * d_y)
+wrong("softmax-backward", "along the first axis")(lambda y, d_y: y * (d_y - (d_y * y).sum(axis=0)))
+wrong("softmax-backward", "runs over the whole array")(lambda y, d_y: y * (d_y - (d_y * y).sum()))
+wrong("softmax-backward", "adds up d_y alone")(lambda y, d_y: y * (d_y - row_sum(d_y)))
+wrong("softmax-backward", "multiplied by y_j as well")(lambda y, d_y: y * d_y - row_sum(y * d_y))
+wrong("softmax-backward", "taken once more")(lambda y, d_y: right(softmax(y), d_y))
+wrong("softmax-backward", "it is transposed")(lambda y, d_y: right(y, d_y).T)
+wrong("softmax-backward", "the sign is wrong")(lambda y, d_y: -right(y, d_y))
+wrong("softmax-backward", "it is zero everywhere")(lambda y, d_y: 0 * y)
+wrong("softmax-backward", "number of rows = 3 times too small")(lambda y, d_y: right(y, d_y) / len(y))
+wrong("softmax-backward", "d_output was changed in place")(lambda y, d_y: np.multiply(y, d_y, out=d_y))
+
+
+def right(y, d_y):
+    return y * (d_y - row_sum(d_y * y))
+
+
+def log_total(x):
+    return np.log(np.exp(x - x.max(axis=-1, keepdims=True)).sum(axis=-1))
+
+
+wrong("log-sum-exp", "has to be added again")(log_total)
+wrong("log-sum-exp", "is subtracted once more")(lambda x: log_total(x) - x.max(axis=-1))
+wrong("log-sum-exp", "the logarithm is still to be taken")(lambda x: np.exp(log_total(x)))
+wrong("log-sum-exp", "the logarithm of a product is a sum")(lambda x: log_total(x) * x.max(axis=-1))
+wrong("log-sum-exp", "before the logarithm is taken")(lambda x: np.log(np.exp(x).sum(axis=-1)))
+wrong("log-sum-exp", "take the logarithm of total first")(
+    lambda x: np.log(np.exp(log_total(x)) * np.exp(x.max(axis=-1)))
+)
+wrong("log-sum-exp", "wrong shape")(lambda x: (log_total(x) + x.max(axis=-1))[..., None])
+
+wrong("cross-entropy-backward", "N times too large")(lambda x, t, d: (softmax(x) - hot(x, t)) * d)
+wrong("cross-entropy-backward", "still to be subtracted")(lambda x, t, d: softmax(x) * d / len(t))
+wrong("cross-entropy-backward", "multiply it by d_loss")(lambda x, t, d: (softmax(x) - hot(x, t)) / len(t))
+wrong("cross-entropy-backward", "the sign is wrong")(lambda x, t, d: (hot(x, t) - softmax(x)) * d / len(t))
+wrong("cross-entropy-backward", "not over all N * V")(lambda x, t, d: (softmax(x) - hot(x, t)) * d / x.size)
+wrong("cross-entropy-backward", "not over the V tokens")(lambda x, t, d: (softmax(x) - hot(x, t)) * d / x.shape[1])
+wrong("cross-entropy-backward", "after the division")(lambda x, t, d: (softmax(x) / len(t) - hot(x, t)) * d)
+wrong("cross-entropy-backward", "is not right yet")(lambda x, t, d: (softmax(x, 0) - hot(x, t)) * d / len(t))
+
+
+@wrong("cross-entropy-backward", "takes those columns in every row")
+def columns(logits, targets, d_loss):
+    d_logits = softmax(logits)
+    d_logits[:, targets] -= 1
+    return d_logits * d_loss / len(targets)
+
+
+@wrong("smoothed-targets", "a row sums to less than 1")
+def without_its_share(targets, v, epsilon):
+    q = np.full((len(targets), v), epsilon / v)
+    q[np.arange(len(targets)), targets] = 1 - epsilon
+    return q
+
+
+@wrong("smoothed-targets", "V - 1 other tokens")
+def among_the_others(targets, v, epsilon):
+    q = np.full((len(targets), v), epsilon / (v - 1))
+    q[np.arange(len(targets)), targets] = 1 - epsilon
+    return q
+
+
+wrong("smoothed-targets", "a row sums to more than 1")(lambda t, v, epsilon: np.eye(v)[t] + epsilon / v)
+wrong("smoothed-targets", "epsilon does nothing")(lambda t, v, epsilon: np.eye(v)[t])
+wrong("smoothed-targets", "divided among the V tokens")(lambda t, v, epsilon: np.eye(v)[t] * (1 - epsilon) + epsilon)
+wrong("smoothed-targets", "the other way round")(lambda t, v, epsilon: np.eye(v)[t] * epsilon + (1 - epsilon) / v)
+
+wrong("label-smoothing-backward", "N times too large")(lambda x, q, d: (softmax(x) - q) * d)
+wrong("label-smoothing-backward", "still to be subtracted")(lambda x, q, d: softmax(x) * d / len(q))
+wrong("label-smoothing-backward", "this is the gradient of p")(lambda x, q, d: -q / softmax(x) * d / len(q))
+wrong("label-smoothing-backward", "p is not multiplied by q")(lambda x, q, d: q * (softmax(x) - 1) * d / len(q))
+wrong("label-smoothing-backward", "the sign is wrong")(lambda x, q, d: (q - softmax(x)) * d / len(q))
+wrong("label-smoothing-backward", "a distribution already")(lambda x, q, d: (softmax(x) - softmax(q)) * d / len(q))
+
+
+def ignoring(keep, n):
+    def backward(logits, targets, d_loss):
+        counts = targets != 0
+        return (softmax(logits) - hot(logits, targets)) * keep(counts)[:, None] * d_loss / n(counts)
+
+    return backward
+
+
+wrong("ignored-targets", "number of all rows")(ignoring(lambda counts: counts, len))
+wrong("ignored-targets", "the rows of padding have a gradient")(ignoring(np.ones_like, np.sum))
+wrong("ignored-targets", "padding is treated as any other")(ignoring(np.ones_like, len))
+wrong("ignored-targets", "the other way round")(ignoring(np.invert, np.sum))
+wrong("ignored-targets", "where every target is padding")(ignoring(lambda counts: counts, np.sum))
+wrong("ignored-targets", "divide by their number")(ignoring(lambda counts: counts, lambda counts: 1))
+
+
+@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_wrong_answer_is_told_why(name, words, answer):
+    verdict = judge(find(name), [answer])
+    assert not verdict.right
+    assert verdict.solved
+    assert words in " ".join(verdict.words.split())
+
+
+def test_every_exercise_has_wrong_answers():
+    told = [parameters.values[0] for parameters in WRONG]
+    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("05-")]
+    assert [name for name in chapter if told.count(name) < 2] == []

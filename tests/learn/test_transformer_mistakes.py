@@ -1,0 +1,249 @@
+"""Chapter 8: wrong answers that a learner may well give are refused, and the cause is named."""
+
+import numpy as np
+import pytest
+
+from minitransformer.learn import bank, find
+from minitransformer.learn.referee import judge
+
+START, END = 1, 2
+WRONG = []
+
+
+def wrong(name, words):
+    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
+
+    def take(function):
+        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
+        return function
+
+    return take
+
+
+def angles(length, d, exponent=1.0, first=0):
+    return (np.arange(length)[:, None] + first) / 10000 ** (exponent * np.arange(0, d, 2) / d)
+
+
+def woven(angle, one=np.sin, other=np.cos):
+    return np.stack((one(angle), other(angle)), axis=-1).reshape(len(angle), -1)
+
+
+WAVES = "sinusoidal-positions"
+wrong(WAVES, "they take turns")(lambda t, d: np.concatenate((np.sin(angles(t, d)), np.cos(angles(t, d))), axis=1))
+wrong(WAVES, "sine and cosine are exchanged")(lambda t, d: woven(angles(t, d), np.cos, np.sin))
+wrong(WAVES, "the exponent is 4i/D")(lambda t, d: woven(angles(t, d, exponent=2)))
+wrong(WAVES, "the exponent is i/D")(lambda t, d: woven(angles(t, d, exponent=0.5)))
+wrong(WAVES, "it is divided by it")(lambda t, d: woven(angles(t, d, exponent=-1)))
+wrong(WAVES, "the positions begin at 1")(lambda t, d: woven(angles(t, d, first=1)))
+wrong(WAVES, "an exponent of its own")(
+    lambda t, d: np.where(
+        np.arange(d) % 2,
+        np.cos(np.arange(t)[:, None] / 10000 ** (np.arange(d) / d)),
+        np.sin(np.arange(t)[:, None] / 10000 ** (np.arange(d) / d)),
+    )
+)
+
+AROUND = "residual-connection"
+wrong(AROUND, "this is pre-norm")(lambda x, sublayer, norm: x + sublayer(norm(x)))
+wrong(AROUND, "the shortcut is missing")(lambda x, sublayer, norm: norm(sublayer(x)))
+wrong(AROUND, "the norm is missing")(lambda x, sublayer, norm: x + sublayer(x))
+wrong(AROUND, "before the addition")(lambda x, sublayer, norm: x + norm(sublayer(x)))
+wrong(AROUND, "x is normalised instead of the sum")(lambda x, sublayer, norm: norm(x) + sublayer(x))
+
+BACK = "residual-backward"
+wrong(BACK, "the shortcut is missing")(lambda d, norm, sublayer: sublayer(norm(d)))
+wrong(BACK, "the sub-layer is missing")(lambda d, norm, sublayer: norm(d))
+wrong(BACK, "the shortcut lies inside the norm")(lambda d, norm, sublayer: d + sublayer(norm(d)))
+wrong(BACK, "the norm is skipped")(lambda d, norm, sublayer: d + sublayer(d))
+wrong(BACK, "the sub-layer gets d_y")(lambda d, norm, sublayer: norm(d) + sublayer(d))
+wrong(BACK, "the order is wrong")(lambda d, norm, sublayer: norm(d + sublayer(d)))
+wrong(BACK, "they add")(lambda d, norm, sublayer: norm(d) * sublayer(norm(d)))
+
+
+def started(rest):
+    return np.concatenate((np.full((len(rest), 1), START), rest), axis=1)
+
+
+SEEN = "shifted-targets"
+wrong(SEEN, "nothing is shifted")(lambda wanted: wanted)
+wrong(SEEN, "the decoder sees what comes after")(
+    lambda wanted: np.concatenate((wanted[:, 1:], np.zeros((len(wanted), 1), dtype=int)), axis=1)
+)
+wrong(SEEN, "START takes the place")(lambda wanted: started(wanted[:, 1:]))
+wrong(SEEN, "the last column is still there")(started)
+wrong(SEEN, "START is missing")(lambda wanted: wanted[:, :-1])
+wrong(SEEN, "the tokens turn round")(lambda wanted: np.roll(wanted, 1, axis=1))
+wrong(SEEN, "is there a `return`")(lambda wanted: None)
+wrong(SEEN, "is not right yet")(lambda wanted: started(wanted[:, :-1]) - 1)
+
+RATE = "warm-up"
+wrong(RATE, "the larger of the two")(lambda step, d, w: d**-0.5 * max(step**-0.5, step * w**-1.5))
+wrong(RATE, "there is no warm-up")(lambda step, d, w: d**-0.5 * step**-0.5)
+wrong(RATE, "it never falls")(lambda step, d, w: d**-0.5 * step * w**-1.5)
+wrong(RATE, "the factor in front is missing")(lambda step, d, w: min(step**-0.5, step * w**-1.5))
+wrong(RATE, "the factor in front is sqrt")(lambda step, d, w: d**0.5 * min(step**-0.5, step * w**-1.5))
+wrong(RATE, "the power of warmup_steps")(lambda step, d, w: d**-0.5 * min(step**-0.5, step * w**-0.5))
+wrong(RATE, "the factor step is missing")(lambda step, d, w: d**-0.5 * min(step**-0.5, w**-1.5))
+
+
+def adam(move=None, mean=lambda m, g, b: b * m + (1 - b) * g, square=lambda v, g, b: b * v + (1 - b) * g * g):
+    """Make a step of Adam of one in which a part is another."""
+
+    def step(theta, g, m, v, t, lr, beta1, beta2, eps):
+        m, v = mean(m, g, beta1), square(v, g, beta2)
+        m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+        moved = lr * m_hat / (np.sqrt(v_hat) + eps) if move is None else move(g, m, v, m_hat, v_hat, lr, eps)
+        return theta - moved, m, v
+
+    return step
+
+
+ADAM = "adam-step"
+wrong(ADAM, "the correction of the bias is missing")(
+    adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m / (np.sqrt(v) + eps))
+)
+wrong(ADAM, "the bias of v")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m_hat / (np.sqrt(v) + eps)))
+wrong(ADAM, "the bias of m")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m / (np.sqrt(v_hat) + eps)))
+wrong(ADAM, "eps is inside the root")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m_hat / np.sqrt(v_hat + eps)))
+wrong(ADAM, "the root of v_hat")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m_hat / (v_hat + eps)))
+wrong(ADAM, "the wrong sign")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: -lr * m_hat / (np.sqrt(v_hat) + eps)))
+wrong(ADAM, "instead of its running mean")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * g / (np.sqrt(v_hat) + eps)))
+wrong(ADAM, "beta1 and 1 - beta1 are exchanged")(adam(mean=lambda m, g, b: (1 - b) * m + b * g))
+wrong(ADAM, "the factor beta1 is missing")(adam(mean=lambda m, g, b: m + (1 - b) * g))
+wrong(ADAM, "the gradient is not squared")(adam(square=lambda v, g, b: b * v + (1 - b) * g))
+wrong(ADAM, "Return theta, m, v, in this order; found ndarray")(lambda *given: adam()(*given)[0])
+
+
+@wrong(ADAM, "m_hat is returned")
+def corrected_twice(theta, g, m, v, t, lr, beta1, beta2, eps):
+    theta, m, v = adam()(theta, g, m, v, t, lr, beta1, beta2, eps)
+    return theta, m / (1 - beta1**t), v / (1 - beta2**t)
+
+
+GREEDY = "greedy-decoding"
+
+
+def loop(best=np.argmax, before=True, start=1, limit=True):
+    def greedy(next_scores, max_length):
+        tokens = [START]
+        for _ in range(max_length if limit else 1000):
+            token = int(best(next_scores(tokens)))
+            if before and token == END:
+                break
+            tokens.append(token)
+            if token == END:
+                break
+        return tokens[start:]
+
+    return greedy
+
+
+wrong(GREEDY, "END, token 2, is a part of it")(loop(before=False))
+wrong(GREEDY, "START is a part of it")(loop(start=0))
+wrong(GREEDY, "START and END are a part")(loop(start=0, before=False))
+wrong(GREEDY, "The token with the lowest score")(loop(best=np.argmin))
+wrong(GREEDY, "each step appends the token with the highest score")(loop(best=lambda scores: np.argsort(scores)[-2]))
+wrong(GREEDY, "more than max_length = 3 times")(loop(limit=False))
+
+
+@wrong(GREEDY, "it goes on after END")
+def never_stops(next_scores, max_length):
+    tokens = [START]
+    for _ in range(max_length):
+        tokens.append(int(np.argmax(next_scores(tokens))))
+    return tokens[1:]
+
+
+@wrong(GREEDY, "START, 1, has to come first")
+def only_the_last(next_scores, max_length):
+    token, sentence = START, []
+    for _ in range(max_length):
+        token = int(np.argmax(next_scores([token])))
+        sentence.append(token)
+    return sentence
+
+
+def beam(order=lambda totals: np.argsort(-totals, axis=None), divisor=1, added=True):
+    def step(log_p, next_log_p, k):
+        totals = log_p[:, None] * added + next_log_p
+        parents, tokens = np.divmod(order(totals)[:k], next_log_p.shape[divisor])
+        return parents, tokens, (log_p[:, None] + next_log_p).reshape(-1)[order(totals)[:k]]
+
+    return step
+
+
+BEAM = "beam-step"
+wrong(BEAM, "the lowest are kept")(beam(lambda totals: np.argsort(totals, axis=None)))
+wrong(BEAM, "the worst of the kept comes first")(beam(lambda totals: np.argsort(totals, axis=None)[-3:]))
+wrong(BEAM, "a row has V entries")(beam(divisor=0))
+wrong(BEAM, "are not added: use totals")(beam(added=False))
+
+
+@wrong(BEAM, "these are places in the flattened array")
+def not_divided(log_p, next_log_p, k):
+    totals = log_p[:, None] + next_log_p
+    places = np.argsort(-totals, axis=None)[:k]
+    return places, places, totals.reshape(-1)[places]
+
+
+@wrong(BEAM, "those of the last tokens alone")
+def of_tokens(log_p, next_log_p, k):
+    parents, tokens, _ = beam()(log_p, next_log_p, k)
+    return parents, tokens, next_log_p[parents, tokens]
+
+
+@wrong(BEAM, "the parents come first")
+def tokens_first(log_p, next_log_p, k):
+    parents, tokens, totals = beam()(log_p, next_log_p, k)
+    return tokens, parents, totals
+
+
+@wrong(BEAM, "each hypothesis keeps its best one")
+def one_each(log_p, next_log_p, k):
+    tokens = next_log_p.argmax(axis=1)
+    totals = log_p + next_log_p.max(axis=1)
+    return np.arange(len(log_p))[:k], tokens[:k], totals[:k]
+
+
+def penalised(score, best=np.argmax):
+    return lambda log_p, length, alpha: (score(log_p, length, alpha), int(best(score(log_p, length, alpha))))
+
+
+def lp(length, alpha):
+    return ((5 + length) / 6) ** alpha
+
+
+PENALTY = "length-penalty"
+wrong(PENALTY, "multiplied by the penalty")(penalised(lambda p, n, alpha: p * lp(n, alpha)))
+wrong(PENALTY, "it is divided by length^alpha")(penalised(lambda p, n, alpha: p / n**alpha))
+wrong(PENALTY, "5 + length comes first")(penalised(lambda p, n, alpha: p / (5 + n / 6) ** alpha))
+wrong(PENALTY, "the power belongs to the whole fraction")(penalised(lambda p, n, alpha: p / ((5 + n) / 6**alpha)))
+wrong(PENALTY, "alpha is a factor")(penalised(lambda p, n, alpha: p / ((5 + n) / 6 * alpha)))
+wrong(PENALTY, "the penalty is subtracted")(penalised(lambda p, n, alpha: p - lp(n, alpha)))
+wrong(PENALTY, "the lowest score")(penalised(lambda p, n, alpha: p / lp(n, alpha), np.argmin))
+wrong(PENALTY, "compare the scores, not log_p")(
+    lambda p, n, alpha: (p / lp(n, alpha), int(np.argmax(p))),
+)
+wrong(PENALTY, "Return scores, best, in this order; found ndarray")(lambda p, n, alpha: p / lp(n, alpha))
+wrong(PENALTY, "best should be the number of a sentence")(lambda p, n, alpha: (p / lp(n, alpha), max(p)))
+
+
+@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_wrong_answer_is_told_why(name, words, answer):
+    verdict = judge(find(name), [answer])
+    assert not verdict.right
+    assert verdict.solved
+    assert words in " ".join(verdict.words.split())
+
+
+def test_every_exercise_has_wrong_answers():
+    told = [parameters.values[0] for parameters in WRONG]
+    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("08-")]
+    assert [name for name in chapter if told.count(name) < 2] == []
+
+
+def test_what_is_seen_where_nothing_is_wanted_does_not_matter():
+    """END moves into the input of a shorter sentence; padding there is as good."""
+    clean = judge(find("shifted-targets"), [lambda wanted: started(np.where(wanted == END, 0, wanted)[:, :-1])])
+    assert clean.right, clean.words
