@@ -100,7 +100,9 @@ def _introduce(book: Book) -> int:
     print(f"now: {exercise.name}: {exercise.title}")
     print(f"     {book.path(exercise)}")
     tutorial, _, heading = exercise.tutorial.partition("#")
-    _say(f"     read: tutorials/{tutorial}.ipynb" + (f", {heading.replace('-', ' ')!r}" if heading else ""))
+    print(f"     read: tutorials/{tutorial}.ipynb")
+    if heading:
+        print(f"           {heading.replace('-', ' ')!r}")
     return 0
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+import minitransformer as mt
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "prove-your-own-operation.md"
 BLOCKS = re.findall(r"^```(python|text)\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
 
@@ -27,3 +29,22 @@ def test_the_guide_shows_what_happens(capsys):
     assert numbers_apart(capsys.readouterr().out) == numbers_apart(proof)
     exec(drawn, names)
     names["test_gelu"]()
+
+
+def test_the_guide_to_the_exercises_counts_them_and_shows_what_they_say(capsys):
+    guide = (GUIDE.parent / "exercises.md").read_text(encoding="utf-8")
+    words = {62: "Sixty-two"}
+    chapters = {exercise.chapter for exercise in mt.learn.bank()}
+    assert f"{words[len(mt.learn.bank())]} exercises in eight chapters" in guide
+    assert len(chapters) == 8
+    exec(re.search(r"^```python\n(.*?)^```$", guide, re.M | re.S)[1], {})
+    assert capsys.readouterr().out == "softmax-backward: right.\n"
+
+    def backward(q, k, v, w, d_y):
+        d_s = w * (d_y @ v.swapaxes(-1, -2))
+        root = q.shape[-1] ** 0.5
+        return d_s @ k / root, d_s.swapaxes(-1, -2) @ q / root, w.swapaxes(-1, -2) @ d_y
+
+    mt.learn.check("attention-backward", backward)
+    shown = re.search(r"^```text\n(.*?)\n\n\(", guide, re.M | re.S)[1]
+    assert capsys.readouterr().out.strip() == shown
