@@ -13,6 +13,7 @@ Every tutorial runs from a clean kernel in the folder of tutorials. It fails if 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,9 @@ from pathlib import Path
 import jupytext
 import nbformat
 from nbclient import NotebookClient
+
+# The arrays are small: threads gain nothing, and on a busy machine they wait for one another. Kernels inherit this.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
 LIMIT = 120
