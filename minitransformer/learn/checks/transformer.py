@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-import minitransformer as mt
-from minitransformer import ops
+from minitransformer import ops, optim
+from minitransformer.autograd import Tensor
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding.beam import length_penalty as penalty
 from minitransformer.learn.verdict import Wrong, agree, gradients, refuse_unsolved, untouched
@@ -185,7 +185,7 @@ def warm_up(learning_rate: Callable[..., Any]) -> None:
     agree(
         f"lr at the steps {', '.join(map(str, steps))}",
         [learning_rate(step, d, w) for step in steps.tolist()],
-        np.array([mt.optim.warmup(step, d, w) for step in steps.tolist()]),
+        np.array([optim.warmup(step, d, w) for step in steps.tolist()]),
         mistakes={
             "it is the larger of the two; the rate is the smaller": d**-0.5 * np.maximum(rise, fall),
             "there is no warm-up: the second term is missing": d**-0.5 * fall,
@@ -203,9 +203,9 @@ def warm_up(learning_rate: Callable[..., Any]) -> None:
 def adam_step(step: Callable[..., Any]) -> None:
     """Check two steps against the optimiser; each begins where the optimiser was."""
     rng = np.random.default_rng(87)
-    parameter = mt.Tensor(rng.normal(size=D), requires_grad=True)
+    parameter = Tensor(rng.normal(size=D), requires_grad=True)
     beta1, beta2, eps, lr = 0.9, 0.98, 0.05, 0.3
-    adam = mt.optim.Adam([parameter], betas=(beta1, beta2), eps=eps)
+    adam = optim.Adam([parameter], betas=(beta1, beta2), eps=eps)
     course = []
     for _ in range(3):
         before = parameter.numpy().copy(), rng.normal(size=D), adam.mean.copy(), adam.mean_square.copy()
