@@ -54,10 +54,12 @@ def _patterns(found: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int])
     yield from _factors(found, expected, sizes)
     missing = (found == 0) & (expected != 0)
     if missing.any() and _same(np.where(missing, 0, expected), found):
-        yield f"{np.count_nonzero(missing)} entries are zero that should not be; the others are right"
+        n = np.count_nonzero(missing)
+        yield f"{n} {'entry is' if n == 1 else 'entries are'} zero that should not be; the others are right"
     extra = (found != 0) & (expected == 0)
     if extra.any() and _same(np.where(extra, 0, found), expected):
-        yield f"{np.count_nonzero(extra)} entries should be exactly zero; the others are right"
+        n = np.count_nonzero(extra)
+        yield f"{n} {'entry' if n == 1 else 'entries'} should be exactly zero; the others are right"
 
 
 def _sums(found: np.ndarray, expected: np.ndarray) -> Iterator[str]:
