@@ -145,8 +145,7 @@ def _close(values: np.ndarray, expected: np.ndarray, tolerance: float) -> np.nda
     largest = float(np.abs(expected[finite]).max(initial=0.0)) or 1.0
     with np.errstate(invalid="ignore"):
         near = np.abs(values - expected) <= tolerance * largest
-    exact = (expected == 0) & (values != 0) & ~near  # an exact zero may be missed by rounding only
-    return np.where(finite, near & ~exact, values == expected)
+    return np.where(finite, near, values == expected)
 
 
 def _badness(values: np.ndarray, expected: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -227,7 +226,7 @@ def gradients(
     names = [f"d_{name}" for name in inputs] if names is None else names
     refuse_unsolved(found)
     if len(names) > 1 and not (isinstance(found, tuple | list) and len(found) == len(names)):
-        raise Wrong(f"Return {len(names)} gradients, {', '.join(names)}, but there is {_what(found)}.")
+        raise Wrong(f"Return {len(names)} gradients, {', '.join(names)}, but there is {_what(found)}")
     parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
     for name, x in inputs.items():
         untouched(name, x, before[name])
@@ -243,8 +242,8 @@ def gradients(
 
 def _what(found: Any) -> str:
     if isinstance(found, tuple | list):
-        return f"{len(found)}"
-    return "None: is there a `return`?" if found is None else _article(type(found).__name__)
+        return f"{len(found)}."
+    return "None: is there a `return`?" if found is None else f"{_article(type(found).__name__)}."
 
 
 def _measured(
