@@ -1,0 +1,106 @@
+"""How far rounding may part two ways to compute the same numbers: the size of the terms that an entry is the sum of.
+
+A sum of numbers of size S is off by about ε S, also where the numbers cancel and the sum itself is small. So two
+results a and b are compared by
+
+    |a - b| / max(|a|, |b|, S)
+
+and S is found by experiment: each input, each saved number and d_output are changed by a random relative δ,
+independently of each other, as rounding would change them, and S = |change of the result| / δ, the largest of a few
+tries, entry by entry. Where terms cancel that a backward pass computes anew from what it has saved, no change of that
+shows their size; so the gradients inside the composed form are changed in the same way too. What remains after
+division by S is a small multiple of ε = 2e-16 for float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, to_numpy, xp
+from minitransformer.autograd import Tensor
+from minitransformer.autograd.graph import Node
+from minitransformer.testing.case import Case, Result, fresh, is_float
+
+__all__ = ["change", "from_parts", "sizes_of_terms"]
+
+DELTA = 2.0**-26  # the square root of ε: changes are seen well, and their squares are not
+TRIES = 8
+
+
+def _moved(value: Any, delta: float, rng: np.random.Generator) -> Any:
+    """Change every floating-point array in a value by a random relative amount of about delta, entry by entry."""
+    if is_float(value):
+        return asarray(value * asarray(1 + delta * rng.standard_normal(value.shape)))
+    if isinstance(value, dict):
+        return {key: _moved(part, delta, rng) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        parts = [_moved(part, delta, rng) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> tuple[Array, dict[int, Array]]:
+    """Return S (see above) for each entry of the value and of the gradients."""
+    value_size = np.zeros(result.value.shape)
+    sizes = {i: np.zeros(g.shape) for i, g in result.gradients.items()}
+    for _ in range(TRIES):
+        value, saved = case.forward(_moved(case.inputs, DELTA, rng))
+        gradients = case.backward(_moved(saved, DELTA, rng), _moved(result.d_output, DELTA, rng))
+        value_size = np.maximum(value_size, change(value, result.value) / DELTA)
+        for i, old in result.gradients.items():
+            if gradients[i] is not None:
+                sizes[i] = np.maximum(sizes[i], change(gradients[i], old) / DELTA)
+    inside = _sizes_inside(case, result, rng) if case.operation.composed is not None else {}
+    return value_size, {i: np.maximum(size, inside.get(i, 0)) for i, size in sizes.items()}
+
+
+def _sizes_inside(case: Case, result: Result, rng: np.random.Generator) -> dict[int, Array]:
+    """Return S for each entry of the gradients, from changes to the gradients inside the composed form."""
+    exact = from_parts(case, result)[1]
+    sizes = {i: np.zeros(g.shape) for i, g in exact.items()}
+    for _ in range(TRIES):
+        for i, gradient in from_parts(case, result, rng)[1].items():
+            sizes[i] = np.maximum(sizes[i], change(gradient, exact[i]) / DELTA)
+    return sizes
+
+
+def from_parts(case: Case, result: Result, rng: np.random.Generator | None = None) -> tuple[Tensor, dict[int, Array]]:
+    """Return the composed form's value and gradients; with a generator, all gradients inside are changed by δ."""
+    tensors = [Tensor(x, requires_grad=True) if i in case.moving else x for i, x in enumerate(case.inputs)]
+    assert case.operation.composed is not None
+    output = case.operation.composed(*fresh(tensors), **fresh(case.options))
+    case.require(
+        output.shape == result.value.shape,
+        f"forward returns shape {result.value.shape}, composed returns shape {output.shape}",
+    )
+    if rng is not None:
+        _move_inside(output, rng)
+    if output.requires_grad:
+        output.backward(result.d_output)
+    grads = {i: tensors[i].grad for i in case.moving}
+    return output, {i: xp.zeros_like(case.inputs[i]) if g is None else g for i, g in grads.items()}
+
+
+def _move_inside(output: Tensor, rng: np.random.Generator) -> None:
+    """Make every node of a graph change the gradients that it returns by δ."""
+    nodes: list[Any] = [output._node]
+    for node in nodes:  # grows on the way
+        if not isinstance(node, Node) or node.backward is None:
+            continue
+
+        def moved(d_output: Array, exact: Any = node.backward) -> Any:
+            return _moved(list(exact(d_output)), DELTA, rng)
+
+        node.backward = moved
+        for edge in node.edges:
+            if edge is not None and edge.target not in nodes:
+                nodes.append(edge.target)
+
+
+def change(new: Any, old: Any) -> Array:
+    """Return |new - old|, 0 where both are the same infinity."""
+    new, old = to_numpy(new), to_numpy(old)
+    with np.errstate(invalid="ignore"):
+        return np.where(new == old, 0.0, np.abs(np.subtract(new, old)))

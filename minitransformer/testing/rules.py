@@ -1,0 +1,84 @@
+"""The rules that every operation keeps, whatever it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, to_numpy, xp
+from minitransformer.testing.case import Case, Result, arrays_in, is_float
+
+__all__ = ["keep_rules"]
+
+
+def keep_rules(case: Case, rng: np.random.Generator) -> Result:
+    """Run the operation and see that it keeps the rules."""
+    given = [*zip(case.names, case.inputs, strict=True), *case.options.items()]
+    before = [(name, x, x.copy()) for name, x in given if hasattr(x, "dtype")]
+
+    def unchanged(when: str) -> None:
+        for name, x, old in before:
+            case.require(_same(x, old), f"{when} wrote into its input {name}")
+
+    value, saved = case.forward(case.inputs)
+    value = value if isinstance(value, xp.ndarray) else asarray(value)
+    unchanged("forward")
+    case.require(value.dtype == np.float64, f"float64 inputs gave a value of type {value.dtype}")
+    # The axes lie in memory in reverse order, as they do after a transpose: backward must not rely on the usual one.
+    signs = rng.choice((-1.0, 1.0), value.shape[::-1])
+    d_output = asarray((rng.uniform(0.5, 2.0, value.shape[::-1]) * signs).T)
+    kept = [x.copy() for x in arrays_in(saved)]
+    d_kept = d_output.copy()
+
+    gradients = case.backward(saved, d_output)
+    unchanged("backward")
+    for x, old in zip(arrays_in(saved), kept, strict=True):
+        case.require(_same(x, old), f"backward wrote into a saved array of shape {x.shape}")
+    case.require(_same(d_output, d_kept), "backward wrote into d_output")
+    again = case.backward(saved, d_output)
+    for i, x in enumerate(case.inputs):
+        gradient = gradients[i]
+        if gradient is None or not is_float(x):
+            continue
+        case.require(
+            gradient.shape == x.shape, f"{case.label(i)} has shape {gradient.shape}, but the input has {x.shape}"
+        )
+        case.require(
+            gradient.dtype == x.dtype, f"{case.label(i)} is of type {gradient.dtype}, but the input is of {x.dtype}"
+        )
+        case.require(
+            again[i] is not None and _equal(gradient, again[i]),
+            f"{case.label(i)} is not the same when backward runs a second time on the same saved values",
+        )
+    _share_nothing(case, value, saved, d_output, gradients)
+    found = {i: gradients[i] for i in case.moving}
+    return Result(value, d_output, {i: xp.zeros_like(case.inputs[i]) if g is None else g for i, g in found.items()})
+
+
+def _share_nothing(case: Case, value: Array, saved: Any, d_output: Array, gradients: Sequence[Array | None]) -> None:
+    """See that each gradient has memory of its own, so that whoever receives it may write into it."""
+    others = [(f"the input {name}", x) for name, x in zip(case.names, case.inputs, strict=True)]
+    others += [(f"a saved array of shape {x.shape}", x) for x in arrays_in(saved)]
+    others += [("d_output", d_output), ("the value", value)]
+    for i, gradient in enumerate(gradients):
+        if not isinstance(gradient, xp.ndarray):
+            continue
+        for name, other in others:
+            shared = isinstance(other, xp.ndarray) and xp.shares_memory(gradient, other)
+            case.require(not shared, f"{case.label(i)} shares memory with {name}; return a copy")
+        others.append((case.label(i), gradient))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    """Tell whether two results are the same, up to the order in which sums are rounded: it depends on the memory."""
+    a, b = to_numpy(a), to_numpy(b)
+    scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-12, atol=1e-12 * scale, equal_nan=True)
+
+
+def _same(a: Array, b: Array) -> bool:
+    """Tell whether two arrays hold the same, bit by bit."""
+    a, b = to_numpy(a), to_numpy(b)
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
