@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["inverse_square_root", "warmup"]
+__all__ = ["inverse_square_root", "linear", "warmup"]
 
 
 def warmup(step: int, d_model: int, warmup_steps: int) -> float:
@@ -72,3 +72,40 @@ def inverse_square_root(step: int, peak: float, warmup_steps: int) -> float:
             f"found {step}, {warmup_steps} and {peak}"
         )
     return float(peak * min(step / warmup_steps, (warmup_steps / step) ** 0.5))
+
+
+def linear(step: int, peak: float, warmup_steps: int, steps: int) -> float:
+    """Return a rate that rises in a straight line, and falls in a straight line to the end of training.
+
+        lr = peak · min(step / warmup_steps, (steps + 1 - step) / (steps + 1 - warmup_steps))
+
+    It would be zero at the step after the last. The steps of a stochastic gradient never settle while they are long:
+    weights keep moving about the minimum, farther with a higher rate. A rate that falls to zero lets them settle; the
+    square root of equation (3) has fallen only to a half after four times the warm-up.
+
+    Parameters
+    ----------
+    step : int
+        The number of the step, from 1 to `steps`.
+    peak : float
+        The rate at the end of the rise, above 0.
+    warmup_steps : int
+        The length of the rise, at most `steps`.
+    steps : int
+        How many steps training has.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+    """
+    if not 1 <= step <= steps or not 1 <= warmup_steps <= steps or not peak > 0:
+        raise ValueError(
+            "linear: expected step and warmup_steps of at least 1 and at most steps, and a peak above 0, "
+            f"found {step}, {warmup_steps}, {steps} and {peak}"
+        )
+    return float(peak * min(step / warmup_steps, (steps + 1 - step) / (steps + 1 - warmup_steps)))

@@ -35,10 +35,12 @@ class Recipe:
     steps: int = option(900, "training steps")
     batch_tokens: int = option(2048, "the most tokens of one side in a batch, padding included")
     accumulate: int = option(1, "batches whose gradients make one step")
-    schedule: str = option("warmup", "learning rate: warmup as in section 5.3, or inverse_sqrt, told by its peak")
+    schedule: str = option(
+        "warmup", "learning rate: warmup as in section 5.3, inverse_sqrt, told by its peak, or linear down to zero"
+    )
     warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3")
     learning_rate_factor: float = option(0.6, "what the learning rate of section 5.3 is multiplied by (warmup)")
-    peak: float = option(0.001, "the highest learning rate (inverse_sqrt)")
+    peak: float = option(0.001, "the highest learning rate (inverse_sqrt, linear)")
     clip: float | None = option(None, "the largest norm of a step's gradient; longer ones are shortened (default: off)")
     average_last: int = option(
         300, "keep the mean of the weights over so many last steps, section 6.1; it is the model (1: off)"

@@ -11,12 +11,12 @@ from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from minitransformer.nn import Transformer
-from minitransformer.optim import inverse_square_root, warmup
+from minitransformer.optim import inverse_square_root, linear, warmup
 from minitransformer.tasks import PATHS, Recipe, Task, build
 
 __all__ = ["Configuration"]
 
-CHOICES = {"schedule": ("warmup", "inverse_sqrt"), "best_by": ("loss", "exact_match", "bleu")}
+CHOICES = {"schedule": ("warmup", "inverse_sqrt", "linear"), "best_by": ("loss", "exact_match", "bleu")}
 AT_LEAST_1 = (
     "steps",
     "warmup_steps",
@@ -63,6 +63,11 @@ class Configuration(Recipe):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be above 0, found {value}")
+        if self.schedule == "linear" and self.warmup_steps > self.steps:
+            raise ValueError(
+                "warmup_steps must be at most steps with the linear schedule, "
+                f"found {self.warmup_steps} and {self.steps}"
+            )
         if not 0 <= self.label_smoothing < 1:
             raise ValueError(f"label_smoothing must be at least 0 and below 1, found {self.label_smoothing}")
 
@@ -112,6 +117,8 @@ class Configuration(Recipe):
         """Return the learning rate of a step, from 1."""
         if self.schedule == "inverse_sqrt":
             return inverse_square_root(step, self.peak, self.warmup_steps)
+        if self.schedule == "linear":
+            return linear(step, self.peak, self.warmup_steps, self.steps)
         return self.learning_rate_factor * warmup(step, self.d_model, self.warmup_steps)
 
     def saves_at(self, step: int) -> bool:

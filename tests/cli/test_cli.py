@@ -119,6 +119,10 @@ def test_attention(run, tmp_path, capsys):
         (["train", "--steps", "0"], "steps must be at least 1, found 0"),
         (["train", "--dropout", "1"], "dropout must be at least 0 and below 1, found 1"),
         (["train", "--label-smoothing", "-0.1"], "label_smoothing must be at least 0 and below 1"),
+        (
+            ["train", "--schedule", "linear", "--warmup-steps", "9", "--steps", "8"],
+            "warmup_steps must be at most steps with the linear schedule, found 9 and 8",
+        ),
         (["train", "--learning-rate-factor", "0"], "learning_rate_factor must be above 0"),
         (["train", "--learning-rate-factor", "nan"], "learning_rate_factor must be above 0"),
         (["train", "--norm", "both"], "norm must be one of"),
