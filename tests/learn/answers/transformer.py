@@ -1,23 +1,10 @@
-"""Chapter 8: wrong answers that a learner may well give are refused, and the cause is named."""
+"""Chapter 8."""
 
 import numpy as np
-import pytest
-
-from minitransformer.learn import bank, find
-from minitransformer.learn.referee import judge
+from learn.answers import Mistakes
 
 START, END = 1, 2
-WRONG = []
-
-
-def wrong(name, words):
-    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
-
-    def take(function):
-        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
-        return function
-
-    return take
+wrong = Mistakes()
 
 
 def angles(length, d, exponent=1.0, first=0):
@@ -227,23 +214,7 @@ wrong(PENALTY, "compare the scores, not log_p")(
 wrong(PENALTY, "Return scores, best, in this order; found ndarray")(lambda p, n, alpha: p / lp(n, alpha))
 wrong(PENALTY, "best should be the number of a sentence")(lambda p, n, alpha: (p / lp(n, alpha), max(p)))
 
-
-@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_wrong_answer_is_told_why(name, words, answer):
-    verdict = judge(find(name), [answer])
-    assert not verdict.right
-    assert verdict.solved
-    assert words in " ".join(verdict.words.split())
-
-
-def test_every_exercise_has_wrong_answers():
-    told = [parameters.values[0] for parameters in WRONG]
-    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("08-")]
-    assert [name for name in chapter if told.count(name) < 2] == []
-
-
-def test_what_is_seen_where_nothing_is_wanted_does_not_matter():
-    """END moves into the input of a shorter sentence; padding there is as good."""
-    clean = judge(find("shifted-targets"), [lambda wanted: started(np.where(wanted == END, 0, wanted)[:, :-1])])
-    assert clean.right, clean.words
+right = [
+    # END moves into the input of a shorter sentence; where nothing is wanted, padding is as good
+    ("shifted-targets", lambda wanted: started(np.where(wanted == END, 0, wanted)[:, :-1])),
+]

@@ -1,22 +1,9 @@
-"""Chapter 6: wrong answers that a learner may well give are refused, and the cause is named."""
+"""Chapter 6."""
 
 import numpy as np
-import pytest
+from learn.answers import Mistakes
 
-from minitransformer.learn import bank, find
-from minitransformer.learn.referee import judge
-
-WRONG = []
-
-
-def wrong(name, words):
-    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
-
-    def take(function):
-        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
-        return function
-
-    return take
+wrong = Mistakes()
 
 
 def mean(x):
@@ -108,28 +95,3 @@ def means_of_d_y(x_hat, r, gain, d_y):
 
 for letter in "acde":
     wrong("find-the-wrong-layer-norm", "is as it should be")(letter)
-
-
-@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
-def test_a_wrong_answer_is_told_why(name, words, answer):
-    verdict = judge(find(name), [answer])
-    assert not verdict.right
-    assert verdict.solved
-    assert words in " ".join(verdict.words.split())
-
-
-def test_every_exercise_has_wrong_answers():
-    told = [parameters.values[0] for parameters in WRONG]
-    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("06-")]
-    assert [name for name in chapter if told.count(name) < 2] == []
-
-
-def test_four_of_the_five_are_layer_norm():
-    names = {}
-    exec(find("find-the-wrong-layer-norm").solution.partition("\nif __name__")[0], names)
-    x = np.random.default_rng(0).normal(size=(3, 4))
-    for eps in (1e-5, 0.5):
-        for letter in "acde":
-            np.testing.assert_allclose(names[letter](x, eps), x_hat(x, eps), rtol=1e-12)
-    np.testing.assert_allclose(names["b"](x, 1e-5), x_hat(x, 1e-5), rtol=1e-4)
-    assert not np.allclose(names["b"](x, 0.5), x_hat(x, 0.5), rtol=0.1)

@@ -1,22 +1,9 @@
-"""Chapter 5: wrong answers that a learner may well give are refused, and the cause is named."""
+"""Chapter 5."""
 
 import numpy as np
-import pytest
+from learn.answers import Mistakes
 
-from minitransformer.learn import bank, find
-from minitransformer.learn.referee import judge
-
-WRONG = []
-
-
-def wrong(name, words):
-    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
-
-    def take(function):
-        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
-        return function
-
-    return take
+wrong = Mistakes()
 
 
 def softmax(x, axis=-1):
@@ -153,18 +140,3 @@ wrong("ignored-targets", "padding is treated as any other")(ignoring(np.ones_lik
 wrong("ignored-targets", "the other way round")(ignoring(np.invert, np.sum))
 wrong("ignored-targets", "where every target is padding")(ignoring(lambda counts: counts, np.sum))
 wrong("ignored-targets", "divide by their number")(ignoring(lambda counts: counts, lambda counts: 1))
-
-
-@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_wrong_answer_is_told_why(name, words, answer):
-    verdict = judge(find(name), [answer])
-    assert not verdict.right
-    assert verdict.solved
-    assert words in " ".join(verdict.words.split())
-
-
-def test_every_exercise_has_wrong_answers():
-    told = [parameters.values[0] for parameters in WRONG]
-    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("05-")]
-    assert [name for name in chapter if told.count(name) < 2] == []

@@ -1,22 +1,9 @@
-"""Chapter 7: wrong answers that a learner may well give are refused, and the cause is named."""
+"""Chapter 7."""
 
 import numpy as np
-import pytest
+from learn.answers import Mistakes
 
-from minitransformer.learn import bank, find
-from minitransformer.learn.referee import judge
-
-WRONG = []
-
-
-def wrong(name, words):
-    """Say of a function, or of a name for it, that it is wrong, and what must be said."""
-
-    def take(function):
-        WRONG.append(pytest.param(name, words, function, id=f"{name}: {words[:40]}"))
-        return function
-
-    return take
+wrong = Mistakes()
 
 
 def softmax(x, axis=-1):
@@ -138,32 +125,32 @@ def backward(softmax_backward, scale=lambda q: 1 / root(q), values=turned):
     return backward
 
 
-def right(w, d_w):
+def weights_back(w, d_w):
     return w * (d_w - row_sum(d_w * w))
 
 
 WHOLE = "attention-backward"
-wrong(WHOLE, "sqrt(Dk) times too large")(backward(right, lambda q: 1))
-wrong(WHOLE, "divided by sqrt(Dk) twice")(backward(right, lambda q: 1 / q.shape[-1]))
+wrong(WHOLE, "sqrt(Dk) times too large")(backward(weights_back, lambda q: 1))
+wrong(WHOLE, "divided by sqrt(Dk) twice")(backward(weights_back, lambda q: 1 / q.shape[-1]))
 wrong(WHOLE, "the row sum of the softmax is missing")(backward(lambda w, d_w: w * d_w))
 wrong(WHOLE, "and so is the division")(backward(lambda w, d_w: w * d_w, lambda q: 1))
 wrong(WHOLE, "runs over the queries")(backward(lambda w, d_w: w * (d_w - row_sum(d_w * w, axis=-2))))
 wrong(WHOLE, "d_w is taken for d_s")(backward(lambda w, d_w: d_w))
 wrong(WHOLE, "the factor w in front")(backward(lambda w, d_w: d_w - row_sum(d_w * w)))
 wrong(WHOLE, "it is zero everywhere")(backward(lambda w, d_w: 0 * w))
-wrong(WHOLE, "matmul")(backward(right, values=lambda w: w))
-wrong(WHOLE, "the sign is wrong")(backward(lambda w, d_w: -right(w, d_w)))
+wrong(WHOLE, "matmul")(backward(weights_back, values=lambda w: w))
+wrong(WHOLE, "the sign is wrong")(backward(lambda w, d_w: -weights_back(w, d_w)))
 
 
 @wrong(WHOLE, "d_q has the wrong shape")
 def exchanged(*given):
-    d_q, d_k, d_v = backward(right)(*given)
+    d_q, d_k, d_v = backward(weights_back)(*given)
     return d_k, d_q, d_v
 
 
 @wrong(WHOLE, "matmul")
 def all_axes_round(q, k, v, w, d_y):
-    d_s = right(w, d_y @ v.T) / root(q)
+    d_s = weights_back(w, d_y @ v.T) / root(q)
     return d_s @ k, d_s.T @ q, w.T @ d_y
 
 
@@ -191,28 +178,3 @@ wrong(THREE, "matmul")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q + d_k @ w_
 
 for letter in "abce":
     wrong("find-the-wrong-attention", "is as it should be")(letter)
-
-
-@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
-def test_a_wrong_answer_is_told_why(name, words, answer):
-    verdict = judge(find(name), [answer])
-    assert not verdict.right
-    assert verdict.solved
-    assert words in " ".join(verdict.words.split())
-
-
-def test_every_exercise_has_wrong_answers():
-    told = [parameters.values[0] for parameters in WRONG]
-    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("07-")]
-    assert [name for name in chapter if told.count(name) < 2] == []
-
-
-def test_one_line_of_five_is_wrong():
-    names = {}
-    exec(find("find-the-wrong-attention").solution.partition("\nif __name__")[0], names)
-    rng = np.random.default_rng(0)
-    q, k, v, d_y = rng.normal(size=(4, 5, 3))
-    w = softmax(q @ k.T / root(q))
-    found, expected = names["backward"](q, k, v, w, d_y), backward(right)(q, k, v, w, d_y)
-    for ours, theirs, same in zip(expected, found, (False, True, True), strict=True):
-        assert np.allclose(ours, theirs) is same

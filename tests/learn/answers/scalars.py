@@ -1,21 +1,20 @@
-"""Chapter 1: wrong answers that a learner may well give are refused, and the cause is named."""
+"""Chapter 1."""
 
+import re
 from math import cos
 
 import numpy as np
-import pytest
 
-from minitransformer.learn import bank, find
-from minitransformer.learn.referee import judge
+NUMBER_ONLY = re.compile("^(?!.*cause).*number found")
 
-WRONG = [
+wrong = [
     ("product-rule", "x and y are exchanged", lambda x, y, d_z: (d_z * x, d_z * y)),
     ("product-rule", "it is dz/dx alone", lambda x, y, d_z: (y, x)),
     ("product-rule", "it is dz/dy alone", lambda x, y, d_z: (d_z * y, x)),
-    ("product-rule", "the number", lambda x, y, d_z: (d_z * y, d_z)),
+    ("product-rule", NUMBER_ONLY, lambda x, y, d_z: (d_z * y, d_z)),
     ("chain-rule", "x stands in x * x twice", lambda x, d_y: d_y * cos(x * x) * x),
     ("chain-rule", "it is the local derivative alone", lambda x, d_y: 2 * x),
-    ("chain-rule", "the number", lambda x, d_y: d_y * cos(x) * 2 * x),
+    ("chain-rule", NUMBER_ONLY, lambda x, d_y: d_y * cos(x) * 2 * x),
     ("tanh-from-its-output", "the tanh is taken once more", lambda y, d_y: d_y * (1 - np.tanh(y) ** 2)),
     ("tanh-from-its-output", "it is the local derivative alone", lambda y, d_y: 1 - y * y),
     ("tanh-from-its-output", "the sign is wrong", lambda y, d_y: d_y * (y * y - 1)),
@@ -25,18 +24,3 @@ WRONG = [
     ("relu-and-its-corner", "entries should be exactly zero", lambda x, d_y: d_y.copy()),
     *(("find-the-wrong-scalar", "is as it should be", letter) for letter in "abd"),
 ]
-
-
-@pytest.mark.parametrize(("name", "words", "answer"), WRONG)
-def test_a_wrong_answer_is_told_why(name, words, answer):
-    verdict = judge(find(name), [answer])
-    assert not verdict.right
-    assert verdict.solved
-    told = " ".join(verdict.words.split())
-    assert ("number found" in told and "cause" not in told) if words == "the number" else words in told
-
-
-def test_every_exercise_has_wrong_answers():
-    told = [name for name, _, _ in WRONG]
-    chapter = [exercise.name for exercise in bank() if exercise.file.startswith("01-")]
-    assert [name for name in chapter if told.count(name) < 2] == []

@@ -1,0 +1,201 @@
+"""Chapter 3."""
+
+import re
+
+import numpy as np
+
+
+def assigned(ids, V, d_y):
+    d_table = np.zeros((V, d_y.shape[-1]))
+    d_table[ids] = d_y
+    return d_table
+
+
+def added_once(ids, V, d_y):
+    d_table = np.zeros((V, d_y.shape[-1]))
+    d_table[ids] += d_y
+    return d_table
+
+
+def added(ids, V, d_y):
+    d_table = np.zeros((V, d_y.shape[-1]))
+    np.add.at(d_table, ids, d_y)
+    return d_table
+
+
+def divided_by_count(ids, V, d_y):
+    return added(ids, V, d_y) / np.maximum(np.bincount(ids.ravel(), minlength=V), 1)[:, None]
+
+
+def unbroadcast(d_y, shape, *, mean=False, front=True, stretched=True, keepdims=True):
+    add = np.mean if mean else np.sum
+    d = add(d_y, axis=tuple(range(d_y.ndim - len(shape)))) if front else d_y
+    axes = tuple(axis for axis, n in enumerate(shape) if n == 1)
+    return add(d, axis=axes, keepdims=keepdims) if stretched else d
+
+
+def in_place(x, gain, d_y):
+    others = tuple(range(x.ndim - 1))
+    d_bias = d_y.sum(axis=others)
+    d_y *= x
+    return d_y / x * gain, d_y.sum(axis=others), d_bias
+
+
+def last_bits(x, mean, r, gain, d_y):
+    return d_y * (gain * r[:, None]), (d_y * ((x - mean[:, None]) * r[:, None])).sum(axis=0)
+
+
+def last_bits_of_a_sum(x, mean, r, gain, d_y):
+    rows = d_y * ((x - mean[:, None]) * r[:, None])
+    return d_y * gain * r[:, None], rows[::-1].sum(axis=0)
+
+
+def no_r(x, mean, r, gain, d_y):
+    return d_y * gain, (d_y * ((x - mean[:, None]) * r[:, None])).sum(axis=0)
+
+
+def slow(x, mean, r, gain, d_y):
+    T, D = x.shape
+    d_x, d_gain = np.zeros((T, D)), np.zeros(D)
+    for t in range(T):
+        for j in range(D):
+            d_x[t, j] = d_y[t, j] * gain[j] * r[t]
+            d_gain[j] += d_y[t, j] * ((x[t, j] - mean[t]) * r[t])
+    return d_x, d_gain
+
+
+def row_by_row(x, mean, r, gain, d_y):
+    d_x, d_gain = np.zeros(x.shape), np.zeros(x.shape[1])
+    for t in range(len(x)):
+        d_x[t] = d_y[t] * gain * r[t]
+        d_gain += d_y[t] * ((x[t] - mean[t]) * r[t])
+    return d_x, d_gain
+
+
+def spread(x, axis, d_y):
+    return np.broadcast_to(np.expand_dims(d_y, axis), x.shape)
+
+
+def every(ones):
+    return lambda x, keep, d_y: ones(d_y[:, None], keep, keep.sum(axis=1)[:, None])
+
+
+def moved(back):
+    return lambda x, order, d_y: back(x, order, d_y.reshape(x.transpose(order).shape))
+
+
+def batch(d_w):
+    return lambda x, w, d_y: (d_y @ w.T, d_w(x, d_y))
+
+
+def total(a):
+    return a.sum(axis=tuple(range(a.ndim - 1)))
+
+
+wrong = [
+    ("sum-along-an-axis", "with length 1; every entry along it", lambda x, axis, d_y: np.expand_dims(d_y, axis)),
+    ("sum-along-an-axis", "the gradient of the mean", lambda x, axis, d_y: spread(x, axis, d_y) / x.shape[axis]),
+    ("sum-along-an-axis", "right numbers in the wrong places", lambda x, axis, d_y: np.resize(d_y, x.shape)),
+    ("sum-along-an-axis", "it is d_y, with the shape of y", lambda x, axis, d_y: d_y),
+    ("sum-along-an-axis", "is not right yet", lambda x, axis, d_y: np.ones(x.shape)),
+    (
+        "sum-along-an-axis",
+        re.compile("is not right|shape"),
+        lambda x, axis, d_y: spread(x, 1, d_y) if d_y.shape == (2, 4) else x,
+    ),
+    ("mean-of-what-counts", "padding has a gradient", every(lambda d, keep, n: d / n + 0 * keep)),
+    ("mean-of-what-counts", "the padding does not count", every(lambda d, keep, n: np.where(keep, d / 5, 0))),
+    ("mean-of-what-counts", "the division by n is missing", every(lambda d, keep, n: np.where(keep, d, 0))),
+    ("mean-of-what-counts", "each sentence has its own n", every(lambda d, keep, n: np.where(keep, d / n.sum(), 0))),
+    ("mean-of-what-counts", "the padding has it too", every(lambda d, keep, n: d / 5 + 0 * keep)),
+    ("mean-of-what-counts", "wrong shape", every(lambda d, keep, n: d / n)),
+    ("mean-of-what-counts", "should be exactly zero", every(lambda d, keep, n: np.where(keep, d / n, 1e-3))),
+    ("unbroadcast", "the mean over the copies", lambda d_y, shape: unbroadcast(d_y, shape, mean=True)),
+    ("unbroadcast", "but not those of length 1", lambda d_y, shape: unbroadcast(d_y, shape, stretched=False)),
+    ("unbroadcast", "wrong shape", lambda d_y, shape: unbroadcast(d_y, shape, keepdims=False)),
+    ("unbroadcast", "a sum is missing: nothing is summed", lambda d_y, shape: d_y),
+    (
+        "unbroadcast",
+        re.compile("first copy|is not right"),
+        lambda d_y, shape: d_y.ravel()[: int(np.prod(shape))].reshape(shape),
+    ),
+    (
+        "unbroadcast",
+        re.compile("is not right|shape"),
+        lambda d_y, shape: d_y[0] if len(shape) == 1 else unbroadcast(d_y, shape),
+    ),
+    (
+        "gain-and-bias",
+        "a sum is missing: all rows use the same gain",
+        lambda x, gain, d_y: (d_y * gain, d_y * x, total(d_y)),
+    ),
+    (
+        "gain-and-bias",
+        re.compile("d_bias has the wrong shape.*a sum is missing: the input was broadcast along axis 0"),
+        lambda x, gain, d_y: (d_y * gain, total(d_y * x), d_y.sum(axis=0)),
+    ),
+    ("gain-and-bias", "x and gain are exchanged", lambda x, gain, d_y: (d_y * x, total(d_y * x), total(d_y))),
+    ("gain-and-bias", "it is d_y alone", lambda x, gain, d_y: (d_y, total(d_y * x), total(d_y))),
+    ("gain-and-bias", "it is the gradient of the bias", lambda x, gain, d_y: (d_y * gain, total(d_y), total(d_y))),
+    ("gain-and-bias", "summed before they are", lambda x, gain, d_y: (d_y * gain, total(d_y) * total(x), total(d_y))),
+    ("gain-and-bias", "the mean over all rows", lambda x, gain, d_y: (d_y * gain, total(d_y * x) / 6, total(d_y))),
+    ("gain-and-bias", "the mean over all rows", lambda x, gain, d_y: (d_y * gain, total(d_y * x), total(d_y) / 6)),
+    ("gain-and-bias", "d_output was changed in place", in_place),
+    (
+        "matmul-backward",
+        re.compile("d_x has the wrong shape.*it is transposed"),
+        lambda x, w, d_y: (w @ d_y.T, x.T @ d_y),
+    ),
+    (
+        "matmul-backward",
+        re.compile("d_w has the wrong shape.*it is transposed"),
+        lambda x, w, d_y: (d_y @ w.T, d_y.T @ x),
+    ),
+    (
+        "matmul-backward",
+        "w is not transposed",
+        lambda x, w, d_y: (d_y @ (w if w.shape[0] == w.shape[1] else w.T), x.T @ d_y),
+    ),
+    (
+        "matmul-backward",
+        "x is not transposed",
+        lambda x, w, d_y: (d_y @ w.T, (x if w.shape[0] == w.shape[1] else x.T) @ d_y),
+    ),
+    ("matmul-backward", "d_x has the wrong shape", lambda x, w, d_y: (x.T @ d_y, d_y @ w.T)),
+    ("matmul-backward", "it is zero everywhere", lambda x, w, d_y: (d_y @ w.T, np.zeros_like(w))),
+    ("matmul-backward", "the sign is wrong", lambda x, w, d_y: (d_y @ w.T, -x.T @ d_y)),
+    ("one-weight-for-a-batch", "a sum is missing", batch(lambda x, d_y: x.swapaxes(1, 2) @ d_y)),
+    ("one-weight-for-a-batch", "the first sentence alone", batch(lambda x, d_y: x[0].T @ d_y[0])),
+    ("one-weight-for-a-batch", "the last sentence alone", batch(lambda x, d_y: x[-1].T @ d_y[-1])),
+    ("one-weight-for-a-batch", "B = 3 times too small", batch(lambda x, d_y: (x.swapaxes(1, 2) @ d_y).mean(axis=0))),
+    ("one-weight-for-a-batch", "entries are mixed up", batch(lambda x, d_y: x.reshape(4, -1) @ d_y.reshape(-1, 5))),
+    ("one-weight-for-a-batch", "it is transposed", batch(lambda x, d_y: d_y.reshape(-1, 5).T @ x.reshape(-1, 4))),
+    ("transpose-and-reshape", "the axes were not put back, only cut anew", lambda x, order, d_y: d_y.reshape(x.shape)),
+    ("transpose-and-reshape", "the axes are not put back", moved(lambda x, order, d_u: d_u)),
+    ("transpose-and-reshape", "goes on, not back", moved(lambda x, order, d_u: d_u.transpose(order))),
+    ("transpose-and-reshape", re.compile("shape|not right yet"), moved(lambda x, order, d_u: d_u.T)),
+    ("repeated-ids", "the gradient of its last place only", assigned),
+    ("repeated-ids", "the gradient of its last place only", added_once),
+    ("repeated-ids", "it is the sum, not the mean", divided_by_count),
+    ("repeated-ids", "wrong shape", lambda ids, V, d_y: added(ids, ids.max() + 1, d_y)),
+    ("repeated-ids", "is there a `return`", lambda ids, V, d_y: np.add.at(np.zeros((V, 3)), ids, d_y)),
+    ("fast-to-the-last-bit", "entries differ in their last bits", last_bits),
+    ("fast-to-the-last-bit", "entries differ in their last bits", last_bits_of_a_sum),
+    ("fast-to-the-last-bit", "d_x is not right yet", no_r),
+    ("fast-to-the-last-bit", "times as fast as slow", slow),
+    ("fast-to-the-last-bit", "Return two arrays", lambda x, mean, r, gain, d_y: d_y),
+    ("find-the-wrong-array", "is as it should be", "b"),
+    ("find-the-wrong-array", "should be one of", ["c"]),
+]
+
+
+right = [
+    ("sum-along-an-axis", spread),
+    ("sum-along-an-axis", lambda x, axis, d_y: np.zeros(x.shape) + np.expand_dims(d_y, axis)),
+    ("mean-of-what-counts", lambda x, keep, d_y: keep * (d_y / keep.sum(axis=1))[:, None]),
+    ("matmul-backward", lambda x, w, d_y: ((w @ d_y.T).T, np.einsum("ta,tf->af", x, d_y))),
+    ("one-weight-for-a-batch", batch(lambda x, d_y: (x.swapaxes(1, 2) @ d_y).sum(axis=0))),
+    ("one-weight-for-a-batch", batch(lambda x, d_y: np.tensordot(x, d_y, axes=([0, 1], [0, 1])))),
+    ("repeated-ids", lambda ids, V, d_y: np.eye(V)[ids.ravel()].T @ d_y.reshape(-1, d_y.shape[-1])),
+    ("fast-to-the-last-bit", row_by_row),
+]

@@ -1,0 +1,157 @@
+"""Chapter 2."""
+
+import re
+
+
+def breadth_first(parts, loss):
+    order = [loss]
+    for node in order:
+        order += [part for part in dict.fromkeys(parts[node]) if part not in order]
+    return order
+
+
+def depth_first(parts, loss):
+    order, stack = [], [loss]
+    while stack:
+        node = stack.pop()
+        if node not in order:
+            order.append(node)
+            stack += parts[node]
+    return order
+
+
+def once_for_each_path(parts, loss):
+    order = [loss]
+    for node in order:
+        order += parts[node]
+    return order
+
+
+def counted(parts, loss, *, reached_only=True, once=False):
+    """Count uses and count down; from all nodes, or each user once, by mistake."""
+    inside = set(breadth_first(parts, loss)) if len(parts) < 20 else set(parts)
+    waiting = dict.fromkeys(parts, 0)
+    for node in inside if reached_only else parts:
+        for part in parts[node]:
+            waiting[part] += 1
+    ready, found = [loss], []
+    while ready:
+        node = ready.pop()
+        found.append(node)
+        for part in set(parts[node]) if once else parts[node]:
+            waiting[part] -= 1
+            if waiting[part] == 0:
+                ready.append(part)
+    return found
+
+
+def recursive(parts, loss):
+    found = {}
+
+    def visit(node):
+        if node not in found:
+            for part in parts[node]:
+                visit(part)
+            found[node] = True
+
+    visit(loss)
+    return list(reversed(found))
+
+
+def receiving(receive):
+    """Return what exercise 2 makes of a function that receives shares."""
+
+    def backward(x, d_L):
+        d = {"L": d_L}
+        d["u"] = receive(d, "u", d["L"])
+        d["x"] = receive(d, "x", d["L"])
+        d["x"] = receive(d, "x", d["u"] * x)
+        d["x"] = receive(d, "x", d["u"] * x)
+        return d["x"]
+
+    return backward
+
+
+def in_place(d, name, share):
+    if name not in d:
+        return share
+    d[name] += share
+    return d[name]
+
+
+def walk(*, turn=reversed, add=True, stop=lambda output, name, stopped: False):
+    def backward(steps, d_loss, stopped=frozenset()):
+        d = {name: 0.0 for output, inputs, _ in steps for name in (output, *inputs)}
+        d[steps[-1][0]] = d_loss
+        for output, inputs, slopes in turn(steps):
+            for name, slope in zip(inputs, slopes, strict=True):
+                if not stop(output, name, stopped):
+                    d[name] = d[output] * slope + (d[name] if add else 0.0)
+        return d
+
+    return backward
+
+
+def turned_in_place(steps, d_loss):
+    d = walk()(steps, d_loss)
+    steps.reverse()
+    return d
+
+
+def no_dead_end(steps, d_loss):
+    return {name: value for name, value in walk()(steps, d_loss).items() if name != "dead"}
+
+
+def gate(mix):
+    def backward(x, d_y, f, f_backward, g, g_backward):
+        u, v = f(x), g(x)
+        return mix(lambda d: f_backward(x, d), lambda d: g_backward(x, d), d_y, u, v)
+
+    return backward
+
+
+def whole_step(steps, d_loss, stopped):
+    return walk(turn=lambda steps: [step for step in reversed(steps) if not stopped & set(step[1])])(steps, d_loss)
+
+
+wrong = [
+    ("order-of-a-graph", "u has its turn before v, which was made of it", breadth_first),
+    ("order-of-a-graph", "has its turn before", depth_first),
+    ("order-of-a-graph", "u has 2 turns", once_for_each_path),
+    ("order-of-a-graph", "a never has its turn", lambda parts, loss: counted(parts, loss, reached_only=False)),
+    ("order-of-a-graph", "x never has its turn", lambda parts, loss: counted(parts, loss, once=True)),
+    ("order-of-a-graph", "dead is in the list", lambda parts, loss: list(parts)),
+    ("order-of-a-graph", re.compile("L has its turn|before"), lambda parts, loss: counted(parts, loss)[::-1]),
+    ("order-of-a-graph", "too deep for recursion", recursive),
+    ("order-of-a-graph", "dead is in the list", lambda parts, loss: [*counted(parts, loss), "dead"]),
+    ("order-of-a-graph", "should return a list", lambda parts, loss: set(parts)),
+    ("add-up-the-shares", "only the last share is left", receiving(lambda d, name, share: share)),
+    ("add-up-the-shares", "only the first share", receiving(lambda d, name, share: d.get(name, share))),
+    ("add-up-the-shares", "is not right yet", receiving(lambda d, name, share: d.get(name, 1.0) + share)),
+    ("add-up-the-shares", "changed in place", receiving(in_place)),
+    ("add-up-the-shares", "one share of x * x is missing", lambda x, d_L: d_L * x + d_L),
+    ("walk-back", "the first step of the forward pass comes first", walk(turn=list)),
+    ("walk-back", "each share replaces the ones before it", walk(add=False)),
+    ("walk-back", "steps was changed", turned_in_place),
+    ("walk-back", "d has no 'dead'", no_dead_end),
+    ("walk-back", re.compile("times what it should be|is not right yet"), lambda steps, d_loss: walk()(steps, 1.0)),
+    ("one-input-two-functions", "comes back through g is missing", gate(lambda f, g, d, u, v: f(d * v))),
+    ("one-input-two-functions", "comes back through f is missing", gate(lambda f, g, d, u, v: g(d * u))),
+    ("one-input-two-functions", "u and v are exchanged", gate(lambda f, g, d, u, v: f(d * u) + g(d * v))),
+    ("one-input-two-functions", "the product is missing on the way back", gate(lambda f, g, d, u, v: f(d) + g(d))),
+    ("one-input-two-functions", "two shares are multiplied", gate(lambda f, g, d, u, v: f(d * v) * g(d * u))),
+    ("one-input-two-functions", "is not right yet", gate(lambda f, g, d, u, v: f(d * v) - g(d * u))),
+    ("stop-the-gradient", "without any stop", walk()),
+    ("stop-the-gradient", "its other inputs should get their share", whole_step),
+    ("stop-the-gradient", "but it receives", walk(stop=lambda output, name, stopped: output in stopped)),
+    ("stop-the-gradient", "is not right yet", walk(stop=lambda output, name, stopped: True)),
+    ("find-the-wrong-engine", "is as it should be", "a"),
+    ("find-the-wrong-engine", "should be one of", "C"),
+]
+
+right = [
+    ("order-of-a-graph", counted),
+    ("add-up-the-shares", lambda x, d_L: d_L * (2 * x + 1)),
+    ("add-up-the-shares", receiving(lambda d, name, share: d.get(name, 0) + share)),
+    ("stop-the-gradient", walk(stop=lambda output, name, stopped: name in stopped)),
+]
