@@ -44,7 +44,7 @@ import pytest  # noqa: E402
 
 from minitransformer import arrays  # noqa: E402
 
-sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import the double
+sys.path.insert(0, str(Path(__file__).parent))  # so that tests can import what they share
 COMPARISONS = ("assert_allclose", "assert_array_equal", "assert_equal", "assert_array_less")
 
 

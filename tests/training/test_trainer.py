@@ -6,7 +6,7 @@ import pytest
 from minitransformer.arrays import to_numpy
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
-from minitransformer.optim import Adam
+from minitransformer.optim import Adam, inverse_square_root, linear, warmup
 from minitransformer.tasks import build
 from minitransformer.testing import gradcheck
 from minitransformer.training import Configuration, Diverged, RunFolder, Trainer, load, training_step, translate
@@ -30,6 +30,24 @@ def trained(tmp_path, name="run", task="reverse", **changes):
 
     trainer.train(folder, on_step, scores.append)
     return trainer, folder, losses, scores
+
+
+@pytest.mark.parametrize(
+    ("schedule", "course"),
+    [
+        ("warmup", lambda step: 0.7 * warmup(step, 16, 4)),
+        ("inverse_sqrt", lambda step: inverse_square_root(step, 0.02, 4)),
+        ("linear", lambda step: linear(step, 0.02, 4, 6)),
+    ],
+)
+def test_each_step_has_the_rate_that_its_schedule_says(tmp_path, schedule, course):
+    changes = {"schedule": schedule, "peak": 0.02, "learning_rate_factor": 0.7}
+    configuration = Configuration.of_task(build("reverse"), **SMALL, **changes)
+    trainer, rates = Trainer(configuration), []
+    folder = RunFolder(tmp_path / "run")
+    folder.create(trainer.configuration, trainer.corpus)
+    trainer.train(folder, lambda loss, rate, speed: rates.append(rate), lambda scores: None)
+    assert rates == [course(step) for step in range(1, 7)]
 
 
 @pytest.mark.same_bits
