@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import traceback
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
         shown = (error.text or "").rstrip()
         return Verdict(False, f"Line {error.lineno} is not Python: {error.msg}\n\n    {shown.strip()}")
     except Exception as error:
-        return _failed(error, path)
+        return _failed(error, {str(path)})
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
         return Verdict(False, f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
@@ -57,6 +58,7 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
 
 def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> Verdict:
     """Judge answers, in the order in which the exercise asks for them."""
+    files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
     try:
         exercise.check(*answers)
     except Unsolved as unsolved:
@@ -64,24 +66,20 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except Wrong as wrong:
         return Verdict(False, str(wrong))
     except Exception as error:
-        return _failed(error, path)
+        return _failed(error, files)
     return Verdict(True, "")
 
 
-def _failed(error: Exception, path: Path | None) -> Verdict:
+def _failed(error: Exception, files: Collection[str]) -> Verdict:
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         words = "The TODO is still to do: a `...` is in the way."
         return Verdict(False, words, solved=False)
-    return Verdict(False, _told(error, path))
+    return Verdict(False, _told(error, files))
 
 
-def _told(error: Exception, path: Path | None) -> str:
-    """Say which line of the learner's raised what."""
-    frames = traceback.extract_tb(error.__traceback__)
-    here = str(Path(__file__).parent)
-    own = [
-        f for f in frames if (path is not None and f.filename == str(path)) or (path is None and here not in f.filename)
-    ]
+def _told(error: Exception, files: Collection[str]) -> str:
+    """Say which line of the learner's files raised what."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     text = str(error).strip().splitlines()
     words = f"{type(error).__name__}: {text[0] if text else 'no message'}"
     if not own:

@@ -112,6 +112,9 @@ def agree(
         raise Wrong("\n".join(lines + ([_wrapped("cause", cause)] if cause else [])))
     if expected.dtype.kind == "f" and values.dtype.kind == "f" and values.dtype != expected.dtype:
         raise Wrong(f"{name} is {values.dtype}, but the inputs are {expected.dtype}, and so should the result be.")
+    if expected.dtype.kind == "i" and expected.ndim and values.dtype.kind == "f" and values.size:
+        words = f"{name} should be whole numbers, but its numbers are {values.dtype}: no index can be one of them."
+        raise Wrong(textwrap.fill(words, WIDTH))
     right = _close(values, expected, tolerance)
     if right.all():
         return
@@ -230,7 +233,7 @@ def gradients(
     parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
     for name, x in inputs.items():
         untouched(name, x, before[name])
-    untouched("d_output", d_output, d_before)
+    untouched("The gradient that came in", d_output, d_before)
     known = mistakes(d_output) if callable(mistakes) else (mistakes or {})
     measured = _measured(function, inputs, d_output, parts)
     if measured is None:

@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 from learn.answers import arrays, attention, finite_differences, graph, layer_norm, scalars, softmax, transformer
 
@@ -41,3 +42,12 @@ def test_every_exercise_has_two_wrong_answers():
 def test_another_right_answer_passes(name, answer):
     verdict = judge(find(name), [answer])
     assert verdict.right, verdict.words
+
+
+def test_an_error_is_told_where_the_answer_has_it_not_where_numpy_has_it():
+    def backward(x, axis, d_y):
+        return np.broadcast_to(d_y, (x.size + 1,))
+
+    words = judge(find("sum-along-an-axis"), [backward]).words
+    assert re.search(r"Line \d+, in backward, failed with ValueError", words), words
+    assert "np.broadcast_to(d_y" in words

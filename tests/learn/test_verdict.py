@@ -131,6 +131,7 @@ def test_what_is_no_result_at_all():
     assert "is there a `return`" in told("y", None, EXPECTED)
     assert "should be an array of shape (5, 4), but it is a str" in told("y", "five", EXPECTED)
     assert "float32" in told("y", EXPECTED.astype("f"), EXPECTED)
+    assert "ids should be whole numbers" in told("ids", np.array([1.0, 2.0]), np.array([1, 2]))
     with pytest.raises(Wrong, match="Return 2 gradients, d_x, d_y, but there is 1"):
         gradients(lambda d: (d,), np.add, {"x": X, "y": X.copy()})
 
@@ -138,7 +139,7 @@ def test_what_is_no_result_at_all():
 def test_an_input_that_was_written_to():
     with pytest.raises(Wrong, match="x was changed in place"):
         untouched("x", X + 1, X)
-    with pytest.raises(Wrong, match="d_output was changed in place"):
+    with pytest.raises(Wrong, match="The gradient that came in was changed in place"):
         gradients(lambda d: np.multiply(d, 2.0, out=d), lambda x: 2 * x, {"x": X})
 
 

@@ -111,10 +111,15 @@ def causal_mask(causal_mask: Callable[..., Any]) -> None:
 
 
 def mask_before_softmax(weights: Callable[..., Any]) -> None:
-    """Check the weights, for small scores, and for hidden scores that are much larger than the others."""
+    """Check the weights, for small scores, for hidden ones that are much larger, and beside the lowest there are."""
     small = np.random.default_rng(73).normal(size=(B, Tq, Tk))
     large = np.where(MASK, small - 1e4, 1e4)
-    for name, scores in (("w", small), ("w, where hidden scores are large,", large)):
+    lowest = np.where(MASK, np.finfo(np.float64).min, small)  # no finite number is below these
+    for name, scores in (
+        ("w", small),
+        ("w, where hidden scores are large,", large),
+        ("w, where the other scores are the lowest numbers there are,", lowest),
+    ):
         given, mask = scores.copy(), MASK.copy()
         with np.errstate(all="ignore"):
             after = softmax(scores) * MASK
@@ -127,15 +132,15 @@ def mask_before_softmax(weights: Callable[..., Any]) -> None:
                     "of a row do not sum to 1": after,
                     "the weights are divided a second time, after the mask: where hidden scores are large, nothing is "
                     "left to divide": after / after.sum(axis=-1, keepdims=True),
+                    "hidden scores become a low number, but the others may be as low: only -inf is low enough": softmax(
+                        np.where(MASK, scores, -1e4)
+                    ),
                     "hidden scores become 0, and exp(0) is 1: they need -inf": softmax(scores * MASK),
                     "the mask is the wrong way round: True = may attend": np.where(
                         MASK.all(axis=-1, keepdims=True), np.nan, masked(scores, ~MASK)
                     ),
                     "True is added as a 1, which hides nothing": softmax(scores + MASK),
                     "the mask is not used yet": softmax(scores),
-                    "hidden scores become -10000, but the others may be as low: only -inf is low enough": softmax(
-                        np.where(MASK, scores, -1e4)
-                    ),
                     "hidden scores become as low as the lowest: only -inf is low enough": softmax(
                         np.where(MASK, scores, scores.min())
                     ),

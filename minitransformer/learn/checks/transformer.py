@@ -271,7 +271,7 @@ def _wrong_steps(
         - lr * m / (np.sqrt(v) + eps),
         "the bias of v is not corrected": theta - lr * m_hat / (np.sqrt(v) + eps),
         "the bias of m is not corrected": theta - lr * m / (np.sqrt(v_hat) + eps),
-        "the step has the wrong sign: it goes against the gradient": theta + lr * m_hat / (np.sqrt(v_hat) + eps),
+        "the step has the wrong sign: it goes along the gradient, uphill": theta + lr * m_hat / (np.sqrt(v_hat) + eps),
         "eps is inside the root; it is added to the root": theta - lr * m_hat / np.sqrt(v_hat + eps),
         "the root of v_hat is missing": theta - lr * m_hat / (v_hat + eps),
         "the gradient itself is used instead of its running mean m_hat": theta - lr * g / (np.sqrt(v_hat) + eps),

@@ -140,7 +140,7 @@ wrong = [
     ("gain-and-bias", "summed before they are", lambda x, gain, d_y: (d_y * gain, total(d_y) * total(x), total(d_y))),
     ("gain-and-bias", "the mean over all rows", lambda x, gain, d_y: (d_y * gain, total(d_y * x) / 6, total(d_y))),
     ("gain-and-bias", "the mean over all rows", lambda x, gain, d_y: (d_y * gain, total(d_y * x), total(d_y) / 6)),
-    ("gain-and-bias", "d_output was changed in place", in_place),
+    ("gain-and-bias", "The gradient that came in was changed in place", in_place),
     (
         "matmul-backward",
         re.compile("d_x has the wrong shape.*it is transposed"),

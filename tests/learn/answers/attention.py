@@ -47,7 +47,8 @@ wrong(MASK, "exp(0) is 1")(lambda s, mask: softmax(np.where(mask, s, 0)))
 wrong(MASK, "the wrong way round")(lambda s, mask: softmax(np.where(mask, -np.inf, s)))
 wrong(MASK, "hides nothing")(lambda s, mask: softmax(s + mask))
 wrong(MASK, "not used yet")(lambda s, mask: softmax(s))
-wrong(MASK, "only -inf is low enough")(lambda s, mask: softmax(np.where(mask, s, -1e4)))
+for low in (-1e4, -1e9, -1e300, np.finfo(float).min):
+    wrong(MASK, "only -inf is low enough")(lambda s, mask, low=low: softmax(np.where(mask, s, low)))
 wrong(MASK, "is not right yet")(lambda s, mask: softmax(np.where(mask, s, -10)))
 
 

@@ -61,7 +61,7 @@ wrong("softmax-backward", "it is transposed")(lambda y, d_y: right(y, d_y).T)
 wrong("softmax-backward", "the sign is wrong")(lambda y, d_y: -right(y, d_y))
 wrong("softmax-backward", "it is zero everywhere")(lambda y, d_y: 0 * y)
 wrong("softmax-backward", "number of rows = 3 times too small")(lambda y, d_y: right(y, d_y) / len(y))
-wrong("softmax-backward", "d_output was changed in place")(lambda y, d_y: np.multiply(y, d_y, out=d_y))
+wrong("softmax-backward", "The gradient that came in was changed in place")(lambda y, d_y: np.multiply(y, d_y, out=d_y))
 
 
 def right(y, d_y):

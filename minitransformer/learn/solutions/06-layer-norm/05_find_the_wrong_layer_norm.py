@@ -5,8 +5,9 @@ Layer norm without gain and bias is, for each row x of D features,
     (x - mean(x)) / sqrt(var(x) + eps)
 
 where var is the mean of the squares of x - mean(x). Five people have written
-it. Four are right up to rounding, for every x and every eps. Which one is not?
-With usual numbers and eps = 1e-5 you may not see it.
+it. Four are the same function, for every x and every eps, though one of them
+loses digits where x is far from 0: that is not what is meant. Which one is
+another function? With usual numbers and eps = 1e-5 you may not see it.
 """
 
 import numpy as np

@@ -2,7 +2,8 @@
 
 The log-probability of a sentence is a sum of negative numbers: with each token
 it falls. So a search that compares log-probabilities likes sentences that are
-too short. The paper (section 6.1) compares
+too short. The paper (section 6.1) compares with the length penalty of Wu et al.
+(2016):
 
     score = log_p / ((5 + length) / 6)^alpha        alpha = 0.6
 
