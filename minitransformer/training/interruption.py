@@ -12,14 +12,15 @@ __all__ = ["deferred_interrupt"]
 
 
 @contextmanager
-def deferred_interrupt() -> Iterator[Callable[[], None]]:
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Put off Ctrl-C until it is convenient: weights that are half updated are not worth saving.
 
-    Yields a function that raises KeyboardInterrupt if Ctrl-C has been pressed since. A second Ctrl-C is not put off. In
-    threads other than the main one, which receive no signals, nothing is changed.
+    Yields a function that tells whether Ctrl-C has been pressed since. A second Ctrl-C is not put off: it raises
+    KeyboardInterrupt wherever it happens. In threads other than the main one, which receive no signals, nothing is
+    changed.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: None
+        yield lambda: False
         return
     before = signal.getsignal(signal.SIGINT)
     pressed = False
@@ -29,12 +30,8 @@ def deferred_interrupt() -> Iterator[Callable[[], None]]:
         pressed = True
         signal.signal(signal.SIGINT, before)
 
-    def check() -> None:
-        if pressed:
-            raise KeyboardInterrupt
-
     signal.signal(signal.SIGINT, remember)
     try:
-        yield check
+        yield lambda: pressed
     finally:
         signal.signal(signal.SIGINT, before)

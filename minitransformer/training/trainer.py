@@ -172,7 +172,8 @@ class Trainer:
         RunError
             If something cannot be written; the last checkpoint is kept.
         KeyboardInterrupt
-            If interrupted; a checkpoint of the last whole step has been saved.
+            If interrupted, after the step that was under way; a checkpoint of it has been saved. A second Ctrl-C does
+            not wait for that: then the last checkpoint is the one before.
         """
         c = self.configuration
         if self.step == 0:
@@ -182,9 +183,8 @@ class Trainer:
         since, tokens = time.perf_counter(), 0
         batches = self._batches_from(self.step * c.accumulate)
         try:
-            with deferred_interrupt() as between_steps, Workers(self.model, c.workers or 1) as workers:
+            with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1) as workers:
                 while not self.finished:
-                    between_steps()
                     group = list(islice(batches, c.accumulate))
                     rate = c.learning_rate(self.step + 1)
                     self._unread.append(
@@ -208,11 +208,10 @@ class Trainer:
                         self._measure(run, on_evaluation)
                         self.seconds = time.perf_counter() - started
                         since, tokens = time.perf_counter(), 0
-                    if c.saves_at(self.step) or self.finished:
+                    if c.saves_at(self.step) or self.finished or interrupted():
                         self._save(run)
-        except KeyboardInterrupt:
-            self._save(run)
-            raise
+                    if interrupted():
+                        raise KeyboardInterrupt
         finally:
             self.model.eval()
 

@@ -1,5 +1,7 @@
 """Training: reproducible, stopped when it diverges, and able to learn."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from minitransformer.optim import Adam, inverse_square_root, linear, warmup
 from minitransformer.tasks import build
 from minitransformer.testing import gradcheck
 from minitransformer.training import Configuration, Diverged, RunFolder, Trainer, load, training_step, translate
+from minitransformer.training.interruption import deferred_interrupt
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "steps": 6, "warmup_steps": 4, "batch_tokens": 64,
@@ -192,19 +195,28 @@ def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch):
     assert RunFolder(tmp_path / "run").load().state["step"] == 3
 
 
-def test_an_interruption_keeps_the_last_whole_step(tmp_path, monkeypatch):
-    steps = []
+@pytest.mark.parametrize("step", [4, 5])
+def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, monkeypatch, step):
+    steps, at_3 = [], []
 
-    def interrupted(*arguments):
+    def interrupted(model, optimiser, *arguments):
+        if len(steps) == 3:
+            at_3.append(model.state_dict())
         steps.append(1)
-        if len(steps) == 5:
-            raise KeyboardInterrupt
-        return training_step(*arguments)
+        if len(steps) == step:
+            signal.raise_signal(signal.SIGINT)
+        loss = training_step(model, optimiser, *arguments)
+        if len(steps) == step:
+            signal.raise_signal(signal.SIGINT)
+        return loss
 
     monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path)
-    assert load(RunFolder(tmp_path / "run"), "last").checkpoint.state["step"] == 4
+    checkpoint = load(RunFolder(tmp_path / "run"), "last").checkpoint
+    assert checkpoint.state["step"] == 3
+    for name, values in checkpoint.model.items():
+        np.testing.assert_array_equal(values, to_numpy(at_3[0][name]), err_msg=name)
 
 
 def test_a_training_step_follows_the_gradient():
@@ -237,8 +249,6 @@ def test_the_loss_of_a_step_has_the_right_gradient():
 
 
 def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path, monkeypatch):
-    import signal
-
     before = signal.getsignal(signal.SIGINT)
     steps = []
 
@@ -258,14 +268,11 @@ def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path, monkeypatch):
 
 
 def test_a_second_ctrl_c_is_not_put_off():
-    import signal
-
-    from minitransformer.training.interruption import deferred_interrupt
-
     def press_twice():
-        with deferred_interrupt() as between_steps:
-            between_steps()
+        with deferred_interrupt() as pressed:
+            assert not pressed()
             signal.raise_signal(signal.SIGINT)
+            assert pressed()
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("the second one did not interrupt")
 
