@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, out_of_memory, use
@@ -69,25 +72,50 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _prepare_streams() -> None:
+    """Make sure that whatever is printed can be, whoever reads it: arrows, letters of any language."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever began us
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode), encoding="utf-8"))
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # a file or a program gets what it gives, UTF-8; a terminal shows ? for what it cannot
+            stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="replace")
+
+
+def _discard_output() -> None:
+    """Throw away what could not be written, so that Python does not try once more when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
+    _prepare_streams()
     parser = build_parser()
     args, rest = parser.parse_known_args(arguments)
-    # argparse looks for the words of a text in one place only, and not after an option
-    if hasattr(args, "text") and not any(len(word) > 1 and word[0] == "-" for word in rest):
-        args.text += rest
+    # argparse looks for the words of a text in one place only, and not after an option; after -- all are words
+    end = rest.index("--") if "--" in rest else len(rest)
+    if hasattr(args, "text") and not any(len(word) > 1 and word[0] == "-" for word in rest[:end]):
+        args.text += rest[:end] + rest[end + 1 :]
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         if hasattr(args, "backend"):
             use(args.backend)
-        return int(COMMANDS[args.command].run(args))
+        status = int(COMMANDS[args.command].run(args))
+        sys.stdout.flush()  # what cannot be written is told here, not when Python ends
+        return status
     except (BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
         print(f"minitransformer {args.command}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
-        sys.stderr.close()
+        _discard_output()
         return 141
+    except OSError as error:
+        print(f"minitransformer {args.command}: {error}", file=sys.stderr)
+        _discard_output()
+        return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130

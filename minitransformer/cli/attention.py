@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from pathlib import Path
 
 from minitransformer.cli.pictures import maps_of
+from minitransformer.cli.places import wrong_place
 from minitransformer.cli.weights import add_run, load_chosen
 
 __all__ = ["add_arguments", "run"]
@@ -29,11 +31,19 @@ def run(args: argparse.Namespace) -> int:
     from minitransformer.plots import attention_maps
 
     trained = load_chosen(args)
-    text = " ".join(args.text)
-    maps, source, target, answer = maps_of(trained, text)
-    name = re.sub(r"[^\w]+", "-", text).strip("-")[:60]
-    path = args.out if hasattr(args, "out") else args.run / f"attention-{name}.png"
-    attention_maps(maps, source, target, path, f"{text}  →  {answer}", target_input=["<start>", *target[:-1]])
+    text = trained.task.typed(" ".join(args.text))
+    if not hasattr(args, "out"):
+        name = re.sub(r"[^\w]+", "-", text).strip("-")[:60]
+        args.out = args.run / f"attention-{name}.png"
+    if wrong := wrong_place(args, "out"):
+        print(f"minitransformer attention: {wrong}", file=sys.stderr)
+        return 2
+    try:
+        maps, source, target, answer = maps_of(trained, text)
+    except ValueError as error:
+        print(f"minitransformer attention: {error}", file=sys.stderr)
+        return 2
+    attention_maps(maps, source, target, args.out, f"{text}  →  {answer}", target_input=["<start>", *target[:-1]])
     print(f"{text}  ->  {answer}")
-    print(f"the picture is {path}")
+    print(f"the picture is {args.out}")
     return 0

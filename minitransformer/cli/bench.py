@@ -26,10 +26,9 @@ from minitransformer.bench import (
     measure_growth,
     text,
 )
+from minitransformer.cli.places import wrong_place
 
 __all__ = ["add_arguments", "run"]
-
-PICTURES = ("", ".png", ".pdf", ".svg")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,27 +81,7 @@ def complaint(args: argparse.Namespace) -> str | None:
         return (
             f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
         )
-    plot = getattr(args, "plot", Path())
-    if plot.suffix not in PICTURES:
-        return f"--plot writes {', '.join(PICTURES[1:])}, found {plot}"
-    for name in ("json", "plot"):
-        if hasattr(args, name) and (trouble := unwritable(getattr(args, name))):
-            return f"--{name}: {trouble}; choose another place"
-    return None
-
-
-def unwritable(path: Path) -> str | None:
-    """Return why a file cannot be written, if so; what is in it stays."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        there = path.exists()
-        with path.open("ab"):
-            pass
-        if not there:
-            path.unlink()
-    except OSError as error:
-        return f"{path} cannot be written: {error.strerror or error}"
-    return None
+    return wrong_place(args, "plot", others=("json",))
 
 
 def run(args: argparse.Namespace) -> int:

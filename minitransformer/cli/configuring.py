@@ -72,7 +72,12 @@ def configured(args: argparse.Namespace) -> Configuration:
     if hasattr(args, "to"):
         options["to"] = args.to
     here = {field.name: getattr(args, field.name) for field, _ in _options() if hasattr(args, field.name)}
-    return Configuration.of_task(build(task or "numbers", **options), **(values | here))
+    built = build(task or "numbers", **options)
+    configuration = Configuration.of_task(built, **(values | here))
+    for name in here:
+        if why := built.ignored(name) or configuration.ignored(name):
+            raise ValueError(f"--{name.replace('_', '-')} has no effect here: {why}; leave it out")
+    return configuration
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -81,7 +86,7 @@ def _read(name: str) -> dict[str, Any]:
     if path.is_dir():
         path = path / "configuration.json"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except FileNotFoundError as error:
         raise ValueError(

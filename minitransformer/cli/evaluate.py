@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     trained = load_chosen(args)
     if hasattr(args, "source"):
         given = read_parallel(args.source, getattr(args, "reference", None))
-        pairs, which = given.pairs, ""
+        pairs, which = [(trained.task.typed(source), target) for source, target in given.pairs], ""
         print(f"text: {given.left_out}")
     else:
         pairs, which = RunFolder(args.run).held_out(), "held-out "

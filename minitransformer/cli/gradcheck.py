@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.cli.places import wrong_place
 from minitransformer.testing import prove
 from minitransformer.testing.examples import EXAMPLES
 from minitransformer.testing.sweep import sweep
@@ -44,6 +45,10 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if hasattr(args, "plot") and name == "all":
         print("minitransformer gradcheck: --plot draws one operation; say which", file=sys.stderr)
+        return 2
+    wrong = f"--seed must be 0 or more, found {args.seed}" if args.seed < 0 else wrong_place(args, "plot")
+    if wrong:
+        print(f"minitransformer gradcheck: {wrong}", file=sys.stderr)
         return 2
     print("worst relative error, in float64, of the hand-written backward pass against")
     print(f"{'':44}  finite     composed of")

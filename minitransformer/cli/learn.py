@@ -35,8 +35,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked; return the exit status."""
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without Greek letters shows ? for them
     try:
         exercise = find(args.name) if hasattr(args, "name") else None
     except LookupError as error:
@@ -49,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
         if fresh:
             print(f"{len(bank())} exercises now lie in {args.folder}.\n")
         return _act(args.action, book, exercise)
+    except BrokenPipeError:
+        raise  # the folder is not to blame
     except OSError as error:
         print(f"minitransformer learn: {args.folder} cannot be used: {error}; choose another --folder", file=sys.stderr)
         return 2

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from minitransformer.arrays import Array
 from minitransformer.data import END, START
-from minitransformer.decoding import greedy
-from minitransformer.training import RunFolder, Trained
+from minitransformer.training import RunFolder, Trained, check_sentence, hypotheses
 
 __all__ = ["clearest", "draw_attention", "draw_curves", "maps_of"]
 
@@ -23,17 +22,18 @@ def draw_curves(folder: RunFolder, title: str) -> Path:
 
 
 def maps_of(trained: Trained, text: str) -> tuple[dict[str, list[Array]], list[str], list[str], str]:
-    """Translate a text; return every attention map, source tokens and target tokens, ends included, and translation.
+    """Translate a text; return every attention map, source tokens, target tokens as written, and the translation.
 
-    The maps are one array (H, Tq, Tk) for each layer, by kind: ``"cross"``, ``"encoder"`` and ``"decoder"``.
+    The maps are one array (H, Tq, Tk) for each layer, by kind: ``"cross"``, ``"encoder"`` and ``"decoder"``. A text
+    that cannot be translated raises ValueError.
     """
-    source_ids = [*trained.source.encode(text), END]
-    (found,) = greedy(trained.model, [source_ids])
-    maps = trained.model.attention_maps([source_ids], [[START, *found]])
+    source_ids = check_sentence(trained.model, trained.source, text)
+    ((found,),) = hypotheses(trained.model, trained.source, [text])
+    written = [*found.tokens, END] if found.finished else list(found.tokens)
+    maps = trained.model.attention_maps([source_ids], [[START, *written[:-1]]])
     one = {kind: [weights[0] for weights in layers] for kind, layers in maps.items()}
     source_tokens = [trained.source.tokens[i] for i in source_ids]
-    target_tokens = [trained.target.tokens[i] for i in [*found, END]]
-    return one, source_tokens, target_tokens, trained.target.decode(found)
+    return one, source_tokens, [trained.target.tokens[i] for i in written], trained.target.decode(found.tokens)
 
 
 def clearest(cross: Sequence[Array]) -> Array:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.bench import measure_table1, table1_text
-from minitransformer.cli.bench import PICTURES, tell, unwritable
+from minitransformer.cli.bench import tell
+from minitransformer.cli.places import wrong_place
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,12 +31,7 @@ def complaint(args: argparse.Namespace) -> str | None:
     """Return what is wrong with the arguments, if something is."""
     if backend() != "numpy":
         return f"operations are counted and timed on the processor, found the array library {backend()}; choose numpy"
-    if hasattr(args, "plot") and args.plot.suffix not in PICTURES:
-        return f"--plot writes {', '.join(PICTURES[1:])}, found {args.plot}"
-    for name in ("json", "plot"):
-        if hasattr(args, name) and (trouble := unwritable(getattr(args, name))):
-            return f"--{name}: {trouble}; choose another place"
-    return None
+    return wrong_place(args, "plot", others=("json",))
 
 
 def run(args: argparse.Namespace) -> int:

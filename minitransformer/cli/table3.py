@@ -21,7 +21,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long each model is trained, and which rows."""
     letters = sorted({row.group for row in ROWS if row.group})
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows, by letter: {', '.join(letters)}; or all")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"some of {', '.join(letters)}; by default all")
     parser.add_argument("--out", type=Path, default=Path("runs/table3"), help="where the run folders go")
     parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data, the initial weights and dropout")

@@ -33,13 +33,13 @@ def run(args: argparse.Namespace) -> int:
     backend()  # a backend that cannot run is refused before anything else
     try:
         configuration = configured(args)
-        folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
-        if folder.holds_something() and not args.overwrite:
-            raise ValueError(f"{folder.path} exists already; choose another --out, or add --overwrite to replace it")
+        if hasattr(args, "out"):
+            RunFolder(args.out).refuse(args.overwrite)
         trainer = Trainer(configuration)
     except ValueError as error:
         print(f"minitransformer train: {error}", file=sys.stderr)
         return 2
+    folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
     with alone_in(folder.path):
         folder.create(trainer.configuration, trainer.corpus, args.overwrite)
         return course(trainer, folder, "train")

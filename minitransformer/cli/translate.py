@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     trained = load_chosen(args)
     texts = [" ".join(args.text)] if args.text else split_lines(sys.stdin.buffer.read(), "the standard input")
+    texts = [trained.task.typed(text) for text in texts]
     full = [place for place, text in enumerate(texts) if even(text)]
     for place in full:
         try:

@@ -18,8 +18,8 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         "--weights",
         choices=WEIGHTS,
         default=argparse.SUPPRESS,
-        help="the running mean of the last steps, the average of the last checkpoints, the best by what was measured "
-        "during training, or the last; by default the first of these that there is",
+        help="the average of the last checkpoints, if one was asked for, the mean of the last steps, the best by what "
+        "was measured during training, or the last; by default the first of these that there is",
     )
 
 

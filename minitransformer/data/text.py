@@ -88,7 +88,7 @@ class ParallelText:
     Parameters
     ----------
     pairs : list of (str, str)
-        Source and target, as they stand in the files.
+        Source and target, `even`.
     left_out : LeftOut
         What is in the files and not in `pairs`.
     """
@@ -104,7 +104,8 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
     tab, target. UTF-8, with or without a byte order mark, plain or packed by gzip. Lines end with ``\n`` or ``\r\n``,
     and with nothing else that Unicode might call a line's end.
 
-    A pair of which a side is empty, or white space only, is left out and counted; of one file, so is an empty line.
+    What nobody sees is evened out: see `even`. A pair of which a side is empty, or white space only, is left out and
+    counted; of one file, so is an empty line.
 
     Parameters
     ----------
@@ -136,12 +137,13 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
         where, found = f"{source} and {target}", list(zip(sources, targets, strict=True))
     reasons = {"an empty source": 0, "an empty target": 0, "both sides empty": 0}
     pairs: Pairs = []
-    for pair in found:
-        full = [bool(even(side)) for side in pair]
-        if all(full):
-            pairs.append(pair)
+    for one, other in found:
+        source_text, target_text = even(one), even(other)
+        if source_text and target_text:
+            pairs.append((source_text, target_text))
         else:
-            reasons["an empty target" if full[0] else "an empty source" if full[1] else "both sides empty"] += 1
+            which = "an empty target" if source_text else "an empty source" if target_text else "both sides empty"
+            reasons[which] += 1
     if not pairs:
         raise TextError(f"{where}: no pair has text on both sides, expected at least one")
     return ParallelText(pairs, LeftOut(len(found), reasons))

@@ -104,14 +104,17 @@ class Module:
                 f"load_state_dict: the state does not belong to this model: "
                 f"missing {sorted(missing) or 'nothing'}, unknown {sorted(unknown) or 'nothing'}"
             )
+        values = {name: asarray(state[name]) for name in parameters}
         for name, parameter in parameters.items():
-            if tuple(state[name].shape) != parameter.shape:
+            if values[name].shape != parameter.shape:
                 raise ValueError(
                     f"load_state_dict: {name} has shape {parameter.shape} in the model, "
-                    f"{tuple(state[name].shape)} in the state"
+                    f"{values[name].shape} in the state"
                 )
+            if values[name].dtype.kind not in "fiu":
+                raise ValueError(f"load_state_dict: {name} holds {values[name].dtype} in the state, expected numbers")
         for name, parameter in parameters.items():
-            parameter.data[...] = asarray(state[name])
+            parameter.data[...] = values[name]
 
     def train(self, training: bool = True) -> Module:
         """Switch dropout on (or off), here and in every part; return the module."""

@@ -41,7 +41,7 @@ TASKS: Mapping[str, Callable[..., Task]] = {
 }
 
 
-def build(name: str, **options: str) -> Task:
+def build(name: str, /, **options: str) -> Task:
     """Make a task by name.
 
     Parameters

@@ -53,6 +53,10 @@ class DrawnTask(Task):
     population: int
     shortest_held_out: int = 1
     example: str
+    unused: tuple[str, ...] = (
+        *("source_tokens", "target_tokens", "vocabulary", "min_count", "share_vocabulary", "longest"),
+        "bleu_tokenize",
+    )
 
     def tokenisers(self) -> Tokenisers:
         """Return the tokenisers of source and target; one object, if they share their tokens."""

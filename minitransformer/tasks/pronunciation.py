@@ -31,6 +31,7 @@ def pronunciation_task() -> Task:
         noun="words",
         reads=("dictionary", "data"),
         measures=("phone_error_rate",),
+        unused=("bleu_tokenize",),
         recipe=Recipe(
             d_model=128,
             d_ff=512,
@@ -57,6 +58,10 @@ def pronunciation_task() -> Task:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _PronunciationTask(Task):
+    def typed(self, text: str) -> str:
+        """Return the word in small letters, as the dictionaries are read."""
+        return text.lower()
+
     def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
         rng = np.random.default_rng(recipe.seed)
         if recipe.data is not None and recipe.dictionary is not None:

@@ -33,6 +33,8 @@ class Task(ABC):
         Which of a recipe's `PATHS` it reads; any other is refused.
     measures : tuple of str
         How it is measured beside exact match and token accuracy: "bleu", "chrf", "phone_error_rate".
+    unused : tuple of str
+        The fields of a recipe that it has no use for, beside `PATHS`.
     """
 
     name: str
@@ -42,6 +44,15 @@ class Task(ABC):
     recipe: Recipe
     reads: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+
+    def ignored(self, name: str) -> str | None:
+        """Return why a recipe's field has no effect on this task, if so."""
+        return f"the task {self.name} has no use for it" if name in self.unused else None
+
+    def typed(self, text: str) -> str:
+        """Return the source text that a person means who typed this one."""
+        return text
 
     def corpus(self, recipe: Recipe, tokenisers: Tokenisers | None = None) -> Corpus:
         """Make the data of a run; the same recipe makes the same data.

@@ -121,6 +121,14 @@ class Configuration(Recipe):
             return linear(step, self.peak, self.warmup_steps, self.steps)
         return self.learning_rate_factor * warmup(step, self.d_model, self.warmup_steps)
 
+    def ignored(self, name: str) -> str | None:
+        """Return why a field has no effect, if another field's value is the reason."""
+        if name == "peak" and self.schedule == "warmup":
+            return "the rate of the schedule warmup follows from d_model; use learning_rate_factor, or another schedule"
+        if name == "learning_rate_factor" and self.schedule != "warmup":
+            return f"the schedule {self.schedule} is told by its peak"
+        return None
+
     def saves_at(self, step: int) -> bool:
         """Tell whether a checkpoint is due after a step; the last step's always is."""
         return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps
@@ -136,14 +144,16 @@ class Configuration(Recipe):
         Raises
         ------
         ValueError
-            If a value is missing, unknown or of the wrong type.
+            If a value is missing, unknown or of the wrong type, or there is no such task.
         """
         hints = get_type_hints(cls)
         missing = hints.keys() - values.keys()
         if missing:
             raise ValueError(f"missing {sorted(missing)}")
         cls.check_types(values)
-        return cls(**values)
+        configuration = cls(**values)
+        configuration.build_task()
+        return configuration
 
     @classmethod
     def check_types(cls, values: Mapping[str, Any]) -> None:
@@ -165,6 +175,8 @@ class Configuration(Recipe):
 def _fits(value: Any, hint: Any) -> bool:
     if isinstance(hint, UnionType):
         return any(_fits(value, one) for one in get_args(hint))
+    if get_origin(hint) is Mapping:
+        return isinstance(value, Mapping) and all(isinstance(x, str) for pair in value.items() for x in pair)
     if hint is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
     if hint is int:

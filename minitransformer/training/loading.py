@@ -13,9 +13,9 @@ from minitransformer.training.run import Report, RunFolder, warn
 
 __all__ = ["WEIGHTS", "Trained", "load"]
 
-WEIGHTS = ("mean", "average", "best", "last")
-"""Which weights a run may have: the mean of its last steps, the average of its last checkpoints, those that did best
-on held-out pairs, those of the last checkpoint. Unless one is asked for, the first that there is."""
+WEIGHTS = ("average", "mean", "best", "last")
+"""Which weights a run may have: the average of its last checkpoints, if somebody asked for it, the mean of its last
+steps, those that did best on held-out pairs, those of the last checkpoint. By default the first that there is."""
 
 
 class Trained(NamedTuple):
@@ -39,7 +39,7 @@ def load(run: RunFolder, weights: str | None = None, report: Report = warn) -> T
     ----------
     run : RunFolder
         The run.
-    weights : {"mean", "average", "best", "last"}, optional
+    weights : {"average", "mean", "best", "last"}, optional
         Which; by default the first of these that there is.
     report : callable
         Told of a checkpoint that is damaged, if an earlier one is used instead; by default that is a warning.
@@ -67,6 +67,10 @@ def load(run: RunFolder, weights: str | None = None, report: Report = warn) -> T
 def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkpoint, str]:
     if weights not in (None, *WEIGHTS):
         raise RunError(f"there are no weights {weights!r}; a run has {', '.join(WEIGHTS)}")
+    if weights == "average" or (weights is None and run.average_path.exists()):
+        if not run.average_path.exists():
+            raise RunError(f"{run.path} has no average; make it with `minitransformer average {run.path} --last N`")
+        return read_checkpoint(run.average_path), "average"
     if weights in (None, "mean", "last"):
         checkpoint = run.load(report)
         if weights == "last":
@@ -78,10 +82,6 @@ def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkp
                 f"{run.path} has no mean of its last steps' weights: that is made at the end of a training with "
                 "--average-last; choose other weights"
             )
-    if weights == "average" or (weights is None and run.average_path.exists()):
-        if not run.average_path.exists():
-            raise RunError(f"{run.path} has no average; make it with `minitransformer average {run.path} --last N`")
-        return read_checkpoint(run.average_path), "average"
     if weights == "best" or run.best_path.exists():
         if not run.best_path.exists():
             raise RunError(f"{run.path} has no best weights: nothing has been measured yet")

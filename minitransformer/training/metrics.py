@@ -38,7 +38,7 @@ class Sample(NamedTuple):
     @property
     def right(self) -> bool:
         """Whether the translation is what it should be."""
-        return even(self.found) in map(even, self.references)
+        return self.found in self.references
 
     @property
     def wanted(self) -> str:
@@ -214,7 +214,7 @@ def evaluate(
         How texts become ids, and ids texts.
     pairs : sequence of (str, str)
         Source and target texts, at least one. A source that occurs several times is translated once, and each of its
-        targets is right.
+        targets is right. What `even` evens out counts nowhere.
     measures : sequence of str
         What to measure beside exact match, token accuracy and loss: "phone_error_rate", "bleu", "chrf".
     beam, alpha
@@ -226,8 +226,9 @@ def evaluate(
     -------
     Scores
     """
+    pairs = [(even(text), even(wanted)) for text, wanted in pairs]
     grouped = references(pairs)
-    found = translate(model, source, target, list(grouped), beam, alpha)
+    found = [even(text) for text in translate(model, source, target, list(grouped), beam, alpha)]
     wanted = list(grouped.values())
     accuracy, loss = _teacher_forced(model, source, target, pairs)
     scores = Scores(

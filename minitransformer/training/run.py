@@ -25,6 +25,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -74,16 +75,52 @@ class RunFolder:
 
     @classmethod
     def fresh(cls, name: str, root: Path | str = "runs") -> RunFolder:
-        """Return a folder that does not exist yet: ``runs/name``, ``runs/name-2``, and so on."""
-        path, n = Path(root) / name, 1
-        while path.exists():
-            n += 1
-            path = Path(root) / f"{name}-{n}"
+        """Make the first folder that does not exist yet, of ``runs/name``, ``runs/name-2``, and so on; return it.
+
+        Raises
+        ------
+        RunError
+            If it cannot be made.
+        """
+        for n in count(1):
+            path = Path(root) / (name if n == 1 else f"{name}-{n}")
+            try:
+                path.mkdir(parents=True)
+                break
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise RunError(f"cannot make the run folder {path}: {error.strerror or error}") from error
         return cls(path)
 
     def holds_something(self) -> bool:
         """Tell whether there is something at the path already, other than an empty folder."""
-        return self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))
+        try:
+            return self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))
+        except OSError as error:
+            raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
+
+    def refuse(self, overwrite: bool) -> None:
+        """Refuse a place at which no run may be begun.
+
+        Parameters
+        ----------
+        overwrite : bool
+            Whether a run that is there may be replaced. What is no run never is.
+
+        Raises
+        ------
+        RunError
+            If there is something at the path already.
+        """
+        if not self.holds_something():
+            return
+        if not self.path.is_dir():
+            raise RunError(f"{self.path} is a file; choose another --out")
+        if not overwrite:
+            raise RunError(f"{self.path} exists already; choose another --out, or add --overwrite to replace the run")
+        if not any((self.path / name).exists() for name in ("configuration.json", "checkpoints")):
+            raise RunError(f"{self.path} holds something, but no run that could be replaced; choose another --out")
 
     def create(self, configuration: Configuration, corpus: Corpus, overwrite: bool = False) -> None:
         """Make the folder and write what does not change during training.
@@ -93,10 +130,7 @@ class RunFolder:
         RunError
             If there is something at the path already and it is not to be overwritten, or it cannot be written.
         """
-        if self.holds_something() and not overwrite:
-            raise RunError(f"{self.path} exists already; choose another --out, or add --overwrite to replace the run")
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is a file; choose another --out")
+        self.refuse(overwrite)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # without a configuration a folder is no run, so it goes first and comes first
@@ -108,7 +142,8 @@ class RunFolder:
                 self.best_path,
                 self.average_path,
                 self.metrics_path,
-                *self.path.glob("*.png"),
+                *(self.path / name for name in ("training.png", "attention.png")),
+                *self.path.glob("attention-*.png"),
             ):
                 old.unlink(missing_ok=True)
             self._write_json("configuration.json", configuration.to_json())
@@ -141,10 +176,9 @@ class RunFolder:
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""
-        task = self.configuration().build_task()
-        value = self._read_json("vocabulary.json")
+        configuration, value = self.configuration(), self._read_json("vocabulary.json")
         try:
-            return task.read_tokenisers(value)
+            return configuration.build_task().read_tokenisers(value)
         except MissingExtraError:
             raise
         except (ValueError, TypeError, KeyError) as error:
@@ -210,13 +244,17 @@ class RunFolder:
             return
         kept = [line for line in self._measurements() if line["step"] <= step and not line.get("final")]
         text = "".join(f"{json.dumps(line)}\n" for line in kept)
-        write_durably(self.metrics_path, text.encode("utf-8"))
+        try:
+            write_durably(self.metrics_path, text.encode("utf-8"))
+        except OSError as error:
+            raise RunError(f"cannot write {self.metrics_path}: {error.strerror or error}") from error
 
     def _measurements(self) -> Iterator[dict[str, Any]]:
-        """Yield the measurements but for a line that was cut short."""
+        """Yield the measurements but for a line that was cut short, or is none."""
         for line in self.metrics_path.read_bytes().split(b"\n"):
             with suppress(ValueError):
-                yield json.loads(line)
+                if isinstance(value := json.loads(line), dict) and "step" in value:
+                    yield value
 
     def save(self, checkpoint: Checkpoint, keep: int = 1) -> Path:
         """Write a checkpoint, and then remove old ones.

@@ -197,7 +197,7 @@ def bleu(
     Raises
     ------
     ValueError
-        If there are not as many references as texts, a text has none, or sacrebleu has no such tokeniser.
+        If there are not as many references as texts, a text has none, or sacrebleu has no such tokeniser here.
     MissingExtraError
         If sacrebleu is not installed.
     """
@@ -205,8 +205,13 @@ def bleu(
     if tokenize not in metrics.BLEU.TOKENIZERS:
         known = ", ".join(sorted(metrics.BLEU.TOKENIZERS))
         raise ValueError(f"bleu: found tokenize={tokenize!r}, expected one of {known}")
-    # force: text that is split already is meant to be, if it is said to be
-    return _measure(metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True), found, references)
+    try:
+        # force: text that is split already is meant to be, if it is said to be
+        metric = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    except (ImportError, OSError, RuntimeError) as error:  # some of its tokenisers need more packages, or the network
+        words = " ".join(str(error).split())
+        raise ValueError(f"bleu: sacrebleu's tokenize={tokenize!r} cannot be used here: {words}") from error
+    return _measure(metric, found, references)
 
 
 def chrf(found: Sequence[str], references: Sequence[Sequence[str]], word_order: int = 0) -> Quality:

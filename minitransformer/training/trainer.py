@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, backend, to_numpy, xp
-from minitransformer.data import PAD, Batch, ParallelBatches
+from minitransformer.data import PAD, Batch, MissingExtraError, ParallelBatches
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import Task
@@ -106,10 +106,14 @@ class Trainer:
         check_workers(configuration.workers or 1)
         self.configuration = configuration
         self.task: Task = configuration.build_task()
-        if configuration.best_by == "bleu":
-            if "bleu" not in self.task.measures:
-                raise ValueError(f"best_by must be loss or exact_match for the task {self.task.name}, found bleu")
-            bleu(["here?"], [["here?"]])  # if it cannot be measured, now is the time to say so
+        if configuration.best_by == "bleu" and "bleu" not in self.task.measures:
+            raise ValueError(f"best_by must be loss or exact_match for the task {self.task.name}, found bleu")
+        if "bleu" in self.task.measures:
+            try:
+                bleu(["here?"], [["here?"]], configuration.bleu_tokenize)  # if it cannot be measured, say so now
+            except MissingExtraError:
+                if configuration.best_by == "bleu":
+                    raise
         self.corpus = self.task.corpus(configuration, tokenisers)
         self.source, self.target = self.corpus.source, self.corpus.target
         self.model = configuration.build_model(len(self.source), len(self.target), self.corpus.shared)
@@ -131,10 +135,20 @@ class Trainer:
         self._unread: list[Array] = []  # the latest of them, which may still be on the device
 
     def _refuse_longer(self, most: int | None) -> None:
-        """Refuse sentences beyond the learned positions, of which the start token takes one."""
-        longest = max(max(len(side) for side in pair) for pair in self.corpus.ids) + 1
-        if most is not None and longest > most:
-            raise ValueError(f"found a sentence of {longest} tokens, but only {most} learned positions")
+        """Refuse sentences beyond the learned positions, of which the start token, or the end, takes one."""
+        if most is None:
+            return
+        held_out = [
+            (self.source.encode(source), self.target.encode(target))
+            for source, target in (*self.corpus.valid, *self.corpus.held_out)
+        ]
+        for which, pairs in (("", self.corpus.ids), (" that is held out", held_out)):
+            longest = max(max(len(side) for side in pair) for pair in pairs) + 1
+            if longest > most:
+                raise ValueError(
+                    f"found a sentence{which} of {longest} tokens, but only {most} learned positions; leave it out, or "
+                    "train with sinusoidal ones, which have no end"
+                )
 
     @property
     def finished(self) -> bool:

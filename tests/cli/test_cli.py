@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -76,6 +77,42 @@ def test_translate_a_text_or_the_standard_input(run, capsys, monkeypatch):
     assert done.stdout.splitlines()[0] == single.rstrip("\n")
 
 
+def test_after_two_dashes_all_are_words(run, capsys):
+    for options in ([], ["--beam", "2"]):
+        assert main(["translate", str(run), *options, "--", "-5"]) == 2
+        assert "unknown token '5'" in capsys.readouterr().err
+
+
+def test_what_is_printed_can_be_read_in_any_language(run):
+    """A file or a program gets UTF-8, whatever the system would write."""
+    done = command("evaluate", str(run), env=os.environ | {"PYTHONIOENCODING": "cp1252"})
+    assert done.returncode == 0, done.stderr
+    assert "✗ " in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such shell, and no /dev/full")
+@pytest.mark.parametrize(
+    ("line", "status", "words"),
+    [
+        ("translate RUN <&-", 2, "the standard input is empty"),
+        ("evaluate RUN >&-", 0, ""),
+        ("translate RUN forty 2>&-", 0, ""),
+        ("learn list --folder EMPTY | head -1", 141, ""),
+        ("evaluate RUN > /dev/full", 1, "No space left on device"),
+    ],
+)
+def test_streams_that_are_closed_or_full_are_no_traceback(run, tmp_path, line, status, words):
+    if "/dev/full" in line and not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    line = line.replace("RUN", shlex.quote(str(run))).replace("EMPTY", shlex.quote(str(tmp_path / "empty")))
+    script = f"set -o pipefail; {shlex.quote(sys.executable)} -m minitransformer {line}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, encoding="utf-8")
+    assert done.returncode == status, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "ignored" not in done.stderr
+
+
 def test_translate_names_unknown_tokens_and_translates_nothing(run, capsys):
     assert main(["translate", str(run), "four hundred and blurble"]) == 2
     captured = capsys.readouterr()
@@ -97,6 +134,17 @@ def test_evaluate(run, capsys):
     assert f"{final['exact_match']:.2%}".replace("%", " %") in out
 
 
+def test_an_average_is_what_translates_once_it_was_asked_for(run, tmp_path, capsys):
+    """Also where there is a mean of the last steps."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    assert main(["evaluate", str(folder)]) == 0
+    assert "the mean over the last" in capsys.readouterr().out
+    assert main(["average", str(folder), "--last", "2"]) == 0
+    assert main(["evaluate", str(folder)]) == 0
+    assert "the mean of 2 checkpoints, steps 4 to 8" in capsys.readouterr().out
+
+
 def test_attention(run, tmp_path, capsys):
     picture = tmp_path / "maps.png"
     assert main(["attention", str(run), "forty-two", "--out", str(picture)]) == 0
@@ -105,6 +153,9 @@ def test_attention(run, tmp_path, capsys):
     assert main(["attention", str(run), "one hundred and one"]) == 0
     assert (run / "attention-one-hundred-and-one.png").exists()
     (run / "attention-one-hundred-and-one.png").unlink()
+    capsys.readouterr()
+    assert main(["attention", str(run), "one", "--out", str(tmp_path / "maps.txt")]) == 2
+    assert "--out writes .png, .pdf, .svg, found" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -125,6 +176,9 @@ def test_attention(run, tmp_path, capsys):
         ),
         (["train", "--learning-rate-factor", "0"], "learning_rate_factor must be above 0"),
         (["train", "--learning-rate-factor", "nan"], "learning_rate_factor must be above 0"),
+        (["train", "--peak", "0.1"], "--peak has no effect here: the rate of the schedule warmup follows from d_model"),
+        (["train", "--schedule", "linear", "--learning-rate-factor", "2"], "the schedule linear is told by its peak"),
+        (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy has no use for it"),
         (["train", "--norm", "both"], "norm must be one of"),
         (["train", "--positions", "none"], "positions must be one of"),
         (["train", "--seed", "-1"], "seed must be 0 or more"),
@@ -133,6 +187,9 @@ def test_attention(run, tmp_path, capsys):
         (["translate", "nowhere", "one"], "there is no run folder nowhere"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
         (["attention", "nowhere", "one"], "there is no run folder nowhere"),
+        (["gradcheck", "softmax", "--seed", "-1"], "--seed must be 0 or more, found -1"),
+        (["gradcheck", "softmax", "--plot", "x.foo"], "--plot writes .png, .pdf, .svg, found x.foo"),
+        (["gradcheck", "softmax", "--plot", "/dev/null/x.png"], "--plot: /dev/null/x.png cannot be written"),
     ],
 )
 def test_bad_input_is_refused_before_any_work(tmp_path, monkeypatch, capsys, arguments, message):
@@ -168,6 +225,21 @@ def test_a_run_is_not_overwritten_unasked(run, capsys):
     assert main(["train", *SMALL, "--out", str(run)]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_what_is_no_run_is_never_overwritten(tmp_path, capsys):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "holiday.png").write_bytes(b"sea")
+    (folder / "data.json").write_text("{}")
+    assert main(["train", "copy", *SMALL, "--out", str(folder), "--overwrite"]) == 2
+    assert "no run that could be replaced" in capsys.readouterr().err
+    assert sorted(path.name for path in folder.iterdir()) == ["data.json", "holiday.png"]
+    run = tmp_path / "run"
+    assert main(["train", "copy", *SMALL, "--out", str(run)]) == 0
+    (run / "holiday.png").write_bytes(b"sea")
+    assert main(["train", "copy", *SMALL, "--out", str(run), "--overwrite"]) == 0
+    assert (run / "holiday.png").exists()
 
 
 def test_overwriting_replaces_the_run(tmp_path):

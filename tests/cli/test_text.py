@@ -4,12 +4,13 @@ import json
 import re
 import subprocess
 import sys
+import unicodedata
 
 import pytest
 
 from minitransformer.cli import main
 from minitransformer.tasks import recipe_file
-from minitransformer.training import RunFolder, load
+from minitransformer.training import RunFolder, evaluate, load
 
 MODEL = [
     *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--warmup-steps", "4", "--workers", "1"),
@@ -165,8 +166,59 @@ def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_writte
     done = translate(tmp_path / "learned", text=b"w1\n\n" + b"w1 " * 600)
     assert done.returncode == 2
     assert "translate: line 3: the text" in done.stderr.decode()
+    assert main(["attention", str(tmp_path / "learned"), "w1 " * 600]) == 2
+    assert "this model has learned 512 positions" in capsys.readouterr().err
     # where positions are waves, there is no limit
     assert main(["translate", str(run), "w1 " * 600]) == 0
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_held_out_sentences_beyond_learned_positions_are_refused_too(files, tmp_path, capsys, side):
+    long = "w1 " * 600
+    valid = write(tmp_path / "valid.tsv", ["w1\tW1", f"{long}\tW1" if side == "source" else f"w1\t{long}"])
+    assert train(files, tmp_path / "learned", "--positions", "learned", "--valid-source", valid) == 2
+    assert "that is held out of 601 tokens, but only 512 learned positions" in capsys.readouterr().err
+    assert not (tmp_path / "learned").exists()
+
+
+def test_what_nobody_sees_is_no_difference(files, tmp_path, capsys):
+    """Spaces at the end, and letters written in two parts: neither hides a sentence, nor lowers a score."""
+    composed = [f"é{n} x" for n in range(40)]
+    apart = [unicodedata.normalize("NFD", line) for line in composed]
+    write(tmp_path / "a", [*composed, *(f"{line} " for line in composed)])
+    write(tmp_path / "b", [*apart, *apart])
+    more = ["--source", f"{tmp_path}/a", "--target", f"{tmp_path}/b", *MODEL, *WORDS, "--out", f"{tmp_path}/run"]
+    assert main(["train", "text", *more]) == 0
+    held_out = {line.split("\t")[0] for line in (tmp_path / "run" / "held_out.tsv").read_text("utf-8").splitlines()}
+    assert f"held out of the text, as no --valid-source is given: {2 * len(held_out)} pairs" in capsys.readouterr().out
+    pairs = [("x", unicodedata.normalize("NFD", "é  ü ö ä"))]
+    trained = load(RunFolder(tmp_path / "run"))
+    perfect = evaluate(trained.model, trained.source, Writes("é ü ö ä"), pairs, ["bleu", "chrf"])
+    assert perfect.exact_match == 1
+    assert perfect.bleu.value == pytest.approx(100)
+    assert perfect.chrf.value == pytest.approx(100)
+
+
+class Writes:
+    """A tokeniser that decodes whatever it is given to one text."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def encode(self, text):
+        return [4]
+
+    def decode(self, ids):
+        return self.text
+
+    def __len__(self):
+        return 8
+
+
+def test_how_bleu_splits_is_known_before_training(files, tmp_path, capsys):
+    assert train(files, tmp_path / "run", "--bleu-tokenize", "13b") == 2
+    assert "found tokenize='13b', expected one of 13a" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(
@@ -294,4 +346,9 @@ def test_pronunciation(tmp_path, capsys):
     assert "words: 31 to train on, 4 measured during training, 5 at the end" in out
     assert re.search(r"^word error rate, any reference is right: \d+\.\d\d %$", out, re.M)
     assert re.search(r"^phone error rate, against the closest reference: \d+\.\d\d %$", out, re.M)
-    assert main(["translate", str(tmp_path / "run"), "ai"]) == 0
+    capsys.readouterr()
+    spoken = []
+    for word in ("ai", "AI", "Ai"):  # dictionaries are read in small letters
+        assert main(["translate", str(tmp_path / "run"), word]) == 0
+        spoken.append(capsys.readouterr().out)
+    assert spoken[0] == spoken[1] == spoken[2]

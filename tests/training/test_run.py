@@ -183,7 +183,7 @@ def test_measurements_after_a_step_are_cut_off(folder):
     folder.log({"step": 2, "final": True})
     assert folder.is_finished()
     with folder.metrics_path.open("a") as file:
-        file.write('{"step": 2, "lo')
+        file.write('5\n{"step": 2, "lo')
     folder.cut_metrics(2)
     assert folder.metrics() == [{"step": 1}, {"step": 2}, {"step": 2}]
     assert not folder.is_finished()
@@ -191,7 +191,7 @@ def test_measurements_after_a_step_are_cut_off(folder):
 
 def test_fresh_folders_never_meet(tmp_path):
     assert RunFolder.fresh("numbers", tmp_path).path.name == "numbers"
-    (tmp_path / "numbers").mkdir()
+    assert (tmp_path / "numbers").is_dir()  # so that nobody else is given it
     (tmp_path / "numbers-2").write_text("a file in the way")
     assert RunFolder.fresh("numbers", tmp_path).path.name == "numbers-3"
 
@@ -279,6 +279,8 @@ def test_a_damaged_file_is_named(folder, name, text, message):
         ({"steps": "many"}, "steps has the wrong type: 'many'"),
         ({"steps": True}, "steps has the wrong type: True"),
         ({"steps": 0}, "steps must be at least 1, found 0"),
+        ({"task": "chess"}, "there is no task 'chess'"),
+        ({"task_options": {"to": ["de"]}}, "task_options has the wrong type"),
         ({"colour": 1}, "unknown \\['colour'\\]"),
     ],
 )

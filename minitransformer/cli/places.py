@@ -1,0 +1,40 @@
+"""Where a command is to write: looked at before any work, so that none is lost."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+__all__ = ["wrong_place"]
+
+PICTURES = (".png", ".pdf", ".svg")
+
+
+def wrong_place(args: argparse.Namespace, *pictures: str, others: tuple[str, ...] = ()) -> str | None:
+    """Return why a file that was asked for cannot be written, if so; what is in it stays.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        What was asked for.
+    *pictures : str
+        The options that name a picture, without their dashes; one that was not given is passed over.
+    others : tuple of str
+        The options that name another file.
+    """
+    for name in (*others, *pictures):
+        if not hasattr(args, name):
+            continue
+        path: Path = getattr(args, name)
+        if name in pictures and path.suffix.lower() not in PICTURES:
+            return f"--{name} writes {', '.join(PICTURES)}, found {path}"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            there = path.exists()
+            with path.open("ab"):
+                pass
+            if not there:
+                path.unlink()
+        except OSError as error:
+            return f"--{name}: {path} cannot be written: {error.strerror or error}; choose another place"
+    return None
