@@ -268,6 +268,8 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
         host = host.astype(np.int64)
     if host.dtype.kind not in "iu":
         raise TypeError(f"{operation}: ids must be whole numbers, found an array of {host.dtype}")
+    if host.size and not size:
+        raise IndexError(f"{operation}: found ids, but there is nothing to choose from: an axis of length 0")
     if host.size:
         low, high = int(host.min()), int(host.max())
         if low < 0 or high >= size:
@@ -275,6 +277,29 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
                 f"{operation}: id {low if low < 0 else high} is out of range: ids must be from 0 to {size - 1}"
             )
     return xp.asarray(host)
+
+
+def check_floats(operation: str, **arrays: Any) -> None:
+    """Refuse arrays of anything but floating-point numbers; None is passed over.
+
+    Parameters
+    ----------
+    operation : str
+        The name of the operation, for the message.
+    **arrays
+        The arrays by name.
+
+    Raises
+    ------
+    TypeError
+        If one holds whole numbers, say: NumPy would refuse them half-way, and in its own words.
+    """
+    for name, array in arrays.items():
+        if array is not None and array.dtype.kind != "f":
+            raise TypeError(
+                f"{operation}: {name} must hold floating-point numbers, found {array.dtype}; write 1.0 for 1, or use "
+                ".astype(float)"
+            )
 
 
 def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores") -> Array:

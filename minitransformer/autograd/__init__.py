@@ -12,15 +12,8 @@ from minitransformer.autograd.graph import is_recording, no_grad
 from minitransformer.autograd.operation import Operation
 from minitransformer.autograd.tensor import Tensor, concatenate, matmul, maximum, stack, where
 
-exp, log, sqrt, tanh, sigmoid, relu = (
-    Tensor.exp,
-    Tensor.log,
-    Tensor.sqrt,
-    Tensor.tanh,
-    Tensor.sigmoid,
-    Tensor.relu,
-)
-sum, mean, max = Tensor.sum, Tensor.mean, Tensor.max
+exp, log, sqrt, tanh, sigmoid = Tensor.exp, Tensor.log, Tensor.sqrt, Tensor.tanh, Tensor.sigmoid
+relu, sum, mean, max = Tensor.relu, Tensor.sum, Tensor.mean, Tensor.max
 reshape, transpose, swapaxes = Tensor.reshape, Tensor.transpose, Tensor.swapaxes
 
 __all__ = [

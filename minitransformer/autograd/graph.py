@@ -60,10 +60,13 @@ class Node:
         """Run the backward function and hold what it returns against the inputs' shapes."""
         assert self.backward is not None  # backpropagate has looked
         try:
-            gradients = list(self.backward(d_output))
+            returned = self.backward(d_output)
         except Exception as error:
             error.add_note(f"(in the backward pass of {self.name}, d_output of shape {d_output.shape})")
             raise
+        if not isinstance(returned, tuple | list):
+            raise TypeError(f"{self.name}: backward returned {type(returned).__name__}, expected a tuple of gradients")
+        gradients = list(returned)
         if len(gradients) < len(self.edges):
             raise ValueError(
                 f"{self.name}: backward returned {len(gradients)} gradients for {len(self.edges)} inputs; "
@@ -72,6 +75,7 @@ class Node:
         for i, (edge, gradient) in enumerate(zip(self.edges, gradients, strict=False)):
             if edge is None or gradient is None:
                 continue
+            gradients[i] = gradient = xp.asarray(gradient)
             if gradient.shape != edge.shape:
                 raise ValueError(
                     f"{self.name}: the gradient of input {i} has shape {gradient.shape}, "
@@ -185,7 +189,7 @@ def accumulate(leaf: Tensor, gradient: Array, own: bool = False) -> None:
     """Add a gradient to ``leaf.grad``; the first one becomes it, as a copy unless nobody else holds the array."""
     if leaf.grad is not None:
         leaf.grad += gradient
-    elif own and gradient.dtype == leaf.data.dtype and gradient.flags.c_contiguous:
+    elif own and isinstance(gradient, xp.ndarray) and gradient.dtype == leaf.data.dtype and gradient.flags.c_contiguous:
         leaf.grad = gradient
     else:
         leaf.grad = xp.array(gradient, dtype=leaf.data.dtype, order="C")

@@ -66,13 +66,18 @@ class Operation:
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
         """Run the forward pass; if a gradient is wanted, leave a node with the backward pass behind."""
-        if options and any(isinstance(value, Tensor) for value in options.values()):
-            # A tensor that is passed by keyword is an input too: put it where forward has it.
+        if options and any(isinstance(value, list) or hasattr(value, "dtype") for value in options.values()):
+            # What is passed by keyword is an input too: put it where forward has it.
             bound = self.signature.bind(*inputs, **options)
             bound.apply_defaults()
             inputs, options = bound.args, bound.kwargs
+            if any(isinstance(value, Tensor) for value in options.values()):
+                raise TypeError(f"{self.name}: a tensor by keyword gets no gradient; make it positional in forward")
         forward, backward = self.passes
-        value, saved = forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
+        result = forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
+        if not isinstance(result, tuple):
+            raise TypeError(f"{self.name}: forward returned {type(result).__name__}, expected (value, saved)")
+        value, saved = result
         edges = edges_to(inputs)
         while edges and edges[-1] is None:  # options at the end have no gradient, and backward need not say so
             edges.pop()

@@ -86,7 +86,7 @@ def _d_base(d: Array, x: Array, p: Any) -> Array:
 
 
 def _d_exponent(d: Array, x: Any, p: Array) -> Array:
-    """Gradient of ``x ** p`` with respect to p; where x is 0 it is 0."""
+    """Gradient of ``x ** p`` with respect to p; where x is 0 and p above 0 it is 0."""
     return d * x**p * xp.log(x + (x == 0))
 
 
@@ -94,10 +94,6 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the order of axes that undoes this one."""
     places = [axis % len(axes) for axis in axes]
     return tuple(places.index(i) for i in range(len(axes)))
-
-
-def _transposed(x: Array) -> Array:
-    return x.swapaxes(-1, -2)
 
 
 RULES: dict[str, Rule] = {}
@@ -116,18 +112,19 @@ def _rule(
 _rule("add",         lambda x, y: (x + y, ()),           lambda d: d,                lambda d: d)
 _rule("subtract",    lambda x, y: (x - y, ()),           lambda d: d,                lambda d: -d)
 _rule("multiply",    lambda x, y: (x * y, (x, y)),       lambda d, x, y: d * y,      lambda d, x, y: d * x)
-_rule("divide",      lambda x, y: (x / y, (x, y)),       lambda d, x, y: d / y,      lambda d, x, y: -d * x / (y * y))
+_rule("divide",      lambda x, y: ((q := x / y), (q, y)), lambda d, q, y: d / y,     lambda d, q, y: -d * q / y)
 _rule("power",       lambda x, p: (x**p, (x, p)),        _d_base,                    _d_exponent)
 _rule("negative",    lambda x: (-x, ()),                 lambda d: -d)
 _rule("matmul",      lambda x, y: (x @ y, (x, y)),
-      lambda d, x, y: d @ _transposed(y),                lambda d, x, y: _transposed(x) @ d)
+      lambda d, x, y: d @ y.swapaxes(-1, -2),            lambda d, x, y: x.swapaxes(-1, -2) @ d)
 
 # Functions of one entry. Those that are cheapest in terms of their own value save that.
 _rule("exp",         lambda x: ((y := xp.exp(x)), (y,)),             lambda d, y: d * y)
 _rule("log",         lambda x: (xp.log(x), (x,)),                    lambda d, x: d / x)
 _rule("sqrt",        lambda x: ((y := xp.sqrt(x)), (y,)),            lambda d, y: d / (2 * y))
 _rule("tanh",        lambda x: ((y := xp.tanh(x)), (y,)),            lambda d, y: d * (1 - y * y))
-_rule("sigmoid",     lambda x: ((y := (xp.tanh(x / 2) + 1) / 2), (y,)), lambda d, y: d * (y * (1 - y)))
+_rule("sigmoid",     lambda x: (xp.where(x >= 0, 1, z := xp.exp(-abs(x))) / (1 + z), (z,)),
+      lambda d, z: d * (z / (1 + z) ** 2))
 _rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x: d * (x > 0))
 
 # Choices. Where two entries tie for the maximum, each receives half of the gradient.

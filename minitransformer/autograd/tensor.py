@@ -41,17 +41,19 @@ def made(
 
 
 def _operands(inputs: Sequence[Any]) -> list[Any]:
-    """Return arrays, and Python numbers for scalars, which never widen an array's type."""
+    """Return arrays, and beside them Python numbers for scalars, which never widen an array's type."""
     operands = [x.data if isinstance(x, Tensor) else x for x in inputs]
     for i, x in enumerate(operands):
-        if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0 and inputs[i] is x):
+        if len(inputs) == 1:
+            operands[i] = asarray(x)
+        elif isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0 and inputs[i] is x):
             operands[i] = x.item()
         elif not isinstance(x, int | float):
             operands[i] = asarray(x)
     types = {x.dtype for x in operands if hasattr(x, "dtype") and x.ndim > 0 and x.dtype.kind == "f"}
     if len(types) == 1:
         (dtype,) = types
-        return [x.astype(dtype) if hasattr(x, "dtype") and not x.ndim and x.dtype.kind == "f" else x for x in operands]
+        return [x.astype(dtype) if hasattr(x, "dtype") and not x.ndim and x.dtype.kind != "b" else x for x in operands]
     return operands
 
 
@@ -162,6 +164,9 @@ class Tensor:
         """Return the values as a NumPy array."""
         return to_numpy(self.data)
 
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("a Tensor is no array: .data is the array in it, .numpy() a NumPy array of its values")
+
     def item(self) -> float:
         """Return the only entry as a Python number. On a GPU this waits for the device."""
         return self.data.item()
@@ -237,12 +242,8 @@ class Tensor:
     __mul__, __rmul__ = _operator("multiply"), _operator("multiply", reflected=True)
     __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", reflected=True)
     __pow__, __rpow__ = _operator("power"), _operator("power", reflected=True)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return matmul(other, self)
+    __matmul__ = lambda self, other: matmul(self, other)  # noqa: E731
+    __rmatmul__ = lambda self, other: matmul(other, self)  # noqa: E731
 
     # The methods below use nothing of self but its values, so they serve as functions of arrays as well.
 
@@ -289,11 +290,11 @@ class Tensor:
     def transpose(self, *axes: Any) -> Tensor:
         """Return the tensor with its axes in the given order, or in reverse order."""
         axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return _apply("transpose", self, axes=tuple(axes) if axes else tuple(range(self.ndim))[::-1])
+        return _apply("transpose", self, axes=tuple(axes) if axes else tuple(range(np.ndim(self)))[::-1])
 
     def swapaxes(self, first: int, second: int) -> Tensor:
         """Return the tensor with two axes exchanged."""
-        order = list(range(self.ndim))
+        order = list(range(np.ndim(self)))
         order[first], order[second] = order[second], order[first]
         return _apply("transpose", self, axes=tuple(order))
 
@@ -342,7 +343,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Return the tensors, all of one shape, put one after another along a new axis."""
     tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
-    n = tensors[0].ndim + 1
+    n = tensors[0].ndim + 1 if tensors else 1
     if not -n <= axis < n:
         raise ValueError(f"stack: axis {axis} is out of range: the result has {n} axes")
     place = axis % n

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, matmul, xp
+from minitransformer.arrays import Array, as_mask, check_floats, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import rows
 from minitransformer.ops.softmax import composed as composed_softmax
@@ -47,6 +47,7 @@ __all__ = ["additive_attention", "backward", "composed", "forward"]
 
 def _checked(q: Any, k: Any, v: Any, w_q: Any, w_k: Any, b: Any, w: Any, mask: Any) -> Array | None:
     """Refuse what does not match; return the mask."""
+    check_floats("additive_attention", q=q, k=k, v=v, w_q=w_q, w_k=w_k, b=b, w=w)
     if (
         min(q.ndim, k.ndim, v.ndim) < 2
         or not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
@@ -99,7 +100,7 @@ def forward(
     Raises
     ------
     TypeError
-        If the mask is not boolean.
+        If one of the arrays is not floating-point, or the mask not boolean.
     ValueError
         If the shapes do not match.
     """

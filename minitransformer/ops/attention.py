@@ -43,7 +43,7 @@ from math import sqrt
 from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, matmul, xp
+from minitransformer.arrays import Array, as_mask, check_floats, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
@@ -53,6 +53,7 @@ __all__ = ["backward", "composed", "forward", "scaled_dot_product_attention"]
 
 
 def _check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
+    check_floats("scaled_dot_product_attention", q=q, k=k, v=v)
     if (
         min(q.ndim, k.ndim, v.ndim) < 2
         or not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
@@ -138,7 +139,7 @@ def forward(
     Raises
     ------
     TypeError
-        If the mask is not boolean.
+        If q, k or v is not floating-point, or the mask not boolean.
     ValueError
         If the shapes do not match, or block_size is no whole number of at least 1.
     """

@@ -30,7 +30,7 @@ from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor, concatenate
 from minitransformer.ops.linear import rows
 
@@ -38,6 +38,7 @@ __all__ = ["backward", "composed", "convolution", "forward"]
 
 
 def _check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
+    check_floats("convolution", x=x, weight=weight, bias=bias)
     if x.ndim != 3 or weight.ndim != 3 or x.shape[-1] != weight.shape[1] or weight.shape[0] == 0:
         raise ValueError(
             f"convolution: x of shape {x.shape} and weight of shape {weight.shape} do not match: "
@@ -90,6 +91,8 @@ def forward(
 
     Raises
     ------
+    TypeError
+        If one of the arrays is not floating-point.
     ValueError
         If the shapes do not match, the kernel has no middle, or dilation is no whole number of at least 1.
     """

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, as_indices, asarray, xp
+from minitransformer.arrays import Array, as_indices, asarray, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import rows
 from minitransformer.ops.log_softmax import composed as composed_log_softmax
@@ -40,7 +40,8 @@ __all__ = ["backward", "composed", "cross_entropy", "forward"]
 
 def counted(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> tuple[Array, Array, int]:
     """Check the input; return the targets with 0 in place of ignored ones, which rows count, and how many do."""
-    targets = np.asarray(targets) if isinstance(targets, list | tuple) else targets
+    targets = targets if hasattr(targets, "dtype") else np.asarray(targets)
+    check_floats("cross_entropy", logits=logits)
     if logits.ndim == 0 or targets.shape != logits.shape[:-1] or logits.shape[-1] == 0:
         raise ValueError(
             f"cross_entropy: logits of shape {logits.shape} and targets of shape {targets.shape} do not match: "
@@ -79,6 +80,8 @@ def forward(
 
     Raises
     ------
+    TypeError
+        If the logits are not floating-point, or the targets not whole numbers.
     ValueError
         If the shapes do not match or ε is not from 0 to 1.
     IndexError

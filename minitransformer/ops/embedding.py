@@ -44,6 +44,8 @@ def forward(ids: Array, table: Array) -> tuple[Array, Any]:
         If the ids are not whole numbers.
     IndexError
         If an id is out of range.
+    ValueError
+        If the table has not two axes.
     """
     if table.ndim != 2:
         raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import rows
 
@@ -50,9 +50,12 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
 
     Raises
     ------
+    TypeError
+        If one of the arrays is not floating-point.
     ValueError
         If the shapes do not match.
     """
+    check_floats("feed_forward", x=x, w1=w1, b1=b1, w2=w2, b2=b2)
     if x.ndim == 0 or w1.ndim != 2 or w2.ndim != 2 or x.shape[-1] != w1.shape[0] or w1.shape[1] != w2.shape[0]:
         raise ValueError(
             f"feed_forward: x of shape {x.shape}, w1 of shape {w1.shape} and w2 of shape {w2.shape} do not match: "

@@ -19,7 +19,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
 
 __all__ = ["backward", "composed", "forward", "linear", "rows"]
@@ -51,9 +51,12 @@ def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, 
 
     Raises
     ------
+    TypeError
+        If one of the arrays is not floating-point.
     ValueError
         If the shapes do not match.
     """
+    check_floats("linear", x=x, weight=weight, bias=bias)
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[0]:
         raise ValueError(
             f"linear: x of shape {x.shape} and weight of shape {weight.shape} do not match: "

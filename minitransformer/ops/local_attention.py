@@ -40,7 +40,7 @@ from math import sqrt
 from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, matmul, xp
+from minitransformer.arrays import Array, as_mask, check_floats, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.attention import composed as composed_attention
 from minitransformer.ops.softmax import softmax
@@ -50,6 +50,7 @@ __all__ = ["backward", "composed", "forward", "local_attention"]
 
 def _checked(q: Any, k: Any, v: Any, mask: Any, r: Any) -> Array:
     """Refuse what does not match; return the key mask, (..., T) or with axes of length 1."""
+    check_floats("local_attention", q=q, k=k, v=v)
     if min(q.ndim, v.ndim) < 2 or q.shape != k.shape or q.shape[:-1] != v.shape[:-1] or q.shape[-1] == 0:
         raise ValueError(
             f"local_attention: q of shape {q.shape}, k of shape {k.shape} and v of shape {v.shape} do not match: "
@@ -127,7 +128,7 @@ def forward(
     Raises
     ------
     TypeError
-        If the mask is not boolean.
+        If q, k or v is not floating-point, or the mask not boolean.
     ValueError
         If the shapes do not match, or r is no whole number of at least 0.
     """

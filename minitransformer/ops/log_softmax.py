@@ -48,6 +48,8 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
 
     Raises
     ------
+    TypeError
+        If x is not floating-point.
     ValueError
         If x has no such axis.
     """

@@ -20,6 +20,7 @@ which correspond to illegal connections").
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from minitransformer.arrays import Array, as_mask, asarray, xp
@@ -44,10 +45,10 @@ def causal_mask(n: int) -> Array:
     Raises
     ------
     ValueError
-        If n is negative.
+        If n is no whole number of 0 or more.
     """
-    if n < 0:
-        raise ValueError(f"causal_mask: the number of positions must be 0 or more, found {n}")
+    if not isinstance(n, Integral) or n < 0:
+        raise ValueError(f"causal_mask: the number of positions must be 0 or more, and whole, found {n!r}")
     positions = xp.arange(n)
     return positions[:, None] >= positions[None, :]
 
@@ -66,8 +67,16 @@ def padding_mask(ids: Any, pad: int = 0) -> Array:
     -------
     boolean array, shape (B, 1, 1, Tk)
         True at real tokens. The two axes of length 1 are for the heads and the queries.
+
+    Raises
+    ------
+    TypeError
+        If the ids are not whole numbers.
     """
-    return (asarray(ids) != pad)[..., None, None, :]
+    ids = asarray(ids.data if isinstance(ids, Tensor) else ids)
+    if ids.dtype.kind not in "iu" and ids.size:
+        raise TypeError(f"padding_mask: ids must be whole numbers, found an array of {ids.dtype}")
+    return (ids != pad)[..., None, None, :]
 
 
 def forward(x: Array, mask: Array) -> tuple[Array, Any]:
@@ -86,6 +95,13 @@ def forward(x: Array, mask: Array) -> tuple[Array, Any]:
         The masked scores.
     saved : array
         What ``backward`` needs.
+
+    Raises
+    ------
+    TypeError
+        If the mask is not boolean.
+    ValueError
+        If it cannot be broadcast to the scores.
     """
     mask = as_mask(mask, x.shape, "masking")
     return xp.where(mask, x, -xp.inf), mask

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.attention import composed as composed_attention
 from minitransformer.ops.attention import scaled_dot_product_attention as attention
@@ -35,6 +35,7 @@ __all__ = ["backward", "composed", "forward", "multi_head_attention"]
 
 def _sizes(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int) -> tuple[int, int]:
     """Check the shapes and return H·Dk and H·Dv."""
+    check_floats("multi_head_attention", x=x, memory=memory, w_in=w_in, w_out=w_out, b_in=b_in, b_out=b_out)
     d_values = w_out.shape[0] if w_out.ndim == 2 else -1
     d_keys = (w_in.shape[1] - d_values) // 2 if w_in.ndim == 2 else -1
     if (
@@ -108,6 +109,8 @@ def forward(
 
     Raises
     ------
+    TypeError
+        If one of the arrays is not floating-point, or the mask not boolean.
     ValueError
         If the shapes do not match, or block_size is no whole number of at least 1.
     """

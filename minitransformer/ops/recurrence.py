@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor, stack
 from minitransformer.ops.linear import rows
 
@@ -38,6 +38,7 @@ __all__ = ["backward", "composed", "forward", "recurrence"]
 
 
 def _check(x: Any, w: Any, u: Any, b: Any, h0: Any) -> None:
+    check_floats("recurrence", x=x, w=w, u=u, b=b, h0=h0)
     if x.ndim != 3 or w.ndim != 2 or x.shape[-1] != w.shape[0] or u.shape != 2 * w.shape[1:] or b.shape != w.shape[1:]:
         raise ValueError(
             f"recurrence: x of shape {x.shape}, w of shape {w.shape}, u of shape {u.shape} and b of shape {b.shape} "
@@ -75,6 +76,8 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
 
     Raises
     ------
+    TypeError
+        If one of the arrays is not floating-point.
     ValueError
         If the shapes do not match.
     """

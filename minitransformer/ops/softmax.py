@@ -25,23 +25,26 @@ Source: Attention Is All You Need, equation (1) and section 3.2.3.
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, max_along, sum_along, xp
-from minitransformer.autograd import Operation, Tensor
-from minitransformer.ops import masking
+from minitransformer.arrays import Array, as_mask, check_floats, max_along, sum_along, xp
+from minitransformer.autograd import Operation, Tensor, where
 
 __all__ = ["backward", "composed", "forward", "softmax"]
 
 
 def checked(x: Any, axis: int, mask: Array | None) -> Array | None:
-    """Refuse an axis that x does not have, and a mask that does not match; return the mask."""
+    """Refuse wrong input; return the mask."""
     check_axis(x, axis, "softmax")
     return None if mask is None else as_mask(mask, x.shape, "softmax")
 
 
 def check_axis(x: Any, axis: int, operation: str) -> None:
-    """Refuse an axis that x does not have."""
+    """Refuse scores that are not floating-point numbers, and an axis that they do not have."""
+    check_floats(operation, x=x)
+    if not isinstance(axis, Integral):
+        raise TypeError(f"{operation}: axis must be a whole number, found {axis!r}")
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"{operation}: axis {axis} is out of range: x of shape {x.shape} has {x.ndim} axes")
 
@@ -70,7 +73,7 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
     Raises
     ------
     TypeError
-        If the mask is not boolean.
+        If x is not floating-point, or the mask not boolean.
     ValueError
         If x has no such axis, or the mask does not match.
     """
@@ -102,14 +105,14 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
 
 
 def composed(x: Tensor, axis: int = -1, mask: Array | None = None) -> Tensor:
-    """Return the same function in elementary operations; every row needs one score above -inf, seen or not."""
+    """Return the same function in elementary operations; a row that sees something needs a score above -inf there."""
     mask = checked(x, axis, mask)
     if x.shape[axis] == 0:
         return x * 1  # there is no largest of no scores
     if mask is not None:
-        # A row that may see nothing has no softmax: let it see all, then drop its weights.
+        # A row that may see nothing has no softmax: give it equal scores, then drop its weights.
         sees_nothing = ~xp.broadcast_to(mask, x.shape).any(axis=axis, keepdims=True)
-        x = masking.composed(x, mask | sees_nothing)
+        x = where(mask, x, xp.where(sees_nothing, 0.0, -xp.inf).astype(x.dtype))
     exponentials = (x - x.max(axis=axis, keepdims=True).detach()).exp()
     y = exponentials / exponentials.sum(axis=axis, keepdims=True)
     return y if mask is None else y * (~sees_nothing).astype(x.dtype)

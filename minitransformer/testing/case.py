@@ -84,7 +84,8 @@ def fresh(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: fresh(x) for key, x in value.items()}
     if isinstance(value, list | tuple):
-        return [copy.deepcopy(x) if isinstance(x, np.random.Generator) else x for x in value]
+        parts = [fresh(x) for x in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return copy.deepcopy(value) if isinstance(value, np.random.Generator) else value
 
 

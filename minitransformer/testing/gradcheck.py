@@ -306,7 +306,8 @@ class _Case:
 
         def moved(t: float) -> tuple[float, float]:
             inputs = [x + t * direction if j == i else x for j, x in enumerate(self.inputs)]
-            terms = self.cotangent * _numbers(self.call(inputs)[0])
+            with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
+                terms = self.cotangent * _numbers(self.call(inputs)[0])
             return float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
 
         return moved
@@ -345,6 +346,8 @@ def guess(claimed: Array, measured: Array) -> str:
     a, n = claimed[known], measured[known]
     if not np.isfinite(a).all():
         return "the gradient is not finite"
+    if not np.isfinite(n).all():
+        return ""  # where the function jumps there is nothing to compare with
     close: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-7 * float(np.abs(n).max(initial=0.0))}
     if not a.any():
         return "the gradient is zero everywhere: is the input used, and its gradient returned?"

@@ -23,9 +23,10 @@ from minitransformer.autograd import Tensor
 from minitransformer.autograd.graph import Node
 from minitransformer.testing.case import Case, Result, fresh, is_float
 
-__all__ = ["change", "from_parts", "sizes_of_terms"]
+__all__ = ["change", "from_parts", "lost_in_float32", "sizes_of_terms"]
 
 DELTA = 2.0**-26  # the square root of ε: changes are seen well, and their squares are not
+NEARBY = 2.0**-18  # some roundings of float32
 TRIES = 8
 
 
@@ -81,6 +82,23 @@ def from_parts(case: Case, result: Result, rng: np.random.Generator | None = Non
         output.backward(result.d_output)
     grads = {i: tensors[i].grad for i in case.moving}
     return output, {i: xp.zeros_like(case.inputs[i]) if g is None else g for i, g in grads.items()}
+
+
+def lost_in_float32(case: Case, rng: np.random.Generator) -> float:
+    """Return what the composed form's value loses where it is computed in float32: the most of a few tries nearby."""
+    assert case.operation.composed is not None
+    worst = 0.0
+    for _ in range(TRIES):
+        narrow = [
+            x.astype(np.float32) if i in case.moving else x for i, x in enumerate(_moved(case.inputs, NEARBY, rng))
+        ]
+        wide = [x.astype(np.float64) if i in case.moving else x for i, x in enumerate(narrow)]
+        values = []
+        for inputs in (narrow, wide):
+            tensors = [Tensor(x) if i in case.moving else x for i, x in enumerate(inputs)]
+            values.append(case.operation.composed(*fresh(tensors), **fresh(case.options)).data)
+        worst = max(worst, float(np.max(change(*values), initial=0.0)))
+    return worst
 
 
 def _move_inside(output: Tensor, rng: np.random.Generator) -> None:

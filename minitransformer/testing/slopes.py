@@ -9,6 +9,9 @@ of its result; it shows in the fourth difference of the five values, which for a
 
     L(h) - 4 L(h/2) + 6 L(0) - 4 L(-h/2) + L(-h)
 
+and where it is so coarse that all five may be equal, in the first change that L shows at all as h grows from almost
+nothing: log(1 + x) near x = 1e-9 goes up in steps of ε.
+
 A kink shows in the slopes on both sides: their difference stays the same however small h is, where that of a smooth
 function falls with h. At a kink every number between the two slopes is a subgradient. Where the function jumps, the
 slopes grow as h falls: it has no gradient there.
@@ -28,6 +31,8 @@ EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
 """Where the truncation error h⁴ of R meets the rounding error ε/h, for a function that changes over a length of 1."""
 SAFETY = 4.0
+COARSEST = 2.0**-36
+"""The most that rounding inside L moves L by, beside terms of size 1: 65,536 times ε."""
 SHRINK = (1.0, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536)
 
 
@@ -122,7 +127,8 @@ def measure(loss: Callable[[float], tuple[float, float]], step: float, claimed: 
     # Before a claim is called wrong: the errors may have looked small by chance, so look a few times more, and allow
     # for more than was seen.
     more = [_step(loss, middle, step * SHRINK[-1] * part) for part in (7 / 8, 6 / 8, 5 / 8)]
-    return _kink(steps) or _best(steps + more, SAFETY)
+    quantum = _quantum(loss, step)
+    return _kink(steps, quantum) or _best(steps + more, SAFETY, quantum)
 
 
 def _step(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> _Step:
@@ -135,9 +141,19 @@ def _step(loss: Callable[[float], tuple[float, float]], middle: float, h: float)
     return _Step(h, slope, abs(slope - fine), 8 * EPS * size / h, noise, left, right)
 
 
-def _best(steps: list[_Step], safety: float = 1.0) -> Slope:
-    """Return the slope of the step with the smallest error."""
-    noise, found = 0.0, []
+def _quantum(loss: Callable[[float], tuple[float, float]], step: float) -> float:
+    """Return the smallest change that L shows up to this step, if rounding explains it: it is the noise in L."""
+    for h in (step * 2.0**n for n in range(-40, 1)):
+        (high, size), (low, _) = loss(h), loss(-h)
+        if high != low:
+            change = abs(high - low)
+            return change if change <= COARSEST * max(1.0, size) else 0.0  # else L itself jumps
+    return 4 * EPS  # it does not move at all: a change among terms of size 1 could not be seen
+
+
+def _best(steps: list[_Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
+    """Return the slope of the step with the smallest error; noise is the least that there is."""
+    found = []
     for s in reversed(steps):
         # Rounding noise does not fall with h as truncation does, so a smaller step tells of the noise in a larger one.
         noise = max(noise, s.noise)
@@ -145,8 +161,9 @@ def _best(steps: list[_Step], safety: float = 1.0) -> Slope:
     return min(found, key=lambda slope: slope.error)
 
 
-def _kink(steps: list[_Step]) -> Slope | None:
+def _kink(steps: list[_Step], noise: float) -> Slope | None:
     """Return what is known of a kink or a jump, if the smallest steps that rounding lets through agree on one."""
+    steps = [s._replace(rounding=s.rounding + noise / s.h) for s in steps]
     clear = [s for s in steps if 1e3 * s.rounding < max(abs(s.left), abs(s.right))][-3:]
     if len(clear) < 3 or any(s.jump <= 64 * s.rounding + 1e-6 * (abs(s.left) + abs(s.right)) for s in clear):
         return None

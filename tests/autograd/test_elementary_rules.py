@@ -161,11 +161,51 @@ def test_negative():
 
 def test_far_out_nothing_overflows():
     x = mt.Tensor([-1e4, 1e4, -np.inf, np.inf], requires_grad=True)
-    with np.errstate(all="raise"):
+    with np.errstate(all="raise", under="ignore"):  # what underflows becomes 0, and should
         y = x.sigmoid() + x.tanh()
         y.backward([1.0, 1.0, 1.0, 1.0])
     assert y.numpy().tolist() == [-1, 2, -1, 2]
     assert x.grad.tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("dtype", "x"), [("f4", [-17.0, -20, 17, 30, 80]), ("f8", [-37.0, -40, 37, 40, 700])])
+def test_sigmoid_keeps_its_digits_on_both_sides(dtype, x):
+    """A value of 2e-9 is not 1 minus something, nor is the slope of a value that is almost 1."""
+    x = mt.Tensor(np.array(x, dtype), requires_grad=True)
+    y = x.sigmoid()
+    y.backward(np.ones(5, dtype))
+    wide = x.numpy().astype(np.longdouble)
+    exact = 1 / (1 + np.exp(-wide))
+    slope = np.exp(-abs(wide)) / (1 + np.exp(-abs(wide))) ** 2
+    eps = np.finfo(dtype).eps
+    assert y.dtype == x.grad.dtype == dtype
+    np.testing.assert_allclose(y.numpy(), exact.astype(dtype), rtol=4 * eps)
+    np.testing.assert_allclose(x.grad, slope.astype(dtype), rtol=8 * eps)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e-23), ("f4", 1e20), ("f8", 1e-170), ("f8", 1e160)])
+def test_a_quotient_of_small_or_large_numbers_has_a_gradient(dtype, size):
+    """The square of the denominator is 0 or infinite, the gradient is not."""
+    x, y = (mt.Tensor(np.array([s * size], dtype), requires_grad=True) for s in (3, 2))
+    (x / y).backward(np.array([0.5], dtype))
+    np.testing.assert_allclose(x.grad, [0.25 / size], rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(y.grad, [-0.375 / size], rtol=4 * np.finfo(dtype).eps)
+
+
+def test_functions_take_single_numbers_and_lists():
+    assert mt.sum(np.array(3.0)).numpy() == 3
+    assert mt.reshape(np.array(3.0), (1,)).shape == (1,)
+    assert mt.exp(0.0).numpy() == 1
+    assert mt.transpose([[1.0, 2.0]]).shape == (2, 1)
+    assert mt.swapaxes([[1.0, 2.0]], 0, 1).shape == (2, 1)
+    with pytest.raises(ValueError, match="at least one array"):
+        mt.stack([])
+
+
+def test_a_whole_number_in_a_tensor_widens_nothing():
+    assert (mt.Tensor(np.ones(3, np.float32)) / mt.Tensor(3)).dtype == np.float32
+    assert (mt.Tensor(3) * mt.Tensor(np.ones(3, np.float32))).dtype == np.float32
+    assert mt.where(np.array(True), mt.Tensor(np.ones(3, np.float32)), 0.0).dtype == np.float32
 
 
 def axes_of(n):

@@ -163,3 +163,31 @@ def test_a_tensor_passed_by_keyword_is_an_input_of_a_new_operation():
     scaled(x, y=y).backward(np.array([1.0, 10.0]))
     np.testing.assert_array_equal(y.grad, [2.0, 30.0])
     np.testing.assert_array_equal(x.grad, [5.0, 70.0])
+
+
+def test_what_is_given_by_keyword_is_an_input_like_any_other():
+    x, weight = np.ones((2, 3)), np.ones((3, 4))
+    for bias in (np.ones(4), [1.0, 1.0, 1.0, 1.0], mt.Tensor(np.ones(4))):
+        assert mt.ops.linear(x, weight, bias=bias).numpy().tolist() == [[4.0] * 4] * 2
+    assert mt.ops.layer_norm([[1.0, 3.0]], gain=[2.0, 2.0], bias=[0.0, 1.0], eps=0.0).numpy().tolist() == [[-2, 3]]
+
+
+def test_a_tensor_that_would_lose_its_gradient_is_refused():
+    def forward(x, *, w):
+        return x * w, (x, w)
+
+    product = mt.Operation(forward, lambda saved, d: (d * saved[1],), name="product")
+    with pytest.raises(TypeError, match="product: a tensor by keyword gets no gradient; make it positional"):
+        product(mt.Tensor([1.0]), w=mt.Tensor([2.0], requires_grad=True))
+
+
+def test_passes_that_return_the_wrong_thing_are_named():
+    x = mt.Tensor([3.0, 4.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"square: forward returned ndarray, expected \(value, saved\)"):
+        mt.Operation(lambda x: x * x, None, name="square")(x)
+    y = mt.Operation(lambda x: (x * x, x), lambda x, d: 2 * x * d, name="square")(x)
+    with pytest.raises(TypeError, match="square: backward returned ndarray, expected a tuple of gradients"):
+        y.backward([1.0, 1.0])
+    y = mt.Operation(lambda x: (x * x, x), lambda x, d: (2.0,), name="square")(x)
+    with pytest.raises(ValueError, match=r"square: the gradient of input 0 has shape \(\)"):
+        y.backward([1.0, 1.0])

@@ -257,3 +257,19 @@ def test_concatenate_takes_lists_and_is_named_in_messages():
     np.testing.assert_array_equal(x.grad, [5, 6])
     with pytest.raises(RuntimeError, match=r"^concatenate: this part of the graph was released"):
         joined.backward(np.ones(4))
+
+
+def test_a_tensor_is_never_taken_for_an_array_of_tensors():
+    """NumPy would make an array of objects of it, and compare those without a word."""
+    x = mt.Tensor([[5.0, 0.0]])
+    for use in (np.asarray, np.exp, lambda x: np.where([[True, False]], x, 0)):
+        with pytest.raises(TypeError, match=r"a Tensor is no array: \.data is the array|does not support ufuncs"):
+            use(x)
+
+
+def test_the_gradient_of_a_single_number_is_an_array():
+    for loss in (lambda x: x * x, lambda x: x * 2.0, lambda x: x + x + x):
+        x = mt.Tensor(2.0, requires_grad=True)
+        loss(x).backward()
+        assert isinstance(x.grad, xp.ndarray)
+        x.grad[...] = 0

@@ -52,7 +52,7 @@ def test_padding_mask():
 
 
 def test_a_negative_length_is_refused():
-    with pytest.raises(ValueError, match="causal_mask: the number of positions must be 0 or more, found -1"):
+    with pytest.raises(ValueError, match="causal_mask: the number of positions must be 0 or more, and whole, found -1"):
         mt.ops.causal_mask(-1)
 
 
@@ -66,3 +66,10 @@ def test_a_mask_that_is_not_boolean_is_refused(mask):
 def test_a_mask_that_does_not_fit_is_refused(shape):
     with pytest.raises(ValueError, match=r"masking: a mask of shape .* cannot be broadcast to the scores' shape"):
         masking.forward(np.zeros((3, 2)), np.ones(shape, dtype=bool))
+
+
+def test_the_padding_of_a_tensor_is_seen_too():
+    mask = mt.ops.padding_mask(mt.Tensor([[5, 0, 3, 0]]))
+    assert mask.tolist() == [[[[True, False, True, False]]]]
+    with pytest.raises(TypeError, match="padding_mask: ids must be whole numbers, found an array of float64"):
+        mt.ops.padding_mask([[5.0, 0.0]])

@@ -13,6 +13,10 @@ def a(*shape):
     return np.zeros(shape)
 
 
+def whole(*shape):
+    return np.zeros(shape, dtype=np.int64)
+
+
 REFUSED = [
     (lambda: ops.softmax(a(2, 3), axis=2), "softmax: axis 2 is out of range: x of shape (2, 3) has 2 axes"),
     (lambda: ops.softmax(a(2, 3), axis=-3), "softmax: axis -3 is out of range: x of shape (2, 3) has 2 axes"),
@@ -253,7 +257,50 @@ REFUSED = [
         lambda: ops.masking(a(3, 4), np.ones((4, 3), dtype=bool)),
         "masking: a mask of shape (4, 3) cannot be broadcast to the scores' shape (3, 4)",
     ),
-    (lambda: ops.causal_mask(-1), "causal_mask: the number of positions must be 0 or more, found -1"),
+    (
+        lambda: ops.embedding([0], a(0, 4)),
+        "embedding: found ids, but there is nothing to choose from: an axis of length 0",
+    ),
+    (
+        lambda: ops.dropout(a(3), 0.5, 0),
+        "dropout: rng must be a numpy.random.Generator, such as np.random.default_rng(0), found int",
+    ),
+    (lambda: ops.softmax(a(3), axis=None), "softmax: axis must be a whole number, found None"),
+    (
+        lambda: ops.layer_norm(a(2, 3), a(3), a(3), eps=-1.0),
+        "layer_norm: eps must be 0 or more, found -1.0",
+    ),
+    (
+        lambda: ops.cross_entropy(a(3), 1.5),
+        "cross_entropy: ids must be whole numbers, found an array of float64",
+    ),
+    *(
+        (
+            call,
+            f"{name} must hold floating-point numbers, found int64; write 1.0 for 1, or use .astype(float)",
+        )
+        for name, call in (
+            ("softmax: x", lambda: ops.softmax([1, 2, 3])),
+            ("log_softmax: x", lambda: ops.log_softmax([1, 2, 3])),
+            ("cross_entropy: logits", lambda: ops.cross_entropy([[1, 2]], [0])),
+            ("linear: weight", lambda: ops.linear(a(2, 3), whole(3, 4))),
+            ("feed_forward: b2", lambda: ops.feed_forward(a(2, 3), a(3, 4), a(4), a(4, 3), whole(3))),
+            (
+                "scaled_dot_product_attention: q",
+                lambda: ops.scaled_dot_product_attention(whole(2, 3), a(4, 3), a(4, 5)),
+            ),
+            ("multi_head_attention: x", lambda: ops.multi_head_attention(whole(2, 3, 4), None, a(4, 12), a(4, 4))),
+            ("recurrence: x", lambda: ops.recurrence(whole(2, 3, 4), a(4, 5), a(5, 5), a(5))),
+            ("convolution: x", lambda: ops.convolution(whole(2, 3, 4), a(3, 4, 5))),
+            ("local_attention: v", lambda: ops.local_attention(a(2, 3), a(2, 3), whole(2, 4), r=1)),
+            (
+                "additive_attention: b",
+                lambda: ops.additive_attention(a(3, 4), a(5, 6), a(5, 7), a(4, 8), a(6, 8), whole(8), a(8)),
+            ),
+        )
+    ),
+    (lambda: ops.causal_mask(2.5), "causal_mask: the number of positions must be 0 or more, and whole, found 2.5"),
+    (lambda: ops.causal_mask(-1), "causal_mask: the number of positions must be 0 or more, and whole, found -1"),
     (
         lambda: ops.sinusoidal_positions(-1, 4),
         "sinusoidal_positions: expected length >= 0 and d_model >= 1, found -1 and 4",

@@ -1,5 +1,7 @@
 """The tester, tested: right gradients pass, and every kind of wrong one is caught."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 import minitransformer as mt
 from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray
-from minitransformer.testing import gradcheck, strategies
+from minitransformer.testing import GradientError, gradcheck, strategies
 
 RNG = np.random.default_rng(1)
 
@@ -293,3 +295,39 @@ def test_a_constant_cotangent_is_blind_and_the_default_is_not():
     gradcheck(zero, (x,), d_output=np.ones((2, 5)))
     with pytest.raises(AssertionError):
         gradcheck(zero, (x,))
+
+
+@pytest.mark.parametrize("logit", [12.0, 15.0, 20.0, 25.0, 30.0, 35.0, 50.0])
+def test_what_rounding_hides_inside_a_function_is_no_mistake(logit):
+    """log(1 + e) moves in steps of 2e-16 where it is 1e-9 itself."""
+    gradcheck(mt.ops.cross_entropy, (np.array([[logit, 0.3, 0.1]]), np.array([0])))
+
+
+@pytest.mark.parametrize("slope", [1e-6, 1e-8, 1e-10, 1e-12, 1e-14])
+def test_a_small_slope_beside_a_large_number_is_no_jump(slope):
+    gradcheck(lambda x: (x * slope + 1.0) - 1.0, (np.array([0.3, 0.7, -0.2]),))
+
+
+@pytest.mark.parametrize(
+    ("forward", "slope", "points"),
+    [
+        (lambda x: np.log(1 + np.exp(-x)), lambda x: -1.001 / (1 + np.exp(x)), [15.0, 3.0]),
+        (lambda x: (x * 1e-8 + 1.0) - 1.0, lambda x: 1.01e-8, [0.3]),
+        (lambda x: x * 0, lambda x: 1e-9, [0.3, 0.7]),
+        (np.floor, lambda x: 1.0, [0.3, 0.7]),
+        (np.floor, lambda x: 1.0, [0.0, 1.0]),
+        (lambda x: x * 1e-20, lambda x: 1.001e-20, [0.3]),
+    ],
+)
+def test_rounding_is_no_excuse_for_a_wrong_gradient(forward, slope, points):
+    wrong = mt.Operation(lambda x: (forward(x), x), lambda x, d: (d * slope(x),), name="wrong")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(GradientError, match="DIFFERS from finite differences"):
+            gradcheck(wrong, (np.array(points),))
+
+
+def test_a_first_step_out_of_the_domain_does_no_harm():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gradcheck(mt.log, (np.array([1e-5, 1.0, 2.0]),))

@@ -216,3 +216,32 @@ def test_what_is_not_an_operation_is_refused():
 
 def test_inputs_may_be_tensors_and_lists():
     assert prove(mt.ops.embedding, ([0, 2, 2], Tensor(X))).composed.worst_error < 1e-12
+
+
+@pytest.mark.parametrize("logit", [8.0, 12.0, 15.0, 25.0])
+def test_what_float32_cannot_hold_is_no_mistake(logit):
+    mt.testing.prove(mt.ops.cross_entropy, (np.array([[logit, 0.3, 0.1]]), np.array([0])))
+
+
+def test_two_features_far_apart_are_proved():
+    inputs = (np.array([-1e4, 1e4]), np.array([-0.5, 0.0]), np.array([-0.5, 0.0]))
+    for seed in range(3):
+        mt.testing.prove(mt.ops.layer_norm, inputs, eps=1e-3, seed=seed)
+
+
+def test_options_keep_their_type():
+    def forward(x, axis=None):
+        return np.asarray(x.sum(axis=axis)), (x.shape, axis)
+
+    def backward(saved, d_y):
+        shape, axis = saved
+        return (np.broadcast_to(np.expand_dims(d_y, axis), shape).copy(),)
+
+    total = mt.Operation(forward, backward, composed=lambda x, axis: x.sum(axis=axis), name="total")
+    mt.testing.prove(total, (np.random.default_rng(0).normal(size=(2, 3, 4)),), axis=(0, 2))
+
+
+@pytest.mark.parametrize(("mask", "x"), [([False, False], [np.inf, 0.0]), ([False, True], [np.inf, 0.0])])
+def test_softmax_in_parts_does_not_look_at_what_is_hidden(mask, x):
+    composed = mt.ops.softmax.composed(mt.Tensor([x]), mask=np.array(mask)).numpy()
+    np.testing.assert_array_equal(composed, mt.ops.softmax([x], mask=np.array(mask)).numpy())
