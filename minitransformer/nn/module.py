@@ -104,15 +104,18 @@ class Module:
                 f"load_state_dict: the state does not belong to this model: "
                 f"missing {sorted(missing) or 'nothing'}, unknown {sorted(unknown) or 'nothing'}"
             )
-        values = {name: asarray(state[name]) for name in parameters}
+        values = {}
         for name, parameter in parameters.items():
-            if values[name].shape != parameter.shape:
+            value = (
+                state[name] if isinstance(getattr(state[name], "dtype", None), np.dtype) else np.asarray(state[name])
+            )
+            if value.shape != parameter.shape:
                 raise ValueError(
-                    f"load_state_dict: {name} has shape {parameter.shape} in the model, "
-                    f"{values[name].shape} in the state"
+                    f"load_state_dict: {name} has shape {parameter.shape} in the model, {value.shape} in the state"
                 )
-            if values[name].dtype.kind not in "fiu":
-                raise ValueError(f"load_state_dict: {name} holds {values[name].dtype} in the state, expected numbers")
+            if value.dtype.kind not in "fiu":
+                raise ValueError(f"load_state_dict: {name} holds {value.dtype} in the state, expected numbers")
+            values[name] = asarray(value)
         for name, parameter in parameters.items():
             parameter.data[...] = values[name]
 
