@@ -231,11 +231,11 @@ def test_two_features_far_apart_are_proved():
 
 def test_options_keep_their_type():
     def forward(x, axis=None):
-        return np.asarray(x.sum(axis=axis)), (x.shape, axis)
+        return xp.asarray(x.sum(axis=axis)), (x.shape, axis)
 
     def backward(saved, d_y):
         shape, axis = saved
-        return (np.broadcast_to(np.expand_dims(d_y, axis), shape).copy(),)
+        return (xp.broadcast_to(xp.expand_dims(d_y, axis), shape).copy(),)
 
     total = mt.Operation(forward, backward, composed=lambda x, axis: x.sum(axis=axis), name="total")
     mt.testing.prove(total, (np.random.default_rng(0).normal(size=(2, 3, 4)),), axis=(0, 2))
