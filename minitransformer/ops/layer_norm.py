@@ -59,10 +59,8 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
     Raises
     ------
     ValueError
-        If the shapes do not match, or eps is below 0.
+        If the shapes do not match.
     """
-    if not eps >= 0:
-        raise ValueError(f"layer_norm: eps must be 0 or more, found {eps}")
     if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
         raise ValueError(
             f"layer_norm: x of shape {x.shape}, gain of shape {gain.shape} and bias of shape {bias.shape} "
