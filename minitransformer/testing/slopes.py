@@ -158,7 +158,7 @@ def _best(steps: list[_Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
         # Rounding noise does not fall with h as truncation does, so a smaller step tells of the noise in a larger one.
         noise = max(noise, s.noise)
         found.append(Slope(s.slope, safety * (s.truncation + noise / s.h) + s.rounding))
-    # A larger step that contradicts a smaller one has gone past what the smaller one sees, such as a steep narrow flank.
+    # A larger step that contradicts a smaller one has gone past what that one sees: a steep narrow flank, say.
     trusted: list[Slope] = []
     for slope in found:
         if all(abs(slope.value - other.value) <= slope.error + other.error for other in trusted):
