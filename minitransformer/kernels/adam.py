@@ -24,11 +24,13 @@ class AdamStep:
     ----------
     ends : sequence of int
         Parameter i lies in the buffer from ends[i] to ends[i + 1].
+    decays : sequence of bool
+        Which parameters the weight decay is for.
     """
 
-    def __init__(self, ends: Sequence[int]) -> None:
+    def __init__(self, ends: Sequence[int], decays: Sequence[bool]) -> None:
         chunks = [
-            (begin, min(CHUNK, last - begin), number, begin - first)
+            (begin, min(CHUNK, last - begin), number, begin - first, decays[number])
             for number, (first, last) in enumerate(pairwise(ends))
             for begin in range(first, last, CHUNK)
         ]
@@ -37,7 +39,7 @@ class AdamStep:
 
     def __call__(
         self, gradients: Sequence[Array | None], theta: Array, mean: Array, mean_square: Array,
-        betas: tuple[float, float], rate: float, eps: float,
+        betas: tuple[float, float], rate: float, eps: float, decay: float,
     ) -> bool:  # fmt: skip
         """Move theta, mean and mean square as ``Adam.step`` does; tell whether there is a kernel for these arrays.
 
@@ -48,8 +50,8 @@ class AdamStep:
         theta, mean, mean_square : arrays
             The buffers, which are written to.
         betas : pair of float
-        rate, eps : float
-            As they stand in ``θ -= rate * m / (sqrt(v) + eps)``.
+        rate, eps, decay : float
+            As they stand in ``θ -= rate * m / (sqrt(v) + eps) + decay * θ``.
         """
         if theta.dtype.name not in TYPES or any(g is not None and g.dtype != theta.dtype for g in gradients):
             return False
@@ -58,6 +60,6 @@ class AdamStep:
         if self._n_chunks:
             source.start(
                 "adam_step", theta.dtype, self._n_chunks, THREADS,
-                places, *self._chunks, *betas, rate, eps, theta, mean, mean_square,
+                places, *self._chunks, *betas, rate, eps, decay, theta, mean, mean_square,
             )  # fmt: skip
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
@@ -33,7 +34,9 @@ class Adam:
 
         m = β1 m + (1 - β1) g            the mean gradient
         v = β2 v + (1 - β2) g²           the mean square
-        θ = θ - lr · (m / (1 - β1^t)) / (sqrt(v / (1 - β2^t)) + ε)
+        θ = θ - lr · ((m / (1 - β1^t)) / (sqrt(v / (1 - β2^t)) + ε) + λ θ)
+
+    λ, the weight decay, draws weights towards zero. It is for parameters of two and more axes: biases and gains have none.
 
     All parameters are laid side by side in one array: a parameter's ``data`` becomes a view of it. So a step is
     arithmetic on long arrays, a slice at a time that fits the processor's cache, where the gradients are collected.
@@ -46,6 +49,8 @@ class Adam:
         β1 and β2, from 0 up to but without 1.
     eps : float
         ε, above 0.
+    weight_decay : float, default 0
+        λ, 0 or more; the paper has none.
 
     Raises
     ------
@@ -54,11 +59,17 @@ class Adam:
 
     Notes
     -----
-    Source: Attention Is All You Need, section 5.3; Adam (Kingma and Ba, 2015), algorithm 1.
+    Source: Attention Is All You Need, section 5.3; Adam (Kingma and Ba, 2015), algorithm 1. Weight decay beside the
+    scaled step rather than in the gradient: Decoupled Weight Decay Regularization (Loshchilov and Hutter, 2019),
+    algorithm 2, with the rate as its schedule multiplier times α; as PyTorch's AdamW has it.
     """
 
     def __init__(
-        self, parameters: Iterable[Tensor], betas: tuple[float, float] = (0.9, 0.98), eps: float = 1e-9
+        self,
+        parameters: Iterable[Tensor],
+        betas: tuple[float, float] = (0.9, 0.98),
+        eps: float = 1e-9,
+        weight_decay: float = 0.0,
     ) -> None:
         self.parameters = list(parameters)
         if not self.parameters:
@@ -73,7 +84,9 @@ class Adam:
             )
         if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1 and eps > 0):
             raise ValueError(f"Adam: expected 0 <= beta < 1 and eps > 0, found betas {betas} and eps {eps}")
-        self.betas, self.eps = betas, eps
+        if not (weight_decay >= 0 and math.isfinite(weight_decay)):
+            raise ValueError(f"Adam: expected a weight decay of 0 or more, found {weight_decay}")
+        self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.step_count = 0
         dtype = self.parameters[0].dtype
         size = sum(p.size for p in self.parameters)
@@ -84,7 +97,8 @@ class Adam:
             for p, (first, last) in zip(self.parameters, pairwise(ends), strict=True)
         ]
         self._slices = [(part, _pieces(part, ends)) for part in cache_slices(size)]
-        self._fused = AdamStep(ends) if kernels_used() else None
+        self._decays = [len(p.shape) > 1 for p in self.parameters]
+        self._fused = AdamStep(ends, self._decays) if kernels_used() else None
         self._gather()
 
     def _gather(self) -> None:
@@ -126,9 +140,10 @@ class Adam:
         correction = (1 - beta2**t) ** 0.5
         rate = learning_rate * correction / (1 - beta1**t)
         eps = self.eps * correction
+        decay = learning_rate * self.weight_decay
         if self._fused and not replicas:
             gradients = [p.grad for p in self.parameters]
-            if self._fused(gradients, self.values, self.mean, self.mean_square, self.betas, rate, eps):
+            if self._fused(gradients, self.values, self.mean, self.mean_square, self.betas, rate, eps, decay):
                 return
         copies = [[None if p.grad is None else p.grad.reshape(-1) for p in c] for c in (self.parameters, *replicas)]
 
@@ -151,6 +166,9 @@ class Adam:
             work += eps
             xp.divide(m, work, out=work)
             work *= rate
+            for i, here, _ in pieces if decay else ():
+                if self._decays[i]:
+                    work[here] += decay * theta[here]
             theta -= work
 
         for _ in run(move, self._slices):

@@ -34,6 +34,8 @@ AT_LEAST_1 = (
     "workers",
     "attention_block",
 )
+LATER = {"weight_decay": 0.0}
+"""Values that runs of earlier versions do not name, as they were then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +65,8 @@ class Configuration(Recipe):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise ValueError(f"{name} must be above 0, found {value}")
+        if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
+            raise ValueError(f"weight_decay must be 0 or more, found {self.weight_decay}")
         if self.schedule == "linear" and self.warmup_steps > self.steps:
             raise ValueError(
                 "warmup_steps must be at most steps with the linear schedule, "
@@ -147,6 +151,7 @@ class Configuration(Recipe):
             If a value is missing, unknown or of the wrong type, or there is no such task.
         """
         hints = get_type_hints(cls)
+        values = {**LATER, **values}
         missing = hints.keys() - values.keys()
         if missing:
             raise ValueError(f"missing {sorted(missing)}")

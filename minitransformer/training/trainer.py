@@ -119,7 +119,7 @@ class Trainer:
         self.model = configuration.build_model(len(self.source), len(self.target), self.corpus.shared)
         self.batches = ParallelBatches(self.corpus.ids, configuration.batch_tokens, configuration.seed)
         self._refuse_longer(longest_sentence(self.model))
-        self.optimiser = Adam(self.model.parameters())
+        self.optimiser = Adam(self.model.parameters(), weight_decay=configuration.weight_decay)
         self.step = 0
         self.averaged = 0
         """How many steps' weights the mean below holds."""

@@ -273,14 +273,15 @@ def test_the_gradient_of_an_embedding_of_nothing(rng):
 
 
 @dtypes
-def test_adam(rng, dtype):
+@pytest.mark.parametrize("weight_decay", [0.0, 0.7])
+def test_adam(rng, dtype, weight_decay):
     shapes = [(3,), (), (129, 131), (5, 1, 7), (0, 4), (20_001,), (1,), (11, 13)]
     start = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
     copies = []
     for kernels in (True, False):
         arrays.use("cupy", kernels=kernels)
         parameters = [mt.Tensor(asarray(value.copy()), requires_grad=True) for value in start]
-        copies.append((parameters, mt.optim.Adam(parameters)))
+        copies.append((parameters, mt.optim.Adam(parameters, weight_decay=weight_decay)))
     arrays.use("cupy", kernels=True)
     for step in range(3):
         gradients = [None if i == step else rng.standard_normal(shape).astype(dtype) for i, shape in enumerate(shapes)]

@@ -24,9 +24,10 @@ def gradients_of(shapes, step):
 
 
 class Reference:
-    """Algorithm 1 of Kingma and Ba, one array at a time."""
+    """Algorithm 1 of Kingma and Ba, one array at a time, with the decay of Loshchilov and Hutter for matrices."""
 
-    def __init__(self, values, beta1, beta2, eps):
+    def __init__(self, values, beta1, beta2, eps, weight_decay=0.0):
+        self.weight_decay = weight_decay
         self.values = [np.array(to_numpy(value), dtype=np.float64) for value in values]
         self.beta1, self.beta2, self.eps = beta1, beta2, eps
         self.m = [np.zeros(value.shape) for value in values]
@@ -40,7 +41,9 @@ class Reference:
             self.v[i] = self.beta2 * self.v[i] + (1 - self.beta2) * g**2
             m_hat = self.m[i] / (1 - self.beta1**self.t)
             v_hat = self.v[i] / (1 - self.beta2**self.t)
-            self.values[i] = self.values[i] - alpha * m_hat / (np.sqrt(v_hat) + self.eps)
+            decay = self.weight_decay if g.ndim > 1 else 0.0
+            step = m_hat / (np.sqrt(v_hat) + self.eps) + decay * self.values[i]
+            self.values[i] = self.values[i] - alpha * step
 
 
 def give(parameters, gradients):
@@ -52,12 +55,13 @@ def give(parameters, gradients):
     ("betas", "eps"),
     [((0.9, 0.98), 1e-9), ((0.9, 0.999), 1e-8), ((0.0, 0.5), 0.1), ((0.5, 0.0), 1e-3), ((0.0, 0.0), 1.0)],
 )
-def test_steps_are_those_of_the_paper(betas, eps):
+@pytest.mark.parametrize("weight_decay", [0.0, 0.7])
+def test_steps_are_those_of_the_paper(betas, eps, weight_decay):
     slices = list(arrays.cache_slices(sum(int(np.prod(shape)) for shape in SHAPES)))
     assert len(slices) > 2 or mt.backend() != "numpy"  # a device has no cache to fit into
     parameters = parameters_of()
-    reference = Reference([p.data for p in parameters], *betas, eps)
-    adam = mt.optim.Adam(parameters, betas=betas, eps=eps)
+    reference = Reference([p.data for p in parameters], *betas, eps, weight_decay)
+    adam = mt.optim.Adam(parameters, betas=betas, eps=eps, weight_decay=weight_decay)
     for step in range(6):
         rate = 0.02 / (step + 1)
         gradients = gradients_of(SHAPES, step)
@@ -309,6 +313,22 @@ def test_what_is_no_parameter_is_refused():
 def test_numbers_out_of_range_are_refused(betas, eps):
     with pytest.raises(ValueError, match="expected 0 <= beta < 1 and eps > 0, found"):
         mt.optim.Adam(parameters_of([(2,)]), betas=betas, eps=eps)
+
+
+@pytest.mark.parametrize("weight_decay", [-0.1, float("inf"), float("nan")])
+def test_a_weight_decay_out_of_range_is_refused(weight_decay):
+    with pytest.raises(ValueError, match=f"Adam: expected a weight decay of 0 or more, found {weight_decay}"):
+        mt.optim.Adam(parameters_of([(2,)]), weight_decay=weight_decay)
+
+
+def test_without_a_gradient_weights_decay_but_biases_and_gains_stay():
+    parameters = parameters_of([(3, 5), (7,), (), (2, 3, 4)])
+    before = [to_numpy(p.data).copy() for p in parameters]
+    adam = mt.optim.Adam(parameters, weight_decay=0.5)
+    adam.step(0.25)
+    for p, value in zip(parameters, before, strict=True):
+        share = 1 - 0.25 * 0.5 if value.ndim > 1 else 1.0
+        np.testing.assert_allclose(to_numpy(p.data), share * value, rtol=2 * np.finfo(float).eps)
 
 
 def test_parameters_may_come_from_a_generator():

@@ -129,3 +129,24 @@ def test_a_hundred_steps_stay_together(options, pytorch_model):
     assert np.abs(key_biases_theirs - key_biases).max(initial=0.0) <= KEY_BIAS_TOLERANCE
     moved = np.abs(ours - split(start)[0])
     assert moved.max() > 0.1  # far more than any tolerance
+
+
+def test_weight_decay_is_that_of_adamw():
+    """Of matrices alone: gains and biases are to be in a group without it there."""
+    shapes, rng = [(7, 5), (5,), (3, 4, 2), (11,)], np.random.default_rng(44)
+    ours = [mt.Tensor(rng.standard_normal(shape), requires_grad=True) for shape in shapes]
+    theirs = [torch.tensor(p.data.copy(), requires_grad=True) for p in ours]
+    groups = [{"params": [p for p in theirs if p.ndim == 1], "weight_decay": 0.0}]
+    groups.append({"params": [p for p in theirs if p.ndim > 1], "weight_decay": 0.3})
+    adam = mt.optim.Adam(ours, weight_decay=0.3)
+    adamw = torch.optim.AdamW(groups, betas=(0.9, 0.98), eps=1e-9)
+    for step in range(1, 101):
+        for group in adamw.param_groups:
+            group["lr"] = 0.2 / step
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = rng.standard_normal(p.shape)
+            q.grad = torch.tensor(p.grad)
+        adam.step(0.2 / step)
+        adamw.step()
+    for p, q in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(p.data, q.detach().numpy(), rtol=0, atol=1e-14 * np.abs(p.data).max())

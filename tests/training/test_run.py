@@ -279,6 +279,10 @@ def test_a_damaged_file_is_named(folder, name, text, message):
         ({"steps": "many"}, "steps has the wrong type: 'many'"),
         ({"steps": True}, "steps has the wrong type: True"),
         ({"steps": 0}, "steps must be at least 1, found 0"),
+        ({"weight_decay": -0.1}, "weight_decay must be 0 or more, found -0.1"),
+        ({"weight_decay": float("inf")}, "weight_decay must be 0 or more, found inf"),
+        ({"weight_decay": -0.1}, "weight_decay must be 0 or more, found -0.1"),
+        ({"weight_decay": float("inf")}, "weight_decay must be 0 or more, found inf"),
         ({"task": "chess"}, "there is no task 'chess'"),
         ({"task_options": {"to": ["de"]}}, "task_options has the wrong type"),
         ({"colour": 1}, "unknown \\['colour'\\]"),
@@ -289,3 +293,11 @@ def test_a_changed_configuration_is_checked(folder, change, message):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(RunError, match=message):
         folder.configuration()
+
+
+def test_a_run_from_before_there_was_weight_decay_is_read(folder):
+    path = folder.path / "configuration.json"
+    values = json.loads(path.read_text())
+    del values["weight_decay"]
+    path.write_text(json.dumps(values))
+    assert folder.configuration().weight_decay == 0

@@ -234,6 +234,17 @@ def test_a_training_step_follows_the_gradient():
         np.testing.assert_allclose(moved, -1e-3 * np.sign(gradient[clear]), rtol=2e-3)
 
 
+def test_the_weight_decay_of_the_recipe_shrinks_the_matrices(tmp_path):
+    (plain, *_), (other, *_) = (trained(tmp_path, f"{x}", steps=1, weight_decay=x) for x in (0.0, 2.0))
+    rate = plain.configuration.learning_rate(1)
+    start = Trainer(plain.configuration).model
+    for without, decayed, before in zip(*(m.parameters() for m in (plain.model, other.model, start)), strict=True):
+        share = 2.0 * rate if before.ndim > 1 else 0.0
+        lost = to_numpy(without.data).astype(float) - to_numpy(decayed.data)
+        # the weights, of which none is above 4, are rounded to 24 binary digits
+        np.testing.assert_allclose(lost, share * to_numpy(before.data), rtol=0, atol=4 * 2**-23)
+
+
 def test_the_loss_of_a_step_has_the_right_gradient():
     model = Transformer(7, 9, d_model=6, n_heads=2, n_layers=1, d_ff=10, dropout=0, dtype="float64", seed=1)
     rng = np.random.default_rng(0)
