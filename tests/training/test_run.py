@@ -281,7 +281,7 @@ def test_a_damaged_file_is_named(folder, name, text, message):
         ({"steps": 0}, "steps must be at least 1, found 0"),
         ({"weight_decay": -0.1}, "weight_decay must be 0 or more, found -0.1"),
         ({"weight_decay": float("inf")}, "weight_decay must be 0 or more, found inf"),
-        ({"weight_decay": -0.1}, "weight_decay must be 0 or more, found -0.1"),
+        ({"task": "chess"}, "there is no task 'chess'"),
         ({"task_options": {"to": ["de"]}}, "task_options has the wrong type"),
         ({"colour": 1}, "unknown \\['colour'\\]"),
     ],
