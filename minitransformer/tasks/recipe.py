@@ -42,9 +42,7 @@ class Recipe:
     learning_rate_factor: float = option(0.6, "what the learning rate of section 5.3 is multiplied by (warmup)")
     peak: float = option(0.001, "the highest learning rate (inverse_sqrt, linear)")
     clip: float | None = option(None, "the largest norm of a step's gradient; longer ones are shortened (default: off)")
-    weight_decay: float = option(
-        0.0, "what the learning rate is multiplied by for the share of the weights that each step takes away"
-    )
+    weight_decay: float = option(0.0, "each step takes the rate times this share off every weight but biases and gains")
     average_last: int = option(
         300, "keep the mean of the weights over so many last steps, section 6.1; it is the model (1: off)"
     )
