@@ -36,7 +36,7 @@ class Adam:
         v = β2 v + (1 - β2) g²           the mean square
         θ = θ - lr · ((m / (1 - β1^t)) / (sqrt(v / (1 - β2^t)) + ε) + λ θ)
 
-    λ, the weight decay, draws weights towards zero: parameters of two and more axes, as biases and gains have none.
+    λ, the weight decay, draws parameters of two and more axes towards zero; biases and gains it leaves alone.
 
     All parameters are laid side by side in one array: a parameter's ``data`` becomes a view of it. So a step is
     arithmetic on long arrays, a slice at a time that fits the processor's cache, where the gradients are collected.
