@@ -294,9 +294,7 @@ class Tensor:
 
     def swapaxes(self, first: int, second: int) -> Tensor:
         """Return the tensor with two axes exchanged."""
-        order = list(range(np.ndim(self)))
-        order[first], order[second] = order[second], order[first]
-        return _apply("transpose", self, axes=tuple(order))
+        return _apply("swapaxes", self, axes=(first, second))
 
 
 def matmul(x: Any, y: Any) -> Tensor:

@@ -93,9 +93,9 @@ CASES = {
     "transpose": [
         ((X,), lambda x: x.transpose(2, 0, 1), lambda x: x.permute(2, 0, 1)),
         ((X,), lambda x: x.transpose(), lambda x: x.permute(2, 1, 0)),
-        ((X,), lambda x: x.swapaxes(0, -1)),
         ((X[0],), lambda x: x.T),
     ],
+    "swapaxes": [((X,), lambda x: x.swapaxes(0, -1)), ((X,), lambda x: x.swapaxes(-2, 2))],
     "index": [
         ((X,), lambda x: x[1]),
         ((X,), lambda x: x[..., 1:4:2]),
