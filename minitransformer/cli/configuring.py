@@ -62,7 +62,7 @@ def configured(args: argparse.Namespace) -> Configuration:
     ValueError
         If a file is not what it should be, or a value is out of its range.
     """
-    values = _read(args.config) if hasattr(args, "config") else {}
+    values, picked = _read(args.config) if hasattr(args, "config") else ({}, [])
     task = values.pop("task", None)
     options = dict(values.pop("task_options", {}))
     if hasattr(args, "task"):
@@ -74,14 +74,20 @@ def configured(args: argparse.Namespace) -> Configuration:
     here = {field.name: getattr(args, field.name) for field, _ in _options() if hasattr(args, field.name)}
     built = build(task or "numbers", **options)
     configuration = Configuration.of_task(built, **(values | here))
+    for name in picked:
+        if why := built.ignored(name):
+            raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
     for name in here:
         if why := built.ignored(name) or configuration.ignored(name):
             raise ValueError(f"--{name.replace('_', '-')} has no effect here: {why}; leave it out")
     return configuration
 
 
-def _read(name: str) -> dict[str, Any]:
-    """Read some of a configuration's values; paths in a recipe start from the recipe's folder."""
+def _read(name: str) -> tuple[dict[str, Any], list[str]]:
+    """Read some of a configuration's values; paths in a recipe start from the recipe's folder.
+
+    Beside them the names of those that somebody picked: all of a recipe's, none of a run's, which names every value.
+    """
     path = recipe_file(name) or Path(name)
     if path.is_dir():
         path = path / "configuration.json"
@@ -105,4 +111,4 @@ def _read(name: str) -> dict[str, Any]:
     for field in PATHS:
         if values.get(field) is not None:
             values[field] = str(path.parent / values[field])
-    return values
+    return values, [] if path.suffix == ".json" else list(values)

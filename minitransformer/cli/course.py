@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 
 from tqdm import tqdm
@@ -15,9 +14,12 @@ __all__ = ["course", "finish", "percent", "summary", "tell", "which_weights"]
 
 
 def percent(share: float, digits: int) -> str:
-    """Write a share as a percentage; only 1 itself is written as 100 %."""
-    scale = 10**digits
-    return f"{math.floor(share * 100 * scale + 1e-9) / scale:.{digits}f} %"
+    """Write a share as a percentage, rounded; but only 0 itself is written as 0 %, and only 1 itself as 100 %."""
+    smallest = 10**-digits
+    rounded = round(100 * share, digits)
+    if 0 < share < 1:
+        rounded = min(max(rounded, smallest), 100 - smallest)
+    return f"{rounded:.{digits}f} %"
 
 
 def tell(message: str) -> None:
@@ -56,16 +58,18 @@ def finish(trainer: Trainer, folder: RunFolder) -> int:
     scores = evaluate(
         trained.model, trained.source, trained.target, held_out, trainer.task.measures, bleu_tokenize=c.bleu_tokenize
     )
-    seconds = round(trainer.seconds, 3)
-    folder.log({"step": trainer.step, "final": True, **scores.measurements(), "seconds": seconds})
-    draw_curves(folder, trainer.task.title)
-    draw_attention(folder, trained, trainer.corpus.example)
     print(which_weights(trained))
     for line in summary(scores):
         print(line)
     print(f"{trainer.tokens:,} target tokens, {trainer.tokens / max(trainer.seconds, 1e-9):,.0f} in a second")
     print(f"exact match on {len(scores.samples):,} held-out {trainer.task.noun}: {percent(scores.exact_match, 2)}")
     print(f"training time: {trainer.seconds:.1f} s")
+    sys.stdout.flush()
+    seconds = round(trainer.seconds, 3)
+    last = {"step": trainer.step, "final": True, **scores.measurements(), "seconds": seconds}
+    draw_curves(folder, last, trainer.task.title)
+    draw_attention(folder, trained, trainer.corpus.example)
+    folder.log(last)  # now the run is finished: all else is there
     print(f"the run lies in {folder.path}")
     return 0
 

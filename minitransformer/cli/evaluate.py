@@ -44,6 +44,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"minitransformer evaluate: {wrong_option}", file=sys.stderr)
         return 2
     trained = load_chosen(args)
+    if hasattr(args, "bleu_tokenize") and "bleu" not in trained.task.measures:
+        print(
+            f"minitransformer evaluate: --bleu-tokenize has no effect here: the task {trained.task.name} is not "
+            "measured by BLEU; leave it out",
+            file=sys.stderr,
+        )
+        return 2
     if hasattr(args, "source"):
         given = read_parallel(args.source, getattr(args, "reference", None))
         pairs, which = [(trained.task.typed(source), target) for source, target in given.pairs], ""

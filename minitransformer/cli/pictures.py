@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from minitransformer.arrays import Array
 from minitransformer.data import END, START
@@ -12,12 +13,12 @@ from minitransformer.training import RunFolder, Trained, check_sentence, hypothe
 __all__ = ["clearest", "draw_attention", "draw_curves", "maps_of"]
 
 
-def draw_curves(folder: RunFolder, title: str) -> Path:
-    """Draw loss and accuracy over the steps into the run folder; return where."""
+def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:
+    """Draw loss and accuracy over the steps, with a last measurement, into the run folder; return where."""
     from minitransformer.plots import training_curves  # matplotlib takes half a second to load
 
     path = folder.path / "training.png"
-    training_curves(folder.metrics(), path, title)
+    training_curves([*folder.metrics(), last], path, title)
     return path
 
 

@@ -32,6 +32,8 @@ def run(args: argparse.Namespace) -> int:
     """Train, show how it goes, and leave a run folder behind."""
     backend()  # a backend that cannot run is refused before anything else
     try:
+        if args.overwrite and not hasattr(args, "out"):
+            raise ValueError("found --overwrite without --out, expected both: which run is to be replaced?")
         configuration = configured(args)
         if hasattr(args, "out"):
             RunFolder(args.out).refuse(args.overwrite)

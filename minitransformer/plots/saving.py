@@ -24,4 +24,7 @@ def save(figure: Figure, path: Path | str, dpi: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     width, height = figure.get_size_inches()
     most = math.sqrt(MOST_PIXELS / (width * height))
-    figure.savefig(path, format=path.suffix.removeprefix(".") or "png", dpi=min(dpi, most))
+    try:
+        figure.savefig(path, format=path.suffix.removeprefix(".") or "png", dpi=min(dpi, most))
+    except OSError as error:  # such as a full disk, which does not say where
+        raise OSError(error.errno, error.strerror or f"{error}", f"{path}") from error

@@ -128,5 +128,18 @@ def hold_out(pairs: Pairs, chosen: set[str]) -> tuple[Pairs, Pairs]:
 
 
 def sha256_of(*paths: str | None) -> dict[str, str]:
-    """Return the checksums of files by their paths; None is no file."""
-    return {path: sha256(Path(path).read_bytes()).hexdigest() for path in paths if path is not None}
+    """Return the checksums of files by their paths; None is no file.
+
+    Raises
+    ------
+    ValueError
+        If one cannot be read a second time, such as a pipe.
+    """
+    found = {}
+    for path in paths:
+        if path is None:
+            continue
+        if not Path(path).is_file():
+            raise ValueError(f"{path} is a pipe, which cannot be read again when the run is resumed; make a file of it")
+        found[path] = sha256(Path(path).read_bytes()).hexdigest()
+    return found

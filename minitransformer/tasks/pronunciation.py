@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minitransformer.data import as_pairs, hold_out_words, read_pronalsyl, read_pronunciations
+from minitransformer.data import Pronunciations, as_pairs, hold_out_words, read_pronalsyl, read_pronunciations
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, sha256_of
 from minitransformer.tasks.recipe import Recipe
 from minitransformer.tasks.task import Task
@@ -70,9 +70,19 @@ class _PronunciationTask(Task):
             train, test = read_pronalsyl(recipe.data)
             files: dict[str, str] = {}  # read_pronalsyl knows the checksums
         else:
-            train, test = hold_out_words(read_pronunciations(recipe.dictionary), recipe.held_out, rng)
+            train, test = _hold_out(read_pronunciations(recipe.dictionary), recipe.held_out, rng, "held-out")
             files = sha256_of(recipe.dictionary)
         # what is measured during training chooses the best weights: it is kept apart from what is measured at the end
-        train, valid = hold_out_words(train, recipe.valid_pairs or len(train) // 100, rng)
+        train, valid = _hold_out(train, recipe.valid_pairs or len(train) // 100, rng, "valid-pairs")
         note = f"words: {len(train):,} to train on, {len(valid):,} measured during training, {len(test):,} at the end"
         return corpus_of_texts(recipe, as_pairs(train), as_pairs(valid), as_pairs(test), tokenisers, [note], files)
+
+
+def _hold_out(
+    words: Pronunciations, n: int, rng: np.random.Generator, option: str
+) -> tuple[Pronunciations, Pronunciations]:
+    """Hold out words; if there are too few, say which option asks for so many."""
+    try:
+        return hold_out_words(words, n, rng)
+    except ValueError as error:
+        raise ValueError(f"{error}; give a smaller --{option}") from error

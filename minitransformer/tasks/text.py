@@ -62,7 +62,10 @@ class _TextTask(Task):
         notes = [f"text: {given.left_out}"]
         if recipe.valid_source is None:
             train, valid = _some_held_out(given.pairs, recipe)
-            notes.append(f"held out of the text, as no --valid-source is given: {len(valid):,} pairs")
+            notes.append(
+                f"held out of the text, as no --valid-source is given: {len(valid):,} pairs of {recipe.held_out:,} or "
+                f"at most one in {MOST_HELD_OUT}"
+            )
         else:
             train = given.pairs
             held_out = read_parallel(recipe.valid_source, recipe.valid_target)

@@ -43,8 +43,19 @@ def checkpoint_name(step: int) -> str:
 
 
 def checkpoint_files(folder: Path) -> list[tuple[int, Path]]:
-    """Return the checkpoints of a folder with their steps, the oldest first."""
-    found = [(match, path) for path in folder.glob("*") if (match := _NAME.fullmatch(path.name))]
+    """Return the checkpoints of a folder with their steps, the oldest first; none, if there is no such folder.
+
+    Raises
+    ------
+    RunError
+        If the folder cannot be read.
+    """
+    try:
+        found = [(match, path) for path in folder.iterdir() if (match := _NAME.fullmatch(path.name))]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunError(f"cannot read {folder}: {error.strerror or error}") from error
     return sorted((int(match[1]), path) for match, path in found)
 
 
@@ -67,9 +78,10 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         path.parent.mkdir(exist_ok=True)
         write_durably(path, save(arrays, metadata={"state": state, "crc32": _checksum(arrays, state)}))
     except OSError as error:
-        before = [file for _, file in checkpoint_files(path.parent)]
-        kept = f"{before[-1]}, the one before, is kept" if before else "there is none before it"
-        raise RunError(f"cannot save the checkpoint {path}: {error.strerror or error}; {kept}") from error
+        kept = "what was there before is kept"
+        if _NAME.fullmatch(path.name) and (before := checkpoint_files(path.parent)):
+            kept = f"{before[-1][1]}, the one before, is kept"
+        raise RunError(f"cannot save {path}: {error.strerror or error}; {kept}") from error
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -64,9 +64,9 @@ class Configuration(Recipe):
         for name in ("learning_rate_factor", "peak", "clip"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"{name} must be above 0, found {value}")
+                raise ValueError(f"{name} must be above 0 and finite, found {value}")
         if not (self.weight_decay >= 0 and math.isfinite(self.weight_decay)):
-            raise ValueError(f"weight_decay must be 0 or more, found {self.weight_decay}")
+            raise ValueError(f"weight_decay must be 0 or more and finite, found {self.weight_decay}")
         if self.schedule == "linear" and self.warmup_steps > self.steps:
             raise ValueError(
                 "warmup_steps must be at most steps with the linear schedule, "
@@ -131,6 +131,10 @@ class Configuration(Recipe):
             return "the rate of the schedule warmup follows from d_model; use learning_rate_factor, or another schedule"
         if name == "learning_rate_factor" and self.schedule != "warmup":
             return f"the schedule {self.schedule} is told by its peak"
+        if name == "held_out" and self.valid_source is not None:
+            return "what is measured at the end is valid_source"
+        if name == "held_out" and self.data is not None:
+            return "what is measured at the end is the test of the data"
         return None
 
     def saves_at(self, step: int) -> bool:

@@ -71,7 +71,8 @@ def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkp
         if not run.average_path.exists():
             raise RunError(f"{run.path} has no average; make it with `minitransformer average {run.path} --last N`")
         return read_checkpoint(run.average_path), "average"
-    if weights in (None, "mean", "last"):
+    only_best = weights is None and not run.has_checkpoint() and run.best_path.exists()
+    if weights in (None, "mean", "last") and not only_best:
         checkpoint = run.load(report)
         if weights == "last":
             return checkpoint, "last"

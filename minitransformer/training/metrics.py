@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
@@ -225,7 +226,17 @@ def evaluate(
     Returns
     -------
     Scores
+
+    Raises
+    ------
+    UnknownTokenError
+        If a text has a token that is not in a closed vocabulary.
+    ValueError
+        If a text is longer than the model's learned positions, or sacrebleu has no such tokeniser here.
     """
+    if "bleu" in measures:
+        with suppress(MissingExtraError):
+            bleu(["here?"], [["here?"]], bleu_tokenize)  # if it cannot be measured so, say it now
     pairs = [(even(text), even(wanted)) for text, wanted in pairs]
     grouped = references(pairs)
     found = [even(text) for text in translate(model, source, target, list(grouped), beam, alpha)]

@@ -14,9 +14,9 @@
 ``*.png``                pictures
 =======================  ================================================================================
 
-Each file is written aside and then renamed, so that whatever happens there is a whole one; only the measurements are
-appended, and those after the last checkpoint are cut off when the run goes on from there. The configuration is written
-first: it alone is enough to make the others again.
+Each file but the pictures is written aside and then renamed, so that whatever happens there is a whole one; only the
+measurements are appended, and those after the last checkpoint are cut off when the run goes on from there. The
+configuration is written first: it alone is enough to make the others again. The measurement of the end comes last.
 """
 
 from __future__ import annotations
@@ -82,15 +82,16 @@ class RunFolder:
         RunError
             If it cannot be made.
         """
-        for n in count(1):
-            path = Path(root) / (name if n == 1 else f"{name}-{n}")
-            try:
-                path.mkdir(parents=True)
-                break
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise RunError(f"cannot make the run folder {path}: {error.strerror or error}") from error
+        path = Path(root)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for n in count(1):
+                path = Path(root) / (name if n == 1 else f"{name}-{n}")
+                with suppress(FileExistsError):
+                    path.mkdir()
+                    break
+        except OSError as error:
+            raise RunError(f"cannot make the run folder {path}: {error.strerror or error}") from error
         return cls(path)
 
     def holds_something(self) -> bool:
@@ -119,8 +120,13 @@ class RunFolder:
             raise RunError(f"{self.path} is a file; choose another --out")
         if not overwrite:
             raise RunError(f"{self.path} exists already; choose another --out, or add --overwrite to replace the run")
-        if not any((self.path / name).exists() for name in ("configuration.json", "checkpoints")):
-            raise RunError(f"{self.path} holds something, but no run that could be replaced; choose another --out")
+        if not self.has_checkpoint():
+            try:
+                self.configuration()
+            except RunError as error:
+                raise RunError(
+                    f"{self.path} holds something, but no run that could be replaced; choose another --out ({error})"
+                ) from error
 
     def create(self, configuration: Configuration, corpus: Corpus, overwrite: bool = False) -> None:
         """Make the folder and write what does not change during training.
@@ -133,8 +139,7 @@ class RunFolder:
         self.refuse(overwrite)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            # without a configuration a folder is no run, so it goes first and comes first
-            (self.path / "configuration.json").unlink(missing_ok=True)
+            # The old configuration stays until all this is gone: at every moment the folder is one run or the other.
             checkpoints = [path for _, path in checkpoint_files(self.checkpoints_path)]
             for old in (
                 *(self.path / name for name in MADE),
@@ -257,7 +262,7 @@ class RunFolder:
                     yield value
 
     def save(self, checkpoint: Checkpoint, keep: int = 1) -> Path:
-        """Write a checkpoint, and then remove old ones.
+        """Write a checkpoint, and then remove old ones, and the average, which was of those.
 
         Parameters
         ----------
@@ -280,6 +285,7 @@ class RunFolder:
         path = self.checkpoints_path / checkpoint_name(checkpoint.state["step"])
         self._flush_metrics()
         write_checkpoint(path, checkpoint)
+        self.average_path.unlink(missing_ok=True)  # it is no longer that of the last checkpoints
         regular = self._regular()
         if path in regular:
             for _, file in checkpoint_files(self.checkpoints_path):
@@ -288,9 +294,13 @@ class RunFolder:
         return path
 
     def _regular(self) -> list[Path]:
-        """Return the checkpoints but those that were saved between others, so that an interruption changes nothing."""
-        configuration = self.configuration()
-        return [path for step, path in checkpoint_files(self.checkpoints_path) if configuration.saves_at(step)]
+        """Return the checkpoints but those that were saved between others, so that an interruption changes nothing.
+
+        The last one of a run that is finished counts wherever it is: so it ends if it stops early.
+        """
+        configuration, files = self.configuration(), checkpoint_files(self.checkpoints_path)
+        end = files[-1][0] if files and self.is_finished() else None
+        return [path for step, path in files if configuration.saves_at(step) or step == end]
 
     def last_checkpoints(self, n: int) -> list[Path]:
         """Return the last n checkpoints, but for the initial weights and what was saved between others, oldest first.

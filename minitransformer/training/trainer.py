@@ -277,11 +277,6 @@ class Trainer:
             self.averaged += 1
             self.mean_weights += (self.optimiser.values - self.mean_weights) / self.averaged
 
-    def use_mean_weights(self) -> None:
-        """Give the model the mean weights; training cannot go on from there."""
-        if self.averaged:
-            self.optimiser.values[...] = self.mean_weights
-
     def _batches_from(self, number: int) -> Iterator[Batch]:
         """Yield the batches of all epochs, but for the first so many."""
         epoch, start = divmod(number, self.batches.batches_per_epoch)
@@ -372,6 +367,4 @@ def resumed(run: RunFolder, report: Callable[[str], None]) -> Trainer:
     if run.has_checkpoint():
         trainer.restore(run.load(report))
     run.cut_metrics(trainer.step)
-    if not trainer.finished:
-        run.average_path.unlink(missing_ok=True)  # it will not be that of the last checkpoints
     return trainer

@@ -13,6 +13,8 @@ import time
 import pytest
 
 from minitransformer.cli import main
+from minitransformer.cli.course import percent
+from minitransformer.training import RunFolder
 
 SMALL = [
     *("--d-model", "16", "--n-heads", "2", "--n-layers", "2", "--d-ff", "24", "--steps", "8", "--warmup-steps", "4"),
@@ -143,6 +145,33 @@ def test_evaluate(run, capsys):
     assert re.search(r"^token accuracy, given all tokens before: \d+\.\d{3} %$", out, re.M)
     final = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     assert f"{final['exact_match']:.2%}".replace("%", " %") in out
+    assert main(["evaluate", str(run), "--bleu-tokenize", "none"]) == 2
+    assert "--bleu-tokenize has no effect here: the task numbers is not measured by BLEU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("share", "words"),
+    [
+        (0, "0.00 %"),
+        (1e-9, "0.01 %"),
+        (0.22867, "22.87 %"),
+        (0.99994, "99.99 %"),
+        (1 - 1e-9, "99.99 %"),
+        (1, "100.00 %"),
+    ],
+)
+def test_a_share_is_rounded_but_never_to_none_or_all(share, words):
+    assert percent(share, 2) == words
+
+
+def test_the_best_weights_translate_where_no_checkpoint_is_left(run, tmp_path, capsys):
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    shutil.rmtree(folder / "checkpoints")
+    assert main(["evaluate", str(folder)]) == 0
+    assert "the best by loss on held-out numbers" in capsys.readouterr().out
+    assert main(["evaluate", str(folder), "--weights", "last"]) == 2
+    assert "training has not saved anything yet" in capsys.readouterr().err
 
 
 def test_an_average_is_what_translates_once_it_was_asked_for(run, tmp_path, capsys):
@@ -154,6 +183,10 @@ def test_an_average_is_what_translates_once_it_was_asked_for(run, tmp_path, caps
     assert main(["average", str(folder), "--last", "2"]) == 0
     assert main(["evaluate", str(folder)]) == 0
     assert "the mean of 2 checkpoints, steps 4 to 8" in capsys.readouterr().out
+    (folder / "checkpoints" / "step-00000008.safetensors").unlink()
+    RunFolder(folder).cut_metrics(4)
+    assert main(["resume", str(folder)]) == 0  # what is saved after an average makes it one of the past
+    assert "the mean over the last" in capsys.readouterr().out
 
 
 def test_attention(run, tmp_path, capsys):
@@ -190,6 +223,7 @@ def test_attention(run, tmp_path, capsys):
         (["train", "--peak", "0.1"], "--peak has no effect here: the rate of the schedule warmup follows from d_model"),
         (["train", "--schedule", "linear", "--learning-rate-factor", "2"], "the schedule linear is told by its peak"),
         (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy has no use for it"),
+        (["train", "copy", "--overwrite"], "found --overwrite without --out, expected both"),
         (["train", "--norm", "both"], "norm must be one of"),
         (["train", "--positions", "none"], "positions must be one of"),
         (["train", "--seed", "-1"], "seed must be 0 or more"),
@@ -246,6 +280,10 @@ def test_what_is_no_run_is_never_overwritten(tmp_path, capsys):
     assert main(["train", "copy", *SMALL, "--out", str(folder), "--overwrite"]) == 2
     assert "no run that could be replaced" in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == ["data.json", "holiday.png"]
+    (folder / "checkpoints").mkdir()  # as other programs make it
+    (folder / "configuration.json").write_text('{"colour": "red"}')
+    assert main(["train", "copy", *SMALL, "--out", str(folder), "--overwrite"]) == 2
+    assert "no run that could be replaced" in capsys.readouterr().err
     run = tmp_path / "run"
     assert main(["train", "copy", *SMALL, "--out", str(run)]) == 0
     (run / "holiday.png").write_bytes(b"sea")
@@ -274,6 +312,7 @@ def test_a_damaged_run_is_named(run, tmp_path, capsys):
     assert main(["translate", str(copy), "one"]) == 2
     assert "there is no other checkpoint" in capsys.readouterr().err
     shutil.rmtree(copy / "checkpoints")
+    (copy / "best.safetensors").unlink()
     assert main(["translate", str(copy), "one"]) == 2
     assert "has no checkpoint" in capsys.readouterr().err
     shutil.copytree(run / "checkpoints", copy / "checkpoints")

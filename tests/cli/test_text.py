@@ -1,6 +1,7 @@
 """Text of one's own, from files to scores, on the command line."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -221,6 +222,30 @@ def test_how_bleu_splits_is_known_before_training(files, tmp_path, capsys):
     assert not (tmp_path / "run").exists()
 
 
+def test_how_bleu_splits_is_known_before_translating(run, capsys, monkeypatch):
+    monkeypatch.setattr("minitransformer.training.metrics.translate", lambda *_: pytest.fail("it was translated"))
+    assert main(["evaluate", str(run), "--bleu-tokenize", "13b"]) == 2
+    assert "found tokenize='13b', expected one of 13a" in capsys.readouterr().err
+
+
+def test_what_is_held_out_is_said(files, tmp_path, capsys):
+    assert train(files, tmp_path / "run", "--held-out", "3") == 2
+    assert "--held-out has no effect here: what is measured at the end is valid_source" in capsys.readouterr().err
+    text = ["train", "text", "--source", f"{files}/valid.tsv", *MODEL, *WORDS, "--out", str(tmp_path / "own")]
+    assert main(text) == 0
+    assert "given: 1 pairs of 2,000 or at most one in 20" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_pipe_is_refused(tmp_path, capsys):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"printf 'a b\\tA B\\nc d\\tC D\\n' > {pipe}"]):
+        assert main(["train", "text", "--source", str(pipe), *MODEL, *WORDS, "--out", str(tmp_path / "run")]) == 2
+    assert "pipe is a pipe, which cannot be read again when the run is resumed" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -298,6 +323,8 @@ def test_early_stopping(files, tmp_path, capsys):
     assert train(files, tmp_path / "run", *more) == 0
     assert "stopped at step 3: 2 measurements without a better one" in capsys.readouterr().out
     assert RunFolder(tmp_path / "run").load().state["step"] == 3
+    assert main(["average", str(tmp_path / "run"), "--last", "2"]) == 0  # where it stopped counts, every 2 steps or not
+    assert "the mean of 2 checkpoints, steps 2, 3," in capsys.readouterr().out
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert "is finished" in capsys.readouterr().out
 
@@ -319,6 +346,7 @@ def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_pat
         ('colour = "red"', "unknown ['colour']"),
         ('steps = "many"', "steps has the wrong type: 'many'"),
         ('task = "copy"\nsource = "x"', "task copy does not read source"),
+        ('task = "copy"\nvocabulary = 7', f"vocabulary in {recipe} has no effect: the task copy has no use for it"),
     ):
         recipe.write_text(text)
         assert main(["train", "--config", str(recipe), "--out", str(tmp_path / "c")]) == 2
@@ -346,7 +374,10 @@ def test_pronunciation(tmp_path, capsys):
     assert "words: 31 to train on, 4 measured during training, 5 at the end" in out
     assert re.search(r"^word error rate, any reference is right: \d+\.\d\d %$", out, re.M)
     assert re.search(r"^phone error rate, against the closest reference: \d+\.\d\d %$", out, re.M)
-    capsys.readouterr()
+    for option, few in (("--held-out", "40"), ("--valid-pairs", "35")):
+        assert main(["train", "pronunciation", "--dictionary", f"{tmp_path}/words.dict", "--held-out", "5",
+                     *MODEL, "--out", str(tmp_path / "no"), option, few]) == 2  # fmt: skip
+        assert f"at least one is to be trained on; give a smaller {option}" in capsys.readouterr().err
     spoken = []
     for word in ("ai", "AI", "Ai"):  # dictionaries are read in small letters
         assert main(["translate", str(tmp_path / "run"), word]) == 0

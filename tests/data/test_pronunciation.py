@@ -59,6 +59,11 @@ def test_only_a_number_behind_a_letter_is_stress(tmp_path):
     assert read_pronunciations(dictionary(tmp_path, "A  AH0 1 A3 ʌ\n")) == {"a": ["AH 1 A3 ʌ"]}
 
 
+def test_the_number_of_another_phone_is_part_of_it(tmp_path):
+    tones = {"mother": ["ma1"], "hemp": ["ma2"], "horse": ["AN2"]}
+    assert read_pronunciations(dictionary(tmp_path, "mother  ma1\nhemp  ma2\nhorse  AN2\n")) == tones
+
+
 def test_wrong_dictionaries(tmp_path):
     with pytest.raises(TextError, match=r"dictionary, line 2: the word DOG has no phones, expected a line such as CAT"):
         read_pronunciations(dictionary(tmp_path, "CAT  K AE T\nDOG # D AO G\n"))

@@ -9,7 +9,7 @@ import pytest
 
 from minitransformer.tasks import Corpus, build
 from minitransformer.training import Checkpoint, Configuration, RunError, RunFolder
-from minitransformer.training.checkpoints import read_checkpoint
+from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 
 PAIRS = [("12", "21"), ("345", "543")]
 
@@ -194,6 +194,40 @@ def test_fresh_folders_never_meet(tmp_path):
     assert (tmp_path / "numbers").is_dir()  # so that nobody else is given it
     (tmp_path / "numbers-2").write_text("a file in the way")
     assert RunFolder.fresh("numbers", tmp_path).path.name == "numbers-3"
+    (tmp_path / "runs").symlink_to(tmp_path / "gone")
+    with pytest.raises(RunError, match=r"cannot make the run folder .*runs: File exists"):
+        RunFolder.fresh("numbers", tmp_path / "runs")
+
+
+def test_checkpoints_that_cannot_be_listed_are_not_taken_for_none(folder, monkeypatch):
+    folder.save(checkpoint())
+    folder.log({"step": 10})
+
+    def refused(self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(pathlib.Path, "iterdir", refused)
+    for ask in (folder.load, folder.has_checkpoint, lambda: folder.last_checkpoints(1)):
+        with pytest.raises(RunError, match=r"cannot read .*checkpoints: Permission denied"):
+            ask()
+
+
+def test_an_average_of_the_past_goes_with_the_next_checkpoint(folder):
+    for step in (10, 20):
+        folder.save(checkpoint(step=step), keep=2)
+    folder.average_path.write_bytes(b"of these")
+    folder.save(checkpoint(step=23), keep=2)
+    assert not folder.average_path.exists()
+
+
+def test_a_full_disk_keeps_the_best_weights_before(folder, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    folder.save(checkpoint())
+    monkeypatch.setattr("minitransformer.training.durable.flush_to_disk", full)
+    with pytest.raises(RunError, match=r"best\.safetensors: No space left on device; what was there before is kept"):
+        write_checkpoint(folder.best_path, checkpoint())
 
 
 @pytest.mark.parametrize("name", ["configuration.json", "vocabulary.json", "held_out.tsv", "data.json"])
@@ -279,8 +313,8 @@ def test_a_damaged_file_is_named(folder, name, text, message):
         ({"steps": "many"}, "steps has the wrong type: 'many'"),
         ({"steps": True}, "steps has the wrong type: True"),
         ({"steps": 0}, "steps must be at least 1, found 0"),
-        ({"weight_decay": -0.1}, "weight_decay must be 0 or more, found -0.1"),
-        ({"weight_decay": float("inf")}, "weight_decay must be 0 or more, found inf"),
+        ({"weight_decay": -0.1}, "weight_decay must be 0 or more and finite, found -0.1"),
+        ({"weight_decay": float("inf")}, "weight_decay must be 0 or more and finite, found inf"),
         ({"task": "chess"}, "there is no task 'chess'"),
         ({"task_options": {"to": ["de"]}}, "task_options has the wrong type"),
         ({"colour": 1}, "unknown \\['colour'\\]"),

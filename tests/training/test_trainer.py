@@ -74,13 +74,12 @@ def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
         return loss
 
     monkeypatch.setattr("minitransformer.training.trainer.training_step", watched)
-    trainer, folder, _, _ = trained(tmp_path, average_last=4)
+    _, folder, _, _ = trained(tmp_path, average_last=4)
     checkpoint = folder.load()
-    trainer.use_mean_weights()
     for name, found in load(folder).model.state_dict().items():
         mean = np.mean([step[name].astype(np.float64) for step in weights[-4:]], axis=0)
         np.testing.assert_allclose(found, mean, rtol=1e-5, atol=1e-7)
-        np.testing.assert_array_equal(found, trainer.model.state_dict()[name])
+        np.testing.assert_array_equal(found, checkpoint.mean[name])
         np.testing.assert_array_equal(checkpoint.model[name], weights[-1][name])
 
 
