@@ -280,7 +280,7 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
 
 
 def check_floats(operation: str, **arrays: Any) -> None:
-    """Refuse arrays of anything but floating-point numbers; None is passed over.
+    """Refuse arrays of anything but floating-point numbers, and of more than one type; None is passed over.
 
     Parameters
     ----------
@@ -292,13 +292,22 @@ def check_floats(operation: str, **arrays: Any) -> None:
     Raises
     ------
     TypeError
-        If one holds whole numbers, say: NumPy would refuse them half-way, and in its own words.
+        If one holds whole numbers, say: NumPy would refuse them half-way, and in its own words. If one is float64
+        beside float32: a part of the result would have the digits of the one and a part those of the other.
     """
+    first = None
     for name, array in arrays.items():
-        if array is not None and array.dtype.kind != "f":
+        if array is None:
+            continue
+        if array.dtype.kind != "f":
             raise TypeError(
                 f"{operation}: {name} must hold floating-point numbers, found {array.dtype}; write 1.0 for 1, or use "
                 ".astype(float)"
+            )
+        first = first or (name, array.dtype)
+        if array.dtype != first[1]:
+            raise TypeError(
+                f"{operation}: {first[0]} is {first[1]} and {name} {array.dtype}; give all one type, by .astype"
             )
 
 
@@ -376,7 +385,8 @@ def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> 
     -------
     array, shape (..., m, n)
     """
-    alike = x.ndim > 2 and x.shape[:-2] == y.shape[:-2] and x.dtype == y.dtype and (out is None or out.dtype == x.dtype)
+    alike = x.ndim > 2 and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-2] and x.dtype == y.dtype
+    alike = alike and (out is None or (out.shape == (*x.shape[:-1], y.shape[-1]) and out.dtype == x.dtype))
     if xp.ndarray is not np.ndarray and alike and x.dtype.name in TYPES:
         return batched_matmul(vars(xp)["_library"], x, y, out, scale)
     result = xp.matmul(x, y, out=out)
@@ -437,8 +447,9 @@ def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:
 class RowsGenerator(np.random.Generator):
     """A generator for some rows of a batch: it draws for them what a plain one draws when the batch is whole.
 
-    So a batch that is cut up among workers is given the same random numbers as in one piece. Each draw takes the
-    rows' own part of the stream and skips the parts of the others; afterwards all generators are at the same place.
+    So a batch that is cut up among workers is given the same random numbers as in one piece. `random_bits` and
+    `generator_state` take the rows' own part of the stream and skip the parts of the others; afterwards all generators
+    are at the same place. Its own methods draw as a plain one's do.
 
     Parameters
     ----------
@@ -451,6 +462,10 @@ class RowsGenerator(np.random.Generator):
     def __init__(self, bits: np.random.PCG64DXSM, before: int = 0, after: int = 0) -> None:
         super().__init__(bits)
         self.bits, self.before, self.after = bits, before, after
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let a copy be what this is."""
+        return type(self), (self.bits, self.before, self.after)
 
 
 def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:

@@ -1,4 +1,6 @@
+import copy
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -343,6 +345,16 @@ def test_rows_are_given_what_they_are_given_in_the_whole_batch(cuts):
     for i, values in enumerate(expected):
         np.testing.assert_array_equal(np.concatenate([part[i] for part in parts]), values)
         assert values.dtype == np.uint16
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])
+def test_a_copy_draws_for_the_same_rows(copied):
+    rng = rows_generator(2, 3)
+    arrays.random_bits(rng, (4, 5))
+    other = copied(rng)
+    assert type(other) is RowsGenerator
+    np.testing.assert_array_equal(arrays.random_bits(other, (4, 5)), arrays.random_bits(rng, (4, 5)))
+    assert other.bit_generator.state == rng.bit_generator.state
 
 
 def test_rows_and_draws_differ():

@@ -82,18 +82,12 @@ def _place(d: Array, shape: tuple[int, ...], index: tuple[Any, ...]) -> Array:
 
 def _d_base(d: Array, x: Array, p: Any) -> Array:
     """Gradient of ``x ** p`` with respect to x; an exponent of 0 gives 0, also where x is 0."""
-    return d * p * x ** xp.where(p == 0, 1, p - 1) if isinstance(p, xp.ndarray) else d * p * x ** (p - 1 if p else 1)
+    return d * p * x ** xp.where(p == 0, 0, p - 1) if isinstance(p, xp.ndarray) else d * p * x ** (p - 1 if p else 0)
 
 
 def _d_exponent(d: Array, x: Any, p: Array) -> Array:
     """Gradient of ``x ** p`` with respect to p; where x is 0 and p above 0 it is 0."""
     return d * x**p * xp.log(x + (x == 0))
-
-
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the order of axes that undoes this one."""
-    places = [axis % len(axes) for axis in axes]
-    return tuple(places.index(i) for i in range(len(axes)))
 
 
 RULES: dict[str, Rule] = {}
@@ -125,7 +119,7 @@ _rule("sqrt",        lambda x: ((y := xp.sqrt(x)), (y,)),            lambda d, y
 _rule("tanh",        lambda x: ((y := xp.tanh(x)), (y,)),            lambda d, y: d * (1 - y * y))
 _rule("sigmoid",     lambda x: (xp.where(x >= 0, 1, z := xp.exp(-abs(x))) / (1 + z), (z,)),
       lambda d, z: d * (z / (1 + z) ** 2))
-_rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x: d * (x > 0))
+_rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x: xp.where(x > 0, d, 0))
 
 # Choices. Where two entries tie for the maximum, each receives half of the gradient.
 _rule("maximum",     lambda x, y: (xp.maximum(x, y), (x, y)),
@@ -143,7 +137,8 @@ _rule("max",         lambda x, axis, keepdims: (x.max(axis=axis, keepdims=keepdi
 
 # Shapes.
 _rule("reshape",     lambda x, shape: (x.reshape(shape), (x.shape,)),  lambda d, shape: d.reshape(shape))
-_rule("transpose",   lambda x, axes: (x.transpose(axes), (axes,)),     lambda d, axes: d.transpose(_inverse(axes)))
+_rule("transpose",   lambda x, axes: (x.transpose(axes), (axes,)),
+      lambda d, axes: xp.moveaxis(d, range(d.ndim), axes))
 _rule("swapaxes",    lambda x, axes: (x.swapaxes(*axes), (axes,)),     lambda d, axes: d.swapaxes(*axes))
 _rule("index",       lambda x, index: (x[checked_index(index, x.shape)], (x.shape, index)),  _place)
 # fmt: on

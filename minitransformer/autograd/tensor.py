@@ -41,19 +41,20 @@ def made(
 
 
 def _operands(inputs: Sequence[Any]) -> list[Any]:
-    """Return arrays, and beside them Python numbers for scalars, which never widen an array's type."""
+    """Return arrays, and Python numbers for scalars, which never widen an array's type; nor do whole numbers."""
     operands = [x.data if isinstance(x, Tensor) else x for x in inputs]
+    alone = len(inputs) == 1
     for i, x in enumerate(operands):
-        if len(inputs) == 1:
-            operands[i] = asarray(x)
-        elif isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0 and inputs[i] is x):
+        if not alone and (isinstance(x, np.generic) or (isinstance(x, np.ndarray) and not x.ndim and inputs[i] is x)):
             operands[i] = x.item()
-        elif not isinstance(x, int | float):
-            operands[i] = asarray(x)
+        if alone or not isinstance(operands[i], int | float):
+            operands[i] = asarray(operands[i])
+            if operands[i].dtype.kind not in "fiub":
+                raise TypeError(f"expected numbers, found {type(x).__name__} of {operands[i].dtype}")
     types = {x.dtype for x in operands if hasattr(x, "dtype") and x.ndim > 0 and x.dtype.kind == "f"}
     if len(types) == 1:
         (dtype,) = types
-        return [x.astype(dtype) if hasattr(x, "dtype") and not x.ndim and x.dtype.kind != "b" else x for x in operands]
+        return [x.astype(dtype, copy=False) if hasattr(x, "dtype") and x.dtype.kind != "b" else x for x in operands]
     return operands
 
 
@@ -184,8 +185,8 @@ class Tensor:
             The gradient of the loss with respect to this tensor, in its shape. May be left out if the tensor is
             a single number, the loss itself: then it is 1.
         release : bool
-            Free what the graph has saved as the pass goes, which a training loop wants. By default the graph
-            stays whole, and a second ``backward`` adds the same gradients again.
+            Free what the graph has saved on the way, as a training loop wants. By default the graph stays whole, and
+            a second ``backward`` adds the same gradients again, if no optimiser's step has moved what was saved.
 
         Raises
         ------
@@ -214,6 +215,11 @@ class Tensor:
             accumulate(self, d_output)
         else:
             backpropagate(self._node, d_output, release)
+
+    def __eq__(self, other: object) -> Any:
+        raise TypeError("tensors are not compared: compare .data, the array in each (for one and the same: `is`)")
+
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         values = np.array2string(self.numpy(), separator=", ", prefix="Tensor(")

@@ -60,6 +60,6 @@ class AdamStep:
         if self._n_chunks:
             source.start(
                 "adam_step", theta.dtype, self._n_chunks, THREADS,
-                places, *self._chunks, *betas, rate, eps, decay, theta, mean, mean_square,
+                places, *self._chunks, *map(float, (*betas, rate, eps, decay)), theta, mean, mean_square,
             )  # fmt: skip
         return True

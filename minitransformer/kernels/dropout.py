@@ -21,7 +21,7 @@ MOST_BLOCKS = 512
 
 def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None = None) -> tuple[Array, Any]:
     """Return x with entries dropped at random, plus the residual if there is one; see the page."""
-    threshold = check(x, p, residual)
+    threshold = check(x, p, rng, residual)
     rows, n = (x.shape or (1,))[0], prod(x.shape[1:])
     words = -(-n // 4)
     state = generator_state(rng, rows, words) if _fits(x, residual) else None

@@ -20,7 +20,7 @@ def _fits(x: Array, axis: int) -> bool:
 
 def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | None = None) -> tuple[Array, Any]:
     """Return the softmax of x along an axis; see the page."""
-    mask = checked(x, axis, mask)
+    mask = checked(x, axis, mask, out)
     if not _fits(x, axis):
         return softmax.page[0](x, axis, mask, out)
     x = xp.ascontiguousarray(x)

@@ -177,7 +177,8 @@ class MultiHeadAttention(Module):
                 x, memory, self.w_in, self.w_out, self.b_in, self.b_out,
                 mask=mask, n_heads=self.n_heads, causal=causal, block_size=self.block_size,
             )  # fmt: skip
-        if is_recording() and x.requires_grad:
+        inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
+        if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows through a cache or past recorded maps; "
                 "wrap the call in `with no_grad():`"

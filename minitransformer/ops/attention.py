@@ -139,7 +139,7 @@ def forward(
     Raises
     ------
     TypeError
-        If q, k or v is not floating-point, or the mask not boolean.
+        If q, k or v is not floating-point, they are of two types, or the mask is not boolean.
     ValueError
         If the shapes do not match, or block_size is no whole number of at least 1.
     """
@@ -147,7 +147,7 @@ def forward(
     t_q, t_k = q.shape[-2], k.shape[-2]
     if mask is not None:
         mask = xp.atleast_2d(as_mask(mask, (*q.shape[:-1], t_k), "scaled_dot_product_attention"))
-    y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=xp.result_type(q, k, v)) if out is None else out
+    y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype) if out is None else out
     blocks = _blocks(t_q, t_k, causal, block_size)
     for queries, keys in blocks:
         weights = _weights(q, k, mask, causal, queries, keys)

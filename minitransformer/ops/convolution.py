@@ -92,12 +92,12 @@ def forward(
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point.
+        If one of the arrays is not floating-point, or not of the type of the others.
     ValueError
         If the shapes do not match, the kernel has no middle, or dilation is no whole number of at least 1.
     """
     _check(x, weight, bias, causal, dilation)
-    y = xp.zeros((*x.shape[:2], weight.shape[2]), dtype=xp.result_type(x, weight))
+    y = xp.zeros((*x.shape[:2], weight.shape[2]), dtype=x.dtype)
     if bias is not None:
         y += bias
     for j, read, write in _taps(x.shape[1], weight.shape[0], causal, dilation):

@@ -22,14 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, random_bits, xp
+from minitransformer.arrays import Array, check_floats, random_bits, xp
 from minitransformer.autograd import Operation, Tensor
 
 __all__ = ["backward", "composed", "dropout", "forward"]
 
 
-def check(x: Any, p: float, residual: Any) -> int:
+def check(x: Any, p: float, rng: Any, residual: Any) -> int:
     """Refuse wrong input; return the threshold below which a random number of 16 bits drops an entry."""
+    if not hasattr(rng, "integers"):
+        raise TypeError(
+            f"dropout: rng must be a numpy.random.Generator, such as np.random.default_rng(0), found "
+            f"{type(rng).__name__}"
+        )
+    check_floats("dropout", x=x, residual=residual)
     if not 0 <= p < 1:
         raise ValueError(f"dropout: the probability must be at least 0 and below 1, found {p}")
     if residual is not None and residual.shape != x.shape:
@@ -39,12 +45,7 @@ def check(x: Any, p: float, residual: Any) -> int:
 
 def draw(x: Any, p: float, rng: np.random.Generator, residual: Any) -> tuple[Array, float]:
     """Return which entries are kept, and the factor for those."""
-    threshold = check(x, p, residual)
-    if not hasattr(rng, "integers"):
-        raise TypeError(
-            f"dropout: rng must be a numpy.random.Generator, such as np.random.default_rng(0), found "
-            f"{type(rng).__name__}"
-        )
+    threshold = check(x, p, rng, residual)
     return random_bits(rng, x.shape) >= threshold, 65536 / (65536 - threshold)
 
 
@@ -72,7 +73,7 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
     Raises
     ------
     TypeError
-        If rng is no generator.
+        If rng is no generator, or x or the residual is not floating-point, or they are of two types.
     ValueError
         If p is not a probability below 1, or the residual has another shape.
     """

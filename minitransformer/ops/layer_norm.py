@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, sum_along, xp
+from minitransformer.arrays import Array, check_floats, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 
 __all__ = ["backward", "composed", "forward", "layer_norm"]
@@ -58,9 +58,12 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
 
     Raises
     ------
+    TypeError
+        If one of the arrays is not floating-point, or not of the type of the others.
     ValueError
         If the shapes do not match, or eps is below 0.
     """
+    check_floats("layer_norm", x=x, gain=gain, bias=bias)
     if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
         raise ValueError(
             f"layer_norm: x of shape {x.shape}, gain of shape {gain.shape} and bias of shape {bias.shape} "

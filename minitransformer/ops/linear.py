@@ -52,7 +52,7 @@ def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, 
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point.
+        If one of the arrays is not floating-point, or not of the type of the others.
     ValueError
         If the shapes do not match.
     """

@@ -128,7 +128,7 @@ def forward(
     Raises
     ------
     TypeError
-        If q, k or v is not floating-point, or the mask not boolean.
+        If q, k or v is not floating-point, they are of two types, or the mask is not boolean.
     ValueError
         If the shapes do not match, or r is no whole number of at least 0.
     """

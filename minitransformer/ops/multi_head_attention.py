@@ -110,7 +110,7 @@ def forward(
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point, or the mask not boolean.
+        If one of the arrays is not floating-point, or not of the type of the others, or the mask not boolean.
     ValueError
         If the shapes do not match, or block_size is no whole number of at least 1.
     """

@@ -77,7 +77,7 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point.
+        If one of the arrays is not floating-point, or not of the type of the others.
     ValueError
         If the shapes do not match.
     """

@@ -34,9 +34,13 @@ from minitransformer.autograd import Operation, Tensor, where
 __all__ = ["backward", "composed", "forward", "softmax"]
 
 
-def checked(x: Any, axis: int, mask: Array | None) -> Array | None:
+def checked(x: Any, axis: int, mask: Array | None, out: Array | None = None) -> Array | None:
     """Refuse wrong input; return the mask."""
     check_axis(x, axis, "softmax")
+    if out is not None and (out.shape != x.shape or out.dtype != x.dtype):
+        raise ValueError(
+            f"softmax: expected an out of {x.dtype} and shape {x.shape}, found {out.dtype} and {out.shape}"
+        )
     return None if mask is None else as_mask(mask, x.shape, "softmax")
 
 
@@ -75,9 +79,9 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
     TypeError
         If x is not floating-point, or the mask not boolean.
     ValueError
-        If x has no such axis, or the mask does not match.
+        If x has no such axis, or the mask or out does not match.
     """
-    mask = checked(x, axis, mask)
+    mask = checked(x, axis, mask, out)
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
     if mask is not None:

@@ -82,8 +82,8 @@ class Adam:
             raise ValueError(
                 f"Adam: the parameters have different types: {sorted({str(p.dtype) for p in self.parameters})}"
             )
-        if not (0 <= betas[0] < 1 and 0 <= betas[1] < 1 and eps > 0):
-            raise ValueError(f"Adam: expected 0 <= beta < 1 and eps > 0, found betas {betas} and eps {eps}")
+        if not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas) and eps > 0):
+            raise ValueError(f"Adam: expected two betas, 0 <= beta < 1, and eps > 0, found betas {betas} and eps {eps}")
         if not (weight_decay >= 0 and math.isfinite(weight_decay)):
             raise ValueError(f"Adam: expected a weight decay of 0 or more, found {weight_decay}")
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
@@ -132,7 +132,14 @@ class Adam:
             Other copies of the parameters, in the same order: the gradient is the sum over all of them, in this order.
         run : callable
             Used as ``run(function, slices)``; like ``map``, but it may do several slices at the same time.
+
+        Raises
+        ------
+        ValueError
+            If the learning rate is below 0 or not finite; nothing has moved then.
         """
+        if not (learning_rate >= 0 and math.isfinite(learning_rate)):
+            raise ValueError(f"Adam: expected a finite learning rate of 0 or more, found {learning_rate}")
         self._gather()
         self.step_count += 1
         (beta1, beta2), t = self.betas, self.step_count

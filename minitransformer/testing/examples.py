@@ -62,14 +62,14 @@ def _attention(rng: np.random.Generator) -> Iterator[Example]:
 
 
 def _multi_head_attention(rng: np.random.Generator) -> Iterator[Example]:
-    # D = 5, H = 2, Dk = 3, Dv = 4
+    # D = 2, H = 3, Dk = 4, Dv = 5, B = 6, Tq = 7, Tk = 8
     names = ("x", "memory", "w_in", "w_out", "b_in", "b_out")
-    x, memory = rng.normal(size=(2, 3, 5)), rng.normal(size=(2, 4, 5))
-    weights = tuple(0.5 * rng.normal(size=shape) for shape in ((5, 20), (8, 5), (20,), (5,)))
-    yield Example("self", (x, None, *weights), names, {"n_heads": 2, "mask": _mask(rng, 2, 1, 3, 3)})
-    yield Example("cross", (x, memory, *weights), names, {"n_heads": 2, "mask": _mask(rng, 2, 1, 3, 4)})
-    options = {"n_heads": 2, "causal": True, "block_size": 2}
-    yield Example("self, causal, in blocks of 2", (x, None, *weights), names, options)
+    x, memory = rng.normal(size=(6, 7, 2)), rng.normal(size=(6, 8, 2))
+    weights = tuple(0.5 * rng.normal(size=shape) for shape in ((2, 39), (15, 2), (39,), (2,)))
+    yield Example("self", (x, None, *weights), names, {"n_heads": 3, "mask": _mask(rng, 6, 1, 7, 7)})
+    yield Example("cross", (x, memory, *weights), names, {"n_heads": 3, "mask": _mask(rng, 6, 1, 7, 8)})
+    options = {"n_heads": 3, "causal": True, "block_size": 3}
+    yield Example("self, causal, in blocks of 3", (x, None, *weights), names, options)
 
 
 def _layer_norm(rng: np.random.Generator) -> Iterator[Example]:

@@ -251,10 +251,14 @@ class _Case:
         """Call the function with copies of the inputs, and see that it leaves them as they are."""
         copies = [x.copy() if isinstance(x, np.ndarray) else x for x in self.inputs]
         output, given = self.call(copies, requires_grad)
+        self.see_untouched(given, "the function")
+        return output, given
+
+    def see_untouched(self, given: Sequence[Any], who: str) -> None:
+        """See that what was given is still what the inputs are."""
         for name, x, copy in zip(self.names, self.inputs, self._values(given), strict=True):
             if isinstance(x, np.ndarray) and not np.array_equal(copy, x, equal_nan=x.dtype.kind == "f"):
-                raise AssertionError(f"gradcheck of {self.title}: the function wrote into its input {name}")
-        return output, given
+                raise AssertionError(f"gradcheck of {self.title}: {who} wrote into its input {name}")
 
     @staticmethod
     def _values(given: Sequence[Any]) -> Iterator[Any]:
@@ -288,6 +292,7 @@ class _Case:
             )
         self.compare(value, output.numpy())
         output.backward(asarray(self.cotangent))
+        self.see_untouched(given, "the backward pass")
         found = [given[i].grad for i in self.moving]
         gradients = [
             np.zeros_like(self.inputs[i]) if g is None else to_numpy(g) for i, g in zip(self.moving, found, strict=True)

@@ -104,6 +104,7 @@ def lost_in_float32(case: Case, rng: np.random.Generator) -> float:
 def _move_inside(output: Tensor, rng: np.random.Generator) -> None:
     """Make every node of a graph change the gradients that it returns by δ."""
     nodes: list[Any] = [output._node]
+    seen = set(nodes)
     for node in nodes:  # grows on the way
         if not isinstance(node, Node) or node.backward is None:
             continue
@@ -113,7 +114,8 @@ def _move_inside(output: Tensor, rng: np.random.Generator) -> None:
 
         node.backward = moved
         for edge in node.edges:
-            if edge is not None and edge.target not in nodes:
+            if edge is not None and edge.target not in seen:
+                seen.add(edge.target)
                 nodes.append(edge.target)
 
 

@@ -208,6 +208,42 @@ def test_a_whole_number_in_a_tensor_widens_nothing():
     assert mt.where(np.array(True), mt.Tensor(np.ones(3, np.float32)), 0.0).dtype == np.float32
 
 
+@pytest.mark.parametrize("numbers", [np.array([2, 3]), np.array([[2], [3]]), [2, 3], mt.Tensor([2, 3])])
+def test_whole_numbers_beside_a_tensor_widen_nothing(numbers):
+    x = mt.Tensor(np.ones(2, np.float32), requires_grad=True)
+    for y in (x / numbers, numbers * x, x**numbers, mt.maximum(x, numbers), mt.where([True, False], x, numbers)):
+        assert y.dtype == np.float32
+    assert (mt.Tensor([2, 3]) * mt.Tensor([4, 5])).dtype.kind == "i"
+
+
+@pytest.mark.parametrize("other", [None, "3", 1j, np.complex128(1), np.str_("3"), ["a", "b"], np.ones(2, complex)])
+def test_what_is_no_number_is_refused(other):
+    x = mt.Tensor([1.0, 2.0], requires_grad=True)
+    for function in (
+        lambda: x + other,
+        lambda: other * x,
+        lambda: mt.maximum(x, other),
+        lambda: mt.where([True, False], x, other),
+        lambda: mt.exp(other),
+    ):
+        with pytest.raises(TypeError, match="expected numbers, found"):
+            function()
+
+
+def test_a_closed_relu_lets_no_infinite_gradient_through():
+    x = mt.Tensor([-1.0, 4.0], requires_grad=True)
+    with np.errstate(divide="ignore"):
+        x.relu().sqrt().backward(np.array([3.0, 5.0]))
+    np.testing.assert_array_equal(x.grad, [0, 1.25])
+
+
+@pytest.mark.parametrize("exponent", [0, np.zeros(2)])
+def test_a_power_of_zero_is_flat_at_infinity_too(exponent):
+    x = mt.Tensor([0.0, np.inf], requires_grad=True)
+    (x**exponent).backward(np.array([3.0, 5.0]))
+    np.testing.assert_array_equal(x.grad, [0, 0])
+
+
 def axes_of(n):
     single = list(range(-n, n))
     several = [c for size in range(2, n + 1) for c in combinations(range(n), size)]

@@ -267,6 +267,15 @@ def test_a_tensor_is_never_taken_for_an_array_of_tensors():
             use(x)
 
 
+def test_tensors_are_not_compared():
+    """Python would say whether they are one and the same object, and that would pass for a mask."""
+    x = mt.Tensor([1.0, 0.0])
+    for compare in (lambda: x != 0, lambda: x == x, lambda: np.zeros(2) == x, lambda: x > 0):
+        with pytest.raises(TypeError, match=r"compare \.data|not supported"):
+            compare()
+    assert len({x, x, mt.Tensor([1.0, 0.0])}) == 2
+
+
 def test_the_gradient_of_a_single_number_is_an_array():
     for loss in (lambda x: x * x, lambda x: x * 2.0, lambda x: x + x + x):
         x = mt.Tensor(2.0, requires_grad=True)

@@ -117,6 +117,13 @@ def test_softmax_along_another_axis_is_left_to_the_page(rng):
     both(softmax, ops.softmax, lambda shape: uniform(rng, "float64", *shape), uniform(rng, "float64", 2, 1, 2, 1, 3))
 
 
+def test_softmax_writes_into_nothing_that_does_not_fit(rng):
+    x = uniform(rng, "float32", 3, 5)
+    for out in (xp.empty((1, 2), dtype="float32"), xp.empty((3, 5), dtype="float64")):
+        with pytest.raises(ValueError, match="softmax: expected an out of float32 and shape"):
+            softmax.forward(x, out=out)
+
+
 def test_what_is_not_a_number_stays_seen(rng):
     for value in (math.nan, math.inf):
         x = uniform(rng, "float64", 2, 40)

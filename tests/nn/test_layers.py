@@ -158,6 +158,16 @@ def test_attention_with_a_cache_or_maps_computes_the_same(given, bias):
     assert maps[0].shape == (2, 2, 4, length)
 
 
+def test_a_gradient_that_would_be_lost_is_refused():
+    """Of the weights and the memory too, not of x alone."""
+    attention = make(MultiHeadAttention, 6, 2)
+    for memory in (None, mt.Tensor(MEMORY, requires_grad=True)):
+        for p in attention.parameters():
+            p.requires_grad = memory is None
+        with pytest.raises(RuntimeError, match="no gradient flows through a cache or past recorded maps"):
+            attention(mt.Tensor(X), memory, maps=[])
+
+
 def test_keys_and_values_of_a_memory_are_computed_once():
     attention = make(MultiHeadAttention, 6, 2)
     cache = Cache()

@@ -13,6 +13,10 @@ def a(*shape):
     return np.zeros(shape)
 
 
+def single(*shape):
+    return np.zeros(shape, dtype=np.float32)
+
+
 def whole(*shape):
     return np.zeros(shape, dtype=np.int64)
 
@@ -294,6 +298,37 @@ REFUSED = [
                 lambda: ops.additive_attention(a(3, 4), a(5, 6), a(5, 7), a(4, 8), a(6, 8), whole(8), a(8)),
             ),
         )
+    ),
+    *(
+        (call, f"{operation} float64; give all one type, by .astype")
+        for operation, call in (
+            ("linear: x is float32 and bias", lambda: ops.linear(single(2, 3), single(3, 4), a(4))),
+            (
+                "feed_forward: x is float32 and b2",
+                lambda: ops.feed_forward(single(2, 3), single(3, 4), single(4), single(4, 5), a(5)),
+            ),
+            ("layer_norm: x is float32 and bias", lambda: ops.layer_norm(single(2, 3), single(3), a(3))),
+            (
+                "dropout: x is float32 and residual",
+                lambda: ops.dropout(single(2, 3), 0.5, np.random.default_rng(0), a(2, 3)),
+            ),
+            (
+                "multi_head_attention: x is float32 and w_in",
+                lambda: ops.multi_head_attention(single(2, 3, 4), None, a(4, 12), a(4, 4)),
+            ),
+            (
+                "scaled_dot_product_attention: q is float32 and v",
+                lambda: ops.scaled_dot_product_attention(single(2, 3), single(4, 3), a(4, 5)),
+            ),
+        )
+    ),
+    (
+        lambda: ops.softmax.forward(a(2, 3), out=a(2, 2)),
+        "softmax: expected an out of float64 and shape (2, 3), found float64 and (2, 2)",
+    ),
+    (
+        lambda: ops.softmax.forward(a(1, 3), out=single(1, 3)),
+        "softmax: expected an out of float64 and shape (1, 3), found float32 and (1, 3)",
     ),
     (lambda: ops.causal_mask(2.5), "causal_mask: the number of positions must be 0 or more, and whole, found 2.5"),
     (lambda: ops.causal_mask(-1), "causal_mask: the number of positions must be 0 or more, and whole, found -1"),

@@ -308,11 +308,22 @@ def test_what_is_no_parameter_is_refused():
 @pytest.mark.parametrize(
     ("betas", "eps"),
     [((1.0, 0.9), 1e-9), ((0.9, 1.0), 1e-9), ((-0.1, 0.9), 1e-9), ((0.9, -0.1), 1e-9), ((0.9, 0.98), 0.0),
-     ((0.9, 0.98), -1.0)],
+     ((0.9, 0.98), -1.0), ((0.9,), 1e-9), ((0.9, 0.98, 0.99), 1e-9)],
 )  # fmt: skip
 def test_numbers_out_of_range_are_refused(betas, eps):
-    with pytest.raises(ValueError, match="expected 0 <= beta < 1 and eps > 0, found"):
+    with pytest.raises(ValueError, match="expected two betas, 0 <= beta < 1, and eps > 0, found"):
         mt.optim.Adam(parameters_of([(2,)]), betas=betas, eps=eps)
+
+
+@pytest.mark.parametrize("rate", [-1e-3, float("nan"), float("inf"), None, "1"])
+def test_a_learning_rate_out_of_range_moves_nothing(rate):
+    (p,) = parameters_of([(2,)])
+    p.grad, before = xp.ones_like(p.data), to_numpy(p.data).copy()
+    adam = mt.optim.Adam([p])
+    with pytest.raises((ValueError, TypeError), match=r"expected a finite learning rate of 0 or more|not supported"):
+        adam.step(rate)
+    np.testing.assert_array_equal(to_numpy(p.data), before)
+    assert adam.step_count == 0
 
 
 @pytest.mark.parametrize("weight_decay", [-0.1, float("inf"), float("nan")])

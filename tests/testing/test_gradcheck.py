@@ -210,6 +210,16 @@ def test_writing_into_an_input_is_caught(write):
         gradcheck(careless, (normal(3),), names=["scores"])
 
 
+def test_a_backward_pass_that_writes_into_an_input_is_caught():
+    def backward(x, d_y):
+        d_x = 2 * x * d_y
+        x *= 0
+        return (d_x,)
+
+    with pytest.raises(AssertionError, match="the backward pass wrote into its input x"):
+        gradcheck(mt.Operation(lambda x: (x * x, x), backward, name="careless"), (normal(3),), names=["x"])
+
+
 def test_writing_into_a_constant_is_caught():
     def careless(x, ids):
         ids[:] = 0
