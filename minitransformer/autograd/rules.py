@@ -138,7 +138,7 @@ _rule("max",         lambda x, axis, keepdims: (x.max(axis=axis, keepdims=keepdi
 # Shapes.
 _rule("reshape",     lambda x, shape: (x.reshape(shape), (x.shape,)),  lambda d, shape: d.reshape(shape))
 _rule("transpose",   lambda x, axes: (x.transpose(axes), (axes,)),
-      lambda d, axes: xp.moveaxis(d, range(d.ndim), axes))
+      lambda d, axes: xp.moveaxis(d, tuple(range(d.ndim)), axes))
 _rule("swapaxes",    lambda x, axes: (x.swapaxes(*axes), (axes,)),     lambda d, axes: d.swapaxes(*axes))
 _rule("index",       lambda x, index: (x[checked_index(index, x.shape)], (x.shape, index)),  _place)
 # fmt: on
