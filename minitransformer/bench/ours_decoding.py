@@ -17,6 +17,7 @@ import numpy as np
 from minitransformer import blas
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
+from minitransformer.bench.memory import settle
 from minitransformer.bench.ours import WARM_UP, build, timed
 from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
 from minitransformer.data import END, PAD, START
@@ -78,6 +79,7 @@ def ready(sizes: Sizes, search: str) -> Iterator[tuple[Callable[[int], dict[str,
     turn, description = warmed_up(decode)
     if search == "greedy":
         description["margins"] = margins(model, source, description["sentences"])
+    settle()
     yield turn, description | {"kernels": blas.kernels()}
 
 

@@ -87,7 +87,8 @@ def main(arguments: list[str]) -> int:
         with start(told["program"], sizes, told["workers"], library, told.get("device", "cuda")) as (turn, description):
             answer(ready=description)
             for line in sys.stdin:
-                answer(**{"peak": peak_memory(), **turn(int(line))})
+                found = turn(int(line))
+                answer(**{"peak": peak_memory(), **found})
     except Exception as error:
         answer(failed=reason(error))
         raise

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import to_numpy
+from minitransformer.bench.memory import settle
 from minitransformer.bench.ours_decoding import Written, decoding_model, max_length, random_sources, warmed_up
 from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
 from minitransformer.data import END, PAD, START
@@ -322,4 +323,5 @@ def ready(sizes: Sizes, search: str) -> Iterator[tuple[Callable[[int], dict[str,
         return Written(*beam(translator, source, most))
 
     turn, description = warmed_up(decode)
+    settle()  # our model, whose weights were copied, is not PyTorch's
     yield turn, description | {"version": torch.__version__, "threads": torch.get_num_threads()}

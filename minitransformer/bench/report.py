@@ -200,11 +200,11 @@ def decoding_text(result: dict[str, Any]) -> str:
 
 def growth_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_growth`` found."""
-    workers = result["workers"]
+    workers = "one worker" if result["workers"] == 1 else f"{result['workers']} workers, at most one a sentence"
     parts = [
         header(result),
         _wrapped(
-            f"Our training step, {workers} worker{'s' if workers > 1 else ''}, one size varied at a time. Memory "
+            f"Our training step, {workers}, one size varied at a time. Memory "
             "is what the peak adds to what the process held before its first step (interpreter, libraries, weights, "
             "Adam's arrays). Slopes are the powers fitted through the last three points; in brackets what theory "
             "expects in the long run."

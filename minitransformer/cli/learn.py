@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from minitransformer.arrays import use
-from minitransformer.learn import Book, Exercise, bank, find, judge_file
+from minitransformer.learn import FOLDER, Book, Exercise, bank, command, find, judge_file
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,13 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", nargs="?", default=argparse.SUPPRESS, help="an exercise, as `list` shows it, or its file"
     )
-    parser.add_argument("--folder", type=Path, default=Path("my-exercises"), help="where your exercises lie")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where your exercises lie")
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked; return the exit status."""
     try:
         exercise = find(args.name) if hasattr(args, "name") else None
+        if exercise is not None:
+            _refuse_elsewhere(Path(args.name), args.folder / exercise.file)
     except LookupError as error:
         print(f"minitransformer learn: {error.args[0]}", file=sys.stderr)
         return 2
@@ -52,6 +54,14 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         print(f"minitransformer learn: {args.folder} cannot be used: {error}; choose another --folder", file=sys.stderr)
         return 2
+
+
+def _refuse_elsewhere(given: Path, meant: Path) -> None:
+    """Refuse a file that is not the one in the folder."""
+    if given.is_file() and given.resolve() != meant.resolve():
+        raise LookupError(
+            f"{given} is not {meant}; say where yours lie, as with --folder {given.absolute().parents[1]}"
+        )
 
 
 def _act(action: str, book: Book, named: Exercise | None) -> int:
@@ -71,7 +81,9 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
             return 0
         case "next":
             if not book.advance():
-                return _say("No exercise is open: all of them are right.")
+                if len(book.done) == len(bank()):
+                    return _say("No exercise is open: all of them are right.")
+                _say("This is the only one that is open.\n")
             book.save()
             return _introduce(book)
         case "list":
@@ -84,8 +96,12 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
 
 
 def _say(text: str) -> int:
-    print(text if len(text) <= WIDTH or " " not in text.strip() else textwrap.fill(text, WIDTH, break_long_words=False))
+    print(text if len(text) <= WIDTH or " " not in text.strip() else _filled(text))
     return 0
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _bar(book: Book) -> str:
@@ -114,7 +130,9 @@ def _check(book: Book, exercise: Exercise) -> bool:
         seen = book.hints.get(exercise.name, 0)
         if verdict.solved or seen:
             what = "a hint" if not seen else "it again" if seen == len(exercise.hints) else "the next hint"
-            print(f"\n(`minitransformer learn hint` shows {what})")
+            named = () if exercise.name == book.current else (exercise.name,)
+            print()
+            _say(f"(`{command('hint', *named, folder=book.folder)}` shows {what})")
         return False
     new = exercise.name not in book.done
     book.finish(exercise)
@@ -161,11 +179,12 @@ def _watch(book: Book) -> int:
     book.save()
     _introduce(book)
     print()
-    if not _check(book, find(book.current)):
+    _check_and_go_on(book, find(book.current))
+    if len(book.done) < len(bank()):
         print()
         _say(
             "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
-            "`minitransformer learn hint` helps."
+            f"`{command('hint', folder=book.folder)}` helps."
         )
     seen = _saved(book)
     try:
@@ -174,11 +193,13 @@ def _watch(book: Book) -> int:
             now = _saved(book)
             changed = [exercise for exercise in bank() if now[exercise.name] != seen[exercise.name]]
             seen = now
+            book.reread()
             for exercise in changed:
                 print(f"\n{'-' * WIDTH}")
                 _check_and_go_on(book, exercise)
     except KeyboardInterrupt:
-        print(f"\nUntil next time; `minitransformer learn` goes on with {book.current}.")
+        book.reread()
+        print(f"\nUntil next time; `{command(folder=book.folder)}` goes on with {book.current}.")
     return 0
 
 

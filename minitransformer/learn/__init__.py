@@ -21,12 +21,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from minitransformer.arrays import BackendError, backend
+from minitransformer.arrays import BackendError, backend, use
 from minitransformer.learn.bank import Exercise, bank, find
-from minitransformer.learn.book import Book
+from minitransformer.learn.book import FOLDER, Book, command
 from minitransformer.learn.referee import Verdict, judge, judge_file
 
-__all__ = ["Book", "Exercise", "Verdict", "bank", "check", "check_file", "find", "judge_file"]
+__all__ = [
+    "FOLDER",
+    "Book",
+    "Exercise",
+    "Verdict",
+    "bank",
+    "check",
+    "check_file",
+    "command",
+    "find",
+    "judge_file",
+]
 
 
 def check(name: str, *answers: Any) -> bool:
@@ -67,6 +78,7 @@ def check(name: str, *answers: Any) -> bool:
 def check_file(path: str) -> bool:
     """Judge a learner's file and print the verdict; return whether it is right."""
     exercise = find(path)
+    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
     return _told(exercise, judge_file(exercise, Path(path)))
 
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from minitransformer.learn.bank import Exercise, bank
 
-__all__ = ["Book"]
+__all__ = ["FOLDER", "Book", "command"]
 
+FOLDER = Path("my-exercises")
+"""Where a learner's exercises lie, if nothing else is asked for."""
 PROGRESS = ".progress.json"
+
+
+def command(*words: str, folder: Path = FOLDER) -> str:
+    """Return what to type for the command `learn` to do something in a folder, such as ``command("hint")``."""
+    where = () if folder == FOLDER else ("--folder", shlex.quote(str(folder)))
+    return " ".join(("minitransformer learn", *words, *where))
 
 
 @dataclass
@@ -51,19 +60,23 @@ class Book:
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 path.write_text(exercise.text, encoding="utf-8", newline="\n")
+        book.reread()
+        return book
+
+    def reread(self) -> None:
+        """Read the progress again, which another terminal may have changed."""
         try:
-            kept = json.loads((folder / PROGRESS).read_text(encoding="utf-8"))
+            kept = json.loads((self.folder / PROGRESS).read_text(encoding="utf-8"))
             names = {exercise.name for exercise in bank()}
-            book.done = set(kept["done"]) & names
-            book.hints = {name: int(n) for name, n in kept["hints"].items() if name in names}
-            book.current = kept["current"] if kept["current"] in names else ""
+            self.done = set(kept["done"]) & names
+            self.hints = {name: int(n) for name, n in kept["hints"].items() if name in names}
+            self.current = kept["current"] if kept["current"] in names else ""
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError, AttributeError):
             # Better to begin to count anew than to stop; what was solved is found again by `check`.
-            os.replace(folder / PROGRESS, folder / f"{PROGRESS}.unreadable")
-        book.current = book.current or bank()[0].name
-        return book
+            os.replace(self.folder / PROGRESS, self.folder / f"{PROGRESS}.unreadable")
+        self.current = self.current or bank()[0].name
 
     def path(self, exercise: Exercise) -> Path:
         """Return where an exercise lies in this folder."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.learn.bank import Exercise
+from minitransformer.learn.book import command
 from minitransformer.learn.verdict import Unsolved, Wrong
 
 __all__ = ["Verdict", "judge", "judge_file"]
@@ -40,7 +41,8 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
     try:
         source = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return Verdict(False, f"There is no file {path}. `minitransformer learn reset {exercise.name}` makes it anew.")
+        anew = command("reset", exercise.name, folder=path.parents[1])
+        return Verdict(False, f"There is no file {path}. `{anew}` makes it anew.")
     except (OSError, UnicodeDecodeError) as error:
         return Verdict(False, f"{path} cannot be read: {error}")
     try:

@@ -230,6 +230,8 @@ def gradients(
     refuse_unsolved(found)
     if len(names) > 1 and not (isinstance(found, tuple | list) and len(found) == len(names)):
         raise Wrong(f"Return {len(names)} gradients, {', '.join(names)}, but there is {_what(found)}")
+    if len(names) == 1 and isinstance(found, tuple) and len(found) > 1 and any(np.ndim(part) for part in found):
+        raise Wrong(f"Return one gradient, {names[0]}, but there are {_what(found)}")
     parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
     for name, x in inputs.items():
         untouched(name, x, before[name])
@@ -255,7 +257,7 @@ def _measured(
     """Return the finite differences for each input; None if the gradients that were found agree with them."""
     fit = [_fits(part, x) for part, x in zip(found, inputs.values(), strict=True)]
     claimed = [
-        np.asarray(part) if fits else np.zeros_like(x)
+        np.asarray(part, dtype=float) if fits else np.zeros_like(x)
         for part, fits, x in zip(found, fit, inputs.values(), strict=True)
     ]
     operation = Operation(
@@ -273,4 +275,4 @@ def _measured(
 
 def _fits(part: Any, x: np.ndarray) -> bool:
     array = np.asarray(part)
-    return array.dtype.kind == "f" and array.shape == x.shape and bool(np.isfinite(array).all())
+    return array.dtype.kind in "fiu" and array.shape == x.shape and bool(np.isfinite(array).all())

@@ -218,9 +218,9 @@ def growth_figure(result: Mapping[str, Any]) -> Figure:
         axes.set_xlabel(axis["letter"])
     grid[0, 0].set_ylabel("time of a step, ms")
     grid[1, 0].set_ylabel("memory for a step, MB")
-    workers = result["workers"]
+    workers = "one worker" if result["workers"] == 1 else f"{result['workers']} workers, at most one a sentence"
     heading = (
-        f"Our training step, {workers} worker{'s' if workers > 1 else ''}, on {result['machine']['processor']}. "
+        f"Our training step, {workers}, on {result['machine']['processor']}. "
         "Dashed: what theory expects in the long run, through the last point."
     )
     heading = textwrap.fill(heading, int(15 * figure.get_figwidth()))

@@ -12,7 +12,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.cli import main
-from minitransformer.learn import Book, bank, find
+from minitransformer.learn import Book, bank, find, judge_file
 
 
 @pytest.fixture
@@ -85,6 +85,12 @@ def test_broken_code_is_told_in_words(learn, text, said):
     assert "Traceback" not in words
 
 
+def test_a_missing_return_is_asked_for(learn):
+    learn("list")
+    (learn.folder / find("tanh-from-its-output").file).write_text("def backward(y, d_y):\n    d_y * (1 - y * y)\n")
+    assert "is there a `return`?" in " ".join(learn("check", "tanh-from-its-output")[1].split())
+
+
 def test_an_ellipsis_in_the_way_is_a_todo_not_done(learn):
     learn("list")
     for text in ("return 2.0 * ..., d_z", "for _ in ...: return x"):
@@ -102,6 +108,38 @@ def test_hints_come_one_by_one_and_survive(learn):
     assert hints[3] == hints[2]
     kept = json.loads((learn.folder / ".progress.json").read_text())
     assert kept["hints"] == {"chain-rule": 3}
+
+
+def test_what_is_to_be_typed_names_exercise_and_folder(learn, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    learn("list")
+    wrong = find("chain-rule").solution.replace("return", "return 2 *")
+    (learn.folder / find("chain-rule").file).write_text(wrong)
+    text = " ".join(learn("check", "chain-rule")[1].split())
+    assert f"`minitransformer learn hint chain-rule --folder {learn.folder}`" in text
+    assert main(["learn", "check", "chain-rule"]) == 1  # in the default folder, which it is
+    assert "`minitransformer learn hint chain-rule` shows" in capsys.readouterr().out
+    other = tmp_path / "other"
+    assert main(["learn", "list", "--folder", str(other)]) == 0
+    capsys.readouterr()
+    assert main(["learn", "check", str(other / find("chain-rule").file)]) == 2
+    assert f"say where yours lie, as with --folder {other}" in capsys.readouterr().err
+    assert main(["learn", "check", str(other / find("chain-rule").file), "--folder", str(other)]) == 1
+    (other / find("chain-rule").file).unlink()
+    verdict = judge_file(find("chain-rule"), other / find("chain-rule").file)
+    assert f"`minitransformer learn reset chain-rule --folder {other}` makes it anew" in verdict.words
+
+
+def test_the_last_open_one_is_not_called_right(learn):
+    learn("list")
+    names = [exercise.name for exercise in bank()]
+    progress = {"done": names[1:], "hints": {}, "current": names[0]}
+    (learn.folder / ".progress.json").write_text(json.dumps(progress))
+    text = learn("next")[1]
+    assert "This is the only one that is open." in text
+    assert f"now: {names[0]}" in text
+    (learn.folder / ".progress.json").write_text(json.dumps(progress | {"done": names}))
+    assert "No exercise is open: all of them are right." in learn("next")[1]
 
 
 def test_next_goes_past_what_is_open_and_comes_back(learn):
@@ -186,6 +224,32 @@ def test_watching_checks_what_is_saved(learn, capsys, monkeypatch):
     assert status == 0
     assert text.index("product-rule: The TODO") < text.index("product-rule: right.") < text.index("chain-rule: right.")
     assert "now: chain-rule" in text
+
+
+def test_what_another_terminal_does_while_files_are_watched_is_kept(learn, monkeypatch):
+    learn("list")
+    monkeypatch.setattr("minitransformer.cli.learn.LOOK", 0.02)
+    names = [exercise.name for exercise in bank()]
+    book = Book.open(learn.folder)
+    book.done = set(names[3:])
+    book.save()
+
+    def elsewhere():
+        time.sleep(0.2)
+        other = Book.open(learn.folder)
+        other.next_hint(find(names[1]))
+        other.finish(find(names[2]))
+        solve(learn.folder, names[0])
+        time.sleep(0.2)
+        solve(learn.folder, names[1])
+
+    another = threading.Thread(target=elsewhere)
+    another.start()
+    assert learn()[0] == 0  # all are right, the other terminal's one too
+    another.join()
+    kept = Book.open(learn.folder)
+    assert kept.done == set(names)
+    assert kept.hints == {names[1]: 1}
 
 
 def test_eighty_columns_and_no_colour(learn):

@@ -157,3 +157,14 @@ def test_bits():
     found[1, 1] = np.nextafter(found[1, 1], 9)
     with pytest.raises(Wrong, match="1 of 20 entries differ in their last bits"):
         same_bits("y", found, X)
+
+
+def test_a_gradient_of_whole_numbers_may_be_right():
+    gradients(lambda d: (0 * d.astype(int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
+    with pytest.raises(Wrong, match="d_x is not right yet"):
+        gradients(lambda d: (np.ones(d.shape, dtype=int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
+
+
+def test_several_gradients_where_one_is_wanted_are_counted():
+    with pytest.raises(Wrong, match=r"Return one gradient, d_x, but there are 3\."):
+        gradients(lambda d: (d, d.sum(axis=0), d.sum(axis=1)), lambda x: x, {"x": X})

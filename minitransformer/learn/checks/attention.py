@@ -101,7 +101,6 @@ def causal_mask(causal_mask: Callable[..., Any]) -> None:
                 "every query sees the future and not the past: the queries are the rows": lower.T,
                 "a query must see its own position too": np.tri(n, k=-1, dtype=bool),
                 "True and False are exchanged: True = may attend": ~lower,
-                "queries and keys are exchanged, and a query does not see itself": np.tri(n, k=-1, dtype=bool).T,
                 "this is to be added to the scores; a mask is boolean, True = may attend": np.where(lower, 0, -np.inf),
                 "only the own position is seen: compare with >=, not ==": np.eye(n, dtype=bool),
             },
@@ -237,6 +236,7 @@ def scores_backward(backward: Callable[..., Any]) -> None:
 def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
     w = masked(scores, mask)
     given = w.copy()
+    hidden = "" if mask.all() else ": hidden scores get a gradient"
     gradients(
         lambda d_w: backward(given, d_w),
         lambda s: masked(s, mask),
@@ -246,11 +246,10 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
                 "the row sum is missing: each score also acts on the other weights of its row": w * d_w,
                 "the sum runs over the queries; the softmax runs along the keys, the last axis": w
                 * (d_w - (d_w * w).sum(axis=-2, keepdims=True)),
-                "the factor w_ij in front is missing: hidden scores get a gradient": d_w
-                - (d_w * w).sum(axis=-1, keepdims=True),
+                f"the factor w_ij in front is missing{hidden}": d_w - (d_w * w).sum(axis=-1, keepdims=True),
                 "the row sum adds up d_w alone; each term has a factor w_il": w
                 * (d_w - d_w.sum(axis=-1, keepdims=True)),
-                "the row sum has to be multiplied by w_ij as well: hidden scores get a gradient": w * d_w
+                f"the row sum has to be multiplied by w_ij as well{hidden}": w * d_w
                 - (d_w * w).sum(axis=-1, keepdims=True),
                 "only the case i = j of the softmax is there": w * (1 - w) * d_w,
                 "the gradient of the weights is not yet that of the scores": d_w,
@@ -281,8 +280,7 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
             },
             "d_k": {
                 "the division is missing: every entry is sqrt(Dk) times too large": d_k,
-                "it is divided by Dk; by sqrt(Dk) it should be": d_k / Dk,
-                "it is divided twice: d_s has been divided already": d_k / Dk,
+                "it is divided by Dk, or twice by sqrt(Dk); once by sqrt(Dk) it should be": d_k / Dk,
                 "it is transposed: the keys are the rows": turned(d_k) / sqrt(Dk),
             },
         }

@@ -48,8 +48,13 @@ def chain_rule(backward: Callable[..., Any]) -> None:
 def tanh_from_its_output(backward: Callable[..., Any]) -> None:
     """Check the gradient of tanh, from y."""
     x = np.array([-1.2, 0.3, 0.9])
+
+    def each(d_y: np.ndarray) -> np.ndarray | None:
+        found = [backward(float(y), float(d)) for y, d in zip(np.tanh(x), d_y, strict=True)]
+        return None if None in found else np.array(found)
+
     gradients(
-        lambda d_y: np.array([backward(float(y), float(d)) for y, d in zip(np.tanh(x), d_y, strict=True)]),
+        each,
         np.tanh,
         {"x": x},
         mistakes=lambda d_y: {

@@ -396,14 +396,13 @@ def length_penalty(best: Callable[..., Any]) -> None:
             scores,
             log_p / lp,
             mistakes={
-                "log_p is multiplied by the penalty; divide by it": log_p * lp,
+                "log_p is multiplied by the penalty, or divided by it upside down; divide by it": log_p * lp,
                 "it is divided by length^alpha; the penalty is ((5 + length) / 6)^alpha": log_p / length**alpha,
                 "a bracket is missing: 5 + length comes first, then the division by 6": log_p
                 / (5 + length / 6) ** alpha,
                 "a bracket is missing: the power belongs to the whole fraction": log_p / ((5 + length) / 6**alpha),
                 "alpha is a factor; it should be the power": log_p / ((5 + length) / 6 * (alpha or 1)),
                 "the power is missing: this is alpha = 1": log_p / ((5 + length) / 6),
-                "the penalty is the wrong way up: 6 / (5 + length)": log_p / (6 / (5 + length)) ** alpha,
                 "the penalty is subtracted; divide by it": log_p - lp,
             },
         )

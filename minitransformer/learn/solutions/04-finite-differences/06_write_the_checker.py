@@ -6,8 +6,8 @@ them are tiny gradients and large ones, gradients that are 0, a NaN, a wrong
 shape, and one entry that is off by one per cent.
 
 measured is good to seven digits or so. Where the gradient is 0, it is off by
-rounding: about 1e-16 / h times the sum of all abs(d_y * y). That is a measure
-for a floor.
+rounding: about 1e-16 / h times the sum of all abs(d_y * y). That much must
+pass: divided by the tolerance, it is a floor.
 """
 
 import numpy as np
