@@ -221,8 +221,17 @@ def out_of_memory(error: BaseException) -> str:
 
 
 def asarray(data: Any) -> Array:
-    """Return data as an array of the library in use, moved to the device if need be, else as it is."""
-    return xp.asarray(data)
+    """Return data as an array of the library in use, moved to the device if need be, else as it is.
+
+    Raises
+    ------
+    TypeError
+        If it does not consist of numbers.
+    """
+    array = data if hasattr(data, "dtype") else np.asarray(data)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"expected numbers, found {type(data).__name__} of {array.dtype}")
+    return xp.asarray(array)
 
 
 def operand(data: Any) -> Any:

@@ -49,8 +49,6 @@ def _operands(inputs: Sequence[Any]) -> list[Any]:
             operands[i] = x.item()
         if alone or not isinstance(operands[i], int | float):
             operands[i] = asarray(operands[i])
-            if operands[i].dtype.kind not in "fiub":
-                raise TypeError(f"expected numbers, found {type(x).__name__} of {operands[i].dtype}")
     types = {x.dtype for x in operands if hasattr(x, "dtype") and x.ndim > 0 and x.dtype.kind == "f"}
     if len(types) == 1:
         (dtype,) = types
