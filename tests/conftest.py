@@ -38,6 +38,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("double" if BACKE
 import functools  # noqa: E402
 import sys  # noqa: E402
 from pathlib import Path  # noqa: E402
+from zlib import crc32  # noqa: E402
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -99,6 +100,14 @@ def pytest_collection_modifyitems(items):
         elif BACKEND == "cupy" and item.get_closest_marker("same_bits") is not None and not arrays.kernels_used():
             reason = "without kernels a GPU adds the gradients of an embedding in no fixed order"
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+@pytest.fixture(autouse=True)
+def drawn_from_its_name(request):
+    """Begin a module's generator anew for each test, so that what is drawn does not depend on the tests before it."""
+    rng = getattr(request.module, "RNG", None)
+    if rng is not None:
+        rng.bit_generator.state = type(rng.bit_generator)(crc32(request.node.nodeid.encode())).state
 
 
 @pytest.fixture(autouse=BACKEND == "double")

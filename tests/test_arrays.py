@@ -347,6 +347,24 @@ def test_rows_are_given_what_they_are_given_in_the_whole_batch(cuts):
         assert values.dtype == np.uint16
 
 
+@pytest.mark.parametrize(
+    ("platform", "variables", "asks"),
+    [("linux", {}, True), ("linux", {"MALLOC_ARENA_MAX": "2"}, False), ("darwin", {}, False)],
+)
+def test_freed_memory_is_kept_where_nobody_says_otherwise(monkeypatch, platform, variables, asks):
+    """docs/decisions/memory-of-freed-arrays.md; the numbers of the parameters are those of glibc's malloc.h."""
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    asked = []
+    library = SimpleNamespace(mallopt=lambda parameter, value: asked.append((parameter, value)))
+    monkeypatch.setattr(arrays.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(arrays.sys, "platform", platform)
+    use("numpy")
+    assert asked == ([(-3, 32 * 2**20), (-1, 2**30), (-2, 2**26), (-8, 1)] if asks else [])
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])
 def test_a_copy_draws_for_the_same_rows(copied):
     rng = rows_generator(2, 3)

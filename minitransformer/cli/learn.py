@@ -179,6 +179,7 @@ def _watch(book: Book) -> int:
     book.save()
     _introduce(book)
     print()
+    seen = _saved(book)  # what is saved while the first is being checked counts
     _check_and_go_on(book, find(book.current))
     if len(book.done) < len(bank()):
         print()
@@ -186,7 +187,6 @@ def _watch(book: Book) -> int:
             "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
             f"`{command('hint', folder=book.folder)}` helps."
         )
-    seen = _saved(book)
     try:
         while len(book.done) < len(bank()):
             time.sleep(LOOK)

@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -204,49 +202,63 @@ def test_an_unknown_name_and_a_folder_that_is_none(learn, capsys, tmp_path):
     assert "choose another --folder" in capsys.readouterr().err
 
 
-def test_watching_checks_what_is_saved(learn, capsys, monkeypatch):
+def at_each_look(monkeypatch, *actions):
+    """Do one thing more each time that the watcher looks at the files; it must not look again after the last."""
+    todo = iter(actions)
+    monkeypatch.setattr("minitransformer.cli.learn.time.sleep", lambda seconds: next(todo)())
+
+
+def test_watching_checks_what_is_saved(learn, monkeypatch):
     learn("list")
-    monkeypatch.setattr("minitransformer.cli.learn.LOOK", 0.02)
     book = Book.open(learn.folder)
     book.done = {exercise.name for exercise in bank()} - {"product-rule", "chain-rule"}
     book.save()
-
-    def write():
-        time.sleep(0.2)
-        solve(learn.folder, "product-rule")
-        time.sleep(0.2)
-        solve(learn.folder, "chain-rule")
-
-    writer = threading.Thread(target=write)
-    writer.start()
+    at_each_look(
+        monkeypatch,
+        lambda: None,
+        lambda: solve(learn.folder, "product-rule"),
+        lambda: None,
+        lambda: solve(learn.folder, "chain-rule"),
+    )
     status, text = learn()
-    writer.join()
     assert status == 0
     assert text.index("product-rule: The TODO") < text.index("product-rule: right.") < text.index("chain-rule: right.")
     assert "now: chain-rule" in text
 
 
+def test_what_is_saved_during_the_first_check_is_noticed(learn, monkeypatch):
+    learn("list")
+    names = [exercise.name for exercise in bank()]
+    book = Book.open(learn.folder)
+    book.done = set(names[1:])
+    book.save()
+
+    def slow(exercise, path):
+        verdict = judge_file(exercise, path)
+        solve(learn.folder, names[0])
+        return verdict
+
+    monkeypatch.setattr("minitransformer.cli.learn.judge_file", slow)
+    at_each_look(monkeypatch, lambda: None)
+    text = learn()[1]
+    assert text.index(f"{names[0]}: The TODO") < text.index(f"{names[0]}: right.")
+
+
 def test_what_another_terminal_does_while_files_are_watched_is_kept(learn, monkeypatch):
     learn("list")
-    monkeypatch.setattr("minitransformer.cli.learn.LOOK", 0.02)
     names = [exercise.name for exercise in bank()]
     book = Book.open(learn.folder)
     book.done = set(names[3:])
     book.save()
 
     def elsewhere():
-        time.sleep(0.2)
         other = Book.open(learn.folder)
         other.next_hint(find(names[1]))
         other.finish(find(names[2]))
         solve(learn.folder, names[0])
-        time.sleep(0.2)
-        solve(learn.folder, names[1])
 
-    another = threading.Thread(target=elsewhere)
-    another.start()
+    at_each_look(monkeypatch, elsewhere, lambda: solve(learn.folder, names[1]))
     assert learn()[0] == 0  # all are right, the other terminal's one too
-    another.join()
     kept = Book.open(learn.folder)
     assert kept.done == set(names)
     assert kept.hints == {names[1]: 1}

@@ -127,6 +127,28 @@ def test_dropout_has_the_gradient_of_its_draw():
     gradcheck(with_one_draw, arrays, max_entries=6, n_directions=2)
 
 
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_dropout_is_where_the_paper_has_it(norm, monkeypatch):
+    """Section 5.4: on the sums of embeddings and positions, and on each sub-layer's output before it is added."""
+    drops, dropout = [], mt.ops.dropout
+
+    def recorded(x, p, rng, residual=None):
+        drops.append((p, residual is not None))
+        return dropout(x, p, rng, residual)
+
+    monkeypatch.setattr(mt.ops, "dropout", recorded)
+    model = model_of(dropout=0.3, n_layers=2, norm=norm)
+    memory = model.encode(SOURCE)
+    assert drops == [(0.3, False)] + [(0.3, True)] * 2 * 2
+    drops.clear()
+    model.decode(TARGET, memory)
+    assert drops == [(0.3, False)] + [(0.3, True)] * 2 * 3
+    drops.clear()
+    model.eval()
+    model(SOURCE, TARGET)
+    assert drops == []
+
+
 def test_a_shared_embedding_receives_the_gradients_of_all_its_uses():
     model = model_of(9, 9)
     apart = model_of(9, 9, share_embeddings=False)

@@ -1,10 +1,11 @@
 """Tasks that read their pairs: what is trained on, what is held out, what is left out."""
 
 import dataclasses
+from hashlib import sha256
 
 import pytest
 
-from minitransformer.data import TextError, references, tokenisers_to_json
+from minitransformer.data import KnownFile, TextError, multi30k, pronunciation, references, tokenisers_to_json
 from minitransformer.tasks import build, recipe_file, recipe_names
 
 LINES = [f"w{n} x{n % 7}" for n in range(100)]
@@ -120,6 +121,37 @@ def test_pronunciation_of_the_package():
 def test_a_benchmark_without_its_data_says_where_it_comes_from(tmp_path, task):
     with pytest.raises(TextError, match=r"there is neither .* in .*; it comes from github\.com"):
         corpus(task, data=str(tmp_path))
+
+
+def made_up(folder, name, content):
+    (folder / name).write_text(content)
+    return KnownFile(name, content.count("\n"), sha256(content.encode()).hexdigest(), "here")
+
+
+def test_the_parts_of_multi30k_are_what_they_are_called(tmp_path, monkeypatch):
+    for part in ("train", "val", "test_2016_flickr"):
+        files = {
+            language: made_up(tmp_path, f"{part}.{language}", f"{language} one {part}\n{language} two {part}\n")
+            for language in ("en", "de")
+        }
+        monkeypatch.setitem(multi30k.MULTI30K, part, files)
+    found = corpus("multi30k", data=str(tmp_path), source_tokens="words", target_tokens="words", vocabulary=100)
+    for pairs, part in ((found.train, "train"), (found.valid, "val"), (found.held_out, "test_2016_flickr")):
+        assert pairs == [(f"en {n} {part}", f"de {n} {part}") for n in ("one", "two")]
+
+
+def test_the_parts_of_pronalsyl_are_what_they_are_called(tmp_path, monkeypatch):
+    train = {f"TRAIN{chr(65 + n)}": "T R" for n in range(20)}
+    test = {f"TEST{chr(65 + n)}": "T S" for n in range(3)}
+    for name, words in (("TRAIN", train), ("TEST", test)):
+        content = "".join(f"{word}\t{phones}\n" for word, phones in words.items())
+        monkeypatch.setattr(pronunciation, name, made_up(tmp_path, f"made-up.{name}", content))
+    found = corpus("pronunciation", data=str(tmp_path), valid_pairs=4)
+    assert [word for word, _ in found.held_out] == [word.lower() for word in test]
+    known, measured = ({word for word, _ in pairs} for pairs in (found.train, found.valid))
+    assert len(measured) == 4
+    assert not known & measured
+    assert known | measured == {word.lower() for word in train}
 
 
 def test_a_benchmark_needs_its_folder():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import pathlib
 
 import numpy as np
@@ -218,6 +219,19 @@ def test_an_average_of_the_past_goes_with_the_next_checkpoint(folder):
     folder.average_path.write_bytes(b"of these")
     folder.save(checkpoint(step=23), keep=2)
     assert not folder.average_path.exists()
+
+
+def test_measurements_are_on_the_disk_before_the_checkpoint_that_follows_them(folder, monkeypatch):
+    flushed = []
+
+    def flush(number):
+        flushed.append(os.fstat(number).st_ino)
+
+    for place in ("run", "durable"):
+        monkeypatch.setattr(f"minitransformer.training.{place}.flush_to_disk", flush)
+    folder.log({"step": 10})
+    path = folder.save(checkpoint())
+    assert flushed == [folder.metrics_path.stat().st_ino, path.stat().st_ino]
 
 
 def test_a_full_disk_keeps_the_best_weights_before(folder, monkeypatch):

@@ -11,8 +11,21 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, inverse_square_root, linear, warmup
 from minitransformer.tasks import build
 from minitransformer.testing import gradcheck
-from minitransformer.training import Configuration, Diverged, RunFolder, Trainer, load, training_step, translate
+from minitransformer.training import (
+    Configuration,
+    Diverged,
+    RunFolder,
+    Scores,
+    Trainer,
+    load,
+    resumed,
+    training_step,
+    translate,
+)
+from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.interruption import deferred_interrupt
+from minitransformer.training.scores import Quality
+from minitransformer.training.trainer import Best
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "steps": 6, "warmup_steps": 4, "batch_tokens": 64,
@@ -231,6 +244,86 @@ def test_a_training_step_follows_the_gradient():
         moved = (to_numpy(parameter.data) - values)[clear]
         # eps is 1e-9 beside gradients above 1e-6
         np.testing.assert_allclose(moved, -1e-3 * np.sign(gradient[clear]), rtol=2e-3)
+
+
+def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, monkeypatch):
+    asked = []
+
+    def recorded(model, optimiser, batches, rate, label_smoothing, workers, clip):
+        asked.append((len(batches), label_smoothing, clip))
+        return training_step(model, optimiser, batches, rate, label_smoothing, workers, clip)
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", recorded)
+    trained(tmp_path, steps=4, label_smoothing=0.3, clip=0.7, accumulate=2)
+    assert asked == [(2, 0.3, 0.7)] * 4
+
+
+def test_what_the_recipe_says_of_the_model_reaches_it():
+    def model_of(**changes):
+        configuration = Configuration.of_task(build("reverse"), **SMALL | changes)
+        return configuration.build_model(11, 13, False)
+
+    attention = model_of(d_k=3, d_v=5).encoder.layers[0].self_attention
+    assert (attention.d_k, attention.d_v) == (3, 5)
+    first, same, other = (to_numpy(model_of(seed=seed).output.data) for seed in (4, 4, 5))
+    np.testing.assert_array_equal(first, same)
+    assert not np.array_equal(first, other)
+
+
+def test_target_tokens_are_counted(tmp_path):
+    trainer, *_ = trained(tmp_path, task="dates", steps=4, accumulate=2)
+    batches = [batch for epoch in range(8) for batch in trainer.batches.epoch(epoch, 0)][:8]
+    targets, sources = (sum(int((ids != 0).sum()) for ids in side) for side in list(zip(*batches, strict=True))[::-2])
+    assert targets != sources
+    assert trainer.tokens == targets
+
+
+def scripted(monkeypatch, best_by, values, interrupt_at=None):
+    """Let each measurement find the next of some values, and say what was measured."""
+    measured = []
+
+    def evaluate(self, pairs):
+        measured.append(pairs)
+        value = values[self.step - 1]
+        if self.step == interrupt_at:
+            signal.raise_signal(signal.SIGINT)
+        loss = -value if best_by == "loss" else 1.0
+        bleu = Quality(value if best_by == "bleu" else 0.0, "", "")
+        return Scores(value if best_by == "exact_match" else 0.0, 0.5, loss, [], bleu=bleu)
+
+    monkeypatch.setattr(Trainer, "evaluate", evaluate)
+    return measured
+
+
+ENDS = {"steps": 9, "warmup_steps": 2, "evaluate_every": 1, "patience": 2, "valid_pairs": 7}
+VALUES = [0.2, 0.1, 0.5, 0.4, 0.3, 0.9, 0.9, 0.9, 0.9]
+
+
+@pytest.mark.parametrize("best_by", ["loss", "exact_match", "bleu"])
+def test_the_best_is_the_best_and_patience_counts_from_it(tmp_path, monkeypatch, best_by):
+    text = tmp_path / "text.tsv"
+    text.write_text("".join(f"{n} a\t{n} b\n" for n in range(300)))
+    kind = {"task": "text", "source": str(text), "source_tokens": "words", "target_tokens": "words", "min_count": 1}
+    measured = scripted(monkeypatch, best_by, VALUES)
+    trainer, folder, _, _ = trained(tmp_path, **kind, **ENDS, best_by=best_by)
+    assert (trainer.step, trainer.stopped_early, trainer.best) == (5, True, Best(0.5, 3))
+    best = read_checkpoint(folder.best_path)
+    assert best.state["step"] == 3
+    assert measured == [trainer.corpus.valid] * 5
+    assert len(trainer.corpus.valid) == 7 < len(trainer.corpus.held_out)
+
+
+def test_a_run_that_goes_on_remembers_its_best(tmp_path, monkeypatch):
+    scripted(monkeypatch, "exact_match", VALUES, interrupt_at=4)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path, **ENDS, best_by="exact_match")
+    scripted(monkeypatch, "exact_match", VALUES)
+    folder = RunFolder(tmp_path / "run")
+    trainer = resumed(folder, print)
+    assert (trainer.step, trainer.best, trainer.waited) == (4, Best(0.5, 3), 1)
+    trainer.train(folder, lambda *_: None, lambda _: None)
+    assert trainer.step == 5
+    assert read_checkpoint(folder.best_path).state["step"] == 3
 
 
 def test_the_weight_decay_of_the_recipe_shrinks_the_matrices(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from minitransformer import blas
+from minitransformer import blas, ops
 from minitransformer.arrays import to_numpy
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
@@ -42,6 +42,19 @@ def gradients(model, batch, number):
             for i, p in enumerate(model.parameters())
         ]
     return loss, total, model.rng.bit_generator.state
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
+def test_one_worker_has_the_loss_of_the_page_and_its_gradients(label_smoothing):
+    model, same, batch = model_of(0.0), model_of(0.0), batch_of(4)
+    with Workers(model) as workers:
+        found = float(workers.gradients(batch, label_smoothing))
+    logits = same(batch.source, batch.target_input)
+    loss = ops.cross_entropy(logits, batch.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
+    loss.backward()
+    assert found == pytest.approx(loss.item(), rel=1e-14)
+    for p, q in zip(model.parameters(), same.parameters(), strict=True):
+        np.testing.assert_allclose(p.grad, q.grad, rtol=1e-12, atol=1e-15)
 
 
 @THREADS

@@ -1,0 +1,66 @@
+"""What is measured: of single sentences and of batches the same, without dropout, by the search that was asked for."""
+
+import numpy as np
+import pytest
+
+from minitransformer.arrays import to_numpy
+from minitransformer.autograd import no_grad
+from minitransformer.data import END, START
+from minitransformer.nn import Transformer
+from minitransformer.tasks import build
+from minitransformer.training import evaluate, metrics
+
+PAIRS = [("12", "21"), ("12345", "54321"), ("7", "7"), ("908", "809"), ("12", "12")]
+
+
+@pytest.fixture(scope="module")
+def tokenisers():
+    return build("reverse").tokenisers()
+
+
+def model_of(tokenisers):
+    source, target = tokenisers
+    sizes = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "dropout": 0.5, "dtype": "float64"}
+    return Transformer(len(source), len(target), **sizes, seed=3)
+
+
+@pytest.mark.parametrize("together", [1, 40, 2**23])
+def test_loss_and_token_accuracy_are_those_of_single_sentences(tokenisers, monkeypatch, together):
+    source, target = tokenisers
+    model = model_of(tokenisers)
+    losses, right = [], []
+    model.eval()
+    for text, wanted in PAIRS:
+        ids = [*target.encode(wanted), END]
+        with no_grad():
+            logits = to_numpy(model([[*source.encode(text), END]], [[START, *ids[:-1]]]).data)[0]
+        for row, token in zip(logits, ids, strict=True):
+            losses.append(np.logaddexp.reduce(row) - row[token])
+            right.append(row.argmax() == token)
+    model.train()
+    state = model.rng.bit_generator.state
+    monkeypatch.setattr(metrics, "NUMBERS", together)
+    scores = evaluate(model, source, target, PAIRS)
+    assert scores.loss == pytest.approx(np.mean(losses), rel=1e-12)
+    assert scores.token_accuracy == pytest.approx(np.mean(right), rel=1e-12)
+    assert 0 < scores.token_accuracy < 1
+    assert model.training
+    assert model.rng.bit_generator.state == state
+
+
+def test_the_search_is_the_one_that_was_asked_for(tokenisers, monkeypatch):
+    source, target = tokenisers
+    asked = []
+
+    def recorded(model, ids, beam, alpha, **options):
+        asked.append((beam, alpha))
+        return beam_search(model, ids, beam, alpha, **options)
+
+    beam_search = metrics.beam_search
+    monkeypatch.setattr(metrics, "beam_search", recorded)
+    model = model_of(tokenisers)
+    model.eval()
+    metrics.translate(model, source, target, ["12"], 4, 1.5)
+    evaluate(model, source, target, PAIRS, (), 3, 0.0)
+    metrics.hypotheses(model, source, ["12"], 2, 0.25)
+    assert asked == [(4, 1.5), (3, 0.0), (2, 0.25)]
