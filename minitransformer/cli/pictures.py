@@ -18,7 +18,8 @@ def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:
     from minitransformer.plots import training_curves  # matplotlib takes half a second to load
 
     path = folder.path / "training.png"
-    training_curves([*folder.metrics(), last], path, title)
+    before = folder.metrics() if folder.metrics_path.exists() else []
+    training_curves([*before, last], path, title)
     return path
 
 

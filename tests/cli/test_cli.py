@@ -316,6 +316,7 @@ def test_a_damaged_run_is_named(run, tmp_path, capsys):
     assert main(["translate", str(copy), "one"]) == 2
     assert "has no checkpoint" in capsys.readouterr().err
     shutil.copytree(run / "checkpoints", copy / "checkpoints")
+    shutil.copy(run / "best.safetensors", copy)
     configuration = json.loads((copy / "configuration.json").read_text())
     (copy / "configuration.json").write_text(json.dumps(configuration | {"d_ff": 25}))
     for arguments in (["evaluate"], ["translate", "--weights", "best"], ["resume"]):

@@ -277,6 +277,7 @@ def test_a_verdict_fits_into_eighty_columns(learn, capsys):
     (learn.folder / find("find-the-wrong-scalar").file).write_text('WRONG = "a"\n')
     mt.learn.check("product-rule", lambda one, two: one)
     text = learn("check", "find-the-wrong-scalar")[1] + capsys.readouterr().out
+    text = text.replace(str(learn.folder), "my-exercises")
     assert "it is another one" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
 
