@@ -23,8 +23,8 @@ def _fits(x: Array, gain: Array, others: Array) -> bool:
 
 def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Array, Any]:
     """Return x normalised over its last axis, times gain, plus bias; see the page."""
-    # Shapes that do not match and a wrong eps are the page's to refuse.
-    if x.ndim == 0 or not gain.shape == bias.shape == x.shape[-1:] or not eps >= 0 or not _fits(x, gain, bias):
+    # Shapes that do not match are the page's to refuse.
+    if x.ndim == 0 or not gain.shape == bias.shape == x.shape[-1:] or not _fits(x, gain, bias):
         return layer_norm.page[0](x, gain, bias, eps)
     x, gain, bias = (xp.ascontiguousarray(a) for a in (x, gain, bias))
     n = x.shape[-1]

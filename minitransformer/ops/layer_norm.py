@@ -61,7 +61,7 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
     TypeError
         If one of the arrays is not floating-point, or not of the type of the others.
     ValueError
-        If the shapes do not match, or eps is below 0.
+        If the shapes do not match.
     """
     check_floats("layer_norm", x=x, gain=gain, bias=bias)
     if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
@@ -69,8 +69,6 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
             f"layer_norm: x of shape {x.shape}, gain of shape {gain.shape} and bias of shape {bias.shape} "
             "do not match: expected (..., D), (D,) and (D,) with D at least 1"
         )
-    if not eps >= 0:
-        raise ValueError(f"layer_norm: expected an eps of 0 or more, found {eps}")
     n_features = x.shape[-1]
     x_hat = x - sum_along(x, -1) / n_features  # the centred features c, until they are scaled
     variance = xp.einsum("...i,...i->...", x_hat, x_hat)[..., None] / n_features

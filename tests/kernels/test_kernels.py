@@ -158,8 +158,6 @@ def test_layer_norm_far_from_zero_keeps_its_digits(rng):
 def test_layer_norm_refuses_what_the_page_refuses(rng):
     with pytest.raises(ValueError, match="layer_norm: x of shape"):
         layer_norm.forward(uniform(rng, "float32", 2, 3), uniform(rng, "float32", 2), uniform(rng, "float32", 3))
-    with pytest.raises(ValueError, match="layer_norm: expected an eps"):
-        layer_norm.forward(*(uniform(rng, "float32", *shape) for shape in ((2, 3), (3,), (3,))), -1.0)
 
 
 def generator(kind, seed, before=0, after=0):

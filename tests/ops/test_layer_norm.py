@@ -99,12 +99,6 @@ def test_shapes_that_do_not_match_are_refused(shapes):
     assert all(str(shape) in str(caught.value) for shape in shapes)
 
 
-@pytest.mark.parametrize("eps", [-1e-5, float("nan")])
-def test_an_eps_below_zero_is_refused(eps):
-    with pytest.raises(ValueError, match="layer_norm: expected an eps of 0 or more, found"):
-        layer_norm.forward(np.ones((2, 3)), np.ones(3), np.ones(3), eps)
-
-
 def test_an_eps_of_zero_is_the_formula_without_it():
     y, _ = layer_norm.forward(np.array([1.0, 3.0]), np.array([10.0, 20.0]), np.array([1.0, -1.0]), eps=0.0)
     np.testing.assert_array_equal(y, [-9, 19])
