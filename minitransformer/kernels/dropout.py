@@ -9,7 +9,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, generator_state, xp
 from minitransformer.kernels.source import TYPES, Source
-from minitransformer.ops.dropout import check, dropout
+from minitransformer.ops.dropout import check, check_types, dropout
 
 __all__ = ["backward", "forward"]
 
@@ -21,7 +21,8 @@ MOST_BLOCKS = 512
 
 def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None = None) -> tuple[Array, Any]:
     """Return x with entries dropped at random, plus the residual if there is one; see the page."""
-    threshold = check(x, p, rng, residual)
+    threshold = check(x, p, residual)
+    check_types(x, rng, residual)
     rows, n = (x.shape or (1,))[0], prod(x.shape[1:])
     words = -(-n // 4)
     state = generator_state(rng, rows, words) if _fits(x, residual) else None

@@ -28,14 +28,18 @@ from minitransformer.autograd import Operation, Tensor
 __all__ = ["backward", "composed", "dropout", "forward"]
 
 
-def check(x: Any, p: float, rng: Any, residual: Any) -> int:
-    """Refuse wrong input; return the threshold below which a random number of 16 bits drops an entry."""
+def check_types(x: Any, rng: Any, residual: Any) -> None:
+    """Refuse what is no generator, and arrays that are not floating-point or of two types."""
+    check_floats("dropout", x=x, residual=residual)
     if not hasattr(rng, "integers"):
         raise TypeError(
             f"dropout: rng must be a numpy.random.Generator, such as np.random.default_rng(0), found "
             f"{type(rng).__name__}"
         )
-    check_floats("dropout", x=x, residual=residual)
+
+
+def check(x: Any, p: float, residual: Any) -> int:
+    """Refuse wrong input; return the threshold below which a random number of 16 bits drops an entry."""
     if not 0 <= p < 1:
         raise ValueError(f"dropout: the probability must be at least 0 and below 1, found {p}")
     if residual is not None and residual.shape != x.shape:
@@ -45,7 +49,8 @@ def check(x: Any, p: float, rng: Any, residual: Any) -> int:
 
 def draw(x: Any, p: float, rng: np.random.Generator, residual: Any) -> tuple[Array, float]:
     """Return which entries are kept, and the factor for those."""
-    threshold = check(x, p, rng, residual)
+    threshold = check(x, p, residual)
+    check_types(x, rng, residual)
     return random_bits(rng, x.shape) >= threshold, 65536 / (65536 - threshold)
 
 
