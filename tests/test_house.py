@@ -20,6 +20,7 @@ FLOORS = {
     "arrays": 0,
     "batched_matmul": 0,
     "blas": 0,
+    "options": 0,
     "autograd": 1,
     "ops": 2,
     "kernels": 2,

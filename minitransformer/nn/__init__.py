@@ -1,6 +1,7 @@
 """The Transformer and its parts, in the paper's words.
 
 ====================  ==============================================================================
+``options.py``        ``ModelOptions``: what a model is made by, handed down whole
 ``module.py``         ``Module`` and ``Parameter``: how parts hold their parameters
 ``layers.py``         the sub-layers: multi-head attention, feed-forward, residual with layer norm
 ``encoder.py``        the encoder and its layers
@@ -15,6 +16,7 @@ from minitransformer.nn.decoder import Decoder, DecoderLayer
 from minitransformer.nn.encoder import Encoder, EncoderLayer
 from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module, Parameter
+from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.pytorch_names import from_pytorch, to_pytorch
 from minitransformer.nn.recompute import recompute
 from minitransformer.nn.transformer import Embedding, Transformer
@@ -28,6 +30,7 @@ __all__ = [
     "EncoderLayer",
     "FeedForward",
     "LayerNorm",
+    "ModelOptions",
     "Module",
     "MultiHeadAttention",
     "Parameter",

@@ -1,0 +1,98 @@
+"""The options of the model, handed down whole to every part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minitransformer.options import Options, option
+
+__all__ = ["ModelOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(Options):
+    """The options of a Transformer; the defaults are the paper's base model (Table 3).
+
+    Parameters
+    ----------
+    d_model : int
+        D, the number of features.
+    n_heads : int
+        H, the number of attention heads.
+    n_layers : int
+        N, the number of layers in the encoder, and in the decoder.
+    d_ff : int
+        F, the number of features inside the feed-forward networks.
+    d_k, d_v : int, optional
+        Sizes of a head's keys and values; D / H by default.
+    norm : {"post", "pre"}
+        Layer normalisation after each residual connection, as in the paper, or before each sub-layer.
+    positions : {"sinusoidal", "learned"}
+        How positions are told apart (section 3.5).
+    attention_block : int, optional
+        How many queries attention works through at a time; all by default. The results are the same. Smaller blocks
+        need less memory for long sentences, and a little more time in the backward pass.
+    recompute : bool
+        Whether each layer keeps only its inputs for the backward pass and is run again there: less memory for more
+        time, with the same results. See ``nn.recompute``.
+    dropout : float
+        The probability of dropping an entry, 0 <= dropout < 1.
+    share_embeddings : {True, "target", False}
+        ``"target"``: the target embedding is also the last linear layer. True: the source embedding too, if both
+        vocabularies have the same size, as they have when they are one (section 3.4). False: nothing is shared.
+    attention_bias : bool
+        Whether attention's projections have biases; the paper's have none.
+    max_length : int
+        The longest sentence, for learned positions.
+    dtype : {"float32", "float64"}
+        The type of parameters and activations.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range, or D is not divisible by H and d_k is not given.
+    """
+
+    owner: ClassVar[str] = "Transformer"
+
+    d_model: int = option(512, "D, the number of features of each position", at_least=1, common=True)
+    n_heads: int = option(8, "H, the number of attention heads", at_least=1, common=True)
+    n_layers: int = option(6, "N, the number of layers in the encoder and in the decoder", at_least=1, common=True)
+    d_ff: int = option(2048, "F, the number of features inside the feed-forward networks", at_least=1, common=True)
+    d_k: int | None = option(None, "size of a head's queries and keys (default: D / H)", at_least=1)
+    d_v: int | None = option(None, "size of a head's values (default: D / H)", at_least=1)
+    norm: str = option(
+        "post", "layer norm after each residual connection as in the paper (post), or before (pre)",
+        choices=("post", "pre"),
+    )  # fmt: skip
+    positions: str = option(
+        "sinusoidal", "sinusoidal or learned positions, section 3.5", choices=("sinusoidal", "learned")
+    )
+    attention_block: int | None = option(
+        None, "queries at a time in attention, to save memory (default: all)", at_least=1
+    )
+    recompute: bool = option(False, "compute each layer again in the backward pass, to save memory")
+    dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
+    share_embeddings: bool | str = option(True, choices=(True, "target", False), added=True)
+    attention_bias: bool = option(False, added=True)
+    max_length: int = option(512, at_least=1, added=True)
+    dtype: str = option("float32", choices=("float32", "float64"), added=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.d_k is None and self.d_model % self.n_heads:
+            raise ValueError(
+                f"{self.owner}: d_model {self.d_model} is not divisible by n_heads {self.n_heads}: "
+                "choose others, or give d_k (and d_v)"
+            )
+
+    @property
+    def key_size(self) -> int:
+        """Dk, the size of a head's queries and keys."""
+        return self.d_k or self.d_model // self.n_heads
+
+    @property
+    def value_size(self) -> int:
+        """Dv, the size of a head's values."""
+        return self.d_v or (self.key_size if self.d_model % self.n_heads else self.d_model // self.n_heads)
