@@ -65,7 +65,7 @@ if BACKEND not in ("numpy", "double", "cupy"):
     raise pytest.UsageError(f"MINITRANSFORMER_TEST_BACKEND must be numpy, double or cupy, found {BACKEND}")
 if BACKEND != "cupy":
     # The double runs kernels, but slowly: only the tests that are about them turn them on.
-    os.environ.setdefault(arrays.KERNELS_VARIABLE, "off")
+    os.environ.setdefault(arrays.namespace.KERNELS_VARIABLE, "off")
 if BACKEND == "double":
     from double import library
 
@@ -97,7 +97,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=NO_GPU))
         elif marker is not None and BACKEND != "numpy":
             item.add_marker(pytest.mark.skip(reason=f"NumPy only: {marker.args[0]}"))
-        elif BACKEND == "cupy" and item.get_closest_marker("same_bits") is not None and not arrays.kernels_used():
+        elif BACKEND == "cupy" and item.get_closest_marker("same_bits") is not None and not arrays.uses_kernels():
             reason = "without kernels a GPU adds the gradients of an embedding in no fixed order"
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitransformer.arrays import Array, kernels_used, operand
+from minitransformer.arrays import Array, operand, uses_kernels
 from minitransformer.autograd.tensor import Tensor, edges_to, made
 
 __all__ = ["Operation"]
@@ -59,7 +59,7 @@ class Operation:
     @property
     def passes(self) -> Passes:
         """The passes in use: the stand-in's, if there is one that may be used, else the page's."""
-        return self.stand_in if self.stand_in is not None and kernels_used() else self.page
+        return self.stand_in if self.stand_in is not None and uses_kernels() else self.page
 
     forward = property(lambda self: self.passes[0], doc="The forward pass in use.")
     backward = property(lambda self: self.passes[1], doc="The backward pass in use.")

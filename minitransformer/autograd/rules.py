@@ -16,7 +16,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import Array, checked_index, xp
+from minitransformer.arrays import Array, check_index, xp
 
 __all__ = ["RULES", "Rule", "unbroadcast"]
 
@@ -140,5 +140,5 @@ _rule("reshape",     lambda x, shape: (x.reshape(shape), (x.shape,)),  lambda d,
 _rule("transpose",   lambda x, axes: (x.transpose(axes), (axes,)),
       lambda d, axes: xp.moveaxis(d, tuple(range(d.ndim)), axes))
 _rule("swapaxes",    lambda x, axes: (x.swapaxes(*axes), (axes,)),     lambda d, axes: d.swapaxes(*axes))
-_rule("index",       lambda x, index: (x[checked_index(index, x.shape)], (x.shape, index)),  _place)
+_rule("index",       lambda x, index: (x[check_index(index, x.shape)], (x.shape, index)),  _place)
 # fmt: on

@@ -33,7 +33,8 @@ KINDS = ("matrix products", "softmax", "layer norm", "dropout", "cross-entropy",
 """What array operations are for. Scaling and masking the scores count as softmax."""
 
 PRODUCTS = (np.matmul, np.dot)
-PACKAGE = str(Path(arrays.__file__).parent)
+ARRAYS = Path(arrays.__file__).parent
+PACKAGE = str(ARRAYS.parent)
 MADE_BY = ("arange", "array", "asarray", "empty", "full", "ones", "zeros")
 """Functions of ``xp`` that make arrays out of none."""
 
@@ -145,7 +146,7 @@ def _page(frame: FrameType | None) -> str:
         file = frame.f_code.co_filename
         if file not in _pages:
             path = Path(file)
-            inside = file.startswith(PACKAGE) and path.parent != Path(__file__).parent and path != Path(arrays.__file__)
+            inside = file.startswith(PACKAGE) and path.parent not in (ARRAYS, Path(__file__).parent)
             _pages[file] = path.stem if inside else None
         if page := _pages[file]:
             return page

@@ -26,7 +26,8 @@ from math import ceil
 from statistics import median
 from typing import Any
 
-from minitransformer import blas, ops
+from minitransformer import ops
+from minitransformer.arrays import blas
 from minitransformer.bench.account import KINDS, Account, accounting
 from minitransformer.bench.ceiling import Product, time_products
 from minitransformer.bench.ours import build, random_batch, timed, workers_for

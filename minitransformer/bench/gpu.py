@@ -6,7 +6,7 @@ device before the first and after the last, and reads nothing back in between, a
 Both sides may round the factors of their matrix products to TF32, and the rate beside which they are put is that of one
 large product with TF32. Both hold their memory in a pool; before the steps it is emptied.
 
-torch is imported only inside ``eager``, and CuPy is reached by way of ``arrays.py``.
+torch is imported only inside ``eager``, and CuPy is reached by way of ``minitransformer.arrays``.
 """
 
 from __future__ import annotations

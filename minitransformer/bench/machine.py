@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer import blas
+from minitransformer.arrays import blas
 from minitransformer.bench.memory import machine_memory
 
 __all__ = ["describe", "processor"]

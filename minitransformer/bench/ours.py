@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer import blas
+from minitransformer.arrays import blas
 from minitransformer.bench.memory import resident_memory, settle
 from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
 from minitransformer.data import Batch

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer import blas
-from minitransformer.arrays import to_numpy
+from minitransformer.arrays import blas, to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.bench.memory import settle
 from minitransformer.bench.ours import WARM_UP, build, timed

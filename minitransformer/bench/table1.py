@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer import blas, ops
-from minitransformer.arrays import Array
+from minitransformer import ops
+from minitransformer.arrays import Array, blas
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.bench.account import Account, accounting
 from minitransformer.bench.figures import slope

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version
 
-from minitransformer.arrays import BackendError, out_of_memory, use
+from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.cli import (
     attention,
     average,
@@ -120,7 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except Exception as error:
-        if not (words := out_of_memory(error)):
+        if not (whose := full_memory(error)):
             raise
-        print(f"minitransformer {args.command}: {words}", file=sys.stderr)
+        print(
+            f"minitransformer {args.command}: The {whose}'s memory is full. Make the batches smaller (--batch-tokens), "
+            "let each layer be run again in the backward pass instead of keeping what it computed (--recompute), "
+            f"or use a smaller model. [{type(error).__name__}: {error}]",
+            file=sys.stderr,
+        )
         return 1

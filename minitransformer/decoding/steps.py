@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer import blas
-from minitransformer.arrays import Array, asarray, backend, to_numpy, xp
+from minitransformer.arrays import Array, asarray, backend, blas, to_numpy, xp
 from minitransformer.autograd import no_grad
 from minitransformer.data import PAD, START, pad
 from minitransformer.nn import Transformer

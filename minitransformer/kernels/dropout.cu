@@ -1,4 +1,4 @@
-// Dropout, with the residual's addition, and the random numbers for it. See ops/dropout.py and random_bits in arrays.py.
+// Dropout, with the residual's addition, and the random numbers for it. See ops/dropout.py and random_bits in arrays/random.py.
 //
 // The numbers are those that NumPy's generator PCG64DXSM gives on the host, so that both backends drop the same entries.
 // Its state s, of 128 bits, moves by s' = a s + c. So w steps at once are

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, cache_slices, kernels_used, to_numpy, xp
+from minitransformer.arrays import Array, asarray, cache_slices, to_numpy, uses_kernels, xp
 from minitransformer.autograd import Tensor
 from minitransformer.kernels.adam import AdamStep
 
@@ -98,7 +98,7 @@ class Adam:
         ]
         self._slices = [(part, _pieces(part, ends)) for part in cache_slices(size)]
         self._decays = [len(p.shape) > 1 for p in self.parameters]
-        self._fused = AdamStep(ends, self._decays) if kernels_used() else None
+        self._fused = AdamStep(ends, self._decays) if uses_kernels() else None
         self._gather()
 
     def _gather(self) -> None:

@@ -22,8 +22,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from minitransformer import blas, ops
-from minitransformer.arrays import Array, RowsGenerator, backend
+from minitransformer import ops
+from minitransformer.arrays import Array, RowsGenerator, backend, blas
 from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer

@@ -329,11 +329,11 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
 
 
 def test_the_environment_turns_kernels_off(monkeypatch):
-    monkeypatch.setenv(arrays.KERNELS_VARIABLE, "off")
+    monkeypatch.setenv(arrays.namespace.KERNELS_VARIABLE, "off")
     arrays.use("cupy")
-    assert not arrays.kernels_used()
+    assert not arrays.uses_kernels()
     arrays.use("cupy", kernels=True)
-    assert arrays.kernels_used()
+    assert arrays.uses_kernels()
 
 
 def test_nothing_is_written_beside_the_results(rng):

@@ -33,7 +33,7 @@ def losses(dtype, steps=3, **options):
 @pytest.mark.parametrize("options", [{}, {"norm": "pre", "recompute": True}])
 def test_training_with_dropout_gives_the_same_losses(dtype, tolerance, options):
     found = losses(dtype, **options)
-    assert arrays.kernels_used()
+    assert arrays.uses_kernels()
     installed = sys.modules["cupy"]
     arrays.use("numpy")
     wanted = losses(dtype, **options)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from minitransformer import blas, ops
-from minitransformer.arrays import to_numpy
+from minitransformer import ops
+from minitransformer.arrays import blas, to_numpy
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam

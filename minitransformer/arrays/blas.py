@@ -11,8 +11,6 @@ from contextlib import contextmanager
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-__all__ = ["cores", "kernels", "threads"]
-
 
 def cores() -> int:
     """Return how many cores this process may use."""

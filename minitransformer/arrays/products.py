@@ -1,4 +1,4 @@
-"""Products of many matrices at once through cuBLAS, on views as they lie: no operand is copied first.
+"""Matrix products, on a GPU through cuBLAS, many at once, on views as they lie: no operand is copied first.
 
 CuPy's own ``matmul`` copies every operand with more than two axes that is not contiguous, and heads never are: head h
 of a projection (B, T, H * Dk) is every H-th part of each row. ``cublasGemmStridedBatchedEx`` needs no copy. It wants of
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["batched_matmul"]
+from minitransformer.arrays.namespace import Array, xp
 
 TYPES = {"float32": (0, 68), "float64": (1, 70)}
 """Of each element type, CUDA_R_32F or CUDA_R_64F, and the way to compute: CUBLAS_COMPUTE_32F or _64F."""
@@ -33,6 +33,32 @@ class _Matrix(NamedTuple):
 
     transposed: int
     leading: int
+
+
+def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> Array:
+    """Return ``scale * x @ y``, on a GPU without copying operands that are not contiguous.
+
+    Parameters
+    ----------
+    x : array, shape (..., m, k)
+    y : array, shape (..., k, n)
+    out : array, shape (..., m, n), optional
+        Where to write the product.
+    scale : float
+        A factor; on a GPU it costs nothing.
+
+    Returns
+    -------
+    array, shape (..., m, n)
+    """
+    alike = x.ndim > 2 and x.shape[:-2] == y.shape[:-2] and x.shape[-1] == y.shape[-2] and x.dtype == y.dtype
+    alike = alike and (out is None or (out.shape == (*x.shape[:-1], y.shape[-1]) and out.dtype == x.dtype))
+    if xp.ndarray is not np.ndarray and alike and x.dtype.name in TYPES:
+        return batched_matmul(vars(xp)["_library"], x, y, out, scale)
+    result = xp.matmul(x, y, out=out)
+    if scale != 1:
+        result *= scale
+    return result
 
 
 def batched_matmul(library: Any, x: Any, y: Any, out: Any = None, scale: float = 1.0) -> Any:
@@ -70,16 +96,16 @@ def batched_matmul(library: Any, x: Any, y: Any, out: Any = None, scale: float =
 
 
 def _multiply(library: Any, x: Any, y: Any, out: Any, scale: float) -> None:
-    x, x_lies = _seen(library, x)
-    y, y_lies = _seen(library, y)
-    written, out_lies = _seen(library, out, transposed=False)
+    x, x_layout = _readable(library, x)
+    y, y_layout = _readable(library, y)
+    written, out_layout = _readable(library, out, transposed=False)
     kind, compute = TYPES[out.dtype.name]
     if out.dtype == np.float32 and library._core.get_compute_type(np.float32) == COMPUTE_TYPE_TF32:
         compute = CUBLAS_COMPUTE_32F_FAST_TF32
     cublas, handle = library.cuda.cublas, library.cuda.get_cublas_handle()
     factors = np.array([scale, 0], dtype=out.dtype)  # read before the call returns
     (m, k), n = x.shape[-2:], y.shape[-1]
-    axes = _merged(x.shape[:-2], [a.strides[:-2] for a in (x, y, written)])
+    axes = _merge(x.shape[:-2], [a.strides[:-2] for a in (x, y, written)])
     longest = max(range(len(axes)), key=lambda i: axes[i][0])
     count, steps = axes.pop(longest)
     for index in product(*(range(length) for length, _ in axes)):
@@ -89,19 +115,19 @@ def _multiply(library: Any, x: Any, y: Any, out: Any, scale: float) -> None:
         ]
         step = [distance // out.itemsize for distance in steps]
         cublas.gemmStridedBatchedEx(
-            handle, y_lies.transposed, x_lies.transposed, n, m, k, factors.ctypes.data,
-            at[1], kind, y_lies.leading, step[1],
-            at[0], kind, x_lies.leading, step[0],
+            handle, y_layout.transposed, x_layout.transposed, n, m, k, factors.ctypes.data,
+            at[1], kind, y_layout.leading, step[1],
+            at[0], kind, x_layout.leading, step[0],
             factors.ctypes.data + factors.itemsize,
-            at[2], kind, out_lies.leading, step[2],
+            at[2], kind, out_layout.leading, step[2],
             count, compute, CUBLAS_GEMM_DEFAULT,
         )  # fmt: skip
     if written is not out:
         out[...] = written
 
 
-def _seen(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matrix]:
-    """Return how the matrices of an array lie; if cuBLAS cannot read them so, of a copy of the array."""
+def _readable(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matrix]:
+    """Return an array, or a copy of it if cuBLAS cannot read its matrices as they lie, and how they lie."""
     rows, columns = a.shape[-2:]
     down, right = (distance // a.itemsize for distance in a.strides[-2:])
     # The distance along an axis of length 1 is never walked and may be anything.
@@ -112,7 +138,7 @@ def _seen(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matrix]:
     return library.array(a, order="C"), _Matrix(CUBLAS_OP_N, columns)
 
 
-def _merged(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
+def _merge(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
     """Return length and distances of the batch's axes, with axes that can be walked in one made one."""
     merged: list[tuple[int, tuple[int, ...]]] = []
     for length, distances in zip(shape, zip(*strides, strict=True), strict=True):

@@ -8,7 +8,7 @@ from double import cuda
 from double.device_array import wrap
 from double.library import cupy
 
-from minitransformer.batched_matmul import COMPUTE_TYPE_TF32, batched_matmul
+from minitransformer.arrays.products import COMPUTE_TYPE_TF32, batched_matmul
 
 HEADS = (3, 5, 2, 4)  # (B, T, H, Dk), from which heads are cut
 

@@ -1,0 +1,73 @@
+"""The array library in use: NumPy on the CPU, or CuPy on an NVIDIA GPU.
+
+Every other package does its arithmetic through ``xp``, the namespace of the library in use::
+
+    from minitransformer.arrays import xp
+
+    y = xp.exp(x)
+
+``use("numpy")`` or ``use("cupy")`` chooses the library; without a choice the environment variable
+``MINITRANSFORMER_BACKEND`` decides, and without that it is NumPy. The few calls in which the two libraries differ are
+functions of this package, so that no other needs to know which library is in use. This is the only package that
+imports CuPy, and it does so only when CuPy is asked for.
+
+=================  =====================================================================================
+``namespace.py``   the library in use, and the choice of it
+``transfer.py``    arrays from the host to the device and back
+``checks.py``      ids, masks, types and indices, checked before any work
+``random.py``      random numbers
+``reductions.py``  maxima, sums, and sums of rows by index
+``products.py``    matrix products, on a GPU without copies
+``memory.py``      a GPU's memory, whether a memory is full, and slices that fit a processor's cache
+``heap.py``        the C library keeps the memory of freed arrays for the next ones
+``blas.py``        the threads of NumPy's matrix products: ``from minitransformer.arrays import blas``
+=================  =====================================================================================
+"""
+
+from minitransformer.arrays.checks import as_indices, as_mask, check_floats, check_index
+from minitransformer.arrays.memory import cache_slices, device_memory, free_device_memory, full_memory
+from minitransformer.arrays.namespace import (
+    Array,
+    BackendError,
+    backend,
+    card,
+    library,
+    synchronize,
+    use,
+    uses_kernels,
+    xp,
+)
+from minitransformer.arrays.products import matmul
+from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
+from minitransformer.arrays.reductions import max_along, scatter_add, sum_along
+from minitransformer.arrays.transfer import asarray, operand, to_numpy
+
+__all__ = [
+    "Array",
+    "BackendError",
+    "RowsGenerator",
+    "as_indices",
+    "as_mask",
+    "asarray",
+    "backend",
+    "cache_slices",
+    "card",
+    "check_floats",
+    "check_index",
+    "device_memory",
+    "free_device_memory",
+    "full_memory",
+    "generator_state",
+    "library",
+    "matmul",
+    "max_along",
+    "operand",
+    "random_bits",
+    "scatter_add",
+    "sum_along",
+    "synchronize",
+    "to_numpy",
+    "use",
+    "uses_kernels",
+    "xp",
+]

@@ -1,0 +1,138 @@
+"""What is refused before any work: ids, masks, types and indices that NumPy or CuPy would take, or refuse half-way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays.namespace import Array, xp
+from minitransformer.arrays.transfer import to_numpy
+
+
+def as_indices(indices: Any, size: int, operation: str) -> Array:
+    """Check whole-number indices into an axis and return them as an array of the library in use.
+
+    CuPy wraps indices that are out of range around without a word, so the check comes first; it is done on
+    the host, where token ids are made.
+
+    Parameters
+    ----------
+    indices : integer array of any shape
+        Each must lie in ``0 <= index < size``.
+    size : int
+        The length of the axis.
+    operation : str
+        The name of the operation, for the message.
+
+    Raises
+    ------
+    TypeError
+        If the indices are not whole numbers.
+    IndexError
+        If one is out of range.
+    """
+    host = indices if hasattr(indices, "dtype") else np.asarray(indices)
+    if host.size == 0 and host.dtype.kind == "f":  # an empty list has no type of its own
+        host = host.astype(np.int64)
+    if host.dtype.kind not in "iu":
+        raise TypeError(f"{operation}: ids must be whole numbers, found an array of {host.dtype}")
+    if host.size and not size:
+        raise IndexError(f"{operation}: found ids, but there is nothing to choose from: an axis of length 0")
+    if host.size:
+        low, high = int(host.min()), int(host.max())
+        if low < 0 or high >= size:
+            raise IndexError(
+                f"{operation}: id {low if low < 0 else high} is out of range: ids must be from 0 to {size - 1}"
+            )
+    return xp.asarray(host)
+
+
+def check_floats(operation: str, **arrays: Any) -> None:
+    """Refuse arrays of anything but floating-point numbers, and of more than one type; None is passed over.
+
+    Parameters
+    ----------
+    operation : str
+        The name of the operation, for the message.
+    **arrays
+        The arrays by name.
+
+    Raises
+    ------
+    TypeError
+        If one holds whole numbers, say: NumPy would refuse them half-way, and in its own words. If one is float64
+        beside float32: a part of the result would have the digits of the one and a part those of the other.
+    """
+    first = None
+    for name, array in arrays.items():
+        if array is None:
+            continue
+        if array.dtype.kind != "f":
+            raise TypeError(
+                f"{operation}: {name} must hold floating-point numbers, found {array.dtype}; write 1.0 for 1, or use "
+                ".astype(float)"
+            )
+        first = first or (name, array.dtype)
+        if array.dtype != first[1]:
+            raise TypeError(
+                f"{operation}: {first[0]} is {first[1]} and {name} {array.dtype}; give all one type, by .astype"
+            )
+
+
+def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores") -> Array:
+    """Check a boolean mask (True = may attend) and return it as an array of the library in use.
+
+    Parameters
+    ----------
+    mask : boolean array
+        Broadcastable to ``shape``.
+    shape : tuple of int
+        The shape of what is masked.
+    operation : str
+        The name of the operation, for the message.
+    of : str
+        What is masked, for the message.
+
+    Raises
+    ------
+    TypeError
+        If the mask is not boolean: 0 and 1, or 0 and -inf, mean different things to different people.
+    ValueError
+        If the mask cannot be broadcast to the shape.
+    """
+    mask = mask if hasattr(mask, "dtype") else np.asarray(mask)
+    if mask.dtype.kind != "b":
+        raise TypeError(
+            f"{operation}: the mask must be boolean (True = may attend), found {mask.dtype}; "
+            "write `mask != 0` for a mask of ones and zeros, `mask == 0` for one to be added"
+        )
+    axes = zip(mask.shape[::-1], shape[::-1], strict=False)
+    if mask.ndim > len(shape) or any(m not in (1, s) for m, s in axes):
+        raise ValueError(
+            f"{operation}: a mask of shape {tuple(mask.shape)} cannot be broadcast to the {of}' shape {shape}"
+        )
+    return xp.asarray(mask)
+
+
+def check_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index of an array of a shape, after seeing that it lies inside.
+
+    NumPy sees to that by itself. CuPy takes whole numbers in arrays modulo the length of the axis, so there the index
+    is tried out on the host first; numbers that lie on the device are waited for.
+
+    Parameters
+    ----------
+    index : tuple
+        What would stand between the brackets.
+    shape : tuple of int
+        The shape of what is indexed.
+
+    Raises
+    ------
+    IndexError
+        If the index does not fit the shape.
+    """
+    if xp.ndarray is not np.ndarray:
+        _ = np.broadcast_to(np.int8(0), shape)[tuple(to_numpy(i) if isinstance(i, xp.ndarray) else i for i in index)]
+    return index

@@ -1,0 +1,38 @@
+"""Memory: what a GPU's holds, whether one is full, and slices of long arrays that fit a processor's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from minitransformer.arrays.namespace import backend, xp
+
+
+def device_memory() -> int:
+    """Return how many bytes of a GPU's memory CuPy's pool holds, in use or kept for later."""
+    return int(xp.get_default_memory_pool().total_bytes())
+
+
+def free_device_memory() -> None:
+    """Give back what CuPy's pool holds of a GPU's memory and nobody uses."""
+    xp.get_default_memory_pool().free_all_blocks()
+
+
+def full_memory(error: BaseException) -> str:
+    """Return whose memory an error says is full, "computer" or "GPU"; nothing if the error is another one."""
+    # CuPy's OutOfMemoryError is a MemoryError, as NumPy's is; CUDA's own libraries have only words for it.
+    words = ("cudaErrorMemoryAllocation", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
+    if not isinstance(error, MemoryError) and not any(word in str(error) for word in words):
+        return ""
+    return "computer" if backend() == "numpy" else "GPU"
+
+
+def cache_slices(length: int, size: int = 16384) -> Iterator[slice]:
+    """Cut ``range(length)`` into slices that fit a processor's cache; on a GPU, into one slice.
+
+    Several passes of arithmetic over one slice then read it from the cache, not from memory.
+    """
+    size = size if xp.ndarray is np.ndarray else max(length, 1)
+    for start in range(0, length, size):
+        yield slice(start, min(start + size, length))

@@ -1,0 +1,132 @@
+"""The array library in use: NumPy on the CPU, or CuPy on an NVIDIA GPU; and ``xp``, the namespace of its functions."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.arrays.heap import keep_freed_memory
+
+Array = NDArray[Any]
+"""An array of the library in use. Element types are checked when the code runs, not by the type checker."""
+
+BACKENDS = ("numpy", "cupy")
+BACKEND_VARIABLE = "MINITRANSFORMER_BACKEND"
+KERNELS_VARIABLE = "MINITRANSFORMER_KERNELS"
+"""The environment variable that, set to "off", turns the fused CUDA kernels off."""
+
+
+class BackendError(RuntimeError):
+    """The array library that was asked for is unknown or cannot run here."""
+
+
+class _Namespace:
+    """The functions of the library in use, as attributes.
+
+    The library's names are copied into the instance, so that ``xp.exp`` costs one attribute look-up. Nothing
+    is copied until the first look-up: that is when the environment variable is read.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        # Python calls this only for names that are not in the instance.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if "_backend" not in self.__dict__:
+            use(os.environ.get(BACKEND_VARIABLE) or "numpy")
+        return getattr(self.__dict__["_library"], name)
+
+
+xp: Any = _Namespace()
+
+
+def use(name: str, kernels: bool | None = None) -> None:
+    """Choose the array library for everything that follows.
+
+    Parameters
+    ----------
+    name : {"numpy", "cupy"}
+        The library. Tensors made before the call keep the arrays that they have: choose first, then build.
+    kernels : bool, optional
+        Whether fused CUDA kernels may stand in for pages on a GPU. By default they do, unless the environment variable
+        ``MINITRANSFORMER_KERNELS`` is "off". NumPy has none.
+
+    Raises
+    ------
+    BackendError
+        If the name is unknown, or the library cannot run here; the message says why and what to do.
+    """
+    if name not in BACKENDS:
+        raise BackendError(f"unknown array library {name!r}: choose one of {', '.join(BACKENDS)}")
+    library = np if name == "numpy" else _import_cupy()
+    if name == "numpy":
+        keep_freed_memory()
+    vars(xp).clear()
+    vars(xp).update({key: value for key, value in vars(library).items() if not key.startswith("_")})
+    if kernels is None:
+        kernels = os.environ.get(KERNELS_VARIABLE) != "off"
+    vars(xp).update(_backend=name, _library=library, _kernels=kernels and name == "cupy")
+
+
+def uses_kernels() -> bool:
+    """Tell whether fused CUDA kernels stand in for pages: on a GPU, unless that was turned off."""
+    return bool(vars(xp).get("_kernels"))
+
+
+def backend() -> str:
+    """Return the name of the array library in use: ``"numpy"`` or ``"cupy"``."""
+    _ = xp.ndarray  # the first look-up makes the choice
+    return str(vars(xp)["_backend"])
+
+
+def library() -> str:
+    """Return the array library in use and its version in words, such as ``"numpy 2.4.6"``."""
+    return f"{backend()} {vars(xp)['_library'].__version__}"
+
+
+def card() -> dict[str, Any]:
+    """Return which GPU is in use, for a report: its name, its memory in bytes, and the versions that it depends on."""
+    runtime = xp.cuda.runtime
+    properties = runtime.getDeviceProperties(xp.cuda.Device().id)
+    cuda, driver = (f"{n // 1000}.{n % 1000 // 10}" for n in (runtime.runtimeGetVersion(), runtime.driverGetVersion()))
+    return {
+        "name": properties["name"].decode(),
+        "memory": int(properties["totalGlobalMem"]),
+        "cupy": vars(xp)["_library"].__version__,
+        "cuda": cuda,
+        "driver": driver,
+    }
+
+
+def synchronize() -> None:
+    """Wait until a GPU has done all that it was told to do."""
+    if backend() != "numpy":
+        xp.cuda.Device().synchronize()
+
+
+def _import_cupy() -> Any:
+    """Import CuPy and prove by one sum that it can compute, or say what is missing."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError as error:
+        raise BackendError(
+            'CuPy is not installed. Install it with: python -m pip install "minitransformer[cuda13]" '
+            f'(or "[cuda12]", to match the CUDA version that nvidia-smi shows). [{error}]'
+        ) from error
+    if not cupy.is_available():
+        raise BackendError(
+            "CuPy is installed but finds no usable NVIDIA GPU: no driver, or one older than this CuPy needs. "
+            "Check that nvidia-smi runs, or use the NumPy backend."
+        )
+    try:
+        # A driver alone is not enough: the first kernel needs the CUDA compiler too.
+        float((cupy.arange(2) + 1).sum())
+    except Exception as error:
+        raise BackendError(
+            "CuPy finds a GPU but cannot run on it; the CUDA toolkit may be missing or of another version. "
+            f'Try: python -m pip install "cupy-cuda13x[ctk]" (or cupy-cuda12x). CuPy said: {error}'
+        ) from error
+    return cupy

@@ -1,0 +1,59 @@
+"""Maxima and sums along an axis, and sums of rows by index: each in the way that is fast for the library in use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minitransformer.arrays.namespace import Array, xp
+
+SHORT = 64
+"""How many entries a row may have for its maximum to be taken the other way round."""
+
+
+def max_along(x: Array, axis: int) -> Array:
+    """Return the maximum along an axis, which stays as an axis of length 1."""
+    if xp.ndarray is np.ndarray and x.shape[axis] < SHORT and x.ndim > 1:
+        # NumPy's maximum of many short rows is slow; that of a few long ones is not.
+        rows = x.swapaxes(axis, -1)
+        across = rows.reshape(-1, rows.shape[-1]).T.copy()
+        return across.max(axis=0).reshape(*rows.shape[:-1], 1).swapaxes(axis, -1)
+    return x.max(axis=axis, keepdims=True)
+
+
+def sum_along(x: Array, axis: int) -> Array:
+    """Return the sum along an axis, which stays as an axis of length 1."""
+    if xp.ndarray is np.ndarray:  # for many short rows einsum is several times faster than sum
+        return np.einsum("...i->...", x.swapaxes(axis, -1))[..., None].swapaxes(axis, -1)
+    return x.sum(axis=axis, keepdims=True)
+
+
+def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:
+    """Return zeros of a shape, to which each row has been added at its index; repeated indices add up.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        (V, ...): the shape of the result.
+    indices : integer array, shape (n,)
+        Where each row goes.
+    rows : array, shape (n, ...)
+        What is added.
+
+    Returns
+    -------
+    array, shape (V, ...)
+        ``result[v]`` is the sum of the rows whose index is v.
+    """
+    result = xp.zeros(shape, dtype=rows.dtype)
+    if indices.size == 0:
+        return result
+    if xp.ndarray is not np.ndarray:
+        xp.add.at(result, indices, rows)
+        return result
+    # Sort the rows by index; then each index is one segment, and reduceat sums the segments.
+    # np.add.at would do the same, several times slower.
+    order = np.argsort(indices, kind="stable")
+    ordered = indices[order]
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
+    result[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return result

@@ -1,0 +1,39 @@
+"""Between the host and the device, on which the arrays of the library in use lie. With NumPy they are one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays.namespace import Array, xp
+
+
+def asarray(data: Any) -> Array:
+    """Return data as an array of the library in use, moved to the device if need be, else as it is.
+
+    Raises
+    ------
+    TypeError
+        If it does not consist of numbers.
+    """
+    array = data if hasattr(data, "dtype") else np.asarray(data)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"expected numbers, found {type(data).__name__} of {array.dtype}")
+    return xp.asarray(array)
+
+
+def operand(data: Any) -> Any:
+    """Return what an operation is called with: lists as arrays, and floating-point arrays on the device.
+
+    Whole numbers stay on the host, where they can be checked without waiting for a device; everything that is
+    not an array stays as it is.
+    """
+    if isinstance(data, list | tuple):
+        data = np.asarray(data)
+    return asarray(data) if isinstance(data, np.ndarray) and data.dtype.kind == "f" else data
+
+
+def to_numpy(array: Any) -> Array:
+    """Return a NumPy array with the same values: a copy from the device, or the array itself."""
+    return array.get() if hasattr(array, "get") else np.asarray(array)
