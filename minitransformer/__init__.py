@@ -13,69 +13,17 @@ array([[ 0.04 , -0.005, -0.035]])
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from minitransformer import kernels, nn, ops, optim, testing
+from minitransformer import autograd, kernels, nn, ops, optim, testing
 from minitransformer.arrays import BackendError, backend, use
-from minitransformer.autograd import (
-    Operation,
-    Tensor,
-    concatenate,
-    exp,
-    is_recording,
-    log,
-    matmul,
-    max,
-    maximum,
-    mean,
-    no_grad,
-    relu,
-    reshape,
-    sigmoid,
-    sqrt,
-    stack,
-    sum,
-    swapaxes,
-    tanh,
-    transpose,
-    where,
-)
+from minitransformer.autograd import *  # noqa: F403
 
 if TYPE_CHECKING:
     from minitransformer import learn
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BackendError",
-    "Operation",
-    "Tensor",
-    "backend",
-    "concatenate",
-    "exp",
-    "is_recording",
-    "kernels",
-    "learn",
-    "log",
-    "matmul",
-    "max",
-    "maximum",
-    "mean",
-    "nn",
-    "no_grad",
-    "ops",
-    "optim",
-    "relu",
-    "reshape",
-    "sigmoid",
-    "sqrt",
-    "stack",
-    "sum",
-    "swapaxes",
-    "tanh",
-    "testing",
-    "transpose",
-    "use",
-    "where",
-]
+__all__ = ["BackendError", "backend", "kernels", "learn", "nn", "ops", "optim", "testing", "use"]
+__all__ += autograd.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -8,34 +8,25 @@
 =================  ====================================================================
 """
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from minitransformer.autograd.graph import is_recording, no_grad
 from minitransformer.autograd.operation import Operation
+from minitransformer.autograd.rules import RULES
 from minitransformer.autograd.tensor import Tensor, concatenate, matmul, maximum, stack, where
 
-exp, log, sqrt, tanh, sigmoid = Tensor.exp, Tensor.log, Tensor.sqrt, Tensor.tanh, Tensor.sigmoid
-relu, sum, mean, max = Tensor.relu, Tensor.sum, Tensor.mean, Tensor.max
+sum, mean, max = Tensor.sum, Tensor.mean, Tensor.max
 reshape, transpose, swapaxes = Tensor.reshape, Tensor.transpose, Tensor.swapaxes
 
-__all__ = [
-    "Operation",
-    "Tensor",
-    "concatenate",
-    "exp",
-    "is_recording",
-    "log",
-    "matmul",
-    "max",
-    "maximum",
-    "mean",
-    "no_grad",
-    "relu",
-    "reshape",
-    "sigmoid",
-    "sqrt",
-    "stack",
-    "sum",
-    "swapaxes",
-    "tanh",
-    "transpose",
-    "where",
-]
+__all__ = ["Operation", "Tensor", "concatenate", "is_recording", "matmul", "max", "maximum", "mean", "no_grad"]
+__all__ += ["reshape", "stack", "sum", "swapaxes", "transpose", "where"]
+
+for _name, _rule in RULES.items():
+    if _rule.doc:  # exp, log, ...
+        globals()[_name] = getattr(Tensor, _name)
+        __all__ += [_name]
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Callable[[Any], Tensor]: ...

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from minitransformer.arrays import Array, xp
 
 if TYPE_CHECKING:
     from minitransformer.autograd.tensor import Tensor
+
+    Target: TypeAlias = "Node | Tensor"
 
 __all__ = ["Edge", "Node", "backpropagate", "is_recording", "no_grad"]
 
@@ -28,7 +30,7 @@ __all__ = ["Edge", "Node", "backpropagate", "is_recording", "no_grad"]
 class Edge(NamedTuple):
     """The way from a node back to one of its inputs."""
 
-    target: Node | Tensor
+    target: Target
     """The node that made the input, or the input itself if it is a leaf."""
     shape: tuple[int, ...]
     dtype: Any
@@ -121,8 +123,32 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
         Let go of each node's saved arrays once it is done, so that memory falls as the pass runs. The graph
         cannot be used a second time then.
     """
-    # How many uses of each node's output, and of each leaf, have not yet sent their gradient?
-    waiting: dict[Node | Tensor, int] = {root: 0}
+    waiting = count_uses(root)
+    sums = GradientSums(root, d_output)
+    ready = [root]
+    while ready:
+        node = ready.pop()  # all of its users have sent their gradient
+        edges, d_node = node.edges, sums.take(node)
+        gradients = [None] * len(edges) if d_node is None else node.gradients(d_node)
+        if release:
+            node.backward, node.edges = None, ()
+        for edge, gradient in zip(edges, gradients, strict=False):
+            if edge is None:
+                continue
+            target = edge.target
+            if gradient is not None:
+                sums.add(target, gradient, gradients, d_node)
+            waiting[target] -= 1
+            if not waiting[target]:
+                if isinstance(target, Node):
+                    ready.append(target)
+                elif (d_leaf := sums.take(target)) is not None:
+                    accumulate(target, d_leaf, target in sums.own)
+
+
+def count_uses(root: Node) -> dict[Target, int]:
+    """Return how often each node's output, and each leaf, was used on the way to the root's output."""
+    uses: dict[Target, int] = {root: 0}
     stack = [root]
     while stack:
         node = stack.pop()
@@ -132,57 +158,49 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
                 "compute the value again, or leave release out"
             )
         for edge in node.edges:
-            if edge is None:
-                continue
-            if edge.target not in waiting and isinstance(edge.target, Node):
-                stack.append(edge.target)
-            waiting[edge.target] = waiting.get(edge.target, 0) + 1
-
-    received: dict[Node | Tensor, Array] = {root: d_output}
-    own: set[Node | Tensor] = set()  # those whose received sum is an array that nobody else holds
-    ready = [root]
-    while ready:
-        node = ready.pop()
-        edges = node.edges
-        d_node = received.pop(node, None)
-        gradients = [None] * len(edges) if d_node is None else node.gradients(d_node)
-        own.discard(node)
-        if release:
-            node.backward, node.edges = None, ()
-        for i, edge in enumerate(edges):
-            if edge is None:
-                continue
-            target, gradient = edge.target, gradients[i]
-            if gradient is not None and target in own:
-                received[target] += gradient
-            elif gradient is not None:
-                earlier = received.get(target)
-                only = earlier is None and waiting[target] == 1 and isinstance(target, Node)
-                new = not only and _is_new(i, gradients, d_node)
-                if earlier is not None:
-                    gradient, new = xp.add(earlier, gradient, out=gradient if new else None), True
-                received[target] = gradient
-                if new:
-                    own.add(target)
-            waiting[target] -= 1
-            if waiting[target]:
-                continue
-            if isinstance(target, Node):
-                ready.append(target)
-            elif target in received:
-                accumulate(target, received.pop(target), target in own)
+            if edge is not None:
+                if edge.target not in uses and isinstance(edge.target, Node):
+                    stack.append(edge.target)
+                uses[edge.target] = uses.get(edge.target, 0) + 1
+    return uses
 
 
-def _is_new(i: int, gradients: Sequence[Array | None], d_output: Array | None) -> bool:
-    """Tell whether backward has made gradient i for this input alone, so that sums may be written into it."""
-    gradient: Any = gradients[i]
-    flags = gradient.flags
-    if not (flags.c_contiguous and getattr(flags, "writeable", True)):  # a broadcast number stands for several
+class GradientSums:
+    """The sum of the gradients that each node, and each leaf, has received so far.
+
+    The first gradient is kept as it comes. Others may hold that array (an addition hands its ``d_output`` to both
+    inputs), so the second one is added into an array that nobody else holds. From then on the sum is written in place.
+    """
+
+    def __init__(self, root: Node, d_output: Array) -> None:
+        self._sums: dict[Target, Array] = {root: d_output}
+        self.own: set[Target] = set()
+        """Those whose sum is an array that nobody else holds."""
+
+    def add(self, target: Target, gradient: Array, gradients: Sequence[Array | None], d_node: Array | None) -> None:
+        """Add to a target's sum one of the gradients that a node has returned for ``d_node``."""
+        earlier = self._sums.get(target)
+        if earlier is None:
+            self._sums[target] = gradient
+            if not isinstance(target, Node) and _is_new(gradient, gradients, d_node):
+                self.own.add(target)  # it may become leaf.grad
+        elif target in self.own:
+            earlier += gradient
+        else:
+            out = gradient if _is_new(gradient, gradients, d_node) else None
+            self._sums[target] = xp.add(earlier, gradient, out=out)
+            self.own.add(target)
+
+    def take(self, target: Target) -> Array | None:
+        """Return a target's sum and forget it; None if it has received nothing."""
+        return self._sums.pop(target, None)
+
+
+def _is_new(gradient: Any, gradients: Sequence[Array | None], d_node: Array | None) -> bool:
+    """Tell whether a node has made this gradient for one input alone, so that others may be added into it."""
+    if not (gradient.flags.c_contiguous and getattr(gradient.flags, "writeable", True)):  # a broadcast number
         return False
-    for j, other in enumerate(gradients):
-        if j != i and other is not None and xp.may_share_memory(gradient, other):
-            return False
-    return d_output is None or not xp.may_share_memory(gradient, d_output)
+    return sum(other is not None and xp.may_share_memory(gradient, other) for other in (d_node, *gradients)) == 1
 
 
 def accumulate(leaf: Tensor, gradient: Array, own: bool = False) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitransformer.arrays import Array, operand, uses_kernels
-from minitransformer.autograd.tensor import Tensor, edges_to, made
+from minitransformer.autograd.tensor import Tensor, edges_to, make_tensor
 
 __all__ = ["Operation"]
 
@@ -81,7 +81,7 @@ class Operation:
         edges = edges_to(inputs)
         while edges and edges[-1] is None:  # options at the end have no gradient, and backward need not say so
             edges.pop()
-        return made(self.name, value, edges, lambda d_output: backward(saved, d_output))
+        return make_tensor(self.name, value, edges, lambda d_output: backward(saved, d_output))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"

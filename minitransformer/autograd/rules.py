@@ -5,9 +5,11 @@ Each rule reads::
     name    forward:  arrays -> (value, saved)
             gradient of input 0:  (d, *saved) -> d_x
             gradient of input 1:  (d, *saved) -> d_y
+            doc:  the docstring, for a function of one entry
 
 ``d`` is the gradient of the value. ``saved`` holds what the gradients need and nothing else. A rule may forget
-that NumPy broadcasts: ``unbroadcast`` is applied to whatever it returns, here and nowhere else.
+that NumPy broadcasts: ``unbroadcast`` is applied to whatever it returns, here and nowhere else. A function of one
+entry needs nothing but its rule: the method of ``Tensor`` and the function of the package follow from it.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ class Rule(NamedTuple):
 
     forward: Callable[..., tuple[Array, tuple[Any, ...]]]
     gradients: tuple[Callable[..., Array] | None, ...]
+    doc: str = ""
 
 
 def unbroadcast(d: Array, shape: tuple[int, ...]) -> Array:
@@ -93,12 +96,8 @@ def _d_exponent(d: Array, x: Any, p: Array) -> Array:
 RULES: dict[str, Rule] = {}
 
 
-def _rule(
-    name: str,
-    forward: Callable[..., tuple[Array, tuple[Any, ...]]],
-    *gradients: Callable[..., Array] | None,
-) -> None:
-    RULES[name] = Rule(forward, gradients)
+def _rule(name: str, forward: Callable[..., Any], *gradients: Callable[..., Array] | None, doc: str = "") -> None:
+    RULES[name] = Rule(forward, gradients, doc)
 
 
 # fmt: off
@@ -113,13 +112,19 @@ _rule("matmul",      lambda x, y: (x @ y, (x, y)),
       lambda d, x, y: d @ y.swapaxes(-1, -2),            lambda d, x, y: x.swapaxes(-1, -2) @ d)
 
 # Functions of one entry. Those that are cheapest in terms of their own value save that.
-_rule("exp",         lambda x: ((y := xp.exp(x)), (y,)),             lambda d, y: d * y)
-_rule("log",         lambda x: (xp.log(x), (x,)),                    lambda d, x: d / x)
-_rule("sqrt",        lambda x: ((y := xp.sqrt(x)), (y,)),            lambda d, y: d / (2 * y))
-_rule("tanh",        lambda x: ((y := xp.tanh(x)), (y,)),            lambda d, y: d * (1 - y * y))
+_rule("exp",         lambda x: ((y := xp.exp(x)), (y,)),             lambda d, y: d * y,
+      doc="Return e to the power of each entry.")
+_rule("log",         lambda x: (xp.log(x), (x,)),                    lambda d, x: d / x,
+      doc="Return the natural logarithm of each entry.")
+_rule("sqrt",        lambda x: ((y := xp.sqrt(x)), (y,)),            lambda d, y: d / (2 * y),
+      doc="Return the square root of each entry.")
+_rule("tanh",        lambda x: ((y := xp.tanh(x)), (y,)),            lambda d, y: d * (1 - y * y),
+      doc="Return the hyperbolic tangent of each entry.")
 _rule("sigmoid",     lambda x: (xp.where(x >= 0, 1, z := xp.exp(-abs(x))) / (1 + z), (z,)),
-      lambda d, z: d * (z / (1 + z) ** 2))
-_rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x: xp.where(x > 0, d, 0))
+      lambda d, z: d * (z / (1 + z) ** 2),
+      doc="Return 1 / (1 + exp(-x)) of each entry x.")
+_rule("relu",        lambda x: (xp.maximum(x, 0), (x,)),             lambda d, x: xp.where(x > 0, d, 0),
+      doc="Return max(x, 0) of each entry x; the gradient at 0 is 0.")
 
 # Choices. Where two entries tie for the maximum, each receives half of the gradient.
 _rule("maximum",     lambda x, y: (xp.maximum(x, y), (x, y)),

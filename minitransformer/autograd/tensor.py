@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate as running_sums
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd.graph import Edge, Node, accumulate, backpropagate, is_recording
 from minitransformer.autograd.rules import RULES, unbroadcast
 
-__all__ = ["Tensor", "concatenate", "edges_to", "made", "matmul", "maximum", "stack", "where"]
+__all__ = ["Tensor", "concatenate", "edges_to", "make_tensor", "matmul", "maximum", "stack", "where"]
 
 Axis = int | tuple[int, ...] | None
 
@@ -27,10 +27,10 @@ def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
     ]
 
 
-def made(
+def make_tensor(
     name: str, value: Array, edges: Sequence[Edge | None], backward: Callable[[Array], Sequence[Array | None]]
 ) -> Tensor:
-    """Return the tensor that an operation made, with a node behind it if a gradient is wanted."""
+    """Return the tensor of an operation's value, with a node behind it if a gradient is wanted."""
     tensor = Tensor.__new__(Tensor)
     # NumPy turns arrays without axes into numbers of its own; a tensor always holds an array.
     tensor.data = value if isinstance(value, xp.ndarray) else asarray(value)
@@ -73,7 +73,7 @@ def _apply(name: str, *inputs: Any, **options: Any) -> Tensor:
             for edge, gradient in zip(edges, rule.gradients, strict=True)
         ]
 
-    return made(name, value, edges, backward)
+    return make_tensor(name, value, edges, backward)
 
 
 def _operator(name: str, reflected: bool = False) -> Callable[[Any, Any], Tensor]:
@@ -114,6 +114,10 @@ class Tensor:
     >>> x.grad
     array([2., 4.])
     """
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Tensor]: ...
 
     __slots__ = ("__weakref__", "_node", "data", "grad", "requires_grad")
     __array_ufunc__ = None  # so that array + tensor calls Tensor.__radd__
@@ -249,31 +253,8 @@ class Tensor:
     __matmul__ = lambda self, other: matmul(self, other)  # noqa: E731
     __rmatmul__ = lambda self, other: matmul(other, self)  # noqa: E731
 
-    # The methods below use nothing of self but its values, so they serve as functions of arrays as well.
-
-    def exp(self) -> Tensor:
-        """Return e to the power of each entry."""
-        return _apply("exp", self)
-
-    def log(self) -> Tensor:
-        """Return the natural logarithm of each entry."""
-        return _apply("log", self)
-
-    def sqrt(self) -> Tensor:
-        """Return the square root of each entry."""
-        return _apply("sqrt", self)
-
-    def tanh(self) -> Tensor:
-        """Return the hyperbolic tangent of each entry."""
-        return _apply("tanh", self)
-
-    def sigmoid(self) -> Tensor:
-        """Return 1 / (1 + exp(-x)) of each entry x."""
-        return _apply("sigmoid", self)
-
-    def relu(self) -> Tensor:
-        """Return max(x, 0) of each entry x; the gradient at 0 is 0."""
-        return _apply("relu", self)
+    # The methods below use nothing of self but its values, so they serve as functions of arrays as well. Those of one
+    # entry (exp, log, ...) come from the table of rules: see the end of this file.
 
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """Return the sum over an axis, several, or all."""
@@ -339,7 +320,7 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     value = xp.concatenate([x.data for x in tensors], axis=axis)
     ends = list(running_sums(x.shape[axis] for x in tensors))[:-1]
     # The number of inputs is not known beforehand, so this rule is not in the table: cut d where the joints are.
-    return made("concatenate", value, edges_to(tensors), lambda d: xp.split(d, ends, axis=axis))
+    return make_tensor("concatenate", value, edges_to(tensors), lambda d: xp.split(d, ends, axis=axis))
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
@@ -350,3 +331,16 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
         raise ValueError(f"stack: axis {axis} is out of range: the result has {n} axes")
     place = axis % n
     return concatenate([x.reshape(*x.shape[:place], 1, *x.shape[place:]) for x in tensors], axis=place)
+
+
+def _method(name: str, doc: str) -> Callable[[Any], Tensor]:
+    def method(self: Any) -> Tensor:
+        return _apply(name, self)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", doc
+    return method
+
+
+for _name, _rule in RULES.items():
+    if _rule.doc:
+        setattr(Tensor, _name, _method(_name, _rule.doc))

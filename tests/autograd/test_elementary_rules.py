@@ -126,32 +126,43 @@ def test_power_of_negative_numbers_with_whole_exponents():
     check(lambda x: x ** exponents.astype(int)[:3], -abs(x[:3]))
 
 
-UNARY = {
-    "exp": (np.exp, True),
-    "log": (np.log, False),
-    "sqrt": (np.sqrt, False),
-    "tanh": (np.tanh, True),
-    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), True),
-    "relu": (lambda x: x * (x > 0), True),
-}
+UNARY = [name for name, rule in RULES.items() if rule.doc]
+EXPECTED = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "relu": lambda x: x * (x > 0)}  # the others NumPy has by name
+POSITIVE = {"log", "sqrt"}  # defined for positive numbers only
+
+
+def expected(name, x):
+    return (EXPECTED.get(name) or getattr(np, name))(x)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_entry(name, shape):
-    expected, signs = UNARY[name]
-    x = values(shape, 12, signs=signs)
+    x = values(shape, 12, signs=name not in POSITIVE)
     for function in (getattr(mt.Tensor, name), getattr(mt, name)):
         check(function, x)
         # two ways to one value, each with a few roundings
-        np.testing.assert_allclose(function(mt.Tensor(x)).numpy(), expected(x), rtol=8 * np.finfo(float).eps)
+        np.testing.assert_allclose(function(mt.Tensor(x)).numpy(), expected(name, x), rtol=8 * np.finfo(float).eps)
     assert np.array_equal(getattr(mt, name)(x).numpy(), getattr(mt.Tensor(x), name)().numpy())  # an array will do
 
 
+def test_functions_of_one_entry_follow_from_the_table():
+    assert {"exp", "log", "sqrt", "tanh", "sigmoid", "relu"} <= {*UNARY}
+    for name in UNARY:
+        function = getattr(mt, name)
+        assert function is getattr(mt.Tensor, name) is getattr(mt.autograd, name)
+        assert name in mt.__all__
+        assert name in mt.autograd.__all__
+        assert function.__name__ == name
+        assert function.__qualname__ == f"Tensor.{name}"
+        assert function.__doc__ == RULES[name].doc
+        assert len(RULES[name].gradients) == 1
+
+
 @pytest.mark.parametrize("x", [1.5, -0.3])
-@pytest.mark.parametrize("name", ["exp", "tanh", "sigmoid", "relu"])
+@pytest.mark.parametrize("name", [name for name in UNARY if name not in POSITIVE])
 def test_functions_of_a_number(name, x):
-    np.testing.assert_allclose(getattr(mt, name)(x).numpy(), UNARY[name][0](x), rtol=8 * np.finfo(float).eps)
+    np.testing.assert_allclose(getattr(mt, name)(x).numpy(), expected(name, x), rtol=8 * np.finfo(float).eps)
 
 
 def test_negative():
