@@ -12,6 +12,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, xp
+from minitransformer.autograd import graph
 
 
 def leaf(data):
@@ -281,6 +282,71 @@ def test_a_node_that_passes_its_gradient_on_to_many_is_not_changed_by_their_sums
     (total + a * 10 + a * 100 + b * 7).backward([1.0, 2.0])
     assert x.grad.tolist() == [111, 222]
     assert y.grad.tolist() == [8, 16]
+
+
+def pair(gradients):
+    """Return an operation of two inputs whose backward pass is this function."""
+    return mt.Operation(lambda x, y: (x + y, None), lambda saved, d: gradients(d), name="pair")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, y: (x + 0) + (y + 0),  # each addition passes on what another has passed on to both
+        pair(lambda d: [2 * d] * 2),
+        pair(lambda d: (halves := 2 * d, halves[:])),
+    ],
+)
+def test_two_leaves_never_share_a_gradient(function):
+    x, y = leaf([1.0, 2.0, 4.0]), leaf([3.0, 5.0, 7.0])
+    function(x, y).backward([1.0, 10.0, 100.0])
+    assert not xp.shares_memory(x.grad, y.grad)
+
+
+def test_a_leaf_is_handed_the_array_that_backward_made():
+    new = asarray(np.array([3.0, 4.0]))
+    x, y = leaf([1.0, 2.0]), leaf([1.0, 2.0])
+    pair(lambda d: (new, d))(x, y).backward([5.0, 6.0])
+    assert x.grad is new
+    assert y.grad.tolist() == [5, 6]
+
+
+def sums_of(target, *received):
+    """Return what a target has received: each time a gradient, all that its node returned, and what it was given."""
+    root = graph.Node("root", (), lambda d: ())
+    sums = graph.GradientSums(root, asarray(np.ones(1)))
+    for gradient, gradients, d_node in received:
+        sums.add(target, gradient, gradients, d_node)
+    return sums
+
+
+def test_sums_are_written_where_nobody_else_holds_the_array():
+    d, first, second, third = (asarray(np.full((2, 3), value)) for value in (0.5, 1.0, 10.0, 100.0))
+    node = graph.Node("node", (), lambda d: ())
+    sums = sums_of(node, (first, [first, first], d), (second, [None, second], d), (third, [third, third], d))
+    assert node in sums.own
+    assert sums.take(node) is second
+    assert [x.ravel()[0] for x in (first, second, third)] == [1, 111, 100]
+    assert sums.take(node) is None
+
+
+@pytest.mark.parametrize("holder", ["d_node", "a sibling", "a part of a sibling", "a broadcast number", "a transpose"])
+def test_other_arrays_are_not_written_to(holder):
+    d, memory = asarray(np.ones((3, 3))), asarray(np.full((3, 3), 10.0))
+    part, row, column = memory[:2], xp.broadcast_to(memory[0, :1].copy(), (1,)), memory.T
+    gradient, gradients, d_node = {
+        "d_node": (memory, [memory], memory),
+        "a sibling": (memory, [memory, memory], d),
+        "a part of a sibling": (part, [memory, part], d),
+        "a broadcast number": (row, [row], d),  # in NumPy it is read-only
+        "a transpose": (column, [column], d),  # the sum is in C order
+    }[holder]
+    x, first = leaf(np.ones(gradient.shape)), asarray(np.ones(gradient.shape))
+    total = sums_of(x, (first, [first, first], d), (gradient, gradients, d_node)).take(x)
+    assert total.flags.c_contiguous
+    assert (total == 11).all()
+    assert (memory == 10).all()
+    assert (first == 1).all()
 
 
 # Depth and cost
