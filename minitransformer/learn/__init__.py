@@ -2,8 +2,7 @@
 
 =================  ==========================================================================
 ``bank.py``        the exercises, their hints and solutions
-``exercises/``     what a learner gets, a folder for each chapter
-``solutions/``     the same files, solved
+``exercises/``     one source for each exercise and its solution, a folder for each chapter
 ``checks/``        what each exercise has to do, a file for each chapter
 ``verdict.py``     what is wrong, in words
 ``causes.py``      why, most likely

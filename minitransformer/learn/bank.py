@@ -1,15 +1,24 @@
-"""The bank of exercises: chapters in reading order, each a folder with its exercises, solutions and hints.
+"""The bank of exercises: chapters in reading order, each a folder with its exercises and their hints.
 
 ``exercises/NN-chapter/chapter.toml`` names the chapter and, in order, its exercises: for each a title, the place in the
-tutorials that teaches it, the derivation if there is one, and three hints. Beside it lie the files that a learner gets;
-``solutions/`` has the same files solved. What a solution has to do is a function of the exercise's name (with
-underscores) in ``checks/``; its parameters are the names that it takes from the learner's file.
+tutorials that teaches it, the derivation if there is one, and three hints. Beside it lies one source for each exercise,
+which runs as its solution. The learner's file is the source with other lines in one place, which two marks enclose::
+
+    # [solution
+    return d_y * (1 - y * y)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...
+
+What a solution has to do is a function of the exercise's name (with underscores) in ``checks/``; its parameters are the
+names that it takes from the learner's file.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +28,11 @@ from typing import Any
 
 __all__ = ["Exercise", "bank", "find"]
 
-HERE = Path(__file__).parent
+SOURCES = Path(__file__).parent / "exercises"
+MARKED = re.compile(
+    r"^ *# \[solution\n(?P<solution>(?:.*\n)+?) *# solution\] in the exercise:\n(?P<todo>(?: *#: .*\n)+)", re.MULTILINE
+)
+"""The place in a source at which solution and exercise differ."""
 FOOTER = """
 
 if __name__ == "__main__":  # `python` and this file's name check it
@@ -39,7 +52,7 @@ class Exercise:
     chapter: str
     """The title of its chapter."""
     file: str
-    """Where it lies in the learner's folder, and in ``exercises/`` and ``solutions/``: with forward slashes."""
+    """Where it lies in the learner's folder, and its source in ``exercises/``: with forward slashes."""
     tutorial: str
     """The tutorial and the heading that teach it, ``NN-name#heading``."""
     derivation: str
@@ -51,12 +64,17 @@ class Exercise:
     @property
     def text(self) -> str:
         """What the learner begins with."""
-        return (HERE / "exercises" / self.file).read_text(encoding="utf-8") + FOOTER
+        return MARKED.sub(lambda place: place["todo"].replace("#: ", ""), self.source) + FOOTER
 
     @property
     def solution(self) -> str:
         """The file, solved."""
-        return (HERE / "solutions" / self.file).read_text(encoding="utf-8") + FOOTER
+        return MARKED.sub(lambda place: place["solution"], self.source) + FOOTER
+
+    @property
+    def source(self) -> str:
+        """What both are made from."""
+        return (SOURCES / self.file).read_text(encoding="utf-8")
 
     @property
     def asks_for(self) -> list[str]:
@@ -68,7 +86,7 @@ class Exercise:
 def bank() -> tuple[Exercise, ...]:
     """Return all exercises in order."""
     found = []
-    for folder in sorted(path for path in (HERE / "exercises").iterdir() if path.is_dir()):
+    for folder in sorted(path for path in SOURCES.iterdir() if path.is_dir()):
         chapter: dict[str, Any] = tomllib.loads((folder / "chapter.toml").read_text(encoding="utf-8"))
         checks = importlib.import_module(f"minitransformer.learn.checks.{folder.name[3:].replace('-', '_')}")
         for number, (name, entry) in enumerate(chapter["exercises"].items(), start=1):

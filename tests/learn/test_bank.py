@@ -32,10 +32,42 @@ def test_names_and_titles_are_unique():
 
 
 def test_no_file_is_left_over():
-    for folder in ("exercises", "solutions"):
-        root = ROOT / "minitransformer" / "learn" / folder
-        found = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
-        assert found == {exercise.file for exercise in EXERCISES}
+    root = ROOT / "minitransformer" / "learn" / "exercises"
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}
+    assert found == {exercise.file for exercise in EXERCISES}
+
+
+def test_exercise_and_solution_are_made_from_one_source():
+    exercise = find("stop-the-gradient")
+    todo = """\
+            # TODO: what does d[name] gain?
+            d[name] += ...
+"""
+    solved = """\
+            if name not in stopped:
+                d[name] += share
+"""
+    marked = f"""\
+            # [solution
+{solved}            # solution] in the exercise:
+            #: # TODO: what does d[name] gain?
+            #: d[name] += ...
+"""
+    before, _, after = exercise.source.partition(marked)
+    assert before.startswith('"""')
+    assert after.lstrip().startswith("return")
+    assert exercise.text.startswith(f"{before}{todo}{after}")
+    assert exercise.solution.startswith(f"{before}{solved}{after}")
+    assert exercise.text.endswith("mt.learn.check_file(__file__)\n")
+    assert exercise.solution.endswith("mt.learn.check_file(__file__)\n")
+
+
+@by_name
+def test_the_source_runs_as_the_solution_and_nothing_of_its_marks_is_left(exercise, tmp_path):
+    assert exercise.source.count("# [solution\n") == exercise.source.count("# solution] in the exercise:\n") == 1
+    for text in (exercise.text, exercise.solution):
+        assert re.search(r"#:|\[solution|solution\]", text) is None
+    assert judge_file(exercise, written(tmp_path, exercise, exercise.source)).right
 
 
 @by_name

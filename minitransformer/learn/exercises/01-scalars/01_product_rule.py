@@ -11,5 +11,8 @@ How much does L grow when x grows by 1? And y? That is the chain rule:
 
 def backward(x, y, d_z):
     """Return d_x and d_y."""
-    # TODO: two numbers
-    return ..., ...
+    # [solution
+    return d_z * y, d_z * x
+    # solution] in the exercise:
+    #: # TODO: two numbers
+    #: return ..., ...

@@ -18,5 +18,8 @@ def backward(x, d_y):
     # y = sin(u), and the derivative of sin is cos
     d_u = d_y * cos(u)
     # u = x * x
-    d_x = ...  # TODO
+    # [solution
+    d_x = d_u * 2 * x
+    # solution] in the exercise:
+    #: d_x = ...  # TODO
     return d_x

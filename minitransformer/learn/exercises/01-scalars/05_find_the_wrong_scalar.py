@@ -14,4 +14,7 @@ FUNCTIONS = {
     "d": (lambda x: exp(-x * x), lambda x: -2 * x * exp(-x * x)),
 }
 
-WRONG = ...  # TODO: "a", "b", "c" or "d"
+# [solution
+WRONG = "c"  # the inner derivative, 2 x, is missing: it should be x / sqrt(x x + 1)
+# solution] in the exercise:
+#: WRONG = ...  # TODO: "a", "b", "c" or "d"

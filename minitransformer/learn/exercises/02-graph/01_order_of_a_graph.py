@@ -24,6 +24,15 @@ def order(parts, loss):
 
     ready = [loss]
     found = []
-    # TODO: while a node is ready, note it, and let its parts wait for one less
-    found = ...
+    # [solution
+    while ready:
+        node = ready.pop()
+        found.append(node)
+        for part in parts[node]:
+            waiting[part] -= 1
+            if waiting[part] == 0:
+                ready.append(part)
+    # solution] in the exercise:
+    #: # TODO: while a node is ready, note it, and let its parts wait for one less
+    #: found = ...
     return found

@@ -20,6 +20,11 @@ def backward(steps, d_loss):
         for name in (output, *inputs):
             d[name] = 0.0
     d[steps[-1][0]] = d_loss
-    # TODO: which step comes first? what does it add to what?
-    d = ...
+    # [solution
+    for output, inputs, slopes in reversed(steps):
+        for name, slope in zip(inputs, slopes, strict=True):
+            d[name] += d[output] * slope
+    # solution] in the exercise:
+    #: # TODO: which step comes first? what does it add to what?
+    #: d = ...
     return d

@@ -19,5 +19,12 @@ def backward(x, d_y, f, f_backward, g, g_backward):
     """Return d_x."""
     u = f(x)
     v = g(x)
-    # TODO: y = u * v, then v = g(x) and u = f(x)
-    return ...
+    # [solution
+    # y = u * v
+    d_u = d_y * v
+    d_v = d_y * u
+    # v = g(x), u = f(x)
+    return f_backward(x, d_u) + g_backward(x, d_v)
+    # solution] in the exercise:
+    #: # TODO: y = u * v, then v = g(x) and u = f(x)
+    #: return ...

@@ -20,6 +20,10 @@ def backward(steps, d_loss, stopped):
     for output, inputs, slopes in reversed(steps):
         for name, slope in zip(inputs, slopes, strict=True):
             share = d[output] * slope
-            # TODO: what does d[name] gain?
-            d[name] += ...
+            # [solution
+            if name not in stopped:
+                d[name] += share
+            # solution] in the exercise:
+            #: # TODO: what does d[name] gain?
+            #: d[name] += ...
     return d

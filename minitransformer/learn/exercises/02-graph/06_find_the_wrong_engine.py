@@ -50,4 +50,7 @@ def d(parts, loss):
     return {node: of(node) for node in parts}
 
 
-WRONG = ...  # TODO: "a", "b", "c" or "d"
+# [solution
+WRONG = "c"  # a node sends when it is first met, before all shares have come
+# solution] in the exercise:
+#: WRONG = ...  # TODO: "a", "b", "c" or "d"

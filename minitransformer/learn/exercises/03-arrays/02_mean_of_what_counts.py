@@ -21,5 +21,9 @@ def forward(x, keep):
 
 def backward(x, keep, d_y):
     """Return d_x, of shape (B, T)."""
-    # TODO
-    return ...
+    # [solution
+    n = keep.sum(axis=1)
+    return np.where(keep, (d_y / n)[:, None], 0.0)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

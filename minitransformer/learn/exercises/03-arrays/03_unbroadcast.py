@@ -14,5 +14,10 @@ the sum over its copies. Write it for every shape that a may have, also for ().
 
 def unbroadcast(d_y, shape):
     """Return d_a, which has the shape of a."""
-    # TODO: the axes in front first, then those of length 1
-    return ...
+    # [solution
+    d = d_y.sum(axis=tuple(range(d_y.ndim - len(shape))))
+    stretched = tuple(axis for axis, n in enumerate(shape) if n == 1)
+    return d.sum(axis=stretched, keepdims=True)
+    # solution] in the exercise:
+    #: # TODO: the axes in front first, then those of length 1
+    #: return ...

@@ -12,5 +12,9 @@ is the end of every layer norm.
 
 def backward(x, gain, d_y):
     """Return d_x, d_gain and d_bias."""
-    # TODO: each has the shape of what it is the gradient of
-    return ..., ..., ...
+    # [solution
+    others = tuple(range(x.ndim - 1))
+    return d_y * gain, (d_y * x).sum(axis=others), d_y.sum(axis=others)
+    # solution] in the exercise:
+    #: # TODO: each has the shape of what it is the gradient of
+    #: return ..., ..., ...

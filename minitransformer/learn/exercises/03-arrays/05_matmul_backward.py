@@ -15,5 +15,8 @@ Each of these sums is a matrix product too, with one factor transposed. Which?
 
 def backward(x, w, d_y):
     """Return d_x and d_w."""
-    # TODO
-    return ..., ...
+    # [solution
+    return d_y @ w.T, x.T @ d_y
+    # solution] in the exercise:
+    #: # TODO
+    #: return ..., ...

@@ -15,5 +15,9 @@ matrix with B * T rows.
 
 def backward(x, w, d_y):
     """Return d_x, of shape (B, T, D), and d_w, of shape (D, F)."""
-    # TODO (reshape(-1, D) makes one matrix of all rows)
-    return ..., ...
+    # [solution
+    D, F = w.shape
+    return d_y @ w.T, x.reshape(-1, D).T @ d_y.reshape(-1, F)
+    # solution] in the exercise:
+    #: # TODO (reshape(-1, D) makes one matrix of all rows)
+    #: return ..., ...

@@ -17,5 +17,8 @@ def backward(x, order, d_y):
     # y = u.reshape(shape)
     d_u = d_y.reshape(x.transpose(order).shape)
     # u = x.transpose(order)
-    d_x = ...  # TODO: which order puts the axes back? (np.argsort may help)
+    # [solution
+    d_x = d_u.transpose(np.argsort(order))
+    # solution] in the exercise:
+    #: d_x = ...  # TODO: which order puts the axes back? (np.argsort may help)
     return d_x

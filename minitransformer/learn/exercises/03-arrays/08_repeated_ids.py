@@ -17,5 +17,10 @@ import numpy as np
 
 def backward(ids, V, d_y):
     """Return d_table, of shape (V, D)."""
-    # TODO
-    return ...
+    # [solution
+    d_table = np.zeros((V, d_y.shape[-1]))
+    np.add.at(d_table, ids, d_y)
+    return d_table
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

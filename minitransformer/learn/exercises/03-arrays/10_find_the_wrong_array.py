@@ -33,4 +33,7 @@ PAIRS = {
     ),
 }
 
-WRONG = ...  # TODO: "a", "b", "c", "d" or "e"
+# [solution
+WRONG = "c"  # d_x is w.T @ d_y; w is square, so w @ d_y has the right shape too
+# solution] in the exercise:
+#: WRONG = ...  # TODO: "a", "b", "c", "d" or "e"

@@ -13,5 +13,8 @@ points apart?
 
 def central(f, x, h):
     """Return the central difference of f at the number x."""
-    # TODO
-    return ...
+    # [solution
+    return (f(x + h) - f(x - h)) / (2 * h)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

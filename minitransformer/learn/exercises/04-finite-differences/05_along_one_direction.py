@@ -14,5 +14,10 @@ difference. If a random p shows no difference, d_x is most likely right.
 
 def slopes(f, x, d_y, d_x, p, h=1e-5):
     """Return two numbers: the slope that d_x claims, and the measured one."""
-    # TODO
-    return ..., ...
+    # [solution
+    claimed = (d_x * p).sum()
+    measured = (d_y * (f(x + h * p) - f(x - h * p))).sum() / (2 * h)
+    return claimed, measured
+    # solution] in the exercise:
+    #: # TODO
+    #: return ..., ...

@@ -15,5 +15,8 @@ import numpy as np
 def forward(x):
     """Return the weights y, the shape of x."""
     exponentials = np.exp(x)  # (..., V)
-    # TODO: divide by the sum of each row
-    return ...
+    # [solution
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+    # solution] in the exercise:
+    #: # TODO: divide by the sum of each row
+    #: return ...

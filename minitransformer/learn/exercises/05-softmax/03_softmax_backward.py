@@ -21,5 +21,9 @@ import numpy as np
 
 def backward(y, d_y):
     """Return d_x (..., V)."""
-    # TODO
-    return ...
+    # [solution
+    row_sum = (d_y * y).sum(axis=-1, keepdims=True)  # (..., 1)
+    return y * (d_y - row_sum)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

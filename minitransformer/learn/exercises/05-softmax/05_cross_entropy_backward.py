@@ -24,5 +24,9 @@ def backward(logits, targets, d_loss):
     """Return d_logits (N, V), for targets (N,) and a number d_loss."""
     rows = np.arange(len(targets))
     d_logits = softmax(logits)  # (N, V)
-    # TODO: d_logits[rows, targets] is one entry of each row
-    return ...
+    # [solution
+    d_logits[rows, targets] -= 1
+    return d_logits * d_loss / len(targets)
+    # solution] in the exercise:
+    #: # TODO: d_logits[rows, targets] is one entry of each row
+    #: return ...

@@ -18,5 +18,8 @@ import numpy as np
 
 def backward(x_hat, d_y):
     """Return d_gain (D,) and d_bias (D,)."""
-    # TODO: x_hat and d_y are (B, T, D)
-    return ..., ...
+    # [solution
+    return (d_y * x_hat).sum(axis=(0, 1)), d_y.sum(axis=(0, 1))
+    # solution] in the exercise:
+    #: # TODO: x_hat and d_y are (B, T, D)
+    #: return ..., ...

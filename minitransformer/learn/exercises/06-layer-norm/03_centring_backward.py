@@ -18,5 +18,8 @@ import numpy as np
 
 def backward(d_c):
     """Return d_x, for d_c (..., D); both have the same shape."""
-    # TODO
-    return ...
+    # [solution
+    return d_c - d_c.mean(axis=-1, keepdims=True)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

@@ -19,5 +19,11 @@ import numpy as np
 
 def backward(x_hat, r, gain, d_y):
     """Return d_x (..., D), for d_y (..., D) and gain (D,)."""
-    # TODO: three lines or so
-    return ...
+    # [solution
+    d_x_hat = d_y * gain
+    mean = d_x_hat.mean(axis=-1, keepdims=True)  # (..., 1)
+    along = (d_x_hat * x_hat).mean(axis=-1, keepdims=True)  # (..., 1)
+    return r * (d_x_hat - mean - x_hat * along)
+    # solution] in the exercise:
+    #: # TODO: three lines or so
+    #: return ...

@@ -44,4 +44,7 @@ def e(x, eps):
     return c / np.hypot(x.std(-1, keepdims=True), eps**0.5)
 
 
-WRONG = ...  # TODO: "a", "b", "c", "d" or "e"
+# [solution
+WRONG = "b"  # eps is added to the standard deviation, not to the variance
+# solution] in the exercise:
+#: WRONG = ...  # TODO: "a", "b", "c", "d" or "e"

@@ -17,5 +17,8 @@ import numpy as np
 
 def scores(q, k):
     """Return s (..., Tq, Tk)."""
-    # TODO
-    return ...
+    # [solution
+    return q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

@@ -13,5 +13,8 @@ import numpy as np
 def causal_mask(n):
     """Return the mask (n, n)."""
     positions = np.arange(n)
-    # TODO: compare positions as queries (n, 1) with positions as keys (n,)
-    return ...
+    # [solution
+    return positions[:, None] >= positions
+    # solution] in the exercise:
+    #: # TODO: compare positions as queries (n, 1) with positions as keys (n,)
+    #: return ...

@@ -15,5 +15,10 @@ def weights(scores, mask):
     """Return the weights (..., Tq, Tk), without a NaN and without a warning."""
     scores = np.where(mask, scores, -np.inf)
     largest = scores.max(axis=-1, keepdims=True)  # -inf without any key
-    # TODO: exponentials, their sum, the division; two of them need care
-    return ...
+    # [solution
+    exponentials = np.exp(scores - np.where(largest == -np.inf, 0.0, largest))
+    total = exponentials.sum(axis=-1, keepdims=True)
+    return exponentials / np.where(total == 0, 1.0, total)
+    # solution] in the exercise:
+    #: # TODO: exponentials, their sum, the division; two of them need care
+    #: return ...

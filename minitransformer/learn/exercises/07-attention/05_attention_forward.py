@@ -22,5 +22,10 @@ def masked_softmax(scores, mask):
 
 def attention(q, k, v, mask):
     """Return y (..., Tq, Dv)."""
-    # TODO: scores, weights, output
-    return ...
+    # [solution
+    scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])  # (..., Tq, Tk)
+    weights = masked_softmax(scores, mask)
+    return weights @ v
+    # solution] in the exercise:
+    #: # TODO: scores, weights, output
+    #: return ...

@@ -16,5 +16,8 @@ import numpy as np
 
 def backward(w, v, d_y):
     """Return d_w (..., Tq, Tk) and d_v (..., Tk, Dv), for d_y (..., Tq, Dv)."""
-    # TODO
-    return ..., ...
+    # [solution
+    return d_y @ v.swapaxes(-1, -2), w.swapaxes(-1, -2) @ d_y
+    # solution] in the exercise:
+    #: # TODO
+    #: return ..., ...

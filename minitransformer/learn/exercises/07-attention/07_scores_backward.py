@@ -12,5 +12,8 @@ import numpy as np
 
 def backward(w, d_w):
     """Return d_s (..., Tq, Tk), for w and d_w of the same shape."""
-    # TODO
-    return ...
+    # [solution
+    return w * (d_w - (d_w * w).sum(axis=-1, keepdims=True))
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

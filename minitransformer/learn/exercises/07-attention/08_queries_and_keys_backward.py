@@ -14,5 +14,9 @@ import numpy as np
 
 def backward(q, k, d_s):
     """Return d_q (..., Tq, Dk) and d_k (..., Tk, Dk)."""
-    # TODO
-    return ..., ...
+    # [solution
+    d_s = d_s / sqrt(q.shape[-1])
+    return d_s @ k, d_s.swapaxes(-1, -2) @ q
+    # solution] in the exercise:
+    #: # TODO
+    #: return ..., ...

@@ -17,5 +17,17 @@ import numpy as np
 
 def backward(q, k, v, w, d_y):
     """Return d_q, d_k and d_v, for d_y (..., Tq, Dv)."""
-    # TODO
-    return ..., ..., ...
+    # [solution
+    # y = w v
+    d_w = d_y @ v.swapaxes(-1, -2)
+    d_v = w.swapaxes(-1, -2) @ d_y
+    # w = softmax(s)
+    d_s = w * (d_w - (d_w * w).sum(axis=-1, keepdims=True))
+    # s = q k^T / sqrt(Dk)
+    d_s = d_s / sqrt(q.shape[-1])
+    d_q = d_s @ k
+    d_k = d_s.swapaxes(-1, -2) @ q
+    return d_q, d_k, d_v
+    # solution] in the exercise:
+    #: # TODO
+    #: return ..., ..., ...

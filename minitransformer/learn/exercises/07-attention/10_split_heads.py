@@ -14,5 +14,8 @@ import numpy as np
 def split(x, n_heads):
     """Return the heads (B, H, T, Dk) of x (B, T, D)."""
     b, t, d = x.shape
-    # TODO
-    return ...
+    # [solution
+    return x.reshape(b, t, n_heads, d // n_heads).swapaxes(1, 2)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

@@ -16,5 +16,8 @@ import numpy as np
 
 def backward(w_q, w_k, w_v, d_q, d_k, d_v):
     """Return d_x (T, D)."""
-    # TODO
-    return ...
+    # [solution
+    return d_q @ w_q.T + d_k @ w_k.T + d_v @ w_v.T
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

@@ -23,4 +23,7 @@ def backward(q, k, v, w, d_y):
     return d_q, d_k, d_v
 
 
-WRONG = ...  # TODO: "a", "b", "c", "d" or "e"
+# [solution
+WRONG = "d"  # it takes d_s[j, i], the transpose; it should be "ij,jc->ic"
+# solution] in the exercise:
+#: WRONG = ...  # TODO: "a", "b", "c", "d" or "e"

@@ -18,5 +18,11 @@ def positions(length, d_model):
     pos = np.arange(length)[:, None]  # (T, 1)
     two_i = np.arange(0, d_model, 2)  # (D/2,), the 2i of the formula
     encoding = np.empty((length, d_model))
-    # TODO: the angles, then encoding[:, 0::2] and encoding[:, 1::2]
-    return ...
+    # [solution
+    angle = pos / 10000.0 ** (two_i / d_model)  # (T, D/2)
+    encoding[:, 0::2] = np.sin(angle)
+    encoding[:, 1::2] = np.cos(angle)
+    return encoding
+    # solution] in the exercise:
+    #: # TODO: the angles, then encoding[:, 0::2] and encoding[:, 1::2]
+    #: return ...

@@ -15,5 +15,9 @@ import numpy as np
 
 def backward(d_y, norm_backward, sublayer_backward):
     """Return d_x (T, D)."""
-    # TODO
-    return ...
+    # [solution
+    d_s = norm_backward(d_y)
+    return d_s + sublayer_backward(d_s)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

@@ -12,5 +12,8 @@ the rate is highest.
 
 def learning_rate(step, d_model, warmup_steps):
     """Return lr, a number."""
-    # TODO
-    return ...
+    # [solution
+    return d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+    # solution] in the exercise:
+    #: # TODO
+    #: return ...

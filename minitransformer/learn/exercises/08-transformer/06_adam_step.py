@@ -19,5 +19,12 @@ import numpy as np
 
 def step(theta, g, m, v, t, lr, beta1, beta2, eps):
     """Return the new theta, m and v, in this order, at step t = 1, 2, ..."""
-    # TODO
-    return ..., ..., ...
+    # [solution
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g * g
+    m_hat = m / (1 - beta1**t)
+    v_hat = v / (1 - beta2**t)
+    return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
+    # solution] in the exercise:
+    #: # TODO
+    #: return ..., ..., ...

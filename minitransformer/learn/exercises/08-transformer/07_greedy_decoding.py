@@ -21,5 +21,11 @@ def greedy(next_scores, max_length):
     tokens = [START]
     for _ in range(max_length):
         scores = next_scores(tokens)  # (V,)
-        tokens.append(...)  # TODO, and END ends the sentence
+        # [solution
+        token = int(np.argmax(scores))
+        if token == END:
+            break
+        tokens.append(token)
+        # solution] in the exercise:
+        #: tokens.append(...)  # TODO, and END ends the sentence
     return tokens[1:]

@@ -18,5 +18,10 @@ def step(log_p, next_log_p, beam):
     A parent is the number of the hypothesis that is continued, from 0 to W - 1.
     """
     totals = log_p[:, None] + next_log_p  # (W, V)
-    # TODO: np.argsort(..., axis=None) sorts all entries, np.divmod helps then
-    return ..., ..., ...
+    # [solution
+    best = np.argsort(-totals, axis=None)[:beam]  # places in totals.reshape(-1)
+    parents, tokens = np.divmod(best, totals.shape[1])
+    return parents, tokens, totals[parents, tokens]
+    # solution] in the exercise:
+    #: # TODO: np.argsort(..., axis=None) sorts all entries, np.divmod helps then
+    #: return ..., ..., ...
