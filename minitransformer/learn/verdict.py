@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.learn.causes import likely_cause
 from minitransformer.testing import GradientError, gradcheck
+from minitransformer.testing.causes import likely_cause
 
 __all__ = ["Unsolved", "Wrong", "agree", "choice", "gradients", "refuse_unsolved", "same_bits", "untouched"]
 

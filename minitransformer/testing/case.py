@@ -1,53 +1,141 @@
-"""An operation with the inputs at which it is proved, and what a run of it gives."""
+"""A function of tensors with the inputs at which its gradients are looked at."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, operand, xp
+from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["Case", "Result", "arrays_in", "fresh", "is_float"]
+__all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "same_bits"]
 
 
 class Case:
-    """An operation with the inputs at which it is proved.
+    """A function of tensors with the inputs at which its gradients are looked at.
 
     Parameters
     ----------
-    operation : Operation
-        What is proved.
+    checker : str
+        Who looks, for messages.
+    function : callable
+        A function of tensors; ``forward`` and ``backward`` need an ``Operation``.
     inputs : sequence of array or other
         Its positional inputs; floating-point arrays are taken in float64.
     options : dict
         Its other arguments.
     names : sequence of str, optional
-        What to call the inputs; by default as ``forward`` does.
+        What to call the inputs; by default as an operation's ``forward`` does, and numbers for other functions.
+
+    Raises
+    ------
+    TypeError
+        If the inputs are one array instead of a sequence of them.
+    ValueError
+        If there is not one name for each input, or no input has a gradient.
     """
 
     def __init__(
-        self, operation: Operation, inputs: Sequence[Any], options: dict[str, Any], names: Sequence[str] | None
+        self,
+        checker: str,
+        function: Any,
+        inputs: Sequence[Any],
+        options: dict[str, Any],
+        names: Sequence[str] | None = None,
     ) -> None:
-        self.operation, self.options = operation, options
-        self.inputs = [_wide(x) for x in inputs]
-        parameters = [str(n) for n in (operation.signature.parameters if names is None else names)]
-        self.names = [parameters[i] if i < len(parameters) else str(i) for i in range(len(self.inputs))]
+        self.function, self.options = function, options
+        self.name = str(getattr(function, "name", None) or getattr(function, "__name__", "the function"))
+        self.title = f"{checker} of {self.name}"
+        if hasattr(inputs, "dtype"):
+            raise TypeError(f"{self.title}: the inputs are one array; write (x,) for a single input")
+        self.inputs = [_widen(x) for x in inputs]
+        if names is None:
+            known = [*function.signature.parameters] if isinstance(function, Operation) else []
+            names = known[: len(inputs)] + [str(i) for i in range(len(known), len(inputs))]
+        if len(names) != len(inputs):
+            raise ValueError(
+                f"{self.title}: {len(names)} names for {len(inputs)} inputs; "
+                "give one for each, also for those without a gradient"
+            )
+        self.names = [str(name) for name in names]
         self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
         """The places of the inputs that have a gradient."""
+        if not self.moving:
+            raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
 
     def forward(self, inputs: Sequence[Any]) -> tuple[Array, Any]:
         """Return the value and what is saved."""
-        return self.operation.forward(*fresh(inputs), **fresh(self.options))
+        value, saved = self.function.forward(*fresh(inputs), **fresh(self.options))
+        return value, saved
 
     def backward(self, saved: Any, d_output: Array) -> list[Array | None]:
         """Return a gradient, or None, for each input."""
-        gradients = list(self.operation.backward(saved, d_output))
+        gradients = list(self.function.backward(saved, d_output))
         return gradients[: len(self.inputs)] + [None] * (len(self.inputs) - len(gradients))
+
+    def call(
+        self, inputs: Sequence[Any], requires_grad: bool = False, function: Callable[..., Tensor] | None = None
+    ) -> tuple[Any, list[Any]]:
+        """Return what the function, or another one, makes of some inputs, and the tensors that it was given."""
+        given = [Tensor(asarray(x), requires_grad) if i in self.moving else x for i, x in enumerate(fresh(inputs))]
+        return (self.function if function is None else function)(*given, **fresh(self.options)), given
+
+    def claim(self, rng: np.random.Generator, d_output: Any = None) -> tuple[Array, dict[int, Array]]:
+        """Return a cotangent and the gradients that the backward pass claims for it, on the host.
+
+        The function is seen to be deterministic and finite, and to write into nothing that it is given.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Draws the cotangent.
+        d_output : array, optional
+            The cotangent, if it is not to be drawn.
+        """
+        value = _numbers(self._call_guarded()[0])
+        if not np.isfinite(value).all():
+            raise ValueError(f"{self.title}: the value is not finite, so nothing can be measured")
+        self._require_same(value, self._call_guarded()[0])
+        cotangent = np.asarray(draw_cotangent(rng, value.shape) if d_output is None else to_numpy(d_output), np.float64)
+        output, given = self._call_guarded(requires_grad=True)
+        if not isinstance(output, Tensor) or not output.requires_grad:
+            raise ValueError(
+                f"{self.title}: the output has no graph behind it; the function must return a Tensor "
+                "made from its inputs by operations on tensors"
+            )
+        self._require_same(value, output)
+        gradients = {i: to_numpy(g) for i, g in self.pull_back(output, given, cotangent).items()}
+        self._require_untouched(given, "the backward pass")
+        for i, gradient in gradients.items():  # the core sees to this too, but the core may be what is tested
+            self.require(
+                gradient.shape == self.inputs[i].shape,
+                f"the gradient of input {self.names[i]} has shape {gradient.shape}, "
+                f"but the input has shape {self.inputs[i].shape}",
+            )
+        return cotangent, gradients
+
+    def pull_back(self, output: Tensor, given: Sequence[Any], d_output: Array) -> dict[int, Array]:
+        """Run the backward pass of what was called; return the gradients of its inputs, zero where there is none."""
+        if output.requires_grad:
+            output.backward(asarray(d_output))
+        grads = {i: given[i].grad for i in self.moving}
+        return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
+
+    def loss(self, i: int, direction: Array, cotangent: Array) -> Callable[[float], tuple[float, float]]:
+        """Return L as a function of how far input i has moved in a direction, and the size of the terms of L."""
+        start = to_numpy(self.inputs[i])
+
+        def move(t: float) -> tuple[float, float]:
+            inputs = [start + t * direction if j == i else x for j, x in enumerate(self.inputs)]
+            with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
+                terms = cotangent * _numbers(self.call(inputs)[0])
+            return float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
+
+        return move
 
     def label(self, i: int) -> str:
         """Return what to call the gradient of an input."""
@@ -56,7 +144,29 @@ class Case:
     def require(self, holds: Any, what: str) -> None:
         """Raise an AssertionError that says what, unless something holds."""
         if not holds:
-            raise AssertionError(f"prove of {self.operation.name}: {what}")
+            raise AssertionError(f"{self.title}: {what}")
+
+    def _call_guarded(self, requires_grad: bool = False) -> tuple[Any, list[Any]]:
+        """Call the function with copies of the inputs, and see that it leaves them as they are."""
+        output, given = self.call([x.copy() if hasattr(x, "dtype") else x for x in self.inputs], requires_grad)
+        self._require_untouched(given, "the function")
+        return output, given
+
+    def _require_untouched(self, given: Sequence[Any], who: str) -> None:
+        """See that what was given is still what the inputs are."""
+        for name, x, copied in zip(self.names, self.inputs, given, strict=True):
+            untouched = not hasattr(x, "dtype") or same_bits(copied.data if isinstance(copied, Tensor) else copied, x)
+            self.require(untouched, f"{who} wrote into its input {name}")
+
+    def _require_same(self, value: Array, output: Any) -> None:
+        """Refuse a function that makes two values of one input."""
+        # Where memory lies may change the order in which sums are rounded, so the same bits are not asked for.
+        again = _numbers(output)
+        scale = float(np.abs(value).max(initial=0.0))
+        if value.shape != again.shape or not np.allclose(value, again, rtol=1e-10, atol=1e-10 * scale):
+            raise ValueError(
+                f"{self.title}: two calls with the same input gave two values; seed the randomness inside the function"
+            )
 
 
 @dataclass
@@ -73,10 +183,25 @@ def is_float(x: Any) -> bool:
     return isinstance(x, xp.ndarray) and x.dtype.kind == "f"
 
 
-def _wide(x: Any) -> Any:
+def draw_cotangent(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    """Draw a gradient of an output: of both signs, no two entries alike, none near 0."""
+    return rng.uniform(0.5, 2.0, tuple(shape)) * rng.choice((-1.0, 1.0), tuple(shape))
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """Tell whether two arrays hold the same, bit by bit."""
+    a, b = to_numpy(a), to_numpy(b)
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def _widen(x: Any) -> Any:
     """Return floating-point arrays in float64, in the memory layout that they have."""
     x = operand(x.data if isinstance(x, Tensor) else x)
     return x.astype(np.float64, copy=False) if is_float(x) else x
+
+
+def _numbers(output: Any) -> Array:
+    return to_numpy(output.data if isinstance(output, Tensor) else output)
 
 
 def fresh(value: Any) -> Any:

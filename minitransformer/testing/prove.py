@@ -7,7 +7,7 @@ are two ways to compute the same numbers, so only rounding may part them; how mu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,9 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.testing.case import Case, Result, fresh, is_float
+from minitransformer.testing.case import Case, Result, fresh
 from minitransformer.testing.gradcheck import gradcheck, relative_error
-from minitransformer.testing.rounding import change, from_parts, lost_in_float32, sizes_of_terms
+from minitransformer.testing.rounding import change, from_parts, loss_of_float32, sizes_of_terms
 from minitransformer.testing.rules import keep_rules
 
 __all__ = ["Proof", "Way", "prove"]
@@ -65,7 +65,7 @@ class Proof:
 
     @property
     def ways(self) -> list[Way]:
-        """Those that were gone."""
+        """The comparisons that were possible."""
         return [w for w in (self.hand_written, self.composed, self.composed_numeric, self.float32) if w is not None]
 
     def __str__(self) -> str:
@@ -138,29 +138,19 @@ def prove(
             f"prove: expected an Operation, found {type(operation).__name__}; make one with Operation(forward, "
             "backward, composed), or test a function of tensors with gradcheck"
         )
-    if hasattr(inputs, "dtype"):
-        raise TypeError(f"prove of {operation.name}: the inputs are one array; write (x,) for a single input")
-    case = Case(operation, inputs, options, names)
+    case = Case("prove", operation, inputs, options, names)
     rng = np.random.default_rng(seed)
     result = keep_rules(case, rng)
     way = Way("hand-written against finite differences")
 
-    def hand_written(*tensors: Any) -> Tensor:
-        return _finite(operation(*fresh(tensors), **fresh(options)))
-
     checks: dict[str, Any] = {"names": case.names, "tolerance": tolerance, "seed": seed, "max_entries": MAX_ENTRIES}
-    way.errors = _checked(f"{operation.name}, hand-written", hand_written, case, checks)
+    way.errors = _difference(case, "hand-written", operation, checks)
     checks |= {"max_entries": 16, "n_directions": 2}  # the composed form is held against all entries by the other ways
     composed = composed_numeric = None
-    form = operation.composed
-    if form is not None:
-
-        def in_parts(*tensors: Any) -> Tensor:
-            return _finite(form(*fresh(tensors), **fresh(options)))
-
+    if operation.composed is not None:
         composed = _compare_composed(case, result, rng)
         composed_numeric = Way("composed against finite differences")
-        composed_numeric.errors = _checked(f"{operation.name}, composed", in_parts, case, checks)
+        composed_numeric.errors = _difference(case, "composed", operation.composed, checks)
     return Proof(operation.name, way, composed, composed_numeric, _compare_float32(case, result, rng))
 
 
@@ -172,10 +162,14 @@ _finite = Operation(
 """Show -inf, a constant, as 0, so that it can be measured that it is one; d_output passes unchanged."""
 
 
-def _checked(title: str, function: Any, case: Case, checks: dict[str, Any]) -> dict[str, float]:
-    """Return each input's worst error against finite differences."""
-    function.__name__ = title
-    report = gradcheck(function, case.inputs, **checks)
+def _difference(case: Case, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> dict[str, float]:
+    """Return each input's worst error against finite differences, for one form of the operation."""
+
+    def finite(*tensors: Any) -> Tensor:
+        return _finite(function(*tensors, **fresh(case.options)))
+
+    finite.__name__ = f"{case.name}, {form}"
+    report = gradcheck(finite, case.inputs, **checks)
     return {found.name: found.worst_error for found in report.inputs}
 
 
@@ -194,7 +188,7 @@ def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> W
         if not way.errors[name] <= COMPOSED_TOLERANCE:  # NaN is wrong too
             index = np.unravel_index(int(np.argmax(np.nan_to_num(errors, nan=np.inf))), errors.shape)
             raise AssertionError(
-                f"prove of {case.operation.name}: {label} written by hand differs from the composed form "
+                f"{case.title}: {label} written by hand differs from the composed form "
                 f"at {[int(n) for n in index]}\n"
                 f"    hand-written    {a[index]: .17g}\n"
                 f"    composed        {b[index]: .17g}\n"
@@ -230,7 +224,7 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
     if largest > FLOAT32_LARGEST:
         return None
     # float64 starts from the rounded inputs, so that only the rounding inside the operation is compared.
-    wide = Case(case.operation, [x.astype(np.float64) if is_float(x) else x for x in narrow], case.options, case.names)
+    wide = Case("prove", case.function, narrow, case.options, case.names)
     d_wide = d_narrow.astype(np.float64)
     wide_value, wide_saved = wide.forward(wide.inputs)
     wide_gradients = wide.backward(wide_saved, d_wide)
@@ -245,9 +239,9 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
         # One scale for the whole array: a single entry may owe its rounding to larger neighbours.
         scale = float(np.max(np.maximum(np.abs(b), size), initial=0.0))
         way.errors[name] = float(np.max(relative_error(a, b, scale), initial=0.0))
-        if label == "the value" and way.errors[name] > FLOAT32_TOLERANCE and case.operation.composed is not None:
+        if label == "the value" and way.errors[name] > FLOAT32_TOLERANCE and case.function.composed is not None:
             # log(1 + 1e-9), say, is nothing in float32 however it is written: as much as the composed form may be lost
-            scale = max(scale, MORE_LOST * lost_in_float32(wide, rng) / FLOAT32_TOLERANCE)
+            scale = max(scale, MORE_LOST * loss_of_float32(wide, rng) / FLOAT32_TOLERANCE)
             way.errors[name] = float(np.max(relative_error(a, b, scale), initial=0.0))
         case.require(
             way.errors[name] <= FLOAT32_TOLERANCE,

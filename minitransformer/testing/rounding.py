@@ -18,26 +18,26 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, to_numpy, xp
+from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.autograd.graph import Node
-from minitransformer.testing.case import Case, Result, fresh, is_float
+from minitransformer.testing.case import Case, Result, is_float
 
-__all__ = ["change", "from_parts", "lost_in_float32", "sizes_of_terms"]
+__all__ = ["change", "from_parts", "loss_of_float32", "sizes_of_terms"]
 
 DELTA = 2.0**-26  # the square root of ε: changes are seen well, and their squares are not
 NEARBY = 2.0**-18  # some roundings of float32
 TRIES = 8
 
 
-def _moved(value: Any, delta: float, rng: np.random.Generator) -> Any:
+def _perturb(value: Any, delta: float, rng: np.random.Generator) -> Any:
     """Change every floating-point array in a value by a random relative amount of about delta, entry by entry."""
     if is_float(value):
         return asarray(value * asarray(1 + delta * rng.standard_normal(value.shape)))
     if isinstance(value, dict):
-        return {key: _moved(part, delta, rng) for key, part in value.items()}
+        return {key: _perturb(part, delta, rng) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        parts = [_moved(part, delta, rng) for part in value]
+        parts = [_perturb(part, delta, rng) for part in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     return value
 
@@ -47,13 +47,13 @@ def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> tupl
     value_size = np.zeros(result.value.shape)
     sizes = {i: np.zeros(g.shape) for i, g in result.gradients.items()}
     for _ in range(TRIES):
-        value, saved = case.forward(_moved(case.inputs, DELTA, rng))
-        gradients = case.backward(_moved(saved, DELTA, rng), _moved(result.d_output, DELTA, rng))
+        value, saved = case.forward(_perturb(case.inputs, DELTA, rng))
+        gradients = case.backward(_perturb(saved, DELTA, rng), _perturb(result.d_output, DELTA, rng))
         value_size = np.maximum(value_size, change(value, result.value) / DELTA)
         for i, old in result.gradients.items():
             if gradients[i] is not None:
                 sizes[i] = np.maximum(sizes[i], change(gradients[i], old) / DELTA)
-    inside = _sizes_inside(case, result, rng) if case.operation.composed is not None else {}
+    inside = _sizes_inside(case, result, rng) if case.function.composed is not None else {}
     return value_size, {i: np.maximum(size, inside.get(i, 0)) for i, size in sizes.items()}
 
 
@@ -69,39 +69,30 @@ def _sizes_inside(case: Case, result: Result, rng: np.random.Generator) -> dict[
 
 def from_parts(case: Case, result: Result, rng: np.random.Generator | None = None) -> tuple[Tensor, dict[int, Array]]:
     """Return the composed form's value and gradients; with a generator, all gradients inside are changed by δ."""
-    tensors = [Tensor(x, requires_grad=True) if i in case.moving else x for i, x in enumerate(case.inputs)]
-    assert case.operation.composed is not None
-    output = case.operation.composed(*fresh(tensors), **fresh(case.options))
+    output, tensors = case.call(case.inputs, requires_grad=True, function=case.function.composed)
     case.require(
         output.shape == result.value.shape,
         f"forward returns shape {result.value.shape}, composed returns shape {output.shape}",
     )
     if rng is not None:
-        _move_inside(output, rng)
-    if output.requires_grad:
-        output.backward(result.d_output)
-    grads = {i: tensors[i].grad for i in case.moving}
-    return output, {i: xp.zeros_like(case.inputs[i]) if g is None else g for i, g in grads.items()}
+        _perturb_inside(output, rng)
+    return output, case.pull_back(output, tensors, result.d_output)
 
 
-def lost_in_float32(case: Case, rng: np.random.Generator) -> float:
+def loss_of_float32(case: Case, rng: np.random.Generator) -> float:
     """Return what the composed form's value loses where it is computed in float32: the most of a few tries nearby."""
-    assert case.operation.composed is not None
     worst = 0.0
     for _ in range(TRIES):
         narrow = [
-            x.astype(np.float32) if i in case.moving else x for i, x in enumerate(_moved(case.inputs, NEARBY, rng))
+            x.astype(np.float32) if i in case.moving else x for i, x in enumerate(_perturb(case.inputs, NEARBY, rng))
         ]
         wide = [x.astype(np.float64) if i in case.moving else x for i, x in enumerate(narrow)]
-        values = []
-        for inputs in (narrow, wide):
-            tensors = [Tensor(x) if i in case.moving else x for i, x in enumerate(inputs)]
-            values.append(case.operation.composed(*fresh(tensors), **fresh(case.options)).data)
+        values = [case.call(inputs, function=case.function.composed)[0].data for inputs in (narrow, wide)]
         worst = max(worst, float(np.max(change(*values), initial=0.0)))
     return worst
 
 
-def _move_inside(output: Tensor, rng: np.random.Generator) -> None:
+def _perturb_inside(output: Tensor, rng: np.random.Generator) -> None:
     """Make every node of a graph change the gradients that it returns by δ."""
     nodes: list[Any] = [output._node]
     seen = set(nodes)
@@ -109,10 +100,10 @@ def _move_inside(output: Tensor, rng: np.random.Generator) -> None:
         if not isinstance(node, Node) or node.backward is None:
             continue
 
-        def moved(d_output: Array, exact: Any = node.backward) -> Any:
-            return _moved(list(exact(d_output)), DELTA, rng)
+        def inexact(d_output: Array, exact: Any = node.backward) -> Any:
+            return _perturb(list(exact(d_output)), DELTA, rng)
 
-        node.backward = moved
+        node.backward = inexact
         for edge in node.edges:
             if edge is not None and edge.target not in seen:
                 seen.add(edge.target)

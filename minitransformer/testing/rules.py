@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array, asarray, to_numpy, xp
-from minitransformer.testing.case import Case, Result, arrays_in, is_float
+from minitransformer.testing.case import Case, Result, arrays_in, is_float, same_bits
 
 __all__ = ["keep_rules"]
 
@@ -20,7 +20,7 @@ def keep_rules(case: Case, rng: np.random.Generator) -> Result:
 
     def unchanged(when: str) -> None:
         for name, x, old in before:
-            case.require(_same(x, old), f"{when} wrote into its input {name}")
+            case.require(same_bits(x, old), f"{when} wrote into its input {name}")
 
     value, saved = case.forward(case.inputs)
     value = value if isinstance(value, xp.ndarray) else asarray(value)
@@ -35,8 +35,8 @@ def keep_rules(case: Case, rng: np.random.Generator) -> Result:
     gradients = case.backward(saved, d_output)
     unchanged("backward")
     for x, old in zip(arrays_in(saved), kept, strict=True):
-        case.require(_same(x, old), f"backward wrote into a saved array of shape {x.shape}")
-    case.require(_same(d_output, d_kept), "backward wrote into d_output")
+        case.require(same_bits(x, old), f"backward wrote into a saved array of shape {x.shape}")
+    case.require(same_bits(d_output, d_kept), "backward wrote into d_output")
     again = case.backward(saved, d_output)
     for i, x in enumerate(case.inputs):
         gradient = gradients[i]
@@ -76,9 +76,3 @@ def _equal(a: Any, b: Any) -> bool:
     a, b = to_numpy(a), to_numpy(b)
     scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
     return a.shape == b.shape and np.allclose(a, b, rtol=1e-12, atol=1e-12 * scale, equal_nan=True)
-
-
-def _same(a: Array, b: Array) -> bool:
-    """Tell whether two arrays hold the same, bit by bit."""
-    a, b = to_numpy(a), to_numpy(b)
-    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")

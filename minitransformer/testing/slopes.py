@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["STEP", "Slope", "measure", "relative_error"]
+__all__ = ["STEP", "Slope", "Step", "measure", "relative_error", "take_step"]
 
 EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
@@ -57,11 +57,14 @@ class Slope(NamedTuple):
         return outside / max(abs(low), abs(high), abs(claimed), self.error / tolerance)
 
 
-class _Step(NamedTuple):
+class Step(NamedTuple):
     """What one step h tells."""
 
     h: float
+    central: float
+    """D(h)."""
     slope: float
+    """R(h)."""
     truncation: float
     rounding: float
     noise: float
@@ -70,10 +73,12 @@ class _Step(NamedTuple):
 
     @property
     def jump(self) -> float:
+        """How far the slopes on both sides are apart."""
         return abs(self.right - self.left)
 
     @property
     def looks_smooth(self) -> bool:
+        """Whether the slopes on both sides agree, as far as this step can tell."""
         return self.jump <= 64 * self.rounding + 0.05 * abs(self.slope)
 
 
@@ -116,9 +121,9 @@ def measure(loss: Callable[[float], tuple[float, float]], step: float, claimed: 
     """
     middle, _ = loss(0.0)
     step = 2.0 ** round(log2(step))  # sums with powers of two are rarely rounded, so h is what it is said to be
-    steps: list[_Step] = []
+    steps: list[Step] = []
     for shrink in SHRINK:
-        steps.append(_step(loss, middle, step * shrink))
+        steps.append(take_step(loss, middle, step * shrink))
         result = _best(steps)
         # A verdict needs an error well below the slope, or below all that rounding leaves to be seen.
         precise = result.error <= max(tolerance * abs(result.value), 2 * steps[-1].rounding)
@@ -126,19 +131,19 @@ def measure(loss: Callable[[float], tuple[float, float]], step: float, claimed: 
             return result
     # Before a claim is called wrong: the errors may have looked small by chance, so look a few times more, and allow
     # for more than was seen.
-    more = [_step(loss, middle, step * SHRINK[-1] * part) for part in (7 / 8, 6 / 8, 5 / 8)]
+    more = [take_step(loss, middle, step * SHRINK[-1] * part) for part in (7 / 8, 6 / 8, 5 / 8)]
     quantum = _quantum(loss, step)
     return _kink(steps, quantum) or _best(steps + more, SAFETY, quantum)
 
 
-def _step(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> _Step:
+def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> Step:
     """Take one step to both sides."""
     (high, size), (low, _), (high2, _), (low2, _) = (loss(t) for t in (h, -h, h / 2, -h / 2))
     coarse, fine = (high - low) / (2 * h), (high2 - low2) / h
     slope = (4 * fine - coarse) / 3
     noise = abs(high - 4 * high2 + 6 * middle - 4 * low2 + low)
     left, right = (middle - low2) / (h / 2), (high2 - middle) / (h / 2)
-    return _Step(h, slope, abs(slope - fine), 8 * EPS * size / h, noise, left, right)
+    return Step(h, coarse, slope, abs(slope - fine), 8 * EPS * size / h, noise, left, right)
 
 
 def _quantum(loss: Callable[[float], tuple[float, float]], step: float) -> float:
@@ -151,7 +156,7 @@ def _quantum(loss: Callable[[float], tuple[float, float]], step: float) -> float
     return 4 * EPS  # it does not move at all: a change among terms of size 1 could not be seen
 
 
-def _best(steps: list[_Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
+def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
     """Return the slope of the step with the smallest error; noise is the least that there is."""
     found = []
     for s in reversed(steps):
@@ -166,7 +171,7 @@ def _best(steps: list[_Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
     return min(trusted, key=lambda slope: slope.error)
 
 
-def _kink(steps: list[_Step], noise: float) -> Slope | None:
+def _kink(steps: list[Step], noise: float) -> Slope | None:
     """Return what is known of a kink or a jump, if the smallest steps that rounding lets through agree on one."""
     steps = [s._replace(rounding=s.rounding + noise / s.h) for s in steps]
     clear = [s for s in steps if 1e3 * s.rounding < max(abs(s.left), abs(s.right))][-3:]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, to_numpy
+from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
+from minitransformer.testing.case import Case
+from minitransformer.testing.slopes import take_step
 
 __all__ = ["Sweep", "sweep"]
 
@@ -61,7 +62,7 @@ def sweep(
         What it is called with; floating-point arrays are moved, one entry at a time, in float64. Random generators are
         copied for each call.
     names : sequence of str, optional
-        The inputs' names; numbers by default.
+        The inputs' names, as in ``gradcheck``.
     steps : sequence of float, optional
         The steps; by default three in each power of ten from 1e-12 to 1.
     seed : int
@@ -74,37 +75,21 @@ def sweep(
     Sweep
     """
     steps = np.sort(np.asarray(steps)) if steps is not None else np.logspace(-12, 0, 37)
-    values = [np.array(x, dtype=np.float64) if getattr(x, "dtype", np.dtype(int)).kind == "f" else x for x in inputs]
-    moving = [i for i, x in enumerate(values) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+    case = Case("sweep", function, inputs, options, names)
     rng = np.random.default_rng(seed)
-
-    def call(arrays: Sequence[Any], requires_grad: bool = False) -> tuple[Tensor, list[Any]]:
-        tensors = [
-            Tensor(asarray(x.copy()), requires_grad) if i in moving else copy.deepcopy(x) for i, x in enumerate(arrays)
-        ]
-        return function(*tensors, **copy.deepcopy(options)), tensors
-
-    output, tensors = call(values, requires_grad=True)
-    cotangent = rng.uniform(0.5, 2.0, output.shape) * rng.choice((-1.0, 1.0), output.shape)
-    output.backward(asarray(cotangent))
-
+    cotangent, gradients = case.claim(rng)
     entries: list[tuple[int, tuple[int, ...]]] = []
     errors = []  # one row for each entry: (2, number of steps)
-    for i in moving:
-        gradient = np.zeros(values[i].shape) if tensors[i].grad is None else to_numpy(tensors[i].grad)
+    for i, gradient in gradients.items():
         largest = np.abs(gradient).max(initial=0.0) or 1.0
         for flat in rng.permutation(gradient.size)[:ENTRIES]:
             index = tuple(int(n) for n in np.unravel_index(flat, gradient.shape))
-
-            def loss(t: float, i: int = i, index: tuple[int, ...] = index) -> float:
-                moved = values[i].copy()
-                moved[index] += t
-                value, _ = call([moved if j == i else x for j, x in enumerate(values)])
-                return float((cotangent * value.numpy()).sum())
-
-            central = np.array([(loss(h) - loss(-h)) / (2 * h) for h in steps])
-            half = np.array([(loss(h / 2) - loss(-h / 2)) / h for h in steps])
-            found = np.stack((central, (4 * half - central) / 3))
+            direction = np.zeros_like(gradient)
+            direction[index] = 1.0
+            loss = case.loss(i, direction, cotangent)
+            middle, _ = loss(0.0)
+            taken = [take_step(loss, middle, float(h)) for h in steps]
+            found = np.array([[step.central for step in taken], [step.slope for step in taken]])
             errors.append(np.abs(found - gradient[index]) / largest)
             entries.append((i, index))
     if not errors:
@@ -113,4 +98,4 @@ def sweep(
     worst_of_all = table.max(axis=0)
     best = int(worst_of_all[1].argmin())
     i, index = entries[int(table[:, 1, best].argmax())]
-    return Sweep(steps, worst_of_all[0], worst_of_all[1], str(names[i] if names else i), index)
+    return Sweep(steps, worst_of_all[0], worst_of_all[1], case.names[i], index)

@@ -162,7 +162,7 @@ def test_every_entry_of_the_gradients(block_size, causal):
     mask[1, 4] = False
     prove(mt.ops.attention, (q, k, v, mask), causal=causal, block_size=block_size)
     report = gradcheck(lambda *x: mt.ops.attention(*x, mask, causal, block_size), (q, k, v), max_entries=1000)
-    assert [x.checked for x in report.inputs] == [q.size, k.size, v.size]
+    assert [x.comparisons for x in report.inputs] == [q.size, k.size, v.size]
 
 
 def test_blocks_write_where_they_are_told_and_into_nothing_else():

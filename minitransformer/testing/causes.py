@@ -8,48 +8,57 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.arrays import Array
+
 __all__ = ["likely_cause"]
 
 
-def likely_cause(found: np.ndarray, expected: np.ndarray, mistakes: Mapping[str, Any], sizes: Mapping[str, int]) -> str:
+def likely_cause(
+    found: Array, expected: Array, mistakes: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None
+) -> str:
     """Return the likely cause in a sentence, or nothing where no pattern is clear.
 
     Parameters
     ----------
     found, expected : arrays
         The result and what it should be; their shapes may differ.
-    mistakes : mapping of str to array
+    mistakes : mapping of str to array, optional
         What the result would be after a known mistake.
-    sizes : mapping of str to int
+    sizes : mapping of str to int, optional
         Sizes by which a result may be too large or too small.
+
+    Returns
+    -------
+    str
     """
-    for sentence, wrong in mistakes.items():
+    for sentence, wrong in (mistakes or {}).items():
         if _same(found, np.asarray(wrong)) and not _same(found, expected):
             return sentence
-    return next(_patterns(found, expected, sizes), "")
+    return next(_patterns(found, expected, sizes or {}), "")
 
 
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
+def _same(a: Array, b: Array) -> bool:
     if a.shape != b.shape or a.dtype.kind not in "fiub":
         return False
     largest = float(np.abs(b[np.isfinite(b)]).max(initial=0.0)) if b.dtype.kind == "f" else 0.0
     return bool(np.allclose(a, b, rtol=1e-5, atol=1e-7 * largest, equal_nan=True))
 
 
-def _patterns(found: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int]) -> Iterator[str]:
+def _patterns(found: Array, expected: Array, sizes: Mapping[str, int]) -> Iterator[str]:
     """Yield what fits, the most telling first."""
     if found.dtype.kind == "f" and np.isnan(found).any():
-        yield "there are NaNs: 0/0, inf - inf or 0 * inf happens on the way"
+        yield "it is not finite: there are NaNs, so 0/0, inf - inf or 0 * inf happens on the way"
     if found.dtype.kind == "f" and np.isinf(found).any() and np.isfinite(expected).all():
-        yield "there are infinities: an exponential overflows, or something is divided by 0"
-    if found.ndim >= 2 and _same(found.swapaxes(-1, -2), expected):
+        yield "it is not finite: there are infinities, so an exponential overflows, or something is divided by 0"
+    same = _same(found, expected)  # up to a slight error that no pattern explains
+    if found.ndim >= 2 and not same and _same(found.swapaxes(-1, -2), expected):
         yield "it is transposed"
     yield from _sums(found, expected)
     if found.shape != expected.shape or expected.dtype.kind != "f" or not np.isfinite(found).all():
         return
     if not found.any() and expected.any():
-        yield "it is zero everywhere"
-    if _same(-found, expected):
+        yield "it is zero everywhere: is the input used, and the result returned?"
+    if not same and _same(-found, expected):
         yield "the sign is wrong"
     yield from _factors(found, expected, sizes)
     missing = (found == 0) & (expected != 0)
@@ -60,9 +69,14 @@ def _patterns(found: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int])
     if extra.any() and _same(np.where(extra, 0, found), expected):
         n = np.count_nonzero(extra)
         yield f"{n} {'entry' if n == 1 else 'entries'} should be exactly zero; the others are right"
+    if not same and np.isfinite(expected).all():
+        difference = found - expected
+        for axis, size in enumerate(found.shape):
+            if size > 1 and _same(expected + difference.mean(axis=axis, keepdims=True), found):
+                yield f"every entry along axis {axis} is off by the same amount: is a sum over that axis missing?"
 
 
-def _sums(found: np.ndarray, expected: np.ndarray) -> Iterator[str]:
+def _sums(found: Array, expected: Array) -> Iterator[str]:
     """Yield that a sum over an axis is missing, or is one too many."""
     for axis in range(found.ndim):
         for keep in (False, True):
@@ -78,7 +92,7 @@ def _sums(found: np.ndarray, expected: np.ndarray) -> Iterator[str]:
                 yield f"there is a sum over axis {axis} that does not belong there"
 
 
-def _factors(found: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int]) -> Iterator[str]:
+def _factors(found: Array, expected: Array, sizes: Mapping[str, int]) -> Iterator[str]:
     """Yield that every entry is the same number of times what it should be."""
     big = np.abs(expected) > 1e-6 * np.abs(expected).max(initial=0.0)
     if np.count_nonzero(big) < 1 or expected.size < 2:
@@ -92,4 +106,4 @@ def _factors(found: np.ndarray, expected: np.ndarray, sizes: Mapping[str, int]) 
                 yield f"every entry is {word} = {factor:.4g} times too large"
             if abs(ratio * factor - 1) < 1e-5:
                 yield f"every entry is {word} = {factor:.4g} times too small"
-    yield f"every entry is {ratio:.4g} times what it should be"
+    yield f"every entry is {ratio:.6g} times what it should be: a factor is missing, or there is one too many"
