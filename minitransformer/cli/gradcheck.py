@@ -10,12 +10,10 @@ import argparse
 import sys
 from pathlib import Path
 
-import numpy as np
-
 from minitransformer import ops
 from minitransformer.cli.places import wrong_place
 from minitransformer.testing import prove
-from minitransformer.testing.examples import EXAMPLES
+from minitransformer.testing.examples import examples
 from minitransformer.testing.sweep import sweep
 
 __all__ = ["add_arguments", "run"]
@@ -55,12 +53,10 @@ def run(args: argparse.Namespace) -> int:
     print(f"{'operation':21} {'case':22}  differences  elementary ones")
     failures = []
     for operation in ops.registry if name == "all" else [name]:
-        for example in EXAMPLES[operation](np.random.default_rng(args.seed)):
+        for example in examples(ops.registry[operation], args.seed):
             row = f"{operation:21} {example.case:22}"
             try:
-                proof = prove(
-                    ops.registry[operation], example.inputs, names=example.names, seed=args.seed, **example.options
-                )
+                proof = prove(ops.registry[operation], example.inputs, seed=args.seed, **example.options)
             except AssertionError as error:
                 failures.append(str(error))
                 print(f"{row}  FAIL", flush=True)
@@ -78,8 +74,8 @@ def _plot(name: str, seed: int, path: Path) -> None:
     """Draw the error of the finite differences over their step size, and say which entry is worst."""
     from minitransformer.plots import step_sizes
 
-    *_, example = EXAMPLES[name](np.random.default_rng(seed))
-    found = sweep(ops.registry[name], example.inputs, names=example.names, seed=seed, **example.options)
+    example = examples(ops.registry[name], seed)[-1]
+    found = sweep(ops.registry[name], example.inputs, seed=seed, **example.options)
     step_sizes(found.steps, {"central": found.central, "extrapolated": found.extrapolated}, path, name)
     print(f"\nleast error {found.extrapolated.min():.1e} at a step of {found.best_step:.1e}")
     print(f"worst entry there: {found.worst_name}{list(found.worst_index)}")

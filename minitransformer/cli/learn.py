@@ -96,11 +96,11 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
 
 
 def _say(text: str) -> int:
-    print(text if len(text) <= WIDTH or " " not in text.strip() else _filled(text))
+    print(text if len(text) <= WIDTH or " " not in text.strip() else _fill(text))
     return 0
 
 
-def _filled(text: str) -> str:
+def _fill(text: str) -> str:
     return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
@@ -126,7 +126,7 @@ def _check(book: Book, exercise: Exercise) -> bool:
     """Judge an exercise, say what came of it, and note it."""
     verdict = judge_file(exercise, book.path(exercise))
     if not verdict.right:
-        print(verdict.told(exercise.name))
+        print(verdict.format(exercise.name))
         seen = book.hints.get(exercise.name, 0)
         if verdict.solved or seen:
             what = "a hint" if not seen else "it again" if seen == len(exercise.hints) else "the next hint"
@@ -136,7 +136,7 @@ def _check(book: Book, exercise: Exercise) -> bool:
         return False
     new = exercise.name not in book.done
     book.finish(exercise)
-    print(verdict.told(exercise.name))
+    print(verdict.format(exercise.name))
     if exercise.derivation:
         print(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
     if new and len(book.done) == len(bank()):
@@ -179,7 +179,7 @@ def _watch(book: Book) -> int:
     book.save()
     _introduce(book)
     print()
-    seen = _saved(book)  # what is saved while the first is being checked counts
+    seen = _save_times(book)  # what is saved while the first is being checked counts
     _check_and_go_on(book, find(book.current))
     if len(book.done) < len(bank()):
         print()
@@ -190,7 +190,7 @@ def _watch(book: Book) -> int:
     try:
         while len(book.done) < len(bank()):
             time.sleep(LOOK)
-            now = _saved(book)
+            now = _save_times(book)
             changed = [exercise for exercise in bank() if now[exercise.name] != seen[exercise.name]]
             seen = now
             book.reread()
@@ -203,7 +203,7 @@ def _watch(book: Book) -> int:
     return 0
 
 
-def _saved(book: Book) -> dict[str, tuple[int, int] | None]:
+def _save_times(book: Book) -> dict[str, tuple[int, int] | None]:
     """Return when each file was last saved, and its size."""
 
     def state(path: Path) -> tuple[int, int] | None:

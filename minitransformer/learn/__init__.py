@@ -71,16 +71,16 @@ def check(name: str, *answers: Any) -> bool:
         )
     if backend() != "numpy":
         raise BackendError(f'exercises are in NumPy, found the array library {backend()}: call mt.use("numpy") first')
-    return _told(exercise, judge(exercise, list(answers)))
+    return _report(exercise, judge(exercise, list(answers)))
 
 
 def check_file(path: str) -> bool:
     """Judge a learner's file and print the verdict; return whether it is right."""
     exercise = find(path)
     use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
-    return _told(exercise, judge_file(exercise, Path(path)))
+    return _report(exercise, judge_file(exercise, Path(path)))
 
 
-def _told(exercise: Exercise, verdict: Verdict) -> bool:
-    print(verdict.told(exercise.name))
+def _report(exercise: Exercise, verdict: Verdict) -> bool:
+    print(verdict.format(exercise.name))
     return verdict.right

@@ -28,7 +28,7 @@ class Verdict:
     solved: bool = True
     """False while nothing has been written at the TODO."""
 
-    def told(self, name: str) -> str:
+    def format(self, name: str) -> str:
         """Return the words to print, with the exercise's name before them, in lines of a terminal's width."""
         blocks = f"{name}: {'right.' if self.right else self.words}".split("\n\n")
         # What is indented is laid out already: code, a table, a drawing.
@@ -51,7 +51,7 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
         shown = (error.text or "").rstrip()
         return Verdict(False, f"Line {error.lineno} is not Python: {error.msg}\n\n    {shown.strip()}")
     except Exception as error:
-        return _failed(error, {str(path)})
+        return _explain(error, {str(path)})
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
         return Verdict(False, f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
@@ -68,18 +68,18 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except Wrong as wrong:
         return Verdict(False, str(wrong))
     except Exception as error:
-        return _failed(error, files)
+        return _explain(error, files)
     return Verdict(True, "")
 
 
-def _failed(error: Exception, files: Collection[str]) -> Verdict:
+def _explain(error: Exception, files: Collection[str]) -> Verdict:
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         words = "The TODO is still to do: a `...` is in the way."
         return Verdict(False, words, solved=False)
-    return Verdict(False, _told(error, files))
+    return Verdict(False, _locate(error, files))
 
 
-def _told(error: Exception, files: Collection[str]) -> str:
+def _locate(error: Exception, files: Collection[str]) -> str:
     """Say which line of the learner's files raised what."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     text = str(error).strip().splitlines()

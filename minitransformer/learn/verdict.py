@@ -17,7 +17,16 @@ from minitransformer.autograd import Operation
 from minitransformer.testing import GradientError, gradcheck
 from minitransformer.testing.causes import likely_cause
 
-__all__ = ["Unsolved", "Wrong", "agree", "choice", "gradients", "refuse_unsolved", "same_bits", "untouched"]
+__all__ = [
+    "Unsolved",
+    "Wrong",
+    "agree",
+    "check_bits",
+    "check_choice",
+    "check_gradients",
+    "refuse_unsolved",
+    "refuse_writing",
+]
 
 WIDTH = 78
 LARGEST_GRID = 16
@@ -62,7 +71,7 @@ def _grid(right: np.ndarray) -> list[str]:
     return ["", *rows]
 
 
-def _wrapped(label: str, text: str) -> str:
+def _wrap(label: str, text: str) -> str:
     return textwrap.fill(text, WIDTH, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11)
 
 
@@ -107,9 +116,9 @@ def agree(
         raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(type(found).__name__)}.")
     cause = likely_cause(values, expected, mistakes or {}, sizes or {})
     if values.shape != expected.shape:
-        lines = [f"{name} has the wrong shape.", "", _wrapped("found", str(values.shape))]
-        lines.append(_wrapped("expected", str(expected.shape)))
-        raise Wrong("\n".join(lines + ([_wrapped("cause", cause)] if cause else [])))
+        lines = [f"{name} has the wrong shape.", "", _wrap("found", str(values.shape))]
+        lines.append(_wrap("expected", str(expected.shape)))
+        raise Wrong("\n".join(lines + ([_wrap("cause", cause)] if cause else [])))
     if expected.dtype.kind == "f" and values.dtype.kind == "f" and values.dtype != expected.dtype:
         raise Wrong(f"{name} is {values.dtype}, but the inputs are {expected.dtype}, and so should the result be.")
     if expected.dtype.kind == "i" and expected.ndim and values.dtype.kind == "f" and values.size:
@@ -118,18 +127,18 @@ def agree(
     right = _close(values, expected, tolerance)
     if right.all():
         return
-    lines = [f"{name} is not right yet.", "", _wrapped("shape", f"{values.shape}, as it should be")]
+    lines = [f"{name} is not right yet.", "", _wrap("shape", f"{values.shape}, as it should be")]
     if expected.ndim:
-        lines.append(_wrapped("entries", f"{np.count_nonzero(~right)} of {right.size} are wrong"))
+        lines.append(_wrap("entries", f"{np.count_nonzero(~right)} of {right.size} are wrong"))
         place = np.unravel_index(int(np.argmax(_badness(values, expected, right))), right.shape)
         where = f"at [{', '.join(map(str, place))}]: "
     else:
         place, where = (), ""
         lines.pop()
     one, other = _numbers(values[place], expected[place])
-    lines.append(_wrapped("worst" if where else "number", f"{where}found {one}, should be {other}"))
+    lines.append(_wrap("worst" if where else "number", f"{where}found {one}, should be {other}"))
     if cause:
-        lines.append(_wrapped("cause", cause))
+        lines.append(_wrap("cause", cause))
     raise Wrong("\n".join(lines + _grid(right)))
 
 
@@ -157,7 +166,7 @@ def _badness(values: np.ndarray, expected: np.ndarray, right: np.ndarray) -> np.
     return np.where(right, -1.0, np.where(np.isfinite(distance), distance, np.inf))
 
 
-def same_bits(name: str, found: Any, expected: Any) -> None:
+def check_bits(name: str, found: Any, expected: Any) -> None:
     """Hold a result against what it should be, to the last bit."""
     agree(name, found, expected, tolerance=1e-6)
     if not np.array_equal(found, expected, equal_nan=True):
@@ -171,7 +180,7 @@ def same_bits(name: str, found: Any, expected: Any) -> None:
         )
 
 
-def choice(name: str, found: Any, expected: str, offered: Sequence[str]) -> None:
+def check_choice(name: str, found: Any, expected: str, offered: Sequence[str]) -> None:
     """Hold the answer to "which one?" against what it should be."""
     refuse_unsolved(found)
     if found not in list(offered):
@@ -180,13 +189,13 @@ def choice(name: str, found: Any, expected: str, offered: Sequence[str]) -> None
         raise Wrong(f"{found!r} is as it should be; it is another one. Put both sides into numbers and compare.")
 
 
-def untouched(name: str, array: np.ndarray, before: np.ndarray) -> None:
+def refuse_writing(name: str, array: np.ndarray, before: np.ndarray) -> None:
     """Raise ``Wrong`` if an input was written to."""
     if not np.array_equal(array, before, equal_nan=True):
         raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new array instead.")
 
 
-def gradients(
+def check_gradients(
     backward: Callable[..., Any],
     function: Callable[..., Any],
     inputs: Mapping[str, np.ndarray],
@@ -234,10 +243,10 @@ def gradients(
         raise Wrong(f"Return one gradient, {names[0]}, but there are {_what(found)}")
     parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
     for name, x in inputs.items():
-        untouched(name, x, before[name])
-    untouched("The gradient that came in", d_output, d_before)
+        refuse_writing(name, x, before[name])
+    refuse_writing("The gradient that came in", d_output, d_before)
     known = mistakes(d_output) if callable(mistakes) else (mistakes or {})
-    measured = _measured(function, inputs, d_output, parts)
+    measured = _differences(function, inputs, d_output, parts)
     if measured is None:
         return
     for name, part, differences in zip(names, parts, measured, strict=True):
@@ -251,7 +260,7 @@ def _what(found: Any) -> str:
     return "None: is there a `return`?" if found is None else f"{_article(type(found).__name__)}."
 
 
-def _measured(
+def _differences(
     function: Callable[..., Any], inputs: Mapping[str, np.ndarray], d_output: np.ndarray, found: Sequence[Any]
 ) -> list[np.ndarray] | None:
     """Return the finite differences for each input; None if the gradients that were found agree with them."""

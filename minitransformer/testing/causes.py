@@ -14,7 +14,11 @@ __all__ = ["likely_cause"]
 
 
 def likely_cause(
-    found: Array, expected: Array, mistakes: Mapping[str, Any] | None = None, sizes: Mapping[str, int] | None = None
+    found: Array,
+    expected: Array,
+    mistakes: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    subject: str = "it",
 ) -> str:
     """Return the likely cause in a sentence, or nothing where no pattern is clear.
 
@@ -26,6 +30,8 @@ def likely_cause(
         What the result would be after a known mistake.
     sizes : mapping of str to int, optional
         Sizes by which a result may be too large or too small.
+    subject : str
+        What to call the result in the sentence.
 
     Returns
     -------
@@ -34,7 +40,7 @@ def likely_cause(
     for sentence, wrong in (mistakes or {}).items():
         if _same(found, np.asarray(wrong)) and not _same(found, expected):
             return sentence
-    return next(_patterns(found, expected, sizes or {}), "")
+    return next(_patterns(found, expected, sizes or {}, subject), "")
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -44,20 +50,20 @@ def _same(a: Array, b: Array) -> bool:
     return bool(np.allclose(a, b, rtol=1e-5, atol=1e-7 * largest, equal_nan=True))
 
 
-def _patterns(found: Array, expected: Array, sizes: Mapping[str, int]) -> Iterator[str]:
+def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: str) -> Iterator[str]:
     """Yield what fits, the most telling first."""
     if found.dtype.kind == "f" and np.isnan(found).any():
-        yield "it is not finite: there are NaNs, so 0/0, inf - inf or 0 * inf happens on the way"
+        yield f"{subject} is not finite: there are NaNs, so 0/0, inf - inf or 0 * inf happens on the way"
     if found.dtype.kind == "f" and np.isinf(found).any() and np.isfinite(expected).all():
-        yield "it is not finite: there are infinities, so an exponential overflows, or something is divided by 0"
+        yield f"{subject} is not finite: there are infinities, so an exponential overflows, or something is divided by 0"
     same = _same(found, expected)  # up to a slight error that no pattern explains
     if found.ndim >= 2 and not same and _same(found.swapaxes(-1, -2), expected):
-        yield "it is transposed"
+        yield f"{subject} is transposed"
     yield from _sums(found, expected)
     if found.shape != expected.shape or expected.dtype.kind != "f" or not np.isfinite(found).all():
         return
     if not found.any() and expected.any():
-        yield "it is zero everywhere: is the input used, and the result returned?"
+        yield f"{subject} is zero everywhere: is the input used, and the result returned?"
     if not same and _same(-found, expected):
         yield "the sign is wrong"
     yield from _factors(found, expected, sizes)

@@ -1,5 +1,7 @@
 """Inputs for each hand-derived operation, fixed by a seed: what ``minitransformer gradcheck`` proves them on.
 
+Operations that take floating-point arrays alone need no entry: their examples follow from the shapes in the docstring.
+
 Hypothesis draws far more (``strategies``); these need nothing but NumPy. All sizes of an example differ, so that no
 axis can be taken for another.
 """
@@ -11,16 +13,53 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["EXAMPLES", "Example"]
+from minitransformer.autograd import Operation
+from minitransformer.testing.shapes import inputs_of
+
+__all__ = ["EXAMPLES", "Example", "examples"]
 
 
 class Example(NamedTuple):
-    """Inputs and options of one call: ``prove(operation, inputs, names=names, **options)``."""
+    """Inputs and options of one call: ``prove(operation, example.inputs, **example.options)``."""
 
-    case: str
     inputs: tuple[Any, ...]
-    names: tuple[str, ...]
     options: dict[str, Any]
+    case: str = ""
+    """What is special about it."""
+
+
+def examples(operation: Operation, seed: int = 0) -> list[Example]:
+    """Return the examples of an operation, its own or those that follow from the shapes of its inputs.
+
+    Parameters
+    ----------
+    operation : Operation
+        One with an entry in ``EXAMPLES``, or one whose inputs are floating-point arrays (see ``shapes``).
+    seed : int
+        Draws the entries.
+
+    Returns
+    -------
+    list of Example
+
+    Raises
+    ------
+    LookupError
+        If there is no entry and the docstring does not tell the shapes.
+    """
+    rng = np.random.default_rng(seed)
+    return list(EXAMPLES[operation.name](rng) if operation.name in EXAMPLES else _from_shapes(operation, rng))
+
+
+def _from_shapes(operation: Operation, rng: np.random.Generator) -> Iterator[Example]:
+    """Draw all arrays of an operation; then leave out each that may be left out."""
+    inputs = inputs_of(operation)
+    n = 2 if inputs.any_axes else 0
+    shapes = inputs.shapes(range(2, 2 + n), range(2 + n, 2 + n + len(inputs.least)))
+    arrays = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    yield Example(tuple(arrays.values()), {}, f"with {', '.join(inputs.optional)}" if inputs.optional else "")
+    for missing in inputs.optional:
+        yield Example(tuple(None if name == missing else x for name, x in arrays.items()), {}, f"without {missing}")
 
 
 def _mask(rng: np.random.Generator, *shape: int) -> Any:
@@ -33,112 +72,92 @@ def _mask(rng: np.random.Generator, *shape: int) -> Any:
 
 def _rows(rng: np.random.Generator) -> Iterator[Example]:
     x = rng.normal(size=(2, 3, 5))
-    yield Example("last axis", (x,), ("x",), {})
-    yield Example("first axis", (x,), ("x",), {"axis": 0})
-    yield Example("tied scores", (np.round(x),), ("x",), {})
-    yield Example("scores of ±10,000", (1e4 * np.sign(x) + x,), ("x",), {})
+    yield Example((x,), {}, "last axis")
+    yield Example((x,), {"axis": 0}, "first axis")
+    yield Example((np.round(x),), {}, "tied scores")
+    yield Example((1e4 * np.sign(x) + x,), {}, "scores of ±10,000")
 
 
 def _softmax(rng: np.random.Generator) -> Iterator[Example]:
     yield from _rows(rng)
-    yield Example("masked, one row wholly", (rng.normal(size=(2, 3, 5)),), ("x",), {"mask": _mask(rng, 2, 3, 5)})
+    yield Example((rng.normal(size=(2, 3, 5)),), {"mask": _mask(rng, 2, 3, 5)}, "masked, one row wholly")
 
 
 def _masking(rng: np.random.Generator) -> Iterator[Example]:
     # Nothing may be hidden here: -inf has no finite difference. Attention proves masks that hide.
-    yield Example("all may attend", (rng.normal(size=(2, 3, 5)), np.ones((3, 5), dtype=bool)), ("x", "mask"), {})
+    yield Example((rng.normal(size=(2, 3, 5)), np.ones((3, 5), dtype=bool)), {}, "all may attend")
 
 
 def _attention(rng: np.random.Generator) -> Iterator[Example]:
-    names = ("q", "k", "v", "mask")
     q, k, v = rng.normal(size=(2, 3, 4, 5)), rng.normal(size=(2, 3, 6, 5)), rng.normal(size=(2, 3, 6, 7))
-    yield Example("no mask", (q, k, v), names[:3], {})
-    yield Example("masked, one row wholly", (q, k, v, _mask(rng, 2, 1, 4, 6)), names, {})
+    yield Example((q, k, v), {}, "no mask")
+    yield Example((q, k, v, _mask(rng, 2, 1, 4, 6)), {}, "masked, one row wholly")
     first = (q, k[..., :4, :], v[..., :4, :])
-    yield Example("causal", (*first, np.tri(4, dtype=bool)), names, {})
+    yield Example((*first, np.tri(4, dtype=bool)), {}, "causal")
     mask = _mask(rng, 2, 3, 4, 6)
-    yield Example("in blocks of 3, masked", (q, k, v, mask), names, {"block_size": 3})
-    yield Example("in blocks of 3, causal", (*first, mask[..., :4]), names, {"causal": True, "block_size": 3})
+    yield Example((q, k, v, mask), {"block_size": 3}, "in blocks of 3, masked")
+    yield Example((*first, mask[..., :4]), {"causal": True, "block_size": 3}, "in blocks of 3, causal")
 
 
 def _multi_head_attention(rng: np.random.Generator) -> Iterator[Example]:
     # D = 2, H = 3, Dk = 4, Dv = 5, B = 6, Tq = 7, Tk = 8
-    names = ("x", "memory", "w_in", "w_out", "b_in", "b_out")
     x, memory = rng.normal(size=(6, 7, 2)), rng.normal(size=(6, 8, 2))
     weights = tuple(0.5 * rng.normal(size=shape) for shape in ((2, 39), (15, 2), (39,), (2,)))
-    yield Example("self", (x, None, *weights), names, {"n_heads": 3, "mask": _mask(rng, 6, 1, 7, 7)})
-    yield Example("cross", (x, memory, *weights), names, {"n_heads": 3, "mask": _mask(rng, 6, 1, 7, 8)})
+    yield Example((x, None, *weights), {"n_heads": 3, "mask": _mask(rng, 6, 1, 7, 7)}, "self")
+    yield Example((x, memory, *weights), {"n_heads": 3, "mask": _mask(rng, 6, 1, 7, 8)}, "cross")
     options = {"n_heads": 3, "causal": True, "block_size": 3}
-    yield Example("self, causal, in blocks of 3", (x, None, *weights), names, options)
+    yield Example((x, None, *weights), options, "self, causal, in blocks of 3")
 
 
 def _layer_norm(rng: np.random.Generator) -> Iterator[Example]:
     gain, bias = rng.normal(size=5), rng.normal(size=5)
-    yield Example("random gain", (rng.normal(size=(2, 3, 5)), gain, bias), ("x", "gain", "bias"), {})
-    yield Example("far from 0", (100 + rng.normal(size=(4, 5)), gain, bias), ("x", "gain", "bias"), {})
-
-
-def _linear(rng: np.random.Generator) -> Iterator[Example]:
-    x, weight, bias = rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 5)), rng.normal(size=5)
-    yield Example("with bias", (x, weight, bias), ("x", "weight", "bias"), {})
-    yield Example("without", (x, weight), ("x", "weight"), {})
+    yield Example((rng.normal(size=(2, 3, 5)), gain, bias), {}, "random gain")
+    yield Example((100 + rng.normal(size=(4, 5)), gain, bias), {}, "far from 0")
 
 
 def _feed_forward(rng: np.random.Generator) -> Iterator[Example]:
     shapes = {"x": (2, 3, 4), "w1": (4, 6), "b1": (6,), "w2": (6, 5), "b2": (5,)}
-    yield Example("", tuple(rng.normal(size=shape) for shape in shapes.values()), tuple(shapes), {})
+    yield Example(tuple(rng.normal(size=shape) for shape in shapes.values()), {})
 
 
 def _embedding(rng: np.random.Generator) -> Iterator[Example]:
-    yield Example("repeated ids", (np.array([[1, 3, 1], [0, 1, 4]]), rng.normal(size=(6, 2))), ("ids", "table"), {})
+    yield Example((np.array([[1, 3, 1], [0, 1, 4]]), rng.normal(size=(6, 2))), {}, "repeated ids")
 
 
 def _dropout(rng: np.random.Generator) -> Iterator[Example]:
-    names = ("x", "p", "rng", "residual")
     x, residual = rng.normal(size=(2, 3, 4, 5))
-    yield Example("p 0.3", (x, 0.3, np.random.default_rng(1)), names[:3], {})
-    yield Example("p 0.3, with a residual", (x, 0.3, np.random.default_rng(1), residual), names, {})
+    yield Example((x, 0.3, np.random.default_rng(1)), {}, "p 0.3")
+    yield Example((x, 0.3, np.random.default_rng(1), residual), {}, "p 0.3, with a residual")
 
 
 def _cross_entropy(rng: np.random.Generator) -> Iterator[Example]:
-    names = ("logits", "targets")
     logits, targets = rng.normal(size=(2, 4, 5)), np.array([[1, 0, 3, 4], [0, 2, 0, 1]])
-    yield Example("plain", (logits, targets), names, {})
-    yield Example("smoothed, padded", (logits, targets), names, {"label_smoothing": 0.1, "ignore_index": 0})
-    yield Example("tied logits", (np.round(logits), targets), names, {"label_smoothing": 0.1})
-
-
-def _recurrence(rng: np.random.Generator) -> Iterator[Example]:
-    shapes = {"x": (2, 4, 3), "w": (3, 5), "u": (5, 5), "b": (5,), "h0": (2, 5)}
-    inputs = tuple(0.7 * rng.normal(size=shape) for shape in shapes.values())
-    yield Example("from zero", inputs[:4], tuple(shapes)[:4], {})
-    yield Example("from h0", inputs, tuple(shapes), {})
-    yield Example("one position", (inputs[0][:, :1], *inputs[1:]), tuple(shapes), {})
+    yield Example((logits, targets), {}, "plain")
+    yield Example((logits, targets), {"label_smoothing": 0.1, "ignore_index": 0}, "smoothed, padded")
+    yield Example((np.round(logits), targets), {"label_smoothing": 0.1}, "tied logits")
 
 
 def _convolution(rng: np.random.Generator) -> Iterator[Example]:
-    names = ("x", "weight", "bias")
     x, weight, bias = rng.normal(size=(2, 6, 4)), rng.normal(size=(3, 4, 5)), rng.normal(size=5)
-    yield Example("centred", (x, weight, bias), names, {})
-    yield Example("causal, dilation 2", (x, weight[:2], bias), names, {"causal": True, "dilation": 2})
-    yield Example("kernel longer than the sentence", (x[:, :2], weight), names[:2], {"dilation": 2})
+    yield Example((x, weight, bias), {}, "centred")
+    yield Example((x, weight[:2], bias), {"causal": True, "dilation": 2}, "causal, dilation 2")
+    yield Example((x[:, :2], weight), {"dilation": 2}, "kernel longer than the sentence")
 
 
 def _local_attention(rng: np.random.Generator) -> Iterator[Example]:
-    names = ("q", "k", "v", "mask")
     q, k, v = rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 5))
-    yield Example("r 2", (q, k, v), names[:3], {"r": 2})
+    yield Example((q, k, v), {"r": 2}, "r 2")
     mask = rng.random((2, 1, 7)) < 0.7
     mask[0, 0, :3] = False  # the first two queries of a sentence see nothing
-    yield Example("r 1, masked, two rows wholly", (q, k, v, mask), names, {"r": 1})
-    yield Example("r 2, causal", (q, k, v, mask), names, {"r": 2, "causal": True})
+    yield Example((q, k, v, mask), {"r": 1}, "r 1, masked, two rows wholly")
+    yield Example((q, k, v, mask), {"r": 2, "causal": True}, "r 2, causal")
 
 
 def _additive_attention(rng: np.random.Generator) -> Iterator[Example]:
     shapes = {"q": (2, 3, 4), "k": (2, 5, 6), "v": (2, 5, 7), "w_q": (4, 8), "w_k": (6, 8), "b": (8,), "w": (8,)}
     inputs = tuple(0.7 * rng.normal(size=shape) for shape in shapes.values())
-    yield Example("no mask", inputs, tuple(shapes), {})
-    yield Example("masked, one row wholly", (*inputs, _mask(rng, 2, 3, 5)), (*shapes, "mask"), {})
+    yield Example(inputs, {}, "no mask")
+    yield Example((*inputs, _mask(rng, 2, 3, 5)), {}, "masked, one row wholly")
 
 
 EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
@@ -148,14 +167,12 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "attention": _attention,
     "multi_head_attention": _multi_head_attention,
     "layer_norm": _layer_norm,
-    "linear": _linear,
     "feed_forward": _feed_forward,
     "embedding": _embedding,
     "dropout": _dropout,
     "cross_entropy": _cross_entropy,
-    "recurrence": _recurrence,
     "convolution": _convolution,
     "local_attention": _local_attention,
     "additive_attention": _additive_attention,
 }
-"""For each operation in the registry, a function that yields its examples."""
+"""For each operation that takes more than floating-point arrays, a function that yields its examples."""

@@ -207,7 +207,7 @@ def gradcheck(
         if report.wrong:
             known = np.isfinite(differences)  # where the function jumps there is nothing to compare with
             where = ... if known.all() else known
-            report.guess = likely_cause(gradient[where], differences[where])
+            report.guess = likely_cause(gradient[where], differences[where], subject="the gradient")
         report.differences = differences
         reports.append(report)
 

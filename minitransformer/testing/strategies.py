@@ -1,13 +1,14 @@
 """Hypothesis strategies: inputs for the proof of an operation, one's own or ours.
 
-The parts, to build strategies from: ``sizes``, ``arrays``, ``masks``, ``ids`` and ``cotangents``. For each operation in
-``mt.ops.registry`` there is a strategy of its name, which draws an ``Example``::
+``inputs`` draws an ``Example`` for each operation in ``mt.ops.registry``, and for one of your own that takes
+floating-point arrays and states their shapes in the docstring of ``forward`` (see ``minitransformer.testing.shapes``)::
 
-    @given(strategies.softmax())
+    @given(strategies.inputs(mt.ops.softmax))
     def test_softmax(example):
-        prove(mt.ops.softmax, example.inputs, names=example.names, **example.options)
+        prove(mt.ops.softmax, example.inputs, **example.options)
 
-And a strategy for an operation of one's own, which scales the rows of a matrix::
+The parts, to build strategies from: ``sizes``, ``arrays``, ``masks``, ``ids`` and ``cotangents``. A strategy for an
+operation of one's own, which scales the rows of a matrix::
 
     @st.composite
     def scaled_rows(draw):
@@ -21,13 +22,16 @@ would take far longer and say little. What is special about entries (ties, zeros
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from minitransformer.arrays import Array
+from minitransformer.autograd import Operation
+from minitransformer.testing.examples import Example
+from minitransformer.testing.shapes import Inputs, inputs_of
 
 __all__ = [
     "Example",
@@ -42,8 +46,8 @@ __all__ = [
     "feed_forward",
     "generators",
     "ids",
+    "inputs",
     "layer_norm",
-    "linear",
     "local_attention",
     "log_softmax",
     "masking",
@@ -58,14 +62,6 @@ __all__ = [
 LAYOUTS = ("C", "transposed", "strided", "reversed", "read-only")
 MASKS = ("none", "full", "causal", "padding", "per-head", "random")
 LARGE = 1e4
-
-
-class Example(NamedTuple):
-    """Drawn inputs: ``prove(operation, example.inputs, names=example.names, **example.options)``."""
-
-    inputs: tuple[Any, ...]
-    options: dict[str, Any]
-    names: tuple[str, ...]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -170,10 +166,10 @@ def arrays(
     if away_from is not None:
         near = np.abs(values - away_from) < distance
         values += near * np.where(values < away_from, -distance, distance)
-    return laid_out(values, draw(st.sampled_from(tuple(layouts))))
+    return lay_out(values, draw(st.sampled_from(tuple(layouts))))
 
 
-def laid_out(values: Array, layout: str) -> Array:
+def lay_out(values: Array, layout: str) -> Array:
     """Return an array with the same entries that lies in memory in the way that is asked for.
 
     Parameters
@@ -284,11 +280,46 @@ def cotangents(draw: st.DrawFn, shape: Sequence[int]) -> Array:
     """
     rng = draw(generators())
     values = rng.uniform(0.5, 2.0, tuple(shape)) * rng.choice((-1.0, 1.0), tuple(shape))
-    return laid_out(values, draw(st.sampled_from(LAYOUTS)))
+    return lay_out(values, draw(st.sampled_from(LAYOUTS)))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# One strategy for each operation
+# Operations. `inputs` says what the parameter `extreme` of each strategy is.
+
+
+def inputs(operation: Operation, extreme: bool = False) -> st.SearchStrategy[Example]:
+    """Draw inputs and options of an operation.
+
+    Parameters
+    ----------
+    operation : Operation
+        One with a strategy of its name below, or one whose inputs are floating-point arrays.
+    extreme : bool
+        Whether inputs may be large, most of them ±1e4.
+
+    Returns
+    -------
+    strategy for Example
+
+    Raises
+    ------
+    LookupError
+        If there is no such strategy and the docstring does not tell the shapes.
+    """
+    for strategy in STRATEGIES:
+        if strategy.__name__ == operation.name:
+            return strategy(extreme)
+    return _from_shapes(inputs_of(operation), extreme)
+
+
+@st.composite
+def _from_shapes(draw: st.DrawFn, wanted: Inputs, extreme: bool) -> Example:
+    """Draw the arrays of an operation; those that may be left out sometimes are."""
+    n = draw(_leading()) if wanted.any_axes else 0
+    lengths = draw(sizes(n + len(wanted.least), min=(*(0,) * n, *wanted.least.values())))
+    shapes = wanted.shapes(lengths[:n], lengths[n:])
+    kept = {name: name not in wanted.optional or draw(st.booleans()) for name in shapes}
+    return Example(tuple(draw(arrays(shapes[name], extreme=extreme)) if kept[name] else None for name in shapes), {})
 
 
 def _leading(most: int = 2) -> st.SearchStrategy[int]:
@@ -300,14 +331,7 @@ def _leading(most: int = 2) -> st.SearchStrategy[int]:
 def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw scores of one to four axes and the axis of the softmax; along the last axis sometimes a mask.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether scores may be ±1e4, and -inf where others in the row are not, or ±inf where the mask is False.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, scores may be ±1e4, and -inf where others in the row are not, or ±inf where the mask is False.
     """
     n = draw(st.integers(1, 4))
     x = draw(arrays(draw(sizes(n, max=5)), extreme=extreme))
@@ -316,50 +340,36 @@ def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     if mask is not None:
         if extreme and draw(st.booleans()):
             x = np.where(mask, x, draw(generators()).choice((-np.inf, np.inf), x.shape))
-        return Example((x,), {"axis": axis, "mask": mask}, ("x",))
+        return Example((x,), {"axis": axis, "mask": mask})
     if extreme and x.size and draw(st.booleans()):
         hidden = draw(generators()).random(x.shape) < 0.3
         x = np.where(hidden & ~hidden.all(axis=axis, keepdims=True), -np.inf, x)
-    return Example((x,), {"axis": axis}, ("x",))
+    return Example((x,), {"axis": axis})
 
 
 @st.composite
 def log_softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw scores of one to four axes and the axis of the log-softmax.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether scores may be ±1e4.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, scores may be ±1e4.
     """
     n = draw(st.integers(1, 4))
     x = draw(arrays(draw(sizes(n, max=5)), extreme=extreme))
-    return Example((x,), {"axis": draw(st.integers(-n, n - 1))}, ("x",))
+    return Example((x,), {"axis": draw(st.integers(-n, n - 1))})
 
 
 @st.composite
 def masking(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw scores and a mask.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether scores may be ±1e4, and ±inf where the mask is False.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, scores may be ±1e4, and ±inf where the mask is False.
     """
     shape = draw(sizes(2 + draw(_leading()), max=5))
     x = draw(arrays(shape, extreme=extreme))
     mask = draw(masks(shape, kinds=MASKS[1:]))
     if extreme and mask is not None and draw(st.booleans()):
         x = np.where(mask, x, draw(generators()).choice((-np.inf, np.inf), shape))
-    return Example((x, mask), {}, ("x", "mask"))
+    return Example((x, mask), {})
 
 
 def _block_sizes() -> st.SearchStrategy[int | None]:
@@ -371,14 +381,7 @@ def _block_sizes() -> st.SearchStrategy[int | None]:
 def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, a mask, causal or not, and a block size; sometimes the first three are one array.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether queries may be ±1e4, which makes scores as large.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, queries may be ±1e4, which makes scores as large.
     """
     leading = draw(_leading())
     shape = draw(sizes(leading + 4, min=(0,) * (leading + 2) + (1, 0), max=5 if leading < 2 else 6))
@@ -392,7 +395,7 @@ def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
         q = draw(arrays((*batch, t_q, d_k), extreme=extreme))
         k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     mask = draw(masks((*batch, t_q, t_k)))
-    return Example((q, k, v, mask), {"causal": causal, "block_size": draw(_block_sizes())}, ("q", "k", "v", "mask"))
+    return Example((q, k, v, mask), {"causal": causal, "block_size": draw(_block_sizes())})
 
 
 scaled_dot_product_attention = attention
@@ -404,14 +407,7 @@ def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
 
     Attention may be causal, also to a memory that is as long as x, and work in blocks of queries.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether inputs may be ±1e2, which makes scores of about 1e4: they are products of two.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, inputs may be ±1e2, which makes scores of about 1e4: they are products of two.
     """
     batch, t_q, t_k, d_model, d_k, d_v, n_heads = draw(sizes(7, min=(0, 0, 0, 0, 1, 0, 1), max=7))
     x = draw(arrays((batch, t_q, d_model), extreme=extreme, large=LARGE**0.5))
@@ -425,22 +421,14 @@ def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     b_out = draw(arrays((d_model,))) if draw(st.booleans()) else None
     mask = draw(masks((batch, n_heads, t_q, t_k)))
     options = {"n_heads": n_heads, "causal": causal, "block_size": draw(_block_sizes())}
-    names = ("x", "memory", "w_in", "w_out", "b_in", "b_out", "mask")
-    return Example((x, memory, w_in, w_out, b_in, b_out, mask), options, names)
+    return Example((x, memory, w_in, w_out, b_in, b_out, mask), options)
 
 
 @st.composite
 def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs, gain and bias, sometimes rows of equal features.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether inputs may be ±1e4.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, inputs may be ±1e4.
     """
     n = 1 + draw(_leading())
     shape = draw(sizes(n, min=(0,) * (n - 1) + (1,)))
@@ -449,47 +437,21 @@ def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
     if draw(st.sampled_from((False, False, False, True))):
         # Around equal features the function bends within sqrt(eps), so a larger eps is one that can be measured.
         x, options = np.broadcast_to(x[..., :1], shape).copy(), {"eps": 0.1}
-    return Example((x, draw(arrays(shape[-1:])), draw(arrays(shape[-1:]))), options, ("x", "gain", "bias"))
-
-
-@st.composite
-def linear(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw inputs, a matrix, and a bias or none.
-
-    Parameters
-    ----------
-    extreme : bool
-        Whether inputs may be ±1e4.
-
-    Returns
-    -------
-    strategy for Example
-    """
-    *batch, d_in, d_out = draw(sizes(2 + draw(_leading())))
-    x = draw(arrays((*batch, d_in), extreme=extreme))
-    bias = draw(arrays((d_out,))) if draw(st.booleans()) else None
-    return Example((x, draw(arrays((d_in, d_out))), bias), {}, ("x", "weight", "bias"))
+    return Example((x, draw(arrays(shape[-1:])), draw(arrays(shape[-1:]))), options)
 
 
 @st.composite
 def feed_forward(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters such that nothing inside comes near the kink of the ReLU.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether inputs may be ±1e4.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, inputs may be ±1e4.
     """
     *batch, d_in, d_ff, d_out = draw(sizes(3 + draw(_leading(1)), max=5))
     x = draw(arrays((*batch, d_in), extreme=extreme))
     w1, w2 = draw(arrays((d_in, d_ff))), draw(arrays((d_ff, d_out)))
     inside = (x.reshape(int(np.prod(batch)), d_in) @ w1).T  # (F, rows)
     b1 = np.array([-_in_the_widest_gap(values) for values in inside])
-    return Example((x, w1, b1, w2, draw(arrays((d_out,)))), {}, ("x", "w1", "b1", "w2", "b2"))
+    return Example((x, w1, b1, w2, draw(arrays((d_out,)))), {})
 
 
 def _in_the_widest_gap(values: Array) -> float:
@@ -506,55 +468,34 @@ def _in_the_widest_gap(values: Array) -> float:
 def embedding(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw ids, often repeated, and a table.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether the table may hold ±1e4.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, the table may hold ±1e4.
     """
     *shape, n_tokens, d_model = draw(sizes(2 + draw(_leading())))
     if not n_tokens and not shape:
         shape = [0]  # one id needs one token
     n_tokens = n_tokens or int(np.prod(shape) > 0)
     table = draw(arrays((n_tokens, d_model), extreme=extreme))
-    return Example((draw(ids(shape, n_tokens)), table), {}, ("ids", "table"))
+    return Example((draw(ids(shape, n_tokens)), table), {})
 
 
 @st.composite
 def dropout(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs, a probability (0 among them) and a seeded generator.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether inputs may be ±1e4.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, inputs may be ±1e4.
     """
     shape = draw(sizes(draw(st.integers(0, 3))))
     x = draw(arrays(shape, extreme=extreme))
     residual = draw(arrays(shape, extreme=extreme)) if draw(st.booleans()) else None
     p = draw(st.sampled_from((0.0, 0.1, 0.5, 0.9)))
-    return Example((x, p, draw(generators()), residual), {}, ("x", "p", "rng", "residual"))
+    return Example((x, p, draw(generators()), residual), {})
 
 
 @st.composite
 def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw logits and targets, with and without smoothing and ignored targets; sometimes all are ignored.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether logits may be ±1e4.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, logits may be ±1e4.
     """
     leading = draw(_leading())
     *shape, n_tokens = draw(sizes(1 + leading, min=(0,) * leading + (1,)))
@@ -568,41 +509,27 @@ def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
         share = draw(st.sampled_from((0.0, 0.3, 1.0)))
         targets = np.where(draw(generators()).random(tuple(shape)) < share, ignore, targets)
     logits = draw(arrays((*shape, n_tokens), extreme=extreme))
-    return Example((logits, targets), options, ("logits", "targets"))
+    return Example((logits, targets), options)
 
 
 @st.composite
 def recurrence(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters, and states to begin with or none.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether inputs may be ±1e2, where the tanh has no slope left.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, inputs may be ±1e2, where the tanh has no slope left.
     """
     batch, length, d_in, d_state = draw(sizes(4, max=5))
     x = draw(arrays((batch, length, d_in), extreme=extreme, large=LARGE**0.5))
     w, u = draw(arrays((d_in, d_state), low=-1, high=1)), draw(arrays((d_state, d_state), low=-1, high=1))
     h0 = draw(arrays((batch, d_state))) if draw(st.booleans()) else None
-    return Example((x, w, u, draw(arrays((d_state,))), h0), {}, ("x", "w", "u", "b", "h0"))
+    return Example((x, w, u, draw(arrays((d_state,))), h0), {})
 
 
 @st.composite
 def convolution(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs, a kernel, often longer than the sentence, a bias or none, causal or not, and a dilation.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether inputs may be ±1e4.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, inputs may be ±1e4.
     """
     batch, length, d_in, d_out = draw(sizes(4, max=7))
     causal = draw(st.booleans())
@@ -610,21 +537,14 @@ def convolution(draw: st.DrawFn, extreme: bool = False) -> Example:
     x = draw(arrays((batch, length, d_in), extreme=extreme))
     bias = draw(arrays((d_out,))) if draw(st.booleans()) else None
     options = {"causal": causal, "dilation": draw(st.integers(1, 3))}
-    return Example((x, draw(arrays((size, d_in, d_out))), bias), options, ("x", "weight", "bias"))
+    return Example((x, draw(arrays((size, d_in, d_out))), bias), options)
 
 
 @st.composite
 def local_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, a mask over keys or none, how far a query sees, and causal or not.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether queries may be ±1e4, which makes scores as large.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, queries may be ±1e4, which makes scores as large.
     """
     leading = draw(_leading())
     *batch, length, d_k, d_v = draw(sizes(leading + 3, min=(0,) * (leading + 1) + (1, 0), max=9))
@@ -635,21 +555,14 @@ def local_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
         kept = [n if draw(st.booleans()) else 1 for n in (*batch, length)]
         mask = draw(generators()).random(kept[draw(st.integers(0, leading)) :]) < draw(st.sampled_from((0.0, 0.4, 0.8)))
     options = {"r": draw(st.integers(0, 10)), "causal": draw(st.booleans())}
-    return Example((q, k, v, mask), options, ("q", "k", "v", "mask"))
+    return Example((q, k, v, mask), options)
 
 
 @st.composite
 def additive_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, the parameters of the scores, and a mask.
 
-    Parameters
-    ----------
-    extreme : bool
-        Whether queries may be ±1e2, where the tanh has no slope left.
-
-    Returns
-    -------
-    strategy for Example
+    With ``extreme``, queries may be ±1e2, where the tanh has no slope left.
     """
     *batch, t_q, t_k, d_q, d_k, d_v, d_hidden = draw(sizes(6 + draw(_leading(1)), max=7))
     q = draw(arrays((*batch, t_q, d_q), extreme=extreme, large=LARGE**0.5))
@@ -657,4 +570,23 @@ def additive_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     w_q, w_k = draw(arrays((d_q, d_hidden), low=-1, high=1)), draw(arrays((d_k, d_hidden), low=-1, high=1))
     b, w = draw(arrays((d_hidden,))), draw(arrays((d_hidden,)))
     mask = draw(masks((*batch, t_q, t_k)))
-    return Example((q, k, v, w_q, w_k, b, w, mask), {}, ("q", "k", "v", "w_q", "w_k", "b", "w", "mask"))
+    return Example((q, k, v, w_q, w_k, b, w, mask), {})
+
+
+STRATEGIES: tuple[Callable[..., st.SearchStrategy[Example]], ...] = (
+    softmax,
+    log_softmax,
+    masking,
+    scaled_dot_product_attention,
+    multi_head_attention,
+    layer_norm,
+    feed_forward,
+    embedding,
+    dropout,
+    cross_entropy,
+    recurrence,
+    convolution,
+    local_attention,
+    additive_attention,
+)
+"""Those of the operations that take more than floating-point arrays, or not of every size."""

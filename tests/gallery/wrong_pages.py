@@ -888,7 +888,7 @@ add(
 # ---------------------------------------------------------------------------------------------------------------------
 # Recurrence
 
-STATES = example("recurrence", "from h0")
+STATES = example("recurrence", "with h0")
 
 
 def recurrence_with(way_back: Callable[[Any], Any], later: bool = False) -> Callable[..., Any]:

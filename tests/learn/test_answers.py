@@ -29,7 +29,7 @@ def test_a_wrong_answer_is_told_why(name, words, answer):
     assert verdict.solved
     told = " ".join(verdict.words.split())
     assert words.search(told) if isinstance(words, re.Pattern) else words in told, told
-    lines = verdict.told(name).splitlines()
+    lines = verdict.format(name).splitlines()
     assert max(len(line) for line in lines if not line.startswith("    ")) <= 80  # but for lines of the answer itself
 
 

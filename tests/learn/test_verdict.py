@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from minitransformer import ops
-from minitransformer.learn.verdict import Unsolved, Wrong, agree, choice, gradients, same_bits, untouched
+from minitransformer.learn.verdict import (
+    Unsolved,
+    Wrong,
+    agree,
+    check_bits,
+    check_choice,
+    check_gradients,
+    refuse_writing,
+)
 
 RNG = np.random.default_rng(3)
 B, H, T, D = 2, 3, 5, 4
@@ -87,22 +95,22 @@ def test_a_known_mistake_is_named_before_any_pattern():
     y = softmax(X)
     words = "the row-sum term is missing"
     with pytest.raises(Wrong, match="row-sum"):
-        gradients(lambda d_y: y * d_y, softmax, {"x": X}, mistakes=lambda d_y: {"d_x": {words: y * d_y}})
+        check_gradients(lambda d_y: y * d_y, softmax, {"x": X}, mistakes=lambda d_y: {"d_x": {words: y * d_y}})
 
 
 def test_gradients_are_judged_by_finite_differences():
     y = softmax(X)
-    gradients(lambda d_y: y * (d_y - (y * d_y).sum(axis=-1, keepdims=True)), softmax, {"x": X})
+    check_gradients(lambda d_y: y * (d_y - (y * d_y).sum(axis=-1, keepdims=True)), softmax, {"x": X})
     a, b = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5))
-    gradients(lambda d: (d @ b.T, a.T @ d), np.matmul, {"a": a, "b": b})
+    check_gradients(lambda d: (d @ b.T, a.T @ d), np.matmul, {"a": a, "b": b})
     with pytest.raises(Wrong, match=r"d_b has the wrong shape(.|\n)*transposed"):
-        gradients(lambda d: (d @ b.T, d.T @ a), np.matmul, {"a": a, "b": b})
+        check_gradients(lambda d: (d @ b.T, d.T @ a), np.matmul, {"a": a, "b": b})
 
 
 def test_a_bias_needs_a_sum():
     w, b = RNG.normal(size=(D, 3)), RNG.normal(size=3)
     with pytest.raises(Wrong, match=r"d_b has the wrong shape(.|\n)*a sum is missing"):
-        gradients(lambda d: (X.T @ d, d), lambda w, b: X @ w + b, {"w": w, "b": b})
+        check_gradients(lambda d: (X.T @ d, d), lambda w, b: X @ w + b, {"w": w, "b": b})
 
 
 def test_a_small_error_in_one_entry_is_seen():
@@ -114,7 +122,7 @@ def test_a_small_error_in_one_entry_is_seen():
         return d_x
 
     with pytest.raises(Wrong):
-        gradients(backward, softmax, {"x": X})
+        check_gradients(backward, softmax, {"x": X})
 
 
 def test_unsolved_parts_are_found_wherever_they_are():
@@ -122,9 +130,9 @@ def test_unsolved_parts_are_found_wherever_they_are():
         with pytest.raises(Unsolved):
             agree("y", found, EXPECTED)
     with pytest.raises(Unsolved):
-        gradients(lambda d: (d, ...), np.add, {"x": X, "y": X.copy()})
+        check_gradients(lambda d: (d, ...), np.add, {"x": X, "y": X.copy()})
     with pytest.raises(Unsolved):
-        choice("WRONG", ..., "a", "ab")
+        check_choice("WRONG", ..., "a", "ab")
 
 
 def test_what_is_no_result_at_all():
@@ -133,38 +141,38 @@ def test_what_is_no_result_at_all():
     assert "float32" in told("y", EXPECTED.astype("f"), EXPECTED)
     assert "ids should be whole numbers" in told("ids", np.array([1.0, 2.0]), np.array([1, 2]))
     with pytest.raises(Wrong, match="Return 2 gradients, d_x, d_y, but there is 1"):
-        gradients(lambda d: (d,), np.add, {"x": X, "y": X.copy()})
+        check_gradients(lambda d: (d,), np.add, {"x": X, "y": X.copy()})
 
 
 def test_an_input_that_was_written_to():
     with pytest.raises(Wrong, match="x was changed in place"):
-        untouched("x", X + 1, X)
+        refuse_writing("x", X + 1, X)
     with pytest.raises(Wrong, match="The gradient that came in was changed in place"):
-        gradients(lambda d: np.multiply(d, 2.0, out=d), lambda x: 2 * x, {"x": X})
+        check_gradients(lambda d: np.multiply(d, 2.0, out=d), lambda x: 2 * x, {"x": X})
 
 
 def test_a_choice():
-    choice("WRONG", "b", "b", "abc")
+    check_choice("WRONG", "b", "b", "abc")
     with pytest.raises(Wrong, match="another one"):
-        choice("WRONG", "a", "b", "abc")
+        check_choice("WRONG", "a", "b", "abc")
     with pytest.raises(Wrong, match="one of 'a', 'b', 'c', found 7"):
-        choice("WRONG", 7, "b", "abc")
+        check_choice("WRONG", 7, "b", "abc")
 
 
 def test_bits():
-    same_bits("y", X, X.copy())
+    check_bits("y", X, X.copy())
     found = X.copy()
     found[1, 1] = np.nextafter(found[1, 1], 9)
     with pytest.raises(Wrong, match="1 of 20 entries differ in their last bits"):
-        same_bits("y", found, X)
+        check_bits("y", found, X)
 
 
 def test_a_gradient_of_whole_numbers_may_be_right():
-    gradients(lambda d: (0 * d.astype(int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
+    check_gradients(lambda d: (0 * d.astype(int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
     with pytest.raises(Wrong, match="d_x is not right yet"):
-        gradients(lambda d: (np.ones(d.shape, dtype=int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
+        check_gradients(lambda d: (np.ones(d.shape, dtype=int), d), lambda x, y: y + 0 * x, {"x": X, "y": X})
 
 
 def test_several_gradients_where_one_is_wanted_are_counted():
     with pytest.raises(Wrong, match=r"Return one gradient, d_x, but there are 3\."):
-        gradients(lambda d: (d, d.sum(axis=0), d.sum(axis=1)), lambda x: x, {"x": X})
+        check_gradients(lambda d: (d, d.sum(axis=0), d.sum(axis=1)), lambda x: x, {"x": X})

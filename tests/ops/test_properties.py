@@ -20,11 +20,11 @@ def test_every_operation_is_proved(name, extreme):
     examples = (SLOW.get(name, 25) if fast else settings().max_examples) // (3 if extreme else 1)
 
     @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
-    @given(getattr(strategies, name)(extreme=extreme), st.integers(0, 2**16))
+    @given(strategies.inputs(operation, extreme), st.integers(0, 2**16))
     def proved(example, seed):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            prove(operation, example.inputs, names=example.names, seed=seed, **example.options)
+            prove(operation, example.inputs, seed=seed, **example.options)
 
     proved()
 

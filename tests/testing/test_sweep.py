@@ -5,20 +5,20 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.testing import prove
-from minitransformer.testing.examples import EXAMPLES
+from minitransformer.testing.examples import EXAMPLES, examples
 from minitransformer.testing.sweep import sweep
 
 
-def test_every_operation_has_examples():
-    assert EXAMPLES.keys() == mt.ops.registry.keys()
+def test_entries_are_those_of_operations():
+    assert EXAMPLES.keys() <= mt.ops.registry.keys()
 
 
 @pytest.mark.parametrize("name", mt.ops.registry)
 def test_the_examples_are_proved(name):
-    cases = list(EXAMPLES[name](np.random.default_rng(3)))
-    assert len({example.case for example in cases}) == len(cases)
+    cases = examples(mt.ops.registry[name], seed=3)
+    assert len({example.case for example in cases}) == len(cases) > 0
     for example in cases:
-        prove(mt.ops.registry[name], example.inputs, names=example.names, **example.options)
+        prove(mt.ops.registry[name], example.inputs, **example.options)
 
 
 def slope(steps, errors):

@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.learn.verdict import Wrong, choice, gradients, refuse_unsolved, same_bits, untouched
+from minitransformer.learn.verdict import (
+    Wrong,
+    check_bits,
+    check_choice,
+    check_gradients,
+    refuse_unsolved,
+    refuse_writing,
+)
 
 __all__ = [
     "fast_to_the_last_bit",
@@ -45,7 +52,7 @@ def _sum(backward: Callable[..., Any], x: np.ndarray, axis: int) -> None:
             }
         }
 
-    gradients(lambda d_y: backward(x, axis, d_y), lambda x: x.sum(axis), {"x": x}, mistakes=mistakes)
+    check_gradients(lambda d_y: backward(x, axis, d_y), lambda x: x.sum(axis), {"x": x}, mistakes=mistakes)
 
 
 def mean_of_what_counts(backward: Callable[..., Any]) -> None:
@@ -53,7 +60,7 @@ def mean_of_what_counts(backward: Callable[..., Any]) -> None:
     x = np.random.default_rng(6).normal(size=(3, 5))
     keep = np.arange(5) < np.array([[4], [1], [3]])
     n, T = keep.sum(axis=1), keep.shape[1]
-    gradients(
+    check_gradients(
         lambda d_y: backward(x, keep, d_y),
         lambda x: np.where(keep, x, 0.0).sum(axis=1) / n,
         {"x": x},
@@ -101,7 +108,9 @@ def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarr
         }
 
     label = f"unbroadcast(d_y, {a.shape}), with d_y of shape {copies},"
-    gradients(lambda d_y: unbroadcast(d_y, a.shape), lambda a: a + other, {"a": a}, names=[label], mistakes=mistakes)
+    check_gradients(
+        lambda d_y: unbroadcast(d_y, a.shape), lambda a: a + other, {"a": a}, names=[label], mistakes=mistakes
+    )
 
 
 def gain_and_bias(backward: Callable[..., Any]) -> None:
@@ -114,7 +123,7 @@ def gain_and_bias(backward: Callable[..., Any]) -> None:
 
 def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
     others, n = tuple(range(x.ndim - 1)), x.size // 4
-    gradients(
+    check_gradients(
         lambda d_y: backward(x, gain, d_y),
         lambda x, gain, bias: gain * x + bias,
         {"x": x, "gain": gain, "bias": bias},
@@ -159,7 +168,7 @@ def _matmul(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
             },
         }
 
-    gradients(lambda d_y: backward(x, w, d_y), np.matmul, {"x": x, "w": w}, mistakes=mistakes)
+    check_gradients(lambda d_y: backward(x, w, d_y), np.matmul, {"x": x, "w": w}, mistakes=mistakes)
 
 
 def one_weight_for_a_batch(backward: Callable[..., Any]) -> None:
@@ -167,7 +176,7 @@ def one_weight_for_a_batch(backward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(10)
     B, T, D, F = 3, 2, 4, 5
     x, w = rng.normal(size=(B, T, D)), rng.normal(size=(D, F))
-    gradients(
+    check_gradients(
         lambda d_y: backward(x, w, d_y),
         np.matmul,
         {"x": x, "w": w},
@@ -208,7 +217,7 @@ def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], 
             }
         }
 
-    gradients(
+    check_gradients(
         lambda d_y: backward(x, order, d_y), lambda x: x.transpose(order).reshape(new), {"x": x}, mistakes=mistakes
     )
 
@@ -236,7 +245,9 @@ def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray)
             }
         }
 
-    gradients(lambda d_y: backward(ids, len(table), d_y), lambda table: table[ids], {"table": table}, mistakes=mistakes)
+    check_gradients(
+        lambda d_y: backward(ids, len(table), d_y), lambda table: table[ids], {"table": table}, mistakes=mistakes
+    )
 
 
 AT_LEAST = 10
@@ -246,17 +257,17 @@ AT_LEAST = 10
 def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
     """Check that the bits are the same, then that it is faster."""
     for T, D in ((5, 3), (1, 4), (60, 200)):
-        inputs = _drawn(T, D)
+        inputs = _draw(T, D)
         before = {name: array.copy() for name, array in inputs.items()}
         found = fast(**inputs)
         refuse_unsolved(found)
         if not isinstance(found, tuple | list) or len(found) != 2:
             raise Wrong("Return two arrays, d_x and d_gain.")
         for name, array in inputs.items():
-            untouched(name, array, before[name])
+            refuse_writing(name, array, before[name])
         expected = _slow(**inputs)
         for name, one, other in zip(("d_x", "d_gain"), found, expected, strict=True):
-            same_bits(name, one, other)
+            check_bits(name, one, other)
     loop, ratio, tries = _seconds(_slow, inputs), 0.0, 0
     while ratio < AT_LEAST and tries < 20:  # one undisturbed try is enough
         ratio, tries = max(ratio, loop / _seconds(fast, inputs)), tries + 1
@@ -268,7 +279,7 @@ def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
         raise Wrong(textwrap.fill(words, 78))
 
 
-def _drawn(T: int, D: int) -> dict[str, np.ndarray]:
+def _draw(T: int, D: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(13)
     shapes = {"x": (T, D), "mean": (T,), "r": (T,), "gain": (D,), "d_y": (T, D)}
     return {name: rng.normal(size=shape) for name, shape in shapes.items()}
@@ -295,4 +306,4 @@ def _slow(
 
 def find_the_wrong_array(WRONG: Any) -> None:
     """Check which gradient was found to be wrong."""
-    choice("WRONG", WRONG, "c", "abcde")
+    check_choice("WRONG", WRONG, "c", "abcde")

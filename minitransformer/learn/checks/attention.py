@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import Wrong, agree, choice, gradients, untouched
+from minitransformer.learn.verdict import Wrong, agree, check_choice, check_gradients, refuse_writing
 
 __all__ = [
     "a_row_that_sees_nothing",
@@ -35,7 +35,7 @@ NOTHING = MASK & np.array([True, False, True, True])[:, None]
 """The same, where query 1 sees nothing."""
 
 
-def turned(x: np.ndarray) -> np.ndarray:
+def transpose(x: np.ndarray) -> np.ndarray:
     """Exchange the last two axes."""
     return x.swapaxes(-1, -2)
 
@@ -45,7 +45,7 @@ def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
     return np.asarray(ops.softmax.forward(x, axis=axis)[0])
 
 
-def masked(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
+def weigh(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Return the weights of a masked softmax."""
     return np.asarray(ops.softmax.forward(x, mask=mask)[0])
 
@@ -55,7 +55,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     return np.asarray(ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)[0])
 
 
-def drawn(seed: int, leading: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def draw(seed: int, leading: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return random queries, keys and values."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(*leading, Tq, Dk)), rng.normal(size=(*leading, Tk, Dk)), rng.normal(size=(*leading, Tk, Dv))
@@ -64,15 +64,15 @@ def drawn(seed: int, leading: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, 
 def unchanged(**pairs: tuple[np.ndarray, np.ndarray]) -> None:
     """Raise if one of some arrays differs from what it was."""
     for name, (array, before) in pairs.items():
-        untouched(name, array, before)
+        refuse_writing(name, array, before)
 
 
 def scaled_scores(scores: Callable[..., Any]) -> None:
     """Check the scores, without and with leading axes."""
     for leading in ((), (B, H)):
-        q, k, _ = drawn(71, leading)
+        q, k, _ = draw(71, leading)
         given = q.copy(), k.copy()
-        s = q @ turned(k)
+        s = q @ transpose(k)
         agree(
             "s",
             scores(*given),
@@ -83,7 +83,7 @@ def scaled_scores(scores: Callable[..., Any]) -> None:
                 "it is divided by sqrt(Tk), the number of keys; Dk is the number of features": s / sqrt(Tk),
                 "it is divided by sqrt(Tq), the number of queries; Dk is the number of features": s / sqrt(Tq),
                 "it is multiplied by sqrt(Dk); divide by it": s * sqrt(Dk),
-                "it is transposed: the queries are the rows, the keys are the columns": turned(s) / sqrt(Dk),
+                "it is transposed: the queries are the rows, the keys are the columns": transpose(s) / sqrt(Dk),
             },
         )
         unchanged(q=(given[0], q), k=(given[1], k))
@@ -125,7 +125,7 @@ def mask_before_softmax(weights: Callable[..., Any]) -> None:
             agree(
                 name,
                 weights(given, mask),
-                masked(scores, MASK),
+                weigh(scores, MASK),
                 mistakes={
                     "the mask is applied after the softmax: hidden keys still have a share in the sum, and the weights "
                     "of a row do not sum to 1": after,
@@ -136,7 +136,7 @@ def mask_before_softmax(weights: Callable[..., Any]) -> None:
                     ),
                     "hidden scores become 0, and exp(0) is 1: they need -inf": softmax(scores * MASK),
                     "the mask is the wrong way round: True = may attend": np.where(
-                        MASK.all(axis=-1, keepdims=True), np.nan, masked(scores, ~MASK)
+                        MASK.all(axis=-1, keepdims=True), np.nan, weigh(scores, ~MASK)
                     ),
                     "True is added as a 1, which hides nothing": softmax(scores + MASK),
                     "the mask is not used yet": softmax(scores),
@@ -152,7 +152,7 @@ def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
     """Check the weights where one query sees nothing, and that no NaN occurs on the way."""
     scores = np.random.default_rng(74).normal(size=(B, Tq, Tk))
     given, mask = scores.copy(), NOTHING.copy()
-    right = masked(scores, NOTHING)
+    right = weigh(scores, NOTHING)
     blind = ~NOTHING.any(axis=-1, keepdims=True)
     with np.errstate(all="ignore"):
         agree(
@@ -172,28 +172,28 @@ def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
         )
     with np.errstate(invalid="raise", divide="raise"):
         weights(given, mask)
-        agree("w, for scores of 10000,", weights(given + 1e4, mask), masked(scores + 1e4, NOTHING))
+        agree("w, for scores of 10000,", weights(given + 1e4, mask), weigh(scores + 1e4, NOTHING))
     unchanged(scores=(given, scores), mask=(mask, NOTHING))
 
 
 def attention_forward(attention: Callable[..., Any]) -> None:
     """Check equation (1), with a mask."""
     for leading in ((), (B, H)):
-        q, k, v = drawn(75, leading)
+        q, k, v = draw(75, leading)
         given = q.copy(), k.copy(), v.copy()
-        s = q @ turned(k)
+        s = q @ transpose(k)
         agree(
             "y",
             attention(*given, MASK.copy()),
             ops.scaled_dot_product_attention.forward(q, k, v, mask=MASK)[0],
             mistakes={
-                "the scores are not divided by sqrt(Dk)": masked(s, MASK) @ v,
-                "the scores are divided by Dk; by sqrt(Dk) they should be": masked(s / Dk, MASK) @ v,
+                "the scores are not divided by sqrt(Dk)": weigh(s, MASK) @ v,
+                "the scores are divided by Dk; by sqrt(Dk) they should be": weigh(s / Dk, MASK) @ v,
                 "the mask is not used": softmax(s / sqrt(Dk)) @ v,
-                "it is divided by sqrt(Dk) after the softmax; divide the scores": masked(s, MASK) @ v / sqrt(Dk),
+                "it is divided by sqrt(Dk) after the softmax; divide the scores": weigh(s, MASK) @ v / sqrt(Dk),
                 "the mask is applied after the softmax": softmax(s / sqrt(Dk)) * MASK @ v,
                 "the softmax is missing: these are scores, not weights, times values": s / sqrt(Dk) @ v,
-                "these are the weights; multiply them by the values": masked(s / sqrt(Dk), MASK),
+                "these are the weights; multiply them by the values": weigh(s / sqrt(Dk), MASK),
             },
         )
         unchanged(q=(given[0], q), k=(given[1], k), v=(given[2], v))
@@ -202,27 +202,27 @@ def attention_forward(attention: Callable[..., Any]) -> None:
 def weights_and_values_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of w @ v."""
     for leading in ((), (B, H)):
-        q, k, v = drawn(76, leading)
-        _product_gradients(backward, softmax(q @ turned(k)), v)
+        q, k, v = draw(76, leading)
+        _product_gradients(backward, softmax(q @ transpose(k)), v)
 
 
 def _product_gradients(backward: Callable[..., Any], w: np.ndarray, v: np.ndarray) -> None:
     given = w.copy(), v.copy()
 
     def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-        d_w, d_v = d_y @ turned(v), turned(w) @ d_y
+        d_w, d_v = d_y @ transpose(v), transpose(w) @ d_y
         return {
             "d_w": {
-                "it is transposed: the queries are the rows": turned(d_w),
+                "it is transposed: the queries are the rows": transpose(d_w),
                 "this is d_v; the gradient of w comes first": d_v,
                 "this is the gradient of the scores already; here w is still by itself": ops.softmax.backward(
                     (w, -1), d_w
                 )[0],
             },
-            "d_v": {"it is transposed: the keys are the rows": turned(d_v)},
+            "d_v": {"it is transposed: the keys are the rows": transpose(d_v)},
         }
 
-    gradients(lambda d_y: backward(*given, d_y), np.matmul, {"w": w, "v": v}, mistakes=mistakes)
+    check_gradients(lambda d_y: backward(*given, d_y), np.matmul, {"w": w, "v": v}, mistakes=mistakes)
     unchanged(w=(given[0], w), v=(given[1], v))
 
 
@@ -234,12 +234,12 @@ def scores_backward(backward: Callable[..., Any]) -> None:
 
 
 def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
-    w = masked(scores, mask)
+    w = weigh(scores, mask)
     given = w.copy()
     hidden = "" if mask.all() else ": hidden scores get a gradient"
-    gradients(
+    check_gradients(
         lambda d_w: backward(given, d_w),
-        lambda s: masked(s, mask),
+        lambda s: weigh(s, mask),
         {"s": scores},
         mistakes=lambda d_w: {
             "d_s": {
@@ -256,13 +256,13 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
             }
         },
     )
-    untouched("w", given, w)
+    refuse_writing("w", given, w)
 
 
 def queries_and_keys_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of the scaled scores."""
     for leading in ((), (B, H)):
-        q, k, _ = drawn(78, leading)
+        q, k, _ = draw(78, leading)
         _scores_gradient(backward, q, k)
 
 
@@ -270,7 +270,7 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
     given = q.copy(), k.copy()
 
     def mistakes(d_s: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-        d_q, d_k = d_s @ k, turned(d_s) @ q
+        d_q, d_k = d_s @ k, transpose(d_s) @ q
         return {
             "d_q": {
                 "the division is missing: every entry is sqrt(Dk) times too large": d_q,
@@ -281,13 +281,13 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
             "d_k": {
                 "the division is missing: every entry is sqrt(Dk) times too large": d_k,
                 "it is divided by Dk, or twice by sqrt(Dk); once by sqrt(Dk) it should be": d_k / Dk,
-                "it is transposed: the keys are the rows": turned(d_k) / sqrt(Dk),
+                "it is transposed: the keys are the rows": transpose(d_k) / sqrt(Dk),
             },
         }
 
-    gradients(
+    check_gradients(
         lambda d_s: backward(*given, d_s),
-        lambda q, k: q @ turned(k) / sqrt(Dk),
+        lambda q, k: q @ transpose(k) / sqrt(Dk),
         {"q": q, "k": k},
         sizes={"Dk": Dk},
         mistakes=mistakes,
@@ -298,18 +298,18 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
 def attention_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of attention: one head, then several with a mask and a query that sees nothing."""
     for leading, mask in (((), MASK | True), ((B, H), NOTHING)):
-        q, k, v = drawn(79, leading)
+        q, k, v = draw(79, leading)
         _attention_gradients(backward, q, k, v, mask)
 
 
 def _attention_gradients(
     backward: Callable[..., Any], q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray
 ) -> None:
-    w = masked(q @ turned(k) / sqrt(Dk), mask)
+    w = weigh(q @ transpose(k) / sqrt(Dk), mask)
     given = q.copy(), k.copy(), v.copy(), w.copy()
 
     def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-        d_w = d_y @ turned(v)
+        d_w = d_y @ transpose(v)
         row_sum = (d_w * w).sum(axis=-1, keepdims=True)
         wrong = {
             "the division by sqrt(Dk) is missing: every entry is sqrt(Dk) times too large": w
@@ -326,13 +326,13 @@ def _attention_gradients(
         }
         return {
             "d_q": {words: d_s @ k / sqrt(Dk) for words, d_s in wrong.items()},
-            "d_k": {words: turned(d_s) @ q / sqrt(Dk) for words, d_s in wrong.items()},
+            "d_k": {words: transpose(d_s) @ q / sqrt(Dk) for words, d_s in wrong.items()},
             "d_v": {
-                "it is divided by sqrt(Dk); only queries and keys are": turned(w) @ d_y / sqrt(Dk),
+                "it is divided by sqrt(Dk); only queries and keys are": transpose(w) @ d_y / sqrt(Dk),
             },
         }
 
-    gradients(
+    check_gradients(
         lambda d_y: backward(*given, d_y),
         lambda q, k, v: attention(q, k, v, mask),
         {"q": q, "k": k, "v": v},
@@ -360,11 +360,11 @@ def split_heads(split: Callable[..., Any]) -> None:
                 woven, 3, 1
             ),
             "the head is the last axis; cut D into (H, Dk), then move the heads beside the batch": woven,
-            "the last two axes are exchanged: (B, H, Dk, T)": turned(heads),
+            "the last two axes are exchanged: (B, H, Dk, T)": transpose(heads),
             "the heads come before the batch: (H, B, T, Dk)": heads.swapaxes(0, 1),
         },
     )
-    untouched("x", given, x)
+    refuse_writing("x", given, x)
 
 
 def merge_heads(merge: Callable[..., Any]) -> None:
@@ -386,7 +386,7 @@ def merge_heads(merge: Callable[..., Any]) -> None:
             "the heads are added up; they should lie side by side": heads.sum(axis=1),
         },
     )
-    untouched("heads", given, heads)
+    refuse_writing("heads", given, heads)
 
 
 def self_attention_backward(backward: Callable[..., Any]) -> None:
@@ -416,16 +416,16 @@ def self_attention_backward(backward: Callable[..., Any]) -> None:
             }
         }
 
-    gradients(
+    check_gradients(
         lambda d_y: backward(*given, *parts(d_y)),
         lambda x: attention(*(x @ weight for weight in w)),
         {"x": x},
         mistakes=mistakes,
     )
     for name, array, before in zip(("w_q", "w_k", "w_v"), given, w, strict=True):
-        untouched(name, array, before)
+        refuse_writing(name, array, before)
 
 
 def find_the_wrong_attention(WRONG: Any) -> None:
     """Check which line was found to be wrong."""
-    choice("WRONG", WRONG, "d", "abcde")
+    check_choice("WRONG", WRONG, "d", "abcde")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import Wrong, agree, refuse_unsolved, untouched
+from minitransformer.learn.verdict import Wrong, agree, refuse_unsolved, refuse_writing
 
 __all__ = [
     "a_cotangent_that_shows_it",
@@ -72,8 +72,8 @@ def measured_gradient(measured: Callable[..., Any]) -> None:
             expected = exact(d_y) if h < 0.1 else _differences(f, x, d_y, h, -h)
             before, d_before = x.copy(), d_y.copy()
             found = measured(f, x, d_y) if h < 0.1 else measured(f, x, d_y, h)
-            untouched("x", x, before)
-            untouched("d_y", d_y, d_before)
+            refuse_writing("x", x, before)
+            refuse_writing("d_y", d_y, d_before)
             plain = _differences(f, x, np.ones_like(d_y), h, -h)
             view = "f returned a view of x, and x was moved in place; give f a new array"
             agree(
@@ -118,8 +118,8 @@ def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
         top = np.maximum(np.maximum(np.abs(a), np.abs(n)), floor)
         before = a.copy(), n.copy()
         found = error(a, n, floor)
-        untouched("a", a, before[0])
-        untouched("n", n, before[1])
+        refuse_writing("a", a, before[0])
+        refuse_writing("n", n, before[1])
         with np.errstate(all="ignore"):
             mistakes = {
                 "it is the absolute error; divide by the size of the numbers": np.abs(a - n).max(),
@@ -172,10 +172,10 @@ def a_cotangent_that_shows_it(cotangent: Callable[..., Any]) -> None:
             )
         else:
             why = "The two gradients are the same with it, up to a thousandth."
-        raise Wrong(f"With this d_y the mistake does not show:\n\n{textwrap.indent(shown, '    ')}\n\n{_filled(why)}")
+        raise Wrong(f"With this d_y the mistake does not show:\n\n{textwrap.indent(shown, '    ')}\n\n{_fill(why)}")
 
 
-def _filled(text: str) -> str:
+def _fill(text: str) -> str:
     return textwrap.fill(text, 78)
 
 
@@ -197,7 +197,7 @@ def _one_direction(
 ) -> None:
     calls = 0
 
-    def counted(x: np.ndarray) -> np.ndarray:
+    def count_calls(x: np.ndarray) -> np.ndarray:
         nonlocal calls
         calls += 1
         return f(x)
@@ -205,10 +205,10 @@ def _one_direction(
     arrays = {"x": x, "d_y": d_y, "d_x": d_x, "p": p}
     before = {name: array.copy() for name, array in arrays.items()}
     h = 0.25  # so large that the measured slope is not the claimed one
-    found = slopes(counted, x, d_y, d_x, p, h)
+    found = slopes(count_calls, x, d_y, d_x, p, h)
     refuse_unsolved(found)
     for name, array in arrays.items():
-        untouched(name, array, before[name])
+        refuse_writing(name, array, before[name])
     if not isinstance(found, tuple | list) or len(found) != 2:
         _refuse("That is not right yet.", "Return two numbers: the claimed slope and the measured one.")
     claimed, measured = found
@@ -263,7 +263,7 @@ def _cases() -> Iterator[_Case]:
     def tanh_backward(x: np.ndarray, d_y: np.ndarray) -> np.ndarray:
         return np.asarray(d_y * (1 - np.tanh(x) ** 2))
 
-    def spoilt(change: Callable[[float], float]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    def spoil(change: Callable[[float], float]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         def backward(x: np.ndarray, d_y: np.ndarray) -> np.ndarray:
             d_x = tanh_backward(x, d_y)
             place = np.unravel_index(np.abs(d_x).argmax(), d_x.shape)
@@ -288,14 +288,14 @@ def _cases() -> Iterator[_Case]:
 
     yield _Case("softmax, the mean of d_y for its weighted sum", _softmax, mean_for_sum, x, False, ones)
     one = "One entry is wrong, and all others are right. Every entry has to be near, not their mean."
-    yield _Case("tanh, one entry off by 1 %", np.tanh, spoilt(lambda d: d + 0.01 * abs(d)), x, False, one)
+    yield _Case("tanh, one entry off by 1 %", np.tanh, spoil(lambda d: d + 0.01 * abs(d)), x, False, one)
     sign = "One entry is too small by far, and all others are right. The difference counts without its sign."
-    yield _Case("tanh, one entry much too small", np.tanh, spoilt(lambda d: d - 100), x, False, sign)
+    yield _Case("tanh, one entry much too small", np.tanh, spoil(lambda d: d - 100), x, False, sign)
     nan = (
         "All comparisons with NaN are False. Ask whether every entry is near enough (`<=`, then `all`), not whether "
         "some entry is too far away."
     )
-    yield _Case("tanh, one entry NaN", np.tanh, spoilt(lambda d: float("nan")), x, False, nan)
+    yield _Case("tanh, one entry NaN", np.tanh, spoil(lambda d: float("nan")), x, False, nan)
     yield _Case("tanh, all entries NaN", np.tanh, lambda x, d: np.full_like(x, np.nan), x, False, nan)
     yield _Case("a sum", lambda x: x.sum(axis=0), lambda x, d: np.zeros_like(x) + d, x, True, near)
     shape = (
@@ -333,7 +333,7 @@ def write_the_checker(check: Callable[..., Any]) -> None:
         refuse_unsolved(found)
         if not isinstance(found, bool | np.bool_):
             _refuse("That is not right yet.", f"check should return True or False, found {type(found).__name__}.")
-        untouched("x", x, case.x)
+        refuse_writing("x", x, case.x)
         if found != case.right:
             verdict = "refuses a right" if case.right else "accepts a wrong"
             _refuse(f"check {verdict} gradient: {case.title}.", case.advice)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minitransformer.learn.verdict import Unsolved, Wrong, agree, choice, gradients, refuse_unsolved
+from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_choice, check_gradients, refuse_unsolved
 
 __all__ = [
     "add_up_the_shares",
@@ -35,7 +35,7 @@ LONG = 5000
 def order_of_a_graph(order: Callable[..., Any]) -> None:
     """Check that every node comes once, and after all of its users."""
     for parts in GRAPHS:
-        _in_order(order({node: list(used) for node, used in parts.items()}, "L"), parts, _drawn(parts))
+        _in_order(order({node: list(used) for node, used in parts.items()}, "L"), parts, _draw(parts))
     chain = {"L": ["h0"]} | {f"h{i}": [f"h{i + 1}"] for i in range(LONG)} | {f"h{LONG}": []}
     try:
         found = order({node: list(used) for node, used in chain.items()}, "L")
@@ -46,7 +46,7 @@ def order_of_a_graph(order: Callable[..., Any]) -> None:
     _in_order(found, chain, f"a chain of {LONG} nodes")
 
 
-def _drawn(parts: Parts) -> str:
+def _draw(parts: Parts) -> str:
     return ", ".join(f"{node} made of {' and '.join(used)}" for node, used in parts.items() if used)
 
 
@@ -91,7 +91,7 @@ def add_up_the_shares(backward: Callable[..., Any]) -> None:
 
 
 def _three_shares(backward: Callable[..., Any], x: np.ndarray) -> None:
-    gradients(
+    check_gradients(
         lambda d_L: backward(x, d_L),
         lambda x: x * x + x,
         {"x": x},
@@ -158,7 +158,7 @@ def _walk(d_loss: float, mistake: str = "", stopped: frozenset[str] = frozenset(
     return {name: np.array(value) for name, value in d.items()}
 
 
-def _told(found: Any) -> dict[str, Any]:
+def _read(found: Any) -> dict[str, Any]:
     """Return the learner's dictionary, if it is one and complete."""
     refuse_unsolved(found)
     if not isinstance(found, dict):
@@ -171,9 +171,9 @@ def _told(found: Any) -> dict[str, Any]:
     return found
 
 
-def _walked(backward: Callable[..., Any], d_loss: Any, *more: Any) -> dict[str, Any]:
+def _run(backward: Callable[..., Any], d_loss: Any, *more: Any) -> dict[str, Any]:
     steps = _steps()
-    found = _told(backward(steps, float(d_loss), *more))
+    found = _read(backward(steps, float(d_loss), *more))
     if steps != _steps():
         raise Wrong("steps was changed: it belongs to the caller. `reversed(steps)` leaves it as it is.")
     return found
@@ -185,8 +185,8 @@ def walk_back(backward: Callable[..., Any]) -> None:
         "forwards": "the first step of the forward pass comes first; its output's gradient is still 0 then",
         "=": "each share replaces the ones before it; a name with several uses needs the sum of them",
     }
-    gradients(
-        lambda d_loss: tuple(np.asarray(_walked(backward, d_loss)[name]) for name in LEAVES),
+    check_gradients(
+        lambda d_loss: tuple(np.asarray(_run(backward, d_loss)[name]) for name in LEAVES),
         lambda *leaves: _values(dict(zip(LEAVES, leaves, strict=True)))["L"],
         LEAVES,
         names=[f'd["{name}"]' for name in LEAVES],
@@ -194,7 +194,7 @@ def walk_back(backward: Callable[..., Any]) -> None:
             f'd["{name}"]': {wrong[kind]: _walk(d_loss, kind)[name] for kind in wrong} for name in LEAVES
         },
     )
-    found, expected = _walked(backward, 1.3), _walk(1.3)
+    found, expected = _run(backward, 1.3), _walk(1.3)
     for name in ("u", "v", "w", "p", "q", "r", "L", "dead"):
         where = f'd["{name}"]' + (", from which no way leads to the loss," if name == "dead" else "")
         agree(where, found[name], expected[name])
@@ -215,7 +215,7 @@ def one_input_two_functions(backward: Callable[..., Any]) -> None:
 
 def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: Any, g_back: Any) -> None:
     u, v = f(x), g(x)
-    gradients(
+    check_gradients(
         lambda d_y: backward(x, d_y, f, f_back, g, g_back),
         lambda x: f(x) * g(x),
         {"x": x},
@@ -244,28 +244,28 @@ def stop_the_gradient(backward: Callable[..., Any]) -> None:
 
 def _stopped(backward: Callable[..., Any], stopped: frozenset[str], wrong: Mapping[str, str]) -> None:
     held = {name: _values(LEAVES)[name] for name in stopped}
-    labels = {name: f'd["{name}"] with {_listed(stopped)} stopped' for name in _values(LEAVES)}
+    labels = {name: f'd["{name}"] with {_join(stopped)} stopped' for name in _values(LEAVES)}
 
     def mistakes(d_loss: Any, names: Sequence[str], kinds: Sequence[str]) -> dict[str, dict[str, Any]]:
         return {labels[name]: {wrong[kind]: _walk(d_loss, kind, stopped)[name] for kind in kinds} for name in names}
 
-    gradients(
-        lambda d_loss: tuple(np.asarray(_walked(backward, d_loss, set(stopped))[name]) for name in LEAVES),
+    check_gradients(
+        lambda d_loss: tuple(np.asarray(_run(backward, d_loss, set(stopped))[name]) for name in LEAVES),
         lambda *leaves: _values(dict(zip(LEAVES, leaves, strict=True)), held)["L"],
         LEAVES,
         names=[labels[name] for name in LEAVES],
         mistakes=lambda d_loss: mistakes(d_loss, list(LEAVES), list(wrong)),
     )
-    found, expected = _walked(backward, -0.6, set(stopped)), _walk(-0.6, stopped=stopped)
+    found, expected = _run(backward, -0.6, set(stopped)), _walk(-0.6, stopped=stopped)
     for name, label in labels.items():
         known = mistakes(-0.6, [name], ["sender", "whole step"])
         agree(label, found[name], expected[name], mistakes=known[label])
 
 
-def _listed(names: frozenset[str]) -> str:
+def _join(names: frozenset[str]) -> str:
     return " and ".join(sorted(names)) or "nothing"
 
 
 def find_the_wrong_engine(WRONG: Any) -> None:
     """Check which engine was found to be wrong."""
-    choice("WRONG", WRONG, "c", "abcd")
+    check_choice("WRONG", WRONG, "c", "abcd")

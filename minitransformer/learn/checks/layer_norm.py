@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import agree, choice, gradients, untouched
+from minitransformer.learn.verdict import agree, check_choice, check_gradients, refuse_writing
 
 __all__ = [
     "centring_backward",
@@ -41,7 +41,7 @@ def layer_norm_forward(forward: Callable[..., Any]) -> None:
             mistakes=_wrong_forward(x, gain, bias, eps),
         )
         for name, array, before in (("x", given, x), ("gain", kept_gain, gain), ("bias", kept_bias, bias)):
-            untouched(name, array, before)
+            refuse_writing(name, array, before)
     with np.errstate(all="ignore"):
         found = forward(np.full((T, D), 3.0), gain, bias, 1e-5)
     agree("y, for rows of equal features,", found, np.tile(bias, (T, 1)))
@@ -90,7 +90,7 @@ def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(62)
     x_hat, gain, bias = rng.normal(size=(B, T, D)), rng.normal(size=D), rng.normal(size=D)
     given = x_hat.copy()
-    gradients(
+    check_gradients(
         lambda d_y: backward(given, d_y),
         lambda gain, bias: gain * x_hat + bias,
         {"gain": gain, "bias": bias},
@@ -116,14 +116,14 @@ def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
             },
         },
     )
-    untouched("x_hat", given, x_hat)
+    refuse_writing("x_hat", given, x_hat)
 
 
 def centring_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of subtracting the mean of each row."""
     rng = np.random.default_rng(63)
     for shape in ((3, 4), (B, T, D)):
-        gradients(
+        check_gradients(
             backward,
             lambda x: x - mean(x),
             {"x": rng.normal(size=shape)},
@@ -191,16 +191,16 @@ def _layer_norm_gradient(
             }
         }
 
-    gradients(
+    check_gradients(
         lambda d_y: backward(*saved, d_y),
         lambda x: ops.layer_norm.forward(x, gain, np.zeros(D), eps=eps)[0],
         {"x": x},
         mistakes=mistakes,
     )
     for name, array, before in zip(("x_hat", "r", "gain"), saved, (x_hat, r, gain), strict=True):
-        untouched(name, array, before)
+        refuse_writing(name, array, before)
 
 
 def find_the_wrong_layer_norm(WRONG: Any) -> None:
     """Check which layer norm was found to be wrong."""
-    choice("WRONG", WRONG, "b", "abcde")
+    check_choice("WRONG", WRONG, "b", "abcde")

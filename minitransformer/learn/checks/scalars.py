@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.learn.verdict import agree, choice, gradients
+from minitransformer.learn.verdict import agree, check_choice, check_gradients
 
 __all__ = ["chain_rule", "find_the_wrong_scalar", "product_rule", "relu_and_its_corner", "tanh_from_its_output"]
 
@@ -15,7 +15,7 @@ __all__ = ["chain_rule", "find_the_wrong_scalar", "product_rule", "relu_and_its_
 def product_rule(backward: Callable[..., Any]) -> None:
     """Check the gradients of x * y."""
     x, y = np.array(3.0), np.array(-0.5)
-    gradients(
+    check_gradients(
         lambda d_z: backward(float(x), float(y), float(d_z)),
         np.multiply,
         {"x": x, "y": y},
@@ -32,7 +32,7 @@ def product_rule(backward: Callable[..., Any]) -> None:
 def chain_rule(backward: Callable[..., Any]) -> None:
     """Check the gradient of sin(x * x)."""
     x = np.array(1.7)
-    gradients(
+    check_gradients(
         lambda d_y: backward(float(x), float(d_y)),
         lambda x: np.sin(x * x),
         {"x": x},
@@ -53,7 +53,7 @@ def tanh_from_its_output(backward: Callable[..., Any]) -> None:
         found = [backward(float(y), float(d)) for y, d in zip(np.tanh(x), d_y, strict=True)]
         return None if None in found else np.array(found)
 
-    gradients(
+    check_gradients(
         each,
         np.tanh,
         {"x": x},
@@ -70,7 +70,7 @@ def relu_and_its_corner(backward: Callable[..., Any]) -> None:
     """Check the gradient of relu, and that it is 0 at 0."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3, 4))
-    gradients(
+    check_gradients(
         lambda d_y: backward(x, d_y),
         lambda x: np.maximum(x, 0.0),
         {"x": x},
@@ -86,4 +86,4 @@ def relu_and_its_corner(backward: Callable[..., Any]) -> None:
 
 def find_the_wrong_scalar(WRONG: Any) -> None:
     """Check which derivative was found to be wrong."""
-    choice("WRONG", WRONG, "c", "abcd")
+    check_choice("WRONG", WRONG, "c", "abcd")

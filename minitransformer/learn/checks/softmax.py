@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import agree, gradients, untouched
+from minitransformer.learn.verdict import agree, check_gradients, refuse_writing
 
 __all__ = [
     "cross_entropy_backward",
@@ -61,7 +61,7 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
                 / x.sum(axis=-1, keepdims=True),
             },
         )
-        untouched("x", x, before)
+        refuse_writing("x", x, before)
 
 
 def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
@@ -74,7 +74,7 @@ def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
         with np.errstate(all="ignore"):
             found = forward(x)
             agree(name, found, softmax(before), mistakes=_wrong_shifts(before))
-        untouched("x", x, before)
+        refuse_writing("x", x, before)
 
 
 def _wrong_shifts(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -104,11 +104,11 @@ def softmax_backward(backward: Callable[..., Any]) -> None:
         x = rng.normal(size=shape)
         y = softmax(x)
         _softmax_gradient(backward, x, y)
-        untouched("y", y, softmax(x))
+        refuse_writing("y", y, softmax(x))
 
 
 def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
-    gradients(
+    check_gradients(
         lambda d_y: backward(y, d_y),
         softmax,
         {"x": x},
@@ -161,7 +161,7 @@ def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
                     "total first": np.log(np.exp(x).sum(axis=-1)),
                 },
             )
-        untouched("x", x, before)
+        refuse_writing("x", x, before)
 
 
 def cross_entropy_backward(backward: Callable[..., Any]) -> None:
@@ -171,7 +171,7 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
     p, t = softmax(logits), one_hot(targets)
     columns = p.copy()
     columns[:, targets] -= 1
-    gradients(
+    check_gradients(
         lambda d_loss: backward(logits, targets, float(d_loss)),
         lambda logits: cross_entropy(logits, TARGETS),
         {"logits": logits},
@@ -195,7 +195,7 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    untouched("targets", targets, TARGETS)
+    refuse_writing("targets", targets, TARGETS)
 
 
 def smoothed_targets(wanted: Callable[..., Any]) -> None:
@@ -220,7 +220,7 @@ def smoothed_targets(wanted: Callable[..., Any]) -> None:
                 + (1 - epsilon) / V,
             },
         )
-        untouched("targets", targets, TARGETS)
+        refuse_writing("targets", targets, TARGETS)
 
 
 def label_smoothing_backward(backward: Callable[..., Any]) -> None:
@@ -238,7 +238,7 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
     def loss(logits: np.ndarray) -> np.ndarray:
         return np.asarray(-(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean())
 
-    gradients(
+    check_gradients(
         lambda d_loss: backward(logits, given, float(d_loss)),
         loss,
         {"logits": logits},
@@ -257,7 +257,7 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
             }
         },
     )
-    untouched("q", given, q)
+    refuse_writing("q", given, q)
 
 
 def ignored_targets(backward: Callable[..., Any]) -> None:
@@ -269,7 +269,7 @@ def ignored_targets(backward: Callable[..., Any]) -> None:
     counts = targets != 0
     n = int(counts.sum())
     keep = counts[:, None]
-    gradients(
+    check_gradients(
         lambda d_loss: backward(logits, targets, float(d_loss)),
         lambda logits: cross_entropy(logits, given, ignore_index=0),
         {"logits": logits},
@@ -296,7 +296,7 @@ def ignored_targets(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    untouched("targets", targets, given)
+    refuse_writing("targets", targets, given)
     with np.errstate(all="ignore"):
         found = backward(logits, np.zeros(N, dtype=int), 1.5)
         agree("d_logits where every target is padding", found, np.zeros((N, V)))

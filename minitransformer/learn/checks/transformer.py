@@ -11,7 +11,7 @@ from minitransformer import ops, optim
 from minitransformer.autograd import Tensor
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding.beam import length_penalty as penalty
-from minitransformer.learn.verdict import Wrong, agree, gradients, refuse_unsolved, untouched
+from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, refuse_writing
 
 __all__ = [
     "adam_step",
@@ -101,7 +101,7 @@ def residual_connection(surrounded: Callable[..., Any]) -> None:
             "the sub-layer is applied after the norm": _sublayer(_norm(x)),
         },
     )
-    untouched("x", given, x)
+    refuse_writing("x", given, x)
 
 
 def residual_backward(backward: Callable[..., Any]) -> None:
@@ -136,7 +136,7 @@ def residual_backward(backward: Callable[..., Any]) -> None:
             }
         }
 
-    gradients(
+    check_gradients(
         lambda d_y: backward(d_y, norm_backward, sublayer_backward),
         lambda x: ops.layer_norm.forward(x + np.tanh(x @ w), gain, bias)[0],
         {"x": x},
@@ -150,7 +150,7 @@ def shifted_targets(seen: Callable[..., Any]) -> None:
     given, start = wanted.copy(), np.full((2, 1), START)
     counts = wanted != PAD
 
-    def counted(array: np.ndarray) -> np.ndarray:
+    def blank(array: np.ndarray) -> np.ndarray:
         """Leave out what is seen where nothing is wanted: it does not matter."""
         return np.where(counts, array, PAD) if array.shape == counts.shape else array
 
@@ -158,24 +158,24 @@ def shifted_targets(seen: Callable[..., Any]) -> None:
     refuse_unsolved(found)
     agree(
         "seen",
-        found if found is None else counted(np.asarray(found)),
-        counted(np.concatenate((start, wanted[:, :-1]), axis=1)),
+        found if found is None else blank(np.asarray(found)),
+        blank(np.concatenate((start, wanted[:, :-1]), axis=1)),
         mistakes={
-            "nothing is shifted: the decoder sees the token that it has to say": counted(wanted),
-            "it is shifted the other way: the decoder sees what comes after": counted(
+            "nothing is shifted: the decoder sees the token that it has to say": blank(wanted),
+            "it is shifted the other way: the decoder sees what comes after": blank(
                 np.concatenate((wanted[:, 1:], np.full((2, 1), PAD)), axis=1)
             ),
-            "START takes the place of the first token; it comes before it": counted(
+            "START takes the place of the first token; it comes before it": blank(
                 np.concatenate((start, wanted[:, 1:]), axis=1)
             ),
             "the last column is still there: the last token is wanted, never seen": np.concatenate(
                 (start, wanted), axis=1
             ),
             "START is missing: the first token is wanted, so something has to come before it": wanted[:, :-1],
-            "the tokens turn round: the last one comes first. START should": counted(np.roll(wanted, 1, axis=1)),
+            "the tokens turn round: the last one comes first. START should": blank(np.roll(wanted, 1, axis=1)),
         },
     )
-    untouched("wanted", given, wanted)
+    refuse_writing("wanted", given, wanted)
 
 
 def warm_up(learning_rate: Callable[..., Any]) -> None:
@@ -381,7 +381,7 @@ def beam_step(step: Callable[..., Any]) -> None:
             },
         )
         for name, array, before in (("log_p", given[0], log_p), ("next_log_p", given[1], next_log_p)):
-            untouched(name, array, before)
+            refuse_writing(name, array, before)
 
 
 def length_penalty(best: Callable[..., Any]) -> None:
@@ -415,4 +415,4 @@ def length_penalty(best: Callable[..., Any]) -> None:
         if winner != right:
             raise Wrong(f"best is {winner}, but sentence {right} has the highest score: compare the scores, not log_p.")
         for name, array, before in (("log_p", given[0], log_p), ("length", given[1], length)):
-            untouched(name, array, before)
+            refuse_writing(name, array, before)

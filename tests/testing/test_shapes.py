@@ -1,0 +1,107 @@
+"""Operations whose docstring states the shapes of their inputs get examples and a strategy without an entry."""
+
+import pytest
+from hypothesis import given, settings
+
+import minitransformer as mt
+from minitransformer.testing import prove, strategies
+from minitransformer.testing.examples import examples
+from minitransformer.testing.shapes import inputs_of
+
+
+def operation(documented, composed=None, name="scaled"):
+    """Make an operation of x, scale and perhaps shift, whose inputs are documented in some way."""
+
+    def forward(x, scale, shift=None):
+        if scale.shape != x.shape[-1:] or 0 in scale.shape:
+            raise ValueError("scaled: scale does not match x, or is empty")
+        return x * scale + (0 if shift is None else shift), (x, scale, shift is None)
+
+    def backward(saved, d_y):
+        x, scale, no_shift = saved
+        d_scale = (d_y * x).sum(axis=tuple(range(x.ndim - 1)))
+        return d_y * scale, d_scale, None if no_shift else d_y.copy()
+
+    forward.__doc__ = (
+        f"Return x times scale.\n\n    Parameters\n    ----------\n{documented}\n\n    Returns\n    -------\n"
+    )
+    return mt.Operation(forward, backward, composed, name)
+
+
+def scaled(x, scale, shift=None):
+    return x * scale if shift is None else x * scale + shift
+
+
+DOCUMENTED = """\
+    x : array, shape (..., D), D >= 1
+        The inputs.
+    scale : array, shape (D,)
+        Of each feature; see (1).
+    shift : array, the shape of x, optional
+        What is added."""
+OPERATION = operation(DOCUMENTED, scaled)
+
+
+def test_fixed_examples_follow_and_are_proved():
+    cases = examples(OPERATION)
+    assert [example.case for example in cases] == ["with shift", "without shift"]
+    shapes = [tuple(x.shape if x is not None else None for x in example.inputs) for example in cases]
+    assert shapes == [((2, 3, 4), (4,), (2, 3, 4)), ((2, 3, 4), (4,), None)]
+    for example in cases:
+        assert prove(OPERATION, example.inputs, **example.options).composed is not None
+
+
+def test_the_strategy_follows_and_is_proved():
+    shapes, without = set(), set()
+
+    @settings(max_examples=40)
+    @given(strategies.inputs(OPERATION), strategies.inputs(OPERATION, extreme=True))
+    def proved(moderate, extreme):
+        for example in (moderate, extreme):
+            x, scale, shift = example.inputs
+            shapes.add(x.shape)
+            without.add(shift is None)
+            assert scale.size >= 1
+            prove(OPERATION, example.inputs, **example.options)
+
+    proved()
+    assert {len(shape) for shape in shapes} == {1, 2, 3}
+    assert any(0 in shape for shape in shapes)
+    assert without == {True, False}
+
+
+def test_several_inputs_on_a_line_and_any_shape():
+    wanted = inputs_of(
+        operation("    x, scale : arrays, shapes (B, T, D) and (D,)\n    shift : array, any shape, optional")
+    )
+    assert {name: array.axes for name, array in wanted.arrays.items()} == {
+        "x": ("B", "T", "D"),
+        "scale": ("D",),
+        "shift": ("...",),
+    }
+    assert wanted.optional == ["shift"]
+    both = inputs_of(operation("    x, scale : arrays, shape (D,)"))
+    assert both.arrays["x"].axes == both.arrays["scale"].axes == ("D",)
+    assert both.shapes((), (5,)) == {"x": (5,), "scale": (5,)}
+
+
+@pytest.mark.parametrize(
+    ("documented", "names"),
+    [
+        ("    x : array, shape (..., D)", "scale"),
+        ("    x : array\n    scale : array, shape (D,)", "x"),
+        ("    x, scale : arrays, shape (D,)\n    shift : boolean array, shape (D,), optional", "shift"),
+        ("    x, scale : arrays, shape (2 D,)", "2"),
+        ("    x : array, shape (D,)\n    scale : float", "scale"),
+    ],
+)
+def test_what_is_not_stated_is_asked_for(documented, names):
+    unclear = operation(documented)
+    for draw in (examples, strategies.inputs):
+        with pytest.raises(LookupError, match=rf'for {names}; write "x : array, shape \(\.\.\., D\)" there'):
+            draw(unclear)
+
+
+def test_an_operation_with_an_entry_keeps_it():
+    assert [example.case for example in examples(mt.ops.layer_norm)] == ["random gain", "far from 0"]
+    assert [example.case for example in examples(mt.ops.linear)] == ["with bias", "without bias"]
