@@ -30,10 +30,8 @@ And how fast decoding is, beside PyTorch; and what the layers of the paper's Tab
 from minitransformer.bench.decode import measure_decoding
 from minitransformer.bench.growth import AXES, measure_growth
 from minitransformer.bench.measure import measure
-from minitransformer.bench.recall import measure_extrapolation, measure_recall
-from minitransformer.bench.report import decoding_text, growth_text, table1_text, text
-from minitransformer.bench.sizes import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
-from minitransformer.bench.table1 import measure_table1
+from minitransformer.bench.report import decoding_text, growth_text, text
+from minitransformer.bench.workloads import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
 
 __all__ = [
     "AXES",
@@ -44,10 +42,6 @@ __all__ = [
     "growth_text",
     "measure",
     "measure_decoding",
-    "measure_extrapolation",
     "measure_growth",
-    "measure_recall",
-    "measure_table1",
-    "table1_text",
     "text",
 ]

@@ -30,7 +30,7 @@ from minitransformer import blas, ops
 from minitransformer.bench.account import KINDS, Account, accounting
 from minitransformer.bench.ceiling import Product, time_products
 from minitransformer.bench.ours import build, random_batch, timed, workers_for
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Sizes
 from minitransformer.data import PAD, Batch
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, training_step

@@ -10,8 +10,8 @@ from minitransformer.bench.machine import describe
 from minitransformer.bench.measure import LABELS, compared
 from minitransformer.bench.ours_decoding import max_length
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import CONFIGURATIONS, Sizes
 from minitransformer.bench.turns import Program, take_turns
+from minitransformer.bench.workloads import CONFIGURATIONS, Sizes
 
 __all__ = ["agreement", "decoded", "decoding_sizes", "measure_decoding"]
 

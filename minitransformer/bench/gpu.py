@@ -24,7 +24,7 @@ from minitransformer.arrays import asarray, card, device_memory, free_device_mem
 from minitransformer.bench.memory import peak_memory
 from minitransformer.bench.ours import WARM_UP, build, random_batch
 from minitransformer.bench.pytorch import stepper
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Sizes
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, training_step
 

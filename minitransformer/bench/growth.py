@@ -22,8 +22,8 @@ from typing import Any
 from minitransformer.bench.figures import slope
 from minitransformer.bench.machine import describe
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import Sizes
 from minitransformer.bench.turns import Died, Process
+from minitransformer.bench.workloads import Sizes
 
 __all__ = ["AXES", "Axis", "Curve", "measure_growth"]
 

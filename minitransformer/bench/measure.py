@@ -11,8 +11,8 @@ from minitransformer.arrays import backend
 from minitransformer.bench.figures import median_of_all, ratio
 from minitransformer.bench.machine import describe
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
 from minitransformer.bench.turns import Outcome, Program, take_turns
+from minitransformer.bench.workloads import CONFIGURATIONS, GPU_CONFIGURATIONS, Sizes
 
 __all__ = ["LABELS", "anatomy", "compared", "measure", "on_the_card"]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from minitransformer import blas
 from minitransformer.bench.memory import resident_memory, settle
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Sizes
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam

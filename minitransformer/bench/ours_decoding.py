@@ -19,7 +19,7 @@ from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.bench.memory import settle
 from minitransformer.bench.ours import WARM_UP, build, timed
-from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
+from minitransformer.bench.workloads import ALPHA, BEAM, Sizes
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.nn import Transformer

@@ -20,7 +20,7 @@ from typing import Any
 
 from minitransformer.arrays import backend, use
 from minitransformer.bench.memory import peak_memory
-from minitransformer.bench.sizes import Sizes
+from minitransformer.bench.workloads import Sizes
 
 __all__ = ["command", "main"]
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from minitransformer.bench.ours import WARM_UP, random_batch, timed
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Sizes
 
 __all__ = ["MORE", "compiled", "eager", "stepper"]
 

@@ -21,7 +21,7 @@ import numpy as np
 from minitransformer.arrays import to_numpy
 from minitransformer.bench.memory import settle
 from minitransformer.bench.ours_decoding import Written, decoding_model, max_length, random_sources, warmed_up
-from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
+from minitransformer.bench.workloads import ALPHA, BEAM, Sizes
 from minitransformer.data import END, PAD, START
 from minitransformer.nn import Transformer, to_pytorch
 from minitransformer.ops import sinusoidal_positions

@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
-from minitransformer.bench import measure_table1, table1_text
 from minitransformer.cli.bench import tell
 from minitransformer.cli.places import wrong_place
+from minitransformer.paper.report import table1_text
+from minitransformer.paper.table1 import measure_table1
 
 __all__ = ["add_arguments", "run"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.course import tell
+from minitransformer.paper.table3 import ROWS, Result, Row, measured, table
 from minitransformer.training import Diverged
-from minitransformer.training.table3 import ROWS, Result, Row, measured, table
 
 __all__ = ["add_arguments", "run"]
 

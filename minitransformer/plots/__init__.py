@@ -9,7 +9,7 @@ from minitransformer.plots.attention import attention_maps, crossing
 from minitransformer.plots.curves import training_curves
 from minitransformer.plots.recall import recall_picture
 from minitransformer.plots.speed import growth_curves, speed_bars
-from minitransformer.plots.steps import step_sizes
+from minitransformer.plots.step_sizes import step_sizes
 from minitransformer.plots.table1 import table1_picture
 
 __all__ = [

@@ -11,7 +11,7 @@ from minitransformer.autograd import Tensor
 from minitransformer.bench.account import KINDS, Account, Accounted, accounting
 from minitransformer.bench.anatomy import WorkersShare, vanishing
 from minitransformer.bench.ceiling import Layout, Product, ideal_time, time_products
-from minitransformer.bench.sizes import Sizes
+from minitransformer.bench.workloads import Sizes
 
 pytestmark = pytest.mark.numpy_only("accounts for NumPy's own operations")
 

@@ -7,8 +7,8 @@ from minitransformer.bench import CONFIGURATIONS
 from minitransformer.bench.decode import agreement, decoding_sizes
 from minitransformer.bench.ours_decoding import decoding_model, margins, max_length, random_sources
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import Sizes
 from minitransformer.bench.turns import Process
+from minitransformer.bench.workloads import Sizes
 from minitransformer.data import END
 from minitransformer.decoding import greedy
 

@@ -9,8 +9,8 @@ from minitransformer.bench import growth
 from minitransformer.bench.growth import Axis, Curve, measure_growth
 from minitransformer.bench.memory import machine_memory, peak_memory, resident_memory
 from minitransformer.bench.program import command, reason
-from minitransformer.bench.sizes import Sizes
 from minitransformer.bench.turns import Died, Process
+from minitransformer.bench.workloads import Sizes
 
 pytestmark = pytest.mark.numpy_only("measures the processor, in processes that choose their library themselves")
 

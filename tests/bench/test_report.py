@@ -7,8 +7,8 @@ import pytest
 
 from minitransformer.bench import decoding_text, growth_text, text
 from minitransformer.bench.measure import anatomy, compared
-from minitransformer.bench.sizes import CONFIGURATIONS
 from minitransformer.bench.turns import Outcome
+from minitransformer.bench.workloads import CONFIGURATIONS
 
 
 def test_programs_are_compared_round_by_round():

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from minitransformer.bench import table1
-from minitransformer.bench.steps import Sizes
 from minitransformer.cli import main
+from minitransformer.paper import table1
+from minitransformer.paper.paths import Sizes
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 

@@ -9,8 +9,8 @@ pytest.importorskip("torch", reason="needs PyTorch")
 
 from minitransformer.bench.figures import ratio
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import CONFIGURATIONS
 from minitransformer.bench.turns import Program, take_turns
+from minitransformer.bench.workloads import CONFIGURATIONS
 
 pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("is about speed on the processor")]
 

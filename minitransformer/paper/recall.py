@@ -31,10 +31,10 @@ from minitransformer import ops
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.bench.machine import describe
-from minitransformer.bench.table1 import LAYERS
 from minitransformer.nn.layers import Residual
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.optim import Adam, inverse_square_root
+from minitransformer.paper.table1 import LAYERS
 
 __all__ = [
     "NO_TARGET",

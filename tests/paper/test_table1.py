@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from minitransformer.bench import table1
-from minitransformer.bench.steps import STEPS, Sizes
-from minitransformer.bench.table1 import LAYERS, count, fit
+from minitransformer.paper import table1
+from minitransformer.paper.paths import STEPS, Sizes
+from minitransformer.paper.table1 import LAYERS, count, fit
 
 pytestmark = pytest.mark.numpy_only("counts NumPy's own operations")
 

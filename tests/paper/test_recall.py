@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minitransformer.bench.recall import (
+from minitransformer.paper.recall import (
     NO_TARGET,
     Recall,
     RecallModel,
@@ -17,7 +17,7 @@ from minitransformer.bench.recall import (
     reach,
     train,
 )
-from minitransformer.bench.table1 import LAYERS
+from minitransformer.paper.table1 import LAYERS
 
 pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
 SMALL = Recall(symbols=5, n=24, d=8, k=3, r=3, batch=7, steps=60, warmup=10, fresh=40)

@@ -30,7 +30,7 @@ from minitransformer.autograd import Operation, Tensor
 from minitransformer.bench.account import Account, accounting
 from minitransformer.bench.figures import slope
 from minitransformer.bench.machine import describe
-from minitransformer.bench.steps import SMALL, STEPS, Sizes, arrows, longest_chain, shortest_paths, stacked
+from minitransformer.paper.paths import SMALL, STEPS, Sizes, arrows, longest_chain, shortest_paths, stacked
 
 __all__ = ["LAYERS", "Layer", "count", "fit", "measure_table1"]
 

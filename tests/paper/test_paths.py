@@ -6,7 +6,7 @@ import pytest
 from minitransformer import ops
 from minitransformer.arrays import xp
 from minitransformer.autograd import Tensor, concatenate
-from minitransformer.bench.steps import STEPS, Arrow, Sizes, arrows, longest_chain, shortest_paths, stacked
+from minitransformer.paper.paths import STEPS, Arrow, Sizes, arrows, longest_chain, shortest_paths, stacked
 
 
 def test_only_steps_have_length():
