@@ -6,9 +6,9 @@ import textwrap
 from typing import Any
 
 from minitransformer.bench.pytorch import MORE
-from minitransformer.bench.workloads import ALPHA, BEAM, Sizes
+from minitransformer.bench.workloads import ALPHA, BEAM, Workload
 
-__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "text", "wrap"]
+__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "speed_text", "wrap"]
 
 COLUMNS = 100
 ON_A_CPU = "Memory is the peak of the whole process."
@@ -66,8 +66,8 @@ def header(result: dict[str, Any]) -> str:
     return wrap(f"{m['date'][:10]}: " + "; ".join(parts))
 
 
-def text(result: dict[str, Any]) -> str:
-    """Return the report on what ``measure`` found."""
+def speed_text(result: dict[str, Any]) -> str:
+    """Return the report on what ``measure_speed`` found."""
     on_a_card = any("card" in configuration for configuration in result["configurations"].values())
     parts = [
         header(result),
@@ -81,10 +81,10 @@ def text(result: dict[str, Any]) -> str:
     if any(p["failed"] is None for p in programs):
         parts.append(wrap(MORE))
     for name, configuration in result["configurations"].items():
-        sizes = Sizes(**configuration["sizes"])
+        workload = Workload(**configuration["sizes"])
         lines = [
-            f"{name}: {sizes}",
-            *_programs(configuration["programs"], sizes),
+            f"{name}: {workload}",
+            *_programs(configuration["programs"], workload),
             "",
             *(_on_the_card(configuration) if "card" in configuration else _anatomy(configuration["anatomy"])),
         ]
@@ -92,13 +92,13 @@ def text(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _programs(programs: dict[str, Any], sizes: Sizes) -> list[str]:
+def _programs(programs: dict[str, Any], workload: Workload) -> list[str]:
     lines = [f"  {'':17}{'step':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}"]
     for name, program in programs.items():
         if program["failed"] is not None:
             lines.append(wrap(f"{program['label']}: not measured: {program['failed']}", "  "))
             continue
-        tokens = sizes.batch * sizes.length / program["median"]
+        tokens = workload.batch * workload.length / program["median"]
         lines.append(
             f"  {program['label']:17}{duration(program['median']):>9}   {_times_ours(name, program):<24}"
             f"{tokens:>10,.0f}{memory(program['peak']):>12}"
@@ -174,8 +174,8 @@ def decoding_text(result: dict[str, Any]) -> str:
         ),
     ]
     for name, configuration in result["decoding"].items():
-        sizes = Sizes(**configuration["sizes"])
-        lines = [f"{name}: {sizes} to read, {configuration['max_length']} to write"]
+        workload = Workload(**configuration["sizes"])
+        lines = [f"{name}: {workload} to read, {configuration['max_length']} to write"]
         for search, found in configuration["searches"].items():
             lines.append(f"  {SEARCHES[search]:26}{'a batch':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}")
             for program_name, program in found["programs"].items():
@@ -212,7 +212,7 @@ def growth_text(result: dict[str, Any]) -> str:
         ),
     ]
     for name, axis in result["axes"].items():
-        lines = [f"{name}, around {Sizes(**axis['centre'])}"]
+        lines = [f"{name}, around {Workload(**axis['centre'])}"]
         for curve in axis["curves"]:
             lines.append(f"  {curve['label']}")
             lines += [

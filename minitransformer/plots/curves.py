@@ -99,7 +99,7 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
     return figure
 
 
-def smoothed(values: NDArray[Any], reach: int) -> NDArray[Any]:
+def smooth(values: NDArray[Any], reach: int) -> NDArray[Any]:
     """Average each value with its neighbours; values that are not finite are left out.
 
     Parameters
@@ -138,7 +138,7 @@ def _draw_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> None:
         axes.plot(steps, loss, color=LOSS, marker="o", markersize=3, linewidth=1.4)
     else:
         axes.plot(steps, loss, color=LOSS, alpha=0.3, linewidth=0.7, label="as measured")
-        axes.plot(steps, smoothed(loss, len(loss) // 50), color=LOSS, linewidth=1.6, label="smoothed")
+        axes.plot(steps, smooth(loss, len(loss) // 50), color=LOSS, linewidth=1.6, label="smoothed")
         axes.legend(frameon=False, fontsize=8)
     axes.set_ylabel("loss")
     drawn = loss[np.isfinite(loss) & (loss > 0)]

@@ -55,7 +55,7 @@ class Face:
         """
         # A line break becomes a space: a label is one line.
         plain = "".join(" " if char.isspace() else char for char in text)
-        return "".join(char if ord(char) in self.characters else spelt(char) for char in plain)
+        return "".join(char if ord(char) in self.characters else spell_out(char) for char in plain)
 
     def token(self, token: str) -> str:
         r"""Make a token readable as a label, with its spaces and control characters visible.
@@ -73,7 +73,7 @@ class Face:
         return self.readable(token.replace(" ", "␣").translate(CONTROL))
 
 
-def spelt(char: str) -> str:
+def spell_out(char: str) -> str:
     """Write a character in Latin letters.
 
     Parameters

@@ -17,7 +17,7 @@ COLOURS = "Blues"
 FRAME = "0.6"
 
 
-def checked(name: str, weights: NDArray[Any], shape: tuple[int | None, ...], meaning: str) -> NDArray[Any]:
+def check_weights(name: str, weights: NDArray[Any], shape: tuple[int | None, ...], meaning: str) -> NDArray[Any]:
     """Refuse attention weights of the wrong shape or outside 0..1.
 
     Parameters

@@ -12,19 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator, PercentFormatter
 
+from minitransformer.plots.colours import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW
 from minitransformer.plots.saving import save
 
 __all__ = ["growth_curves", "speed_bars"]
 
-# The colours of Okabe and Ito, which people who are colour-blind can tell apart.
-BLUE, ORANGE, PURPLE, SKY, GREEN, YELLOW, RED, GREY = (
-    "#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#B0B0B0",
-)  # fmt: skip
 PROGRAMS = {"ours": BLUE, "eager": ORANGE, "compiled": PURPLE}
 PARTS = (BLUE, SKY, GREEN, YELLOW, ORANGE, RED, PURPLE, GREY)
 LIGHT = {YELLOW, SKY, ORANGE, GREY, PURPLE}
 CURVES = ((BLUE, "o", "-"), (ORANGE, "s", "-"), (GREEN, "^", "-"))
-FAINT = "0.35"
 WIDE = 0.8
 """The width of a group of bars; the next group is at a distance of 1."""
 
@@ -38,7 +34,7 @@ def speed_bars(result: Mapping[str, Any], path: Path | str) -> None:
     Parameters
     ----------
     result : mapping
-        What ``bench.measure`` returned.
+        What ``bench.measure_speed`` returned.
     path : Path or str
         The file to write.
 
