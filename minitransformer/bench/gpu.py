@@ -92,18 +92,7 @@ def prepare_pytorch(workload: Workload, device: str = "cuda") -> Iterator[Progra
 def matmul_rate(multiply: Callable[..., Any], factors: Sequence[Any], wait: Callable[[], object]) -> float:
     """Return the best rate of the product of two square matrices with ``SIDE`` rows, in operations a second.
 
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(left, right, out=product)``.
-    factors : pair of arrays
-        On the device.
-    wait : callable
-        Waits until the device is done.
-
-    Returns
-    -------
-    float
+    ``multiply(left, right, out=product)`` is timed on factors on the device; ``wait`` waits until the device is done.
     """
     product = multiply(*factors)
 

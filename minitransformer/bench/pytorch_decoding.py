@@ -184,21 +184,9 @@ class CachedDecoder:
 
 
 def greedy(translator: Translator, source_ids: Any, most: int) -> list[list[int]]:
-    """Translate sentences, each step taking the token with the highest score.
+    """Translate source sentences (B, S), padded with 0, each step taking the token with the highest score.
 
-    Parameters
-    ----------
-    translator : Translator
-        The weights.
-    source_ids : integer array, shape (B, S)
-        Source sentences, padded with 0.
-    most : int
-        The most tokens to write, the end token among them.
-
-    Returns
-    -------
-    list of B lists of int
-        The target sentences, without start and end tokens.
+    Return the target sentences without start and end tokens. ``most`` is the limit of tokens, end tokens included.
     """
     import torch
 
@@ -227,27 +215,10 @@ def greedy(translator: Translator, source_ids: Any, most: int) -> list[list[int]
 def beam(
     translator: Translator, source_ids: Any, most: int, width: int = BEAM, alpha: float = ALPHA
 ) -> tuple[list[list[int]], list[float]]:
-    """Translate sentences, at each step keeping several hypotheses of each.
+    """Translate source sentences (B, S), padded with 0, at each step keeping ``width`` hypotheses of each.
 
-    Parameters
-    ----------
-    translator : Translator
-        The weights.
-    source_ids : integer array, shape (B, S)
-        Source sentences, padded with 0.
-    most : int
-        The most tokens to write, the end token among them.
-    width : int
-        K, how many continuations are kept at each step.
-    alpha : float
-        The exponent of the length penalty.
-
-    Returns
-    -------
-    list of B lists of int
-        The best target sentences, without start and end tokens.
-    list of B float
-        Their scores.
+    Return the best target sentences without start and end tokens, and their scores. ``alpha`` is the exponent of the
+    length penalty.
     """
     import torch
 

@@ -207,18 +207,7 @@ def shortest_paths(step: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor
 
 
 def arrows(layers: Sequence[Sequence[Tensor]]) -> list[Arrow]:
-    """Return which position reads which, from the recorded graph of stacked layers.
-
-    Parameters
-    ----------
-    layers : sequence of sequence of Tensor
-        What ``stack_layers`` returned.
-
-    Returns
-    -------
-    list of Arrow
-        One for each pair, in the order of the layers and positions that are read into.
-    """
+    """Return which position reads which, from the graph that ``stack_layers`` returned: one arrow for each pair."""
     place = {_target(x): (layer, i) for layer, positions in enumerate(layers) for i, x in enumerate(positions)}
     found: dict[Arrow, None] = {}
     for positions in layers[1:]:

@@ -97,7 +97,7 @@ def recall_text(result: dict[str, Any]) -> str:
         cells = [f"{a.mean():.1f} ({a.min():.1f} to {a.max():.1f})" for a in found]
         lines.append(f"{distance:3}  " + "".join(f"{cell:23}" for cell in cells))
     reaches = [f"{name} {kind['reach']}" for name, kind in kinds.items() if kind["reach"] is not None]
-    lines += ["", f"How far back the last layer can see: {', '.join(reaches)}; the others everything."]
+    lines += ["", f"Reach: {', '.join(reaches)} positions back; the others see all."]
     return "\n".join(line.rstrip() for line in lines)
 
 

@@ -47,15 +47,7 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, titl
 def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
     """Make the figure that `training_curves` writes, with the same parameters but the path.
 
-    Parameters
-    ----------
-    metrics, title
-        As for `training_curves`.
-
-    Returns
-    -------
-    Figure
-        The axes are those of loss, accuracy and learning rate; each only if there is something on it.
+    The axes are those of loss, accuracy and learning rate; each only if there is something on it.
     """
     for number, line in enumerate(metrics):
         if "step" not in line:
@@ -100,20 +92,10 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
 
 
 def smooth(values: NDArray[Any], reach: int) -> NDArray[Any]:
-    """Average each value with its neighbours; values that are not finite are left out.
+    """Average each value with `reach` neighbours on either side; values that are not finite are left out.
 
-    Parameters
-    ----------
-    values : NDArray
-        The values, in order.
-    reach : int
-        How many neighbours to take in on either side. Fewer near the start, where the window stays centred so
-        that a steep fall is not cut off; near the end the window is one-sided, so that it stays smooth.
-
-    Returns
-    -------
-    NDArray
-        As many averages, NaN where no neighbour is finite.
+    There are fewer neighbours near the start, where the window stays centred so that a steep fall is not cut off. Near
+    the end the window is one-sided, so that the curve stays smooth. An average is NaN where no neighbour is finite.
     """
     place = np.arange(len(values))
     reaches = np.minimum(reach, place)
@@ -214,18 +196,7 @@ def _note(metrics: Sequence[Mapping[str, Any]]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time as a person would.
-
-    Parameters
-    ----------
-    seconds : float
-        The time in seconds.
-
-    Returns
-    -------
-    str
-        Such as "4.2 s", "48 s", "2 min 05 s" or "1 h 03 min".
-    """
+    """Write a time in seconds as a person would: "4.2 s", "48 s", "2 min 05 s" or "1 h 03 min"."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -106,15 +106,7 @@ def maps_figure(
 ) -> Figure:
     """Make the figure that `attention_maps` writes, with the same parameters but the path.
 
-    Parameters
-    ----------
-    maps, source, target, title, target_input
-        As for `attention_maps`.
-
-    Returns
-    -------
-    Figure
-        The axes are the maps in reading order and, last, the colour bar.
+    The axes are the maps in reading order and, last, the colour bar.
     """
     read = target if target_input is None else target_input
     face = face_for([*source, *target, *read, title])

@@ -50,6 +50,7 @@ def extrapolation_picture(result: Mapping[str, Any], path: Path | str) -> None:
     figure = Figure(figsize=(8.8, 4.4), layout="constrained")
     for axes, positions in zip(figure.subplots(1, 2), ("sinusoidal", "learned"), strict=True):
         draw_extrapolation(axes, result, positions)
+    axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.65))
     save(figure, path, dpi=110)
 
 

@@ -58,15 +58,7 @@ def attention_map(
 def map_figure(weights: NDArray[Any], source: Sequence[str], target: Sequence[str], title: str = "") -> Figure:
     """Make the figure that `attention_map` writes, with the same parameters but the path.
 
-    Parameters
-    ----------
-    weights, source, target, title
-        As for `attention_map`.
-
-    Returns
-    -------
-    Figure
-        The axes are the map and the colour bar.
+    The axes are the map and the colour bar.
     """
     meaning = "(target tokens, source tokens)"
     weights = check_weights("attention_map", weights, (len(target), len(source)), meaning)

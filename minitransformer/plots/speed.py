@@ -49,10 +49,7 @@ def speed_bars(result: Mapping[str, Any], path: Path | str) -> None:
 def speed_figure(result: Mapping[str, Any]) -> Figure:
     """Make the figure that ``speed_bars`` writes, with the same parameters but the path.
 
-    Returns
-    -------
-    Figure
-        The axes are those of time, parts and memory.
+    The axes are those of time, parts and memory.
     """
     configurations = {
         name: configuration
@@ -191,10 +188,7 @@ def growth_curves(result: Mapping[str, Any], path: Path | str) -> None:
 def growth_figure(result: Mapping[str, Any]) -> Figure:
     """Make the figure that ``growth_curves`` writes, with the same parameters but the path.
 
-    Returns
-    -------
-    Figure
-        The axes are one for time and one for memory under it, for each size that varies.
+    The axes are one for time and one for memory under it, for each size that varies.
     """
     drawn = {name: axis for name, axis in result["axes"].items() if any(curve["points"] for curve in axis["curves"])}
     if not drawn:

@@ -56,10 +56,7 @@ def paths_picture(result: Mapping[str, Any], path: Path | str) -> None:
 def table1_figure(result: Mapping[str, Any]) -> Figure:
     """Make the figure that ``table1_picture`` writes, with the same parameters but the path.
 
-    Returns
-    -------
-    Figure
-        The axes are one for each layer's graph, then those of operations, path lengths, times and gradients.
+    The axes are one for each layer's graph, then those of operations, path lengths, times and gradients.
     """
     figure = Figure(figsize=(14.5, 7.6), layout=ConstrainedLayoutEngine(hspace=0.07, wspace=0.05))
     graphs, (operations, paths, times, gradients) = figure.subplots(2, 4, height_ratios=[1, 1.15])

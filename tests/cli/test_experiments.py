@@ -3,6 +3,7 @@
 import json
 from functools import partial
 
+import numpy as np
 import pytest
 
 from minitransformer.cli import main
@@ -43,7 +44,7 @@ def test_recall(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.cli.recall.measure_recall", measure)
     out, result = run(tmp_path, capsys, "recall")
     assert "chance is 20 %" in out
-    assert "can see: convolutional 8, restricted self-attention 6; the others all." in out
+    assert "Reach: convolutional 8, restricted self-attention 6 positions back; the others see all." in out
     accuracy = [100 * a for a in result["kinds"]["self-attention"]["points"][1]["accuracy"]]
     assert f"  9  {sum(accuracy) / 2:.1f} ({min(accuracy):.1f} to {max(accuracy):.1f})" in out
 
@@ -54,10 +55,8 @@ def test_extrapolation(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr("minitransformer.cli.extrapolation.SIZES", TINY)
     out, result = run(tmp_path, capsys, "extrapolation")
     assert "trained on sentences of 12 symbols, tested on 36; chance is 20 %" in " ".join(out.split())
-    both = result["kinds"]["recurrent"]["learned"]["accuracy"]
-    inside, beyond = (
-        50 * sum(sum(row[part]) / len(row[part]) for row in both) for part in (slice(10), slice(10, None))
-    )
+    accuracy = 100 * np.array(result["kinds"]["recurrent"]["learned"]["accuracy"])
+    inside, beyond = accuracy[:, :10].mean(), accuracy[:, 10:].mean()
     (line,) = (line for line in out.splitlines() if line.startswith("recurrent"))
     assert line.split()[3:] == [f"{inside:.1f}", f"{beyond:.1f}"]
 

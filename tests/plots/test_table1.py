@@ -39,10 +39,7 @@ def test_graphs_and_growth():
 
 def test_paths_are_drawn_from_their_own_result(tmp_path):
     result = made_up.table1()
-    only_paths = {key: result[key] for key in ("far", "drawn")} | {
-        "layers": {
-            name: {key: row[key] for key in ("theory", "path", "graph")} for name, row in result["layers"].items()
-        }
-    }
+    rows = {name: {key: row[key] for key in ("theory", "path", "graph")} for name, row in result["layers"].items()}
+    only_paths = {"far": result["far"], "drawn": result["drawn"], "layers": rows}
     paths_picture(only_paths, tmp_path / "paths.png")
     assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")
