@@ -154,7 +154,7 @@ def _source(frame: FrameType | None) -> str:
 
 
 def _as_plain(value: Any) -> Any:
-    """Return a value, or what it holds, with plain arrays in place of accounted ones."""
+    """Return a value, or what it holds, with plain arrays in place of counting ones."""
     if isinstance(value, CountingArray):
         return value.view(np.ndarray)
     if isinstance(value, tuple | list):
@@ -163,7 +163,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def _as_counting(value: Any) -> Any:
-    """Return a value, or what it holds, with accounted arrays in place of plain ones."""
+    """Return a value, or what it holds, with counting arrays in place of plain ones."""
     if isinstance(value, np.ndarray):
         return value.view(CountingArray)
     if isinstance(value, tuple | list):
@@ -243,7 +243,7 @@ def accounting(account: Account, parameters: Sequence[Tensor]) -> Iterator[None]
     account : Account
         The books.
     parameters : sequence of Tensor
-        Their data are accounted arrays inside, and the arrays that they were afterwards; their gradients become plain.
+        Their data are counting arrays inside, and the arrays that they were afterwards; their gradients become plain.
     """
     _ = arrays.backend()  # the namespace is filled at the first look
     namespace = vars(arrays.xp)

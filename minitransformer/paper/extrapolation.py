@@ -31,7 +31,7 @@ def measure_extrapolation(
 
     Parameters
     ----------
-    sizes : Recall
+    sizes : RecallSizes
         The sizes; ``n`` is the length in training.
     tell : callable
         Called with what was found.

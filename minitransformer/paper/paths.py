@@ -118,7 +118,7 @@ def stack_layers(name: str, sizes: LayerSizes, most: int | None = None) -> list[
     ----------
     name : str
         A layer of Table 1, as in ``GRAPHS``.
-    sizes : Sizes
+    sizes : LayerSizes
         Kernels have a dilation of k^l in layer l = 0, 1, 2, ...
     most : int, optional
         How many layers to stack at most.

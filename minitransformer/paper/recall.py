@@ -43,7 +43,7 @@ def draw_batch(
 
     Parameters
     ----------
-    sizes : Recall
+    sizes : RecallSizes
         How many symbols and sentences, and how long.
     distance : int
         L: how far back the symbol is that is asked for.
@@ -78,7 +78,7 @@ def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, se
     ----------
     model : RecallModel
         What is trained.
-    sizes : Recall
+    sizes : RecallSizes
         The sentences and the steps.
     distance : int
         L: how far back the symbol is that is asked for.
@@ -113,7 +113,7 @@ def accuracy_by_position(
     ----------
     model : RecallModel
         What is asked.
-    sizes : Recall
+    sizes : RecallSizes
         ``fresh`` is the number of sentences.
     distance : int
         L: how far back the symbol is that is asked for.
@@ -186,7 +186,7 @@ def measure_recall(
 
     Parameters
     ----------
-    sizes : Recall
+    sizes : RecallSizes
         The sizes.
     tell : callable
         Called with what was found.

@@ -112,7 +112,7 @@ class RecallModel(Module):
     ----------
     kind : str
         A layer of Table 1, as in ``LAYERS``.
-    sizes : Recall
+    sizes : RecallSizes
         Its sizes.
     seed : int
         Of the initial weights.

@@ -53,7 +53,7 @@ def count_operations(name: str, sizes: LayerSizes) -> dict[str, int]:
     ----------
     name : str
         A layer of Table 1, as in ``LAYERS``.
-    sizes : Sizes
+    sizes : LayerSizes
         Of the layer's input.
 
     Returns
