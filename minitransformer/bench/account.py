@@ -1,9 +1,9 @@
 """An array that accounts for the time of everything that is done to it.
 
-``Accounted`` is an ndarray. NumPy asks it to do every array operation in which it takes part; it does so on plain
-arrays, times that, and books the time under the page that asked for it, found by looking up the stack, the direction
-(forward or backward) and a kind. What an operation returns is ``Accounted`` again, so the whole step is on the books
-once its parameters are. Floating-point operations are counted on the way.
+``CountingArray`` is an ndarray. NumPy asks it to do every array operation in which it takes part. It does so on plain
+arrays, times that, and books the time under the source file that asked for it (found by looking up the stack), the
+direction (forward or backward) and a kind. An operation returns a ``CountingArray`` again, so the whole step is on the
+books once its parameters are. Floating-point operations are counted on the way.
 
 What is booked is the operation itself, NumPy's own overhead included; what happens between operations is not. Not
 booked either: views (reshaping, slicing), which cost next to nothing, and arithmetic on arrays that NumPy's functions
@@ -27,7 +27,7 @@ from minitransformer import arrays
 from minitransformer.autograd import Tensor
 from minitransformer.bench.ceiling import Layout, Product
 
-__all__ = ["KINDS", "Account", "Accounted", "Entry", "accounting"]
+__all__ = ["KINDS", "Account", "CountingArray", "Entry", "accounting"]
 
 KINDS = ("matrix products", "softmax", "layer norm", "dropout", "cross-entropy", "other arithmetic", "optimiser")
 """What array operations are for. Scaling and masking the scores count as softmax."""
@@ -35,14 +35,14 @@ KINDS = ("matrix products", "softmax", "layer norm", "dropout", "cross-entropy",
 PRODUCTS = (np.matmul, np.dot)
 ARRAYS = Path(arrays.__file__).parent
 PACKAGE = str(ARRAYS.parent)
-MADE_BY = ("arange", "array", "asarray", "empty", "full", "ones", "zeros")
+CREATORS = ("arange", "array", "asarray", "empty", "full", "ones", "zeros")
 """Functions of ``xp`` that make arrays out of none."""
 
 
 class Entry(NamedTuple):
     """Where time is booked."""
 
-    page: str
+    source: str
     """The name of the file, without its ending."""
     direction: str
     kind: str
@@ -72,9 +72,9 @@ class Account:
         self.arithmetic = 0
         self.direction = "forward"
 
-    def book(self, page: str, kind: str, seconds: float) -> None:
+    def book(self, source: str, kind: str, seconds: float) -> None:
         """Add the time of one operation."""
-        entry = Entry(page, self.direction, kind)
+        entry = Entry(source, self.direction, kind)
         self.seconds[entry] += seconds
         self.calls[entry] += 1
 
@@ -124,109 +124,109 @@ def arithmetic(function: Any, method: str, args: Sequence[Any], value: Any) -> i
     return 0
 
 
-def kind_of(page: str) -> str:
-    """Return the kind of an operation, other than a matrix product, that a page asked for."""
-    if "cross_entropy" in page or "log_softmax" in page:
+def kind_of(source: str) -> str:
+    """Return the kind of an operation, other than a matrix product, that a source file asked for."""
+    if "cross_entropy" in source or "log_softmax" in source:
         return "cross-entropy"
-    if "dropout" in page:
+    if "dropout" in source:
         return "dropout"
-    if "norm" in page:
+    if "norm" in source:
         return "layer norm"
-    if page in ("softmax", "masking", "attention"):
+    if source in ("softmax", "masking", "attention"):
         return "softmax"
     return "other arithmetic"
 
 
-_pages: dict[str, str | None] = {}
+_sources: dict[str, str | None] = {}
 
 
-def _page(frame: FrameType | None) -> str:
-    """Return the page that a call comes from: the nearest file of the package outside this room."""
+def _source(frame: FrameType | None) -> str:
+    """Return the source file that a call comes from: the nearest file of minitransformer outside bench."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if file not in _pages:
+        if file not in _sources:
             path = Path(file)
             inside = file.startswith(PACKAGE) and path.parent not in (ARRAYS, Path(__file__).parent)
-            _pages[file] = path.stem if inside else None
-        if page := _pages[file]:
-            return page
+            _sources[file] = path.stem if inside else None
+        if source := _sources[file]:
+            return source
         frame = frame.f_back
     return "outside"
 
 
-def _plain(value: Any) -> Any:
-    """Return a value, or what it holds, with plain arrays in place of accounted ones."""
-    if isinstance(value, Accounted):
+def _as_plain(value: Any) -> Any:
+    """Return a value, or what it holds, with plain arrays in place of counting ones."""
+    if isinstance(value, CountingArray):
         return value.view(np.ndarray)
     if isinstance(value, tuple | list):
-        return type(value)(_plain(part) for part in value)
+        return type(value)(_as_plain(part) for part in value)
     return value
 
 
-def _accounted(value: Any) -> Any:
-    """Return a value, or what it holds, with accounted arrays in place of plain ones."""
+def _as_counting(value: Any) -> Any:
+    """Return a value, or what it holds, with counting arrays in place of plain ones."""
     if isinstance(value, np.ndarray):
-        return value.view(Accounted)
+        return value.view(CountingArray)
     if isinstance(value, tuple | list):
-        return type(value)(_accounted(part) for part in value)
+        return type(value)(_as_counting(part) for part in value)
     return value
 
 
-class Accounted(np.ndarray[Any, Any]):
-    """An array whose operations are booked in ``Accounted.account``."""
+class CountingArray(np.ndarray[Any, Any]):
+    """An array whose operations are booked in ``CountingArray.account``."""
 
     account: Account | None = None
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         out = options.pop("out", None)
-        plain = [_plain(x) for x in inputs]
-        options = {key: _plain(value) for key, value in options.items()}
+        plain = [_as_plain(x) for x in inputs]
+        options = {key: _as_plain(value) for key, value in options.items()}
         if out is not None:
-            options["out"] = _plain(out)
-        value = _booked(getattr(ufunc, method), ufunc, sys._getframe(1), plain, options)
+            options["out"] = _as_plain(out)
+        value = _book(getattr(ufunc, method), ufunc, sys._getframe(1), plain, options)
         if out is not None:
             return out[0] if len(out) == 1 else out
-        return _accounted(value)
+        return _as_counting(value)
 
     def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> Any:
-        plain = [_plain(x) for x in args]
-        given = {key: _plain(value) for key, value in options.items()}
-        value = _booked(function, function, sys._getframe(1), plain, given)
-        return options["out"] if options.get("out") is not None else _accounted(value)
+        plain = [_as_plain(x) for x in args]
+        given = {key: _as_plain(value) for key, value in options.items()}
+        value = _book(function, function, sys._getframe(1), plain, given)
+        return options["out"] if options.get("out") is not None else _as_counting(value)
 
     def __getitem__(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)
         if not any(isinstance(part, np.ndarray | list) for part in parts):
             return super().__getitem__(index)  # a view
-        value = _booked(self.view(np.ndarray).__getitem__, None, sys._getframe(1), [_plain(index)], {})
-        return _accounted(value)
+        value = _book(self.view(np.ndarray).__getitem__, None, sys._getframe(1), [_as_plain(index)], {})
+        return _as_counting(value)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         put = self.view(np.ndarray).__setitem__
-        _booked(put, None, sys._getframe(1), [_plain(index), _plain(value)], {})
+        _book(put, None, sys._getframe(1), [_as_plain(index), _as_plain(value)], {})
 
     def astype(self, *args: Any, **options: Any) -> Any:
         """Convert, and book it."""
-        return _accounted(_booked(self.view(np.ndarray).astype, None, sys._getframe(1), list(args), options))
+        return _as_counting(_book(self.view(np.ndarray).astype, None, sys._getframe(1), list(args), options))
 
     def copy(self, *args: Any, **options: Any) -> Any:
         """Copy, and book it."""
-        return _accounted(_booked(self.view(np.ndarray).copy, None, sys._getframe(1), list(args), options))
+        return _as_counting(_book(self.view(np.ndarray).copy, None, sys._getframe(1), list(args), options))
 
 
-def _booked(
+def _book(
     call: Callable[..., Any], function: Any, frame: FrameType | None, args: list[Any], options: dict[str, Any]
 ) -> Any:
     """Do something to plain arrays and book its time."""
     start = time.perf_counter()
     value = call(*args, **options)
     seconds = time.perf_counter() - start
-    account = Accounted.account
+    account = CountingArray.account
     if account is None:  # an array that has outlived its account
         return value
-    page = _page(frame)
+    source = _source(frame)
     is_product = function in PRODUCTS and getattr(value, "ndim", 0) >= 2
-    account.book(page, "matrix products" if is_product else kind_of(page), seconds)
+    account.book(source, "matrix products" if is_product else kind_of(source), seconds)
     if is_product:
         left, right, result = (Layout(x.shape, x.strides) for x in (*args[:2], value))
         account.products[Product(left, right, result, str(value.dtype))] += 1
@@ -244,40 +244,40 @@ def accounting(account: Account, parameters: Sequence[Tensor]) -> Iterator[None]
     account : Account
         The books.
     parameters : sequence of Tensor
-        Their data are accounted arrays inside, and the arrays that they were afterwards; their gradients become plain.
+        Their data are counting arrays inside, and the arrays that they were afterwards; their gradients become plain.
     """
     _ = arrays.backend()  # the namespace is filled at the first look
     namespace = vars(arrays.xp)
-    made_by = {name: namespace[name] for name in MADE_BY}
+    creators = {name: namespace[name] for name in CREATORS}
     draws = [module for name, module in sys.modules.items() if name.startswith("minitransformer.")]
     draws = [module for module in draws if vars(module).get("random_bits") is arrays.random_bits]
     random_bits = arrays.random_bits
     data = [parameter.data for parameter in parameters]
 
-    def making(make: Callable[..., Any]) -> Callable[..., Any]:
-        def made(*args: Any, **options: Any) -> Any:
+    def book_creation(make: Callable[..., Any]) -> Callable[..., Any]:
+        def create(*args: Any, **options: Any) -> Any:
             given = args[0] if args else None
-            if isinstance(given, Accounted) and make is made_by["asarray"] and len(args) == 1 and not options:
+            if isinstance(given, CountingArray) and make is creators["asarray"] and len(args) == 1 and not options:
                 return given
-            return _accounted(_booked(make, None, sys._getframe(1), [_plain(x) for x in args], options))
+            return _as_counting(_book(make, None, sys._getframe(1), [_as_plain(x) for x in args], options))
 
-        return made
+        return create
 
-    def drawn(rng: Any, shape: Any) -> Any:
-        return _accounted(_booked(random_bits, None, sys._getframe(1), [rng, shape], {}))
+    def draw(rng: Any, shape: Any) -> Any:
+        return _as_counting(_book(random_bits, None, sys._getframe(1), [rng, shape], {}))
 
-    Accounted.account = account
+    CountingArray.account = account
     try:
         for parameter in parameters:
-            parameter.data = parameter.data.view(Accounted)
-        namespace.update({name: making(make) for name, make in made_by.items()})
+            parameter.data = parameter.data.view(CountingArray)
+        namespace.update({name: book_creation(make) for name, make in creators.items()})
         for module in draws:
-            vars(module)["random_bits"] = drawn
+            vars(module)["random_bits"] = draw
         yield
     finally:
-        Accounted.account = None
-        namespace.update(made_by)
+        CountingArray.account = None
+        namespace.update(creators)
         for module in draws:
             vars(module)["random_bits"] = random_bits
         for parameter, array in zip(parameters, data, strict=True):
-            parameter.data, parameter.grad = array, _plain(parameter.grad)
+            parameter.data, parameter.grad = array, _as_plain(parameter.grad)

@@ -30,21 +30,22 @@ from minitransformer import ops
 from minitransformer.arrays import blas
 from minitransformer.bench.account import KINDS, Account, accounting
 from minitransformer.bench.ceiling import Product, time_products
-from minitransformer.bench.ours import build, random_batch, timed, workers_for
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.figures import median_of_all
+from minitransformer.bench.ours import Program, build, random_batch, time_steps, workers_for
+from minitransformer.bench.turns import Outcome
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.data import PAD, Batch
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, training_step
 
-__all__ = ["WorkersShare", "ready", "vanishing"]
+__all__ = ["WorkersShare", "prepare", "shrink", "summarise_anatomy"]
 
 TINY_STEPS = 30
-WARM_UP = 2
 
 
-def vanishing(sizes: Sizes) -> Sizes:
-    """Return sizes of the same graph at which arrays cost nothing."""
-    return replace(sizes, d_model=sizes.n_heads, d_ff=1, vocabulary=2, batch=1, length=1)
+def shrink(workload: Workload) -> Workload:
+    """Return the workload of the same graph at which arrays cost nothing."""
+    return replace(workload, d_model=workload.n_heads, d_ff=1, vocabulary=2, batch=1, length=1)
 
 
 class WorkersShare:
@@ -52,17 +53,17 @@ class WorkersShare:
 
     Parameters
     ----------
-    sizes : Sizes
+    workload : Workload
         The model and the whole batch.
     workers : int
         How many share it.
     """
 
-    def __init__(self, sizes: Sizes, workers: int) -> None:
-        self.model = build(sizes)
+    def __init__(self, workload: Workload, workers: int) -> None:
+        self.model = build(workload)
         self.parameters = self.model.parameters()
         self.optimiser = Adam(self.parameters)
-        self.batch = Batch(*(ids[: ceil(sizes.batch / workers)] for ids in random_batch(sizes)))
+        self.batch = Batch(*(ids[: ceil(workload.batch / workers)] for ids in random_batch(workload)))
         self.workers = workers
 
     def step(self, account: Account | None = None) -> None:
@@ -93,15 +94,15 @@ class WorkersShare:
 
 
 @contextmanager
-def ready(sizes: Sizes, workers: int | None) -> Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]:
-    """Make the program: a function that measures all of it, and a description with the matrix products."""
-    number = workers_for(sizes, workers)
-    products = _products(sizes, 1)
-    of_share = _products(sizes, number) if number > 1 else products
-    share = WorkersShare(sizes, number)
-    tiny, tiny_batch = build(vanishing(sizes)), random_batch(vanishing(sizes))
+def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
+    """Make the program: it measures all of it, and its description has the matrix products."""
+    number = workers_for(workload, workers)
+    products = _products(workload, 1)
+    of_share = _products(workload, number) if number > 1 else products
+    share = WorkersShare(workload, number)
+    tiny, tiny_batch = build(shrink(workload)), random_batch(shrink(workload))
     tiny_optimiser, tiny_worker = Adam(tiny.parameters()), Workers(tiny)
-    model, batch = build(sizes), random_batch(sizes)
+    model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())
     threads_each = max(1, blas.cores() // number)
 
@@ -112,7 +113,7 @@ def ready(sizes: Sizes, workers: int | None) -> Iterator[tuple[Callable[[int], d
                 training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
 
             step()
-            seconds = timed(step, times)
+            seconds = time_steps(step, times)
         together = time_products(products, 1)
         side_by_side = None
         alone, accounts = [], [Account() for _ in range(times)]
@@ -121,9 +122,9 @@ def ready(sizes: Sizes, workers: int | None) -> Iterator[tuple[Callable[[int], d
                 side_by_side = time_products(of_share, number)
             share.step()
             for account in accounts:  # by turns, so that both meet the same machine
-                alone += timed(share.step, 1)
+                alone += time_steps(share.step, 1)
                 share.step(account)
-        tiny_step = timed(
+        tiny_step = time_steps(
             lambda: training_step(tiny, tiny_optimiser, tiny_batch, LEARNING_RATE, LABEL_SMOOTHING, tiny_worker),
             TINY_STEPS,
         )
@@ -145,18 +146,68 @@ def ready(sizes: Sizes, workers: int | None) -> Iterator[tuple[Callable[[int], d
         {
             "workers": number,
             "flops": sum(product.flops * n for product, n in products.items()),
-            "products": _listed(products),
-            "products_of_share": _listed(of_share),
+            "products": _as_list(products),
+            "products_of_share": _as_list(of_share),
         },
     )
 
 
-def _products(sizes: Sizes, workers: int) -> Counter[Product]:
+def _products(workload: Workload, workers: int) -> Counter[Product]:
     """Return the matrix products of one worker's share."""
     account = Account()
-    WorkersShare(sizes, workers).step(account)
+    WorkersShare(workload, workers).step(account)
     return account.products
 
 
-def _listed(products: Counter[Product]) -> list[dict[str, Any]]:
+def _as_list(products: Counter[Product]) -> list[dict[str, Any]]:
     return [{**product._asdict(), "times": times, "flops": product.flops} for product, times in products.items()]
+
+
+def summarise_anatomy(outcome: Outcome, workload: Workload) -> dict[str, Any]:
+    """Return where the time goes, from the answers of the program.
+
+    Of each matrix product the best time of all turns counts; of everything else the median over the turns.
+    """
+    if outcome.failed is not None:
+        return {"failed": outcome.failed}
+    description, answers = outcome.description, outcome.answers
+    step = median_of_all([answer["seconds"] for answer in answers])
+    ways = {"together": ("products", answers[0]["together"])}
+    if answers[0]["side_by_side"] is not None:
+        ways["side_by_side"] = ("products_of_share", answers[0]["side_by_side"])
+    ideal = {
+        way: sum(
+            product["times"] * min(answer[way][i] for answer in answers)
+            for i, product in enumerate(description[products])
+        )
+        for way, (products, _) in ways.items()
+    }
+    best = min(ideal.values())
+    # Medians of shares, not of times, so that a turn on a slow machine counts like any other.
+    alone = median_of_all([answer["alone"] for answer in answers])
+    shares = {
+        kind: median(answer["booked"][kind] / median(answer["alone"]) for answer in answers)
+        for kind in answers[0]["booked"]
+    }
+    shares["the rest"] = max(0.0, 1 - sum(shares.values()))
+    overhead = median(median(answer["tiny"]) / median(answer["alone"]) for answer in answers)
+    return {
+        "failed": None,
+        "workers": description["workers"],
+        "step": step,
+        "flops": description["flops"],
+        "ideal": ideal,
+        "ceiling": description["flops"] / best,
+        "achieved": description["flops"] / step,
+        "share_of_ceiling": best / step,
+        "alone": alone,
+        "sentences": -(-workload.batch // description["workers"]),
+        "shares": shares,
+        "autograd_and_python": {
+            "seconds": median(median(answer["tiny"]) for answer in answers),
+            "share": overhead,
+        },
+        "products": description["products"],
+        "products_of_share": description["products_of_share"],
+        "answers": answers,
+    }

@@ -19,7 +19,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 
-__all__ = ["Layout", "Product", "ideal_time", "time_products"]
+__all__ = ["Layout", "Product", "time_products"]
 
 LONG_ENOUGH = 0.01
 """How long a product is repeated, in seconds."""
@@ -98,8 +98,3 @@ def _time(product: Product, pool: ThreadPoolExecutor, threads: int, rng: np.rand
 def _repeat(times: int, left: Array, right: Array, result: Array) -> None:
     for _ in range(times):
         np.matmul(left, right, out=result)
-
-
-def ideal_time(products: Mapping[Product, int], seconds: list[float]) -> float:
-    """Return how long a step's products take when each takes so many seconds."""
-    return sum(times * each for times, each in zip(products.values(), seconds, strict=True))

@@ -7,13 +7,13 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from minitransformer.bench.machine import describe
-from minitransformer.bench.measure import LABELS, compared
+from minitransformer.bench.measure import LABELS, compare
 from minitransformer.bench.ours_decoding import max_length
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import CONFIGURATIONS, Sizes
-from minitransformer.bench.turns import Program, take_turns
+from minitransformer.bench.turns import Entrant, take_turns
+from minitransformer.bench.workloads import CONFIGURATIONS, Workload
 
-__all__ = ["agreement", "decoded", "decoding_sizes", "measure_decoding"]
+__all__ = ["agreement", "decoding_workload", "measure_decoding", "summarise"]
 
 LARGEST_BATCH = {"base": 16}
 """How many sentences are decoded side by side; as many as in a training step where nothing is said."""
@@ -21,7 +21,7 @@ TIE = 1e-3
 """The difference of two scores that rounding may decide."""
 
 
-def decoding_sizes(name: str) -> Sizes:
+def decoding_workload(name: str) -> Workload:
     """Return a configuration with the batch that is decoded."""
     return replace(CONFIGURATIONS[name], batch=LARGEST_BATCH.get(name, CONFIGURATIONS[name].batch))
 
@@ -78,21 +78,21 @@ def measure_decoding(
     """
     result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "decoding": {}}
     for name in names:
-        sizes, searches = decoding_sizes(name), {}
+        workload, searches = decoding_workload(name), {}
         for search in ("greedy", "beam"):
 
             def tell_of(text: str, what: str = f"{name}, {search}") -> None:
                 tell(f"{what}: {text}")
 
-            entrants = [Program(p, LABELS[p], command(f"{p}-{search}", sizes)) for p in programs]
+            entrants = [Entrant(p, LABELS[p], command(f"{p}-{search}", workload)) for p in programs]
             outcomes = take_turns(entrants, rounds, tell_of)
-            searches[search] = decoded(compared(outcomes))
-        result["decoding"][name] = {"sizes": asdict(sizes), "max_length": max_length(sizes), "searches": searches}
+            searches[search] = summarise(compare(outcomes))
+        result["decoding"][name] = {"sizes": asdict(workload), "max_length": max_length(workload), "searches": searches}
     return result
 
 
-def decoded(programs: dict[str, Any]) -> dict[str, Any]:
-    """Return what ``compared`` found with tokens per second, and whether both have written the same."""
+def summarise(programs: dict[str, Any]) -> dict[str, Any]:
+    """Return what ``compare`` found with tokens per second, and whether both have written the same."""
     described = {name: program["description"] for name, program in programs.items()}
     both = [described.get(name, {}) for name in ("ours", "eager")]
     same = agreement(*both) if all("sentences" in description for description in both) else None

@@ -1,14 +1,16 @@
-"""Figures from measured times: medians, ratios and slopes."""
+"""Figures from measured times: medians, ratios, slopes and powers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from statistics import median
 from typing import NamedTuple
 
-__all__ = ["Ratio", "median_of_all", "ratio", "slope"]
+import numpy as np
+
+__all__ = ["Ratio", "fit_powers", "median_of_all", "ratio", "slope"]
 
 
 class Ratio(NamedTuple):
@@ -42,3 +44,26 @@ def slope(x: Sequence[float], y: Sequence[float], last: int = 3) -> float | None
     mean_x = sum(a for a, _ in points) / len(points)
     mean_y = sum(b for _, b in points) / len(points)
     return sum((a - mean_x) * (b - mean_y) for a, b in points) / sum((a - mean_x) ** 2 for a, _ in points)
+
+
+def fit_powers(points: Sequence[Mapping[str, float]], names: Sequence[str], what: str) -> dict[str, float]:
+    """Return the exponents of a product of powers: least squares of logarithms, over all points at once.
+
+    Parameters
+    ----------
+    points : sequence of mappings
+        With each of the names, and what was measured.
+    names : sequence of str
+        The sizes whose exponents are wanted.
+    what : str
+        What was measured.
+
+    Returns
+    -------
+    dict of str to float
+        An exponent for each name.
+    """
+    sizes = np.log([[point[name] for name in names] for point in points])
+    columns = np.column_stack([np.ones(len(points)), sizes])
+    found = np.linalg.lstsq(columns, np.log([point[what] for point in points]), rcond=None)[0]
+    return dict(zip(names, map(float, found[1:]), strict=True))

@@ -6,7 +6,7 @@ device before the first and after the last, and reads nothing back in between, a
 Both sides may round the factors of their matrix products to TF32, and the rate beside which they are put is that of one
 large product with TF32. Both hold their memory in a pool; before the steps it is emptied.
 
-torch is imported only inside ``eager``, and CuPy is reached by way of ``minitransformer.arrays``.
+torch is imported only inside ``prepare_pytorch``, and CuPy is reached by way of ``minitransformer.arrays``.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import asarray, card, device_memory, free_device_memory, synchronize, xp
-from minitransformer.bench.memory import peak_memory
-from minitransformer.bench.ours import WARM_UP, build, random_batch
+from minitransformer.bench.machine import peak_memory
+from minitransformer.bench.ours import WARM_UP, Program, build, random_batch
 from minitransformer.bench.pytorch import stepper
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, training_step
 
-__all__ = ["allow_tf32", "eager", "matmul_rate", "ours"]
+__all__ = ["allow_tf32", "compare_with_rate", "matmul_rate", "prepare_ours", "prepare_pytorch"]
 
 SIDE = 8192
 """Rows and columns of the large product's matrices, 268 MB each."""
 LONG_ENOUGH = 0.1
 """How long the large product is repeated, in seconds, each of five times."""
-
-Ready = Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]
 
 
 def allow_tf32() -> None:
@@ -44,11 +42,11 @@ def allow_tf32() -> None:
 
 
 @contextmanager
-def ours(sizes: Sizes) -> Ready:
-    """Make our program: a function that does a block of steps and returns the time of one, and a description."""
+def prepare_ours(workload: Workload) -> Iterator[Program]:
+    """Make our program; it does a block of steps and returns the time of one."""
     rate = matmul_rate(xp.matmul, [asarray(matrix) for matrix in _factors()], synchronize)
     free_device_memory()
-    model, batch = build(sizes), random_batch(sizes)
+    model, batch = build(workload), random_batch(workload)
     optimiser, team = Adam(model.parameters()), Workers(model)
 
     def step() -> Any:
@@ -62,7 +60,7 @@ def ours(sizes: Sizes) -> Ready:
 
 
 @contextmanager
-def eager(sizes: Sizes, device: str = "cuda") -> Ready:
+def prepare_pytorch(workload: Workload, device: str = "cuda") -> Iterator[Program]:
     """Make PyTorch's eager program, with fused Adam, on the GPU, or on another device to try it out."""
     import torch
 
@@ -76,7 +74,7 @@ def eager(sizes: Sizes, device: str = "cuda") -> Ready:
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    step = stepper(sizes, device=device)
+    step = stepper(workload, device=device)
 
     def turn(times: int) -> dict[str, Any]:
         answer = _block(step, wait, times)
@@ -94,22 +92,11 @@ def eager(sizes: Sizes, device: str = "cuda") -> Ready:
 def matmul_rate(multiply: Callable[..., Any], factors: Sequence[Any], wait: Callable[[], object]) -> float:
     """Return the best rate of the product of two square matrices with ``SIDE`` rows, in operations a second.
 
-    Parameters
-    ----------
-    multiply : callable
-        ``multiply(left, right, out=product)``.
-    factors : pair of arrays
-        On the device.
-    wait : callable
-        Waits until the device is done.
-
-    Returns
-    -------
-    float
+    ``multiply(left, right, out=product)`` is timed on factors on the device; ``wait`` waits until the device is done.
     """
     product = multiply(*factors)
 
-    def repeated(times: int) -> float:
+    def mean_time(times: int) -> float:
         wait()
         start = time.perf_counter()
         for _ in range(times):
@@ -117,9 +104,9 @@ def matmul_rate(multiply: Callable[..., Any], factors: Sequence[Any], wait: Call
         wait()
         return (time.perf_counter() - start) / times
 
-    repeated(1)
-    times = max(1, math.ceil(LONG_ENOUGH / max(repeated(1), 1e-7)))
-    return 2 * SIDE**3 / min(repeated(times) for _ in range(5))
+    mean_time(1)
+    times = max(1, math.ceil(LONG_ENOUGH / max(mean_time(1), 1e-7)))
+    return 2 * SIDE**3 / min(mean_time(times) for _ in range(5))
 
 
 def _factors() -> list[Any]:
@@ -139,3 +126,20 @@ def _block(step: Callable[[], Any], wait: Callable[[], object], times: int) -> d
     if not math.isfinite(last := float(loss)):
         raise ArithmeticError(f"the loss is {last} after {times} steps; what was timed is no training")
     return {"seconds": [seconds], "loss": last}
+
+
+def compare_with_rate(programs: dict[str, Any], workload: Workload) -> dict[str, Any]:
+    """Return how much of the GPU's rate in matrix products each program's step reaches.
+
+    The rate is the best that any of the programs measured with one large product; what a step does beside matrix
+    products counts as nothing done.
+    """
+    rates = [program["description"]["matmul"] for program in programs.values() if "matmul" in program["description"]]
+    ceiling = max(rates, default=None)
+    achieved = {name: workload.flops / program["median"] for name, program in programs.items() if "median" in program}
+    return {
+        "flops": workload.flops,
+        "matmul": ceiling,
+        "achieved": achieved,
+        "share": {name: rate / ceiling for name, rate in achieved.items()} if ceiling else {},
+    }

@@ -14,7 +14,7 @@ quadratic in the length, where the attention weights (T x T each) rule, unless a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
@@ -22,13 +22,13 @@ from typing import Any
 from minitransformer.bench.figures import slope
 from minitransformer.bench.machine import describe
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import Sizes
-from minitransformer.bench.turns import Died, Process
+from minitransformer.bench.turns import Process, ProcessError
+from minitransformer.bench.workloads import Workload
 
 __all__ = ["AXES", "Axis", "Curve", "measure_growth"]
 
-CENTRE = Sizes(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=512, batch=8, length=32)
-LONG = Sizes(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabulary=64, batch=1, length=64)
+CENTRE = Workload(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=512, batch=8, length=32)
+LONG = Workload(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabulary=64, batch=1, length=64)
 ENOUGH = 1.0
 """How long a point is measured, in seconds; at least two steps, at most 20."""
 PATIENCE = 4.0
@@ -47,13 +47,13 @@ class Curve:
 
 @dataclass(frozen=True)
 class Axis:
-    """What varies: its letter, its values, how they change the sizes, and the curves."""
+    """What varies: its letter, its values, how they change the workload, and the curves."""
 
     name: str
     letter: str
-    centre: Sizes
+    centre: Workload
     values: Sequence[int]
-    vary: Callable[[Sizes, int], Sizes]
+    vary: Callable[[Workload, int], Workload]
     curves: Sequence[Curve]
 
 
@@ -63,7 +63,7 @@ AXES = {
         "T",
         LONG,
         (64, 128, 256, 512, 1024, 2048, 4096),
-        lambda sizes, value: replace(sizes, length=value),
+        lambda workload, value: replace(workload, length=value),
         (
             Curve("plain", {}, 2, 2),
             Curve("in blocks of 128", {"attention_block": 128}, 2, 1),
@@ -75,7 +75,7 @@ AXES = {
         "B",
         CENTRE,
         (2, 4, 8, 16, 32, 64, 128),
-        lambda sizes, value: replace(sizes, batch=value),
+        lambda workload, value: replace(workload, batch=value),
         (Curve("plain", {}, 1, 1),),
     ),
     "width": Axis(
@@ -83,7 +83,7 @@ AXES = {
         "D",
         replace(CENTRE, n_layers=1),
         (64, 128, 256, 512, 1024),
-        lambda sizes, value: replace(sizes, d_model=value, d_ff=4 * value),
+        lambda workload, value: replace(workload, d_model=value, d_ff=4 * value),
         (Curve("plain", {}, 2, 2),),
     ),
     "depth": Axis(
@@ -91,13 +91,13 @@ AXES = {
         "N",
         CENTRE,
         (1, 2, 4, 8, 16),
-        lambda sizes, value: replace(sizes, n_layers=value),
+        lambda workload, value: replace(workload, n_layers=value),
         (Curve("plain", {}, 1, 1),),
     ),
 }
 
 
-def measure_growth(workers: int, tell: Callable[[str], None], axes: dict[str, Axis] | None = None) -> dict[str, Any]:
+def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES) -> dict[str, Any]:
     """Measure all curves along all axes.
 
     A point whose memory, carried on from the point before by the power that theory expects, would be more than half
@@ -109,8 +109,8 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: dict[str, Ax
         How many workers share a batch.
     tell : callable
         Called with what is happening.
-    axes : dict of str to Axis, optional
-        What to vary; by default ``AXES``.
+    axes : mapping of str to Axis
+        What to vary.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: dict[str, Ax
     """
     machine = describe()
     result: dict[str, Any] = {"machine": machine, "workers": workers, "axes": {}}
-    for name, axis in (AXES if axes is None else axes).items():
+    for name, axis in axes.items():
         curves: list[dict[str, Any]] = []
         result["axes"][name] = {"letter": axis.letter, "centre": asdict(axis.centre), "curves": curves}
         for curve in axis.curves:
@@ -158,14 +158,14 @@ def _points(
                 )
         try:
             points.append(_point(axis.vary(replace(axis.centre, **curve.options), value), workers, value))
-        except Died as death:
+        except ProcessError as death:
             return points, f"{axis.letter} {value} and more: {death}"
         tell(f"{axis.name}, {curve.label}: {axis.letter} {value}: {1e3 * points[-1]['seconds']:.1f} ms")
     return points, None
 
 
-def _point(sizes: Sizes, workers: int, value: int) -> dict[str, Any]:
-    with Process(command("growth", sizes, min(workers, sizes.batch))) as process:
+def _point(workload: Workload, workers: int, value: int) -> dict[str, Any]:
+    with Process(command("growth", workload, min(workers, workload.batch))) as process:
         resident = process.read()["ready"]["resident"]
         (first,) = process.ask(1)["seconds"]
         answer = process.ask(min(max(round(ENOUGH / first), 2 if first < PATIENCE else 1), 20))

@@ -1,9 +1,12 @@
-"""The machine in words, for a report."""
+"""The machine in words, for a report; how much memory it has, and how much of it a process has used."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
+import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import blas
-from minitransformer.bench.memory import machine_memory
 
-__all__ = ["describe", "processor"]
+__all__ = ["describe", "machine_memory", "peak_memory", "processor", "resident_memory", "settle"]
+
+STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def processor(description: Path = Path("/proc/cpuinfo")) -> str:
@@ -43,3 +48,63 @@ def describe() -> dict[str, Any]:
             name: value for name, value in sorted(os.environ.items()) if name.startswith(("OPENBLAS_", "OMP_", "MKL_"))
         },
     }
+
+
+def peak_memory() -> int | None:
+    """Return the most memory that this process has held at any time, in bytes; None where the system does not tell.
+
+    All of the process counts: the interpreter and the libraries too. On Linux this is VmHWM, not ``ru_maxrss``, which a
+    process takes over from the one that started it.
+    """
+    peak = _from_status("VmHWM")
+    if peak is not None:
+        return peak
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def resident_memory() -> int | None:
+    """Return how much memory this process holds now, in bytes; where only the peak is known, that."""
+    now = _from_status("VmRSS")
+    return peak_memory() if now is None else now
+
+
+def settle() -> None:
+    """Give freed memory back to the system and let the peak be what is held now, as far as the system knows how.
+
+    Otherwise a step could use what was freed before it, unseen; and the peak might be one from before it.
+    """
+    if sys.platform.startswith("linux"):
+        with suppress(OSError, AttributeError):  # a C library without it
+            ctypes.CDLL(None).malloc_trim(0)
+        with suppress(OSError):  # not allowed here
+            CLEAR.write_text("5")  # see the manual page proc(5): it resets VmHWM
+
+
+def machine_memory() -> int | None:
+    """Return how much memory there is, in bytes, or how much this process may have if that is less."""
+    try:
+        found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    except (AttributeError, ValueError, OSError):
+        return None
+    for limit in LIMITS:
+        try:
+            found.append(int(limit.read_text()))
+        except (OSError, ValueError):  # there is no such file, or it says "max"
+            continue
+    return min(found)
+
+
+def _from_status(name: str) -> int | None:
+    try:
+        lines = STATUS.read_text().splitlines()
+    except OSError:  # not Linux
+        return None
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value.split()[0]) * 1024
+    return None

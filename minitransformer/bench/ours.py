@@ -10,48 +10,51 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import blas
-from minitransformer.bench.memory import resident_memory, settle
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.machine import resident_memory, settle
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.training import Workers, default_workers, training_step
 
-__all__ = ["build", "growing", "random_batch", "ready", "timed", "workers_for"]
+__all__ = ["WARM_UP", "Program", "build", "prepare", "prepare_growth", "random_batch", "time_steps", "workers_for"]
 
 WARM_UP = 2
+"""How many steps are done before the first that counts."""
+Program = tuple[Callable[[int], dict[str, Any]], dict[str, Any]]
+"""What a benchmark process runs: a function that does so many steps and returns their times, and a description."""
 
 
-def build(sizes: Sizes) -> Transformer:
-    """Return a model of these sizes, in training mode."""
+def build(workload: Workload) -> Transformer:
+    """Return the model of a workload, in training mode."""
     return Transformer(
-        sizes.vocabulary,
-        sizes.vocabulary,
-        d_model=sizes.d_model,
-        n_heads=sizes.n_heads,
-        n_layers=sizes.n_layers,
-        d_ff=sizes.d_ff,
-        dropout=sizes.dropout,
-        attention_block=sizes.attention_block,
-        recompute=sizes.recompute,
+        workload.vocabulary,
+        workload.vocabulary,
+        d_model=workload.d_model,
+        n_heads=workload.n_heads,
+        n_layers=workload.n_layers,
+        d_ff=workload.d_ff,
+        dropout=workload.dropout,
+        attention_block=workload.attention_block,
+        recompute=workload.recompute,
     )
 
 
-def random_batch(sizes: Sizes) -> Batch:
+def random_batch(workload: Workload) -> Batch:
     """Return a batch of random tokens without padding."""
     rng = np.random.default_rng(0)
     source, target_input, target_output = (
-        rng.integers(1, sizes.vocabulary, (sizes.batch, sizes.length)) for _ in range(3)
+        rng.integers(1, workload.vocabulary, (workload.batch, workload.length)) for _ in range(3)
     )
     return Batch(source, target_input, target_output)
 
 
-def workers_for(sizes: Sizes, workers: int | None) -> int:
+def workers_for(workload: Workload, workers: int | None) -> int:
     """Return how many workers share a batch: as many as asked for, or as training itself would take here."""
-    return default_workers(sizes.batch * sizes.length) if workers is None else workers
+    return default_workers(workload.batch * workload.length) if workers is None else workers
 
 
-def timed(step: Callable[[], object], times: int) -> list[float]:
+def time_steps(step: Callable[[], object], times: int) -> list[float]:
     """Return how long each of some steps takes, in seconds."""
     seconds = []
     for _ in range(times):
@@ -62,31 +65,31 @@ def timed(step: Callable[[], object], times: int) -> list[float]:
 
 
 @contextmanager
-def ready(sizes: Sizes, workers: int | None) -> Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]:
-    """Make our program: a function that does some steps and returns their times, and a description."""
-    model, batch = build(sizes), random_batch(sizes)
+def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
+    """Make our program."""
+    model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())
-    number = workers_for(sizes, workers)
+    number = workers_for(workload, workers)
     with Workers(model, number) as team:
 
         def step() -> float:
             return float(training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
 
-        timed(step, WARM_UP)
-        yield lambda times: {"seconds": timed(step, times)}, {"workers": number, "kernels": blas.kernels()}
+        time_steps(step, WARM_UP)
+        yield lambda times: {"seconds": time_steps(step, times)}, {"workers": number, "kernels": blas.kernels()}
 
 
 @contextmanager
-def growing(sizes: Sizes, workers: int | None) -> Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]:
+def prepare_growth(workload: Workload, workers: int | None) -> Iterator[Program]:
     """Make our program without a warm-up, and describe it by the memory that it holds before its first step.
 
     A single worker has a single thread for its matrix products too: what grows is to be the work, and nothing else.
     One step of one sentence of one token has gone before: it fills Adam's arrays and loads what is loaded late. Its
     gradients have been let go.
     """
-    model, batch = build(sizes), random_batch(sizes)
+    model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())
-    number = workers_for(sizes, workers)
+    number = workers_for(workload, workers)
     with Workers(model, number) as team, blas.threads(1) if number == 1 else nullcontext():
 
         def step(part: Batch = batch) -> float:
@@ -97,4 +100,5 @@ def growing(sizes: Sizes, workers: int | None) -> Iterator[tuple[Callable[[int],
             for parameter in copy.parameters():
                 parameter.grad = None
         settle()
-        yield lambda times: {"seconds": timed(step, times)}, {"resident": resident_memory(), "workers": team.number}
+        description = {"resident": resident_memory(), "workers": team.number}
+        yield lambda times: {"seconds": time_steps(step, times)}, description

@@ -16,20 +16,20 @@ import numpy as np
 
 from minitransformer.arrays import blas, to_numpy
 from minitransformer.autograd import no_grad
-from minitransformer.bench.memory import settle
-from minitransformer.bench.ours import WARM_UP, build, timed
-from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
+from minitransformer.bench.machine import settle
+from minitransformer.bench.ours import WARM_UP, Program, build, time_steps
+from minitransformer.bench.workloads import ALPHA, BEAM, Workload
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.nn import Transformer
 
-__all__ = ["Written", "decoding_model", "margins", "max_length", "random_sources", "ready", "warmed_up"]
+__all__ = ["Translations", "decoding_model", "margins", "max_length", "prepare", "random_sources", "warm_up"]
 
 MORE_THAN_SOURCE = 10
 """How many tokens more than its source a target sentence has."""
 
 
-class Written(NamedTuple):
+class Translations(NamedTuple):
     """What a search has written."""
 
     sentences: list[list[int]]
@@ -37,45 +37,46 @@ class Written(NamedTuple):
     """Those of a beam search."""
 
 
-def max_length(sizes: Sizes) -> int:
+def max_length(workload: Workload) -> int:
     """Return how many tokens are written for each sentence."""
-    return sizes.length + MORE_THAN_SOURCE
+    return workload.length + MORE_THAN_SOURCE
 
 
-def random_sources(sizes: Sizes) -> Any:
+def random_sources(workload: Workload) -> Any:
     """Return source sentences of random tokens, each with its end token, without padding."""
-    ids = np.random.default_rng(0).integers(max(PAD, START, END) + 1, sizes.vocabulary, (sizes.batch, sizes.length))
+    rng, shape = np.random.default_rng(0), (workload.batch, workload.length)
+    ids = rng.integers(max(PAD, START, END) + 1, workload.vocabulary, shape)
     ids[:, -1] = END
     return ids
 
 
-def decoding_model(sizes: Sizes) -> Transformer:
+def decoding_model(workload: Workload) -> Transformer:
     """Return a model that ends no sentence."""
-    model = build(sizes)
+    model = build(workload)
     model.output.data[END] = 0
     model.training = False
     return model
 
 
-def warmed_up(decode: Callable[[], Written]) -> tuple[Callable[[int], dict[str, Any]], dict[str, Any]]:
-    """Decode a few times; return a function that does it so and so often, and what was written."""
-    timed(decode, WARM_UP)
+def warm_up(decode: Callable[[], Translations]) -> Program:
+    """Decode a few times; return the program, described by what was written."""
+    time_steps(decode, WARM_UP)
     written = decode()
-    return lambda times: {"seconds": timed(decode, times)}, written._asdict()
+    return lambda times: {"seconds": time_steps(decode, times)}, written._asdict()
 
 
 @contextmanager
-def ready(sizes: Sizes, search: str) -> Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]:
-    """Make our program: a function that decodes the batch some times, and a description."""
-    model, source, most = decoding_model(sizes), random_sources(sizes), max_length(sizes)
+def prepare(workload: Workload, search: str) -> Iterator[Program]:
+    """Make our program; a step decodes the batch once."""
+    model, source, most = decoding_model(workload), random_sources(workload), max_length(workload)
 
-    def decode() -> Written:
+    def decode() -> Translations:
         if search == "greedy":
-            return Written(greedy(model, source, most), None)
+            return Translations(greedy(model, source, most), None)
         best = [hypotheses[0] for hypotheses in beam_search(model, source, BEAM, ALPHA, most)]
-        return Written([hypothesis.tokens for hypothesis in best], [hypothesis.score for hypothesis in best])
+        return Translations([hypothesis.tokens for hypothesis in best], [hypothesis.score for hypothesis in best])
 
-    turn, description = warmed_up(decode)
+    turn, description = warm_up(decode)
     if search == "greedy":
         description["margins"] = margins(model, source, description["sentences"])
     settle()

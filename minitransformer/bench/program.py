@@ -1,9 +1,9 @@
 """A process that makes a model and then does training steps when it is told to.
 
-``python -m minitransformer.bench '{"program": "ours", "sizes": {...}, "workers": null, "backend": "numpy"}'`` says on
-its standard output ``{"ready": {...}}`` once it is warm, or ``{"failed": "why"}``. For each whole number k that it then
-reads it does k steps and answers with one line of JSON: their times in seconds, and its peak memory so far in bytes.
-It ends with its standard input. Where decoding is measured, a step is the decoding of a batch.
+``python -m minitransformer.bench '{"program": "ours", "workload": {...}, "workers": null, "backend": "numpy"}'`` writes
+``{"ready": {...}}`` to its standard output once it is warm, or ``{"failed": "why"}``. For each whole number k that it
+then reads it does k steps and answers with one line of JSON: their times in seconds, and its peak memory so far in
+bytes. It ends with its standard input. Where decoding is measured, a step is the decoding of a batch.
 
 The package is imported before NumPy, so BLAS uses the same kernels as in training. PyTorch's processes import it too,
 which costs them about 10 MB.
@@ -14,52 +14,53 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitransformer.arrays import backend, use
-from minitransformer.bench.memory import peak_memory
-from minitransformer.bench.sizes import Sizes
+from minitransformer.bench.machine import peak_memory
+from minitransformer.bench.workloads import Workload
+
+if TYPE_CHECKING:
+    from minitransformer.bench.ours import Program
 
 __all__ = ["command", "main"]
 
-Program = AbstractContextManager[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]
 
-
-def command(program: str, sizes: Sizes, workers: int | None = None) -> list[str]:
+def command(program: str, workload: Workload, workers: int | None = None) -> list[str]:
     """Return the command line of a process that does these steps, with the array library in use here."""
-    told = {"program": program, "sizes": vars(sizes), "workers": workers, "backend": backend()}
+    told = {"program": program, "workload": vars(workload), "workers": workers, "backend": backend()}
     return [sys.executable, "-m", "minitransformer.bench", json.dumps(told)]
 
 
-def start(program: str, sizes: Sizes, workers: int | None, library: str = "numpy", device: str = "cuda") -> Program:
-    """Return a program, not yet begun; each imports no more than it needs."""
-    if library != "numpy":
+def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
+    """Return the program that ``command`` described, not yet begun; each imports no more than it needs."""
+    program, workload, workers = told["program"], Workload(**told["workload"]), told["workers"]
+    if told["backend"] != "numpy":
         from minitransformer.bench import gpu
 
         if program == "eager":
-            return gpu.eager(sizes, device)
+            return gpu.prepare_pytorch(workload, told.get("device", "cuda"))
         gpu.allow_tf32()  # CuPy asks once, before its first product
-        use(library)
-        return {"ours": gpu.ours}[program](sizes)
-    use(library)
-    if program in ("ours", "growth"):
-        from minitransformer.bench import ours
-
-        return ours.ready(sizes, workers) if program == "ours" else ours.growing(sizes, workers)
+        use(told["backend"])
+        return gpu.prepare_ours(workload)
+    use("numpy")
     if program == "anatomy":
         from minitransformer.bench import anatomy
 
-        return anatomy.ready(sizes, workers)
+        return anatomy.prepare(workload, workers)
+    if program in ("ours", "growth"):
+        from minitransformer.bench import ours
+
+        return (ours.prepare if program == "ours" else ours.prepare_growth)(workload, workers)
+    if program in ("eager", "compiled"):
+        from minitransformer.bench import pytorch
+
+        return pytorch.prepare(workload, compile_it=program == "compiled")
+    from minitransformer.bench import ours_decoding, pytorch_decoding
+
     side, _, search = program.partition("-")
-    if search:
-        from minitransformer.bench import ours_decoding, pytorch_decoding
-
-        return (ours_decoding if side == "ours" else pytorch_decoding).ready(sizes, search)
-    from minitransformer.bench import pytorch
-
-    return {"eager": pytorch.eager, "compiled": pytorch.compiled}[program](sizes)
+    return (ours_decoding if side == "ours" else pytorch_decoding).prepare(workload, search)
 
 
 def reason(error: Exception) -> str:
@@ -83,8 +84,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps(values), file=answers, flush=True)
 
     try:
-        sizes, library = Sizes(**told["sizes"]), told["backend"]
-        with start(told["program"], sizes, told["workers"], library, told.get("device", "cuda")) as (turn, description):
+        with prepare(told) as (turn, description):
             answer(ready=description)
             for line in sys.stdin:
                 found = turn(int(line))

@@ -15,40 +15,41 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minitransformer.bench.ours import WARM_UP, random_batch, timed
-from minitransformer.bench.sizes import LABEL_SMOOTHING, LEARNING_RATE, Sizes
+from minitransformer.bench.ours import WARM_UP, Program, random_batch, time_steps
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 
-__all__ = ["MORE", "compiled", "eager", "stepper"]
+__all__ = ["MORE", "prepare", "stepper"]
 
 MORE = (
     "PyTorch's nn.Transformer does slightly more: it also drops attention weights and hidden features, its "
     "projections have biases, and it has two more layer norms."
 )
 
-Ready = Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]
-
 
 @contextmanager
-def eager(sizes: Sizes, workers: int | None = None) -> Ready:
-    """Make the eager program: a function that does some steps and returns their times, and a description."""
-    yield _program(sizes, compile_it=False)
+def prepare(workload: Workload, compile_it: bool) -> Iterator[Program]:
+    """Make PyTorch's program, eager, or model and loss through ``torch.compile`` in its default mode."""
+    import torch
+
+    one = stepper(workload, compile_it)
+
+    def step() -> float:
+        return float(one().item())
+
+    time_steps(step, WARM_UP)
+    description = {"version": torch.__version__, "threads": torch.get_num_threads()}
+    yield lambda times: {"seconds": time_steps(step, times)}, description
 
 
-@contextmanager
-def compiled(sizes: Sizes, workers: int | None = None) -> Ready:
-    """Make the compiled program: model and loss through ``torch.compile`` in its default mode."""
-    yield _program(sizes, compile_it=True)
-
-
-def stepper(sizes: Sizes, compile_it: bool = False, device: str = "cpu") -> Callable[[], Any]:
+def stepper(workload: Workload, compile_it: bool = False, device: str = "cpu") -> Callable[[], Any]:
     """Return a function that does one training step and returns the loss, which stays on the device."""
     import torch
 
     torch.manual_seed(0)
-    loss_of = _translator(sizes).to(device)
+    loss_of = _loss_module(workload).to(device)
     parameters = list(loss_of.parameters())
     optimiser = torch.optim.Adam(parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9, fused=True)
-    batch = [torch.from_numpy(ids) for ids in random_batch(sizes)]
+    batch = [torch.from_numpy(ids) for ids in random_batch(workload)]
     if device.startswith("cuda"):
         batch = [ids.pin_memory() for ids in batch]  # as CuPy's asarray does: so that the host need not wait
     run = torch.compile(loss_of) if compile_it else loss_of
@@ -64,48 +65,34 @@ def stepper(sizes: Sizes, compile_it: bool = False, device: str = "cpu") -> Call
     return step
 
 
-def _program(sizes: Sizes, compile_it: bool) -> tuple[Callable[[int], dict[str, Any]], dict[str, Any]]:
-    import torch
-
-    one = stepper(sizes, compile_it)
-
-    def step() -> float:
-        return float(one().item())
-
-    timed(step, WARM_UP)
-    return lambda times: {"seconds": timed(step, times)}, {
-        "version": torch.__version__,
-        "threads": torch.get_num_threads(),
-    }
-
-
-def _translator(sizes: Sizes) -> Any:
+def _loss_module(workload: Workload) -> Any:
     """Return a module that computes the loss of a batch."""
     import torch
     from torch import nn
 
-    class Translator(nn.Module):  # type: ignore[misc]
+    class LossModule(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.embedding = nn.Embedding(sizes.vocabulary, sizes.d_model)
-            nn.init.normal_(self.embedding.weight, std=sizes.d_model**-0.5)
+            self.embedding = nn.Embedding(workload.vocabulary, workload.d_model)
+            nn.init.normal_(self.embedding.weight, std=workload.d_model**-0.5)
             self.transformer = nn.Transformer(
-                sizes.d_model,
-                sizes.n_heads,
-                sizes.n_layers,
-                sizes.n_layers,
-                sizes.d_ff,
-                dropout=sizes.dropout,
+                workload.d_model,
+                workload.n_heads,
+                workload.n_layers,
+                workload.n_layers,
+                workload.d_ff,
+                dropout=workload.dropout,
                 batch_first=True,
             )
-            self.dropout = nn.Dropout(sizes.dropout)
-            angle = torch.arange(sizes.length)[:, None] / 10000 ** (torch.arange(0, sizes.d_model, 2) / sizes.d_model)
+            self.dropout = nn.Dropout(workload.dropout)
+            d_model = workload.d_model
+            angle = torch.arange(workload.length)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
             waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-            self.register_buffer("positions", waves[:, : sizes.d_model])
-            self.register_buffer("later", torch.ones(sizes.length, sizes.length, dtype=torch.bool).triu(1))
+            self.register_buffer("positions", waves[:, :d_model])
+            self.register_buffer("later", torch.ones(workload.length, workload.length, dtype=torch.bool).triu(1))
 
         def embed(self, ids: Any) -> Any:
-            return self.dropout(self.embedding(ids) * math.sqrt(sizes.d_model) + self.positions)
+            return self.dropout(self.embedding(ids) * math.sqrt(workload.d_model) + self.positions)
 
         def forward(self, source: Any, target_input: Any, target_output: Any) -> Any:
             y = self.transformer(
@@ -119,10 +106,10 @@ def _translator(sizes: Sizes) -> Any:
             )
             logits = nn.functional.linear(y, self.embedding.weight)
             return nn.functional.cross_entropy(
-                logits.reshape(-1, sizes.vocabulary),
+                logits.reshape(-1, workload.vocabulary),
                 target_output.reshape(-1),
                 label_smoothing=LABEL_SMOOTHING,
                 ignore_index=0,
             )
 
-    return Translator().train()
+    return LossModule().train()

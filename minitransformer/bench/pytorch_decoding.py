@@ -12,21 +12,22 @@ torch is imported only inside the functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import to_numpy
-from minitransformer.bench.memory import settle
-from minitransformer.bench.ours_decoding import Written, decoding_model, max_length, random_sources, warmed_up
-from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
+from minitransformer.bench.machine import settle
+from minitransformer.bench.ours import Program
+from minitransformer.bench.ours_decoding import Translations, decoding_model, max_length, random_sources, warm_up
+from minitransformer.bench.workloads import ALPHA, BEAM, Workload
 from minitransformer.data import END, PAD, START
 from minitransformer.nn import Transformer, to_pytorch
 from minitransformer.ops import sinusoidal_positions
 
-__all__ = ["Translator", "beam", "greedy", "ready"]
+__all__ = ["Translator", "beam", "greedy", "prepare"]
 
 NEVER = [PAD, START]
 """Tokens that are never written."""
@@ -105,7 +106,7 @@ def padding_mask(source: Any) -> Any:
     return None if real.all() else real[:, None, None, :]
 
 
-class Steps:
+class CachedDecoder:
     """The decoder, one position at a time, for rows that are written side by side.
 
     Parameters
@@ -183,40 +184,28 @@ class Steps:
 
 
 def greedy(translator: Translator, source_ids: Any, most: int) -> list[list[int]]:
-    """Translate sentences, each step taking the token with the highest score.
+    """Translate source sentences (B, S), padded with 0, each step taking the token with the highest score.
 
-    Parameters
-    ----------
-    translator : Translator
-        The weights.
-    source_ids : integer array, shape (B, S)
-        Source sentences, padded with 0.
-    most : int
-        The most tokens to write, the end token among them.
-
-    Returns
-    -------
-    list of B lists of int
-        The target sentences, without start and end tokens.
+    Return the target sentences without start and end tokens. ``most`` is the limit of tokens, end tokens included.
     """
     import torch
 
     with torch.inference_mode():
         source = torch.from_numpy(source_ids)
-        steps = Steps(translator, source, most)
+        decoder = CachedDecoder(translator, source, most)
         active = torch.arange(len(source))
         tokens = torch.full((len(source),), START)
         written = torch.full((len(source), most), END)
         for position in range(most):
-            logits = steps(tokens)
+            logits = decoder(tokens)
             logits[:, NEVER] = -math.inf
             tokens = logits.argmax(-1)
             written[active, position] = tokens
             going = tokens != END
             if not going.all():
                 rows = going.nonzero()[:, 0]
-                steps.select_rows(rows)
-                steps.select_sources(rows)
+                decoder.select_rows(rows)
+                decoder.select_sources(rows)
                 active, tokens = active[rows], tokens[rows]
                 if not len(active):
                     break
@@ -226,27 +215,10 @@ def greedy(translator: Translator, source_ids: Any, most: int) -> list[list[int]
 def beam(
     translator: Translator, source_ids: Any, most: int, width: int = BEAM, alpha: float = ALPHA
 ) -> tuple[list[list[int]], list[float]]:
-    """Translate sentences, at each step keeping several hypotheses of each.
+    """Translate source sentences (B, S), padded with 0, at each step keeping ``width`` hypotheses of each.
 
-    Parameters
-    ----------
-    translator : Translator
-        The weights.
-    source_ids : integer array, shape (B, S)
-        Source sentences, padded with 0.
-    most : int
-        The most tokens to write, the end token among them.
-    width : int
-        K, how many continuations are kept at each step.
-    alpha : float
-        The exponent of the length penalty.
-
-    Returns
-    -------
-    list of B lists of int
-        The best target sentences, without start and end tokens.
-    list of B float
-        Their scores.
+    Return the best target sentences without start and end tokens, and their scores. ``alpha`` is the exponent of the
+    length penalty.
     """
     import torch
 
@@ -255,7 +227,7 @@ def beam(
 
     with torch.inference_mode():
         source = torch.from_numpy(source_ids)
-        steps = Steps(translator, source, most)
+        decoder = CachedDecoder(translator, source, most)
         active = torch.arange(len(source))
         best = torch.full((len(source), most), END)
         scores = torch.full((len(source),), -math.inf, dtype=torch.float64)
@@ -264,7 +236,7 @@ def beam(
         written = torch.empty((len(source), 1, 0), dtype=torch.int64)  # (B, W, T)
         for length in range(1, most + 1):
             n, before = log_p.shape
-            logits = steps(tokens.reshape(-1))
+            logits = decoder(tokens.reshape(-1))
             divisor = logits.logsumexp(-1, keepdim=True)
             logits[:, NEVER] = -math.inf
             best_logits, next_tokens = logits.topk(min(width, logits.shape[1]))
@@ -296,11 +268,11 @@ def beam(
                 kept = going.nonzero()[:, 0]
                 if not len(kept):
                     break
-                steps.select_sources(kept)
+                decoder.select_sources(kept)
                 rows, active, log_p, tokens, written = (x[kept] for x in (rows, active, log_p, tokens, written))
             rows = rows.reshape(-1)
             if len(rows) != n * before or not torch.equal(rows, torch.arange(len(rows))):
-                steps.select_rows(rows)
+                decoder.select_rows(rows)
     return [_until_end(row) for row in best.tolist()], scores.tolist()
 
 
@@ -309,19 +281,19 @@ def _until_end(tokens: list[int]) -> list[int]:
 
 
 @contextmanager
-def ready(sizes: Sizes, search: str) -> Iterator[tuple[Callable[[int], dict[str, Any]], dict[str, Any]]]:
-    """Make PyTorch's program: a function that decodes the batch some times, and a description."""
+def prepare(workload: Workload, search: str) -> Iterator[Program]:
+    """Make PyTorch's program; a step decodes the batch once."""
     import torch
 
-    most = max_length(sizes)
-    translator = Translator(decoding_model(sizes), most)
-    source = random_sources(sizes)
+    most = max_length(workload)
+    translator = Translator(decoding_model(workload), most)
+    source = random_sources(workload)
 
-    def decode() -> Written:
+    def decode() -> Translations:
         if search == "greedy":
-            return Written(greedy(translator, source, most), None)
-        return Written(*beam(translator, source, most))
+            return Translations(greedy(translator, source, most), None)
+        return Translations(*beam(translator, source, most))
 
-    turn, description = warmed_up(decode)
+    turn, description = warm_up(decode)
     settle()  # our model, whose weights were copied, is not PyTorch's
     yield turn, description | {"version": torch.__version__, "threads": torch.get_num_threads()}

@@ -6,9 +6,9 @@ import textwrap
 from typing import Any
 
 from minitransformer.bench.pytorch import MORE
-from minitransformer.bench.sizes import ALPHA, BEAM, Sizes
+from minitransformer.bench.workloads import ALPHA, BEAM, Workload
 
-__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "table1_text", "text"]
+__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "speed_text", "wrap"]
 
 COLUMNS = 100
 ON_A_CPU = "Memory is the peak of the whole process."
@@ -33,7 +33,8 @@ def memory(size: float | None) -> str:
     return "-" if size is None else f"{size / 1e6:,.0f} MB"
 
 
-def _wrapped(words: str, indent: str = "") -> str:
+def wrap(words: str, indent: str = "") -> str:
+    """Break words into lines."""
     return textwrap.fill(words, COLUMNS, initial_indent=indent, subsequent_indent=indent)
 
 
@@ -62,15 +63,15 @@ def header(result: dict[str, Any]) -> str:
         parts.append(f"PyTorch {torch['version']} on {torch.get('device') or str(torch['threads']) + ' threads'}")
     if m["variables"]:
         parts.append("set here: " + ", ".join(f"{name}={value}" for name, value in m["variables"].items()))
-    return _wrapped(f"{m['date'][:10]}: " + "; ".join(parts))
+    return wrap(f"{m['date'][:10]}: " + "; ".join(parts))
 
 
-def text(result: dict[str, Any]) -> str:
-    """Return the report on what ``measure`` found."""
+def speed_text(result: dict[str, Any]) -> str:
+    """Return the report on what ``measure_speed`` found."""
     on_a_card = any("card" in configuration for configuration in result["configurations"].values())
     parts = [
         header(result),
-        _wrapped(
+        wrap(
             "One training step: forward, backward, Adam; float32, dropout 0.1, label smoothing 0.1. Medians over "
             f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''} in which the programs took turns; in "
             f"brackets the least and the most of a round. {ON_A_CARD if on_a_card else ON_A_CPU}"
@@ -78,12 +79,12 @@ def text(result: dict[str, Any]) -> str:
     ]
     programs = [p for c in result["configurations"].values() for n, p in c["programs"].items() if n != "ours"]
     if any(p["failed"] is None for p in programs):
-        parts.append(_wrapped(MORE))
+        parts.append(wrap(MORE))
     for name, configuration in result["configurations"].items():
-        sizes = Sizes(**configuration["sizes"])
+        workload = Workload(**configuration["sizes"])
         lines = [
-            f"{name}: {sizes}",
-            *_programs(configuration["programs"], sizes),
+            f"{name}: {workload}",
+            *_programs(configuration["programs"], workload),
             "",
             *(_on_the_card(configuration) if "card" in configuration else _anatomy(configuration["anatomy"])),
         ]
@@ -91,13 +92,13 @@ def text(result: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _programs(programs: dict[str, Any], sizes: Sizes) -> list[str]:
+def _programs(programs: dict[str, Any], workload: Workload) -> list[str]:
     lines = [f"  {'':17}{'step':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}"]
     for name, program in programs.items():
         if program["failed"] is not None:
-            lines.append(_wrapped(f"{program['label']}: not measured: {program['failed']}", "  "))
+            lines.append(wrap(f"{program['label']}: not measured: {program['failed']}", "  "))
             continue
-        tokens = sizes.batch * sizes.length / program["median"]
+        tokens = workload.batch * workload.length / program["median"]
         lines.append(
             f"  {program['label']:17}{duration(program['median']):>9}   {_times_ours(name, program):<24}"
             f"{tokens:>10,.0f}{memory(program['peak']):>12}"
@@ -127,16 +128,16 @@ def _on_the_card(configuration: dict[str, Any]) -> list[str]:
     for name, rate in found["achieved"].items():
         words += f"; the whole step of {programs[name]['label']} comes to {_amount(rate / 1e12)} TFLOP/s"
         words += f", {found['share'][name]:.1%} of that" if name in found["share"] else ""
-    lines = [_wrapped(words, "  ")]
+    lines = [wrap(words, "  ")]
     for program in programs.values():
         if (reserved := program.get("reserved")) is not None:
-            lines.append(_wrapped(f"{program['label']} had taken {memory(reserved)} from the GPU at most", "  "))
+            lines.append(wrap(f"{program['label']} had taken {memory(reserved)} from the GPU at most", "  "))
     return lines
 
 
 def _anatomy(found: dict[str, Any]) -> list[str]:
     if found["failed"] is not None:
-        return [_wrapped(f"where the time goes: not measured: {found['failed']}", "  ")]
+        return [wrap(f"where the time goes: not measured: {found['failed']}", "  ")]
     workers = found["workers"]
     team = "one worker" if workers == 1 else f"one of {workers} workers, alone"
     lines = [f"  where the time goes: {team}, {found['sentences']} sentences, {duration(found['alone'])}"]
@@ -150,7 +151,7 @@ def _anatomy(found: dict[str, Any]) -> list[str]:
         f"({duration(overhead['seconds'])}: the same graph with next to nothing in its arrays)"
     )
     lines.append(
-        _wrapped(
+        wrap(
             f"matrix products: {found['flops'] / 1e9:.3g} GFLOP a step. Alone, this machine does them at "
             f"{found['ceiling'] / 1e9:.0f} GFLOP/s at best, "
             f"which would take {duration(found['flops'] / found['ceiling'])}; "
@@ -165,7 +166,7 @@ def decoding_text(result: dict[str, Any]) -> str:
     """Return the report on what ``measure_decoding`` found."""
     parts = [
         header(result),
-        _wrapped(
+        wrap(
             "Decoding with cached keys and values: float32, the same weights on both sides, untrained, and no sentence "
             f"ends before its limit. Medians over {result['rounds']} round{'s' if result['rounds'] > 1 else ''} in "
             "which the programs took turns; in brackets the least and the most of a round. Tokens are those of the "
@@ -173,13 +174,13 @@ def decoding_text(result: dict[str, Any]) -> str:
         ),
     ]
     for name, configuration in result["decoding"].items():
-        sizes = Sizes(**configuration["sizes"])
-        lines = [f"{name}: {sizes} to read, {configuration['max_length']} to write"]
+        workload = Workload(**configuration["sizes"])
+        lines = [f"{name}: {workload} to read, {configuration['max_length']} to write"]
         for search, found in configuration["searches"].items():
             lines.append(f"  {SEARCHES[search]:26}{'a batch':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}")
             for program_name, program in found["programs"].items():
                 if "median" not in program:
-                    lines.append(_wrapped(f"{program['label']}: not measured: {program['failed']}", "    "))
+                    lines.append(wrap(f"{program['label']}: not measured: {program['failed']}", "    "))
                     continue
                 lines.append(
                     f"    {program['label']:24}{duration(program['median']):>9}   "
@@ -188,7 +189,7 @@ def decoding_text(result: dict[str, Any]) -> str:
                 )
             if (same := found["agreement"]) and same["same"] < same["sentences"]:
                 lines.append(
-                    _wrapped(
+                    wrap(
                         f"of {same['sentences']} sentences both wrote {same['same']} alike; {same['ties']} differ "
                         f"where two choices are equal but for rounding, {same['different']} in more than that",
                         "    ",
@@ -203,7 +204,7 @@ def growth_text(result: dict[str, Any]) -> str:
     workers = "one worker" if result["workers"] == 1 else f"{result['workers']} workers, at most one a sentence"
     parts = [
         header(result),
-        _wrapped(
+        wrap(
             f"Our training step, {workers}, one size varied at a time. Memory "
             "is what the peak adds to what the process held before its first step (interpreter, libraries, weights, "
             "Adam's arrays). Slopes are the powers fitted through the last three points; in brackets what theory "
@@ -211,7 +212,7 @@ def growth_text(result: dict[str, Any]) -> str:
         ),
     ]
     for name, axis in result["axes"].items():
-        lines = [f"{name}, around {Sizes(**axis['centre'])}"]
+        lines = [f"{name}, around {Workload(**axis['centre'])}"]
         for curve in axis["curves"]:
             lines.append(f"  {curve['label']}")
             lines += [
@@ -219,7 +220,7 @@ def growth_text(result: dict[str, Any]) -> str:
                 for point in curve["points"]
             ]
             if curve["left_out"]:
-                lines.append(_wrapped(f"left out: {curve['left_out']}", "    "))
+                lines.append(wrap(f"left out: {curve['left_out']}", "    "))
             slopes = [
                 f"{what} {'-' if curve[f'{what}_slope'] is None else format(curve[f'{what}_slope'], '.2f')} "
                 f"({curve[f'{what}_power']:g})"
@@ -228,50 +229,3 @@ def growth_text(result: dict[str, Any]) -> str:
             lines.append(f"    slopes: {', '.join(slopes)}")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
-
-
-def powers(found: dict[str, float]) -> str:
-    """Write exponents, ``"n^2.00 d^0.99"``, or the factor of a logarithm, ``"1.00 log_k n"``."""
-    return " ".join(f"{p:.2f} {size}" if size.startswith("log") else f"{size}^{p:.2f}" for size, p in found.items())
-
-
-def table1_text(result: dict[str, Any]) -> str:
-    """Return the paper's Table 1 as ``measure_table1`` found it."""
-    rows, machine = result["layers"], result["machine"]
-    theory = [
-        f"{'':27}{'operations':32}{'sequential':16}longest path",
-        f"{'':27}{'theory':9}{'fitted':23}{'theory':8}{'fitted':8}{'theory':9}fitted",
-    ]
-    counts = [
-        f"{'':27}{'operations':>12}{'of products':>14}{'sequential':>12}{'longest':>9}{'layers':>8}{'':10}{'slope':>7}",
-        f"{'':27}{'millions':>12}{'millions':>14}{'steps':>12}{'path':>9}{'stacked':>8}{'time':>10}{'over n':>7}",
-    ]
-    for name, row in rows.items():
-        operations, sequential, path = row["theory"]["words"]
-        theory.append(
-            f"{name:27}{operations:9}{powers(row['operations']['fit']):23}"
-            f"{sequential:8}{powers(row['sequential']['fit']):8}{path:9}{powers(row['path']['fit'])}"
-        )
-        count, chain, far = row["operations"]["example"], row["sequential"]["points"][-1], row["path"]["example"]
-        now = next(point for point in row["time"]["points"] if point["n"] == result["example"]["n"])
-        counts.append(
-            f"{name:27}{count['operations'] / 1e6:12.2f}{count['products'] / 1e6:14.2f}{chain['steps']:12}"
-            f"{far['steps']:9}{far['layers']:8}{duration(now['seconds']):>10}{row['time']['slope']:7.2f}"
-        )
-    times = [point["n"] for point in row["time"]["points"]]
-    at, small = ({size: f"{size} {value}" for size, value in result[sizes].items()} for sizes in ("example", "far"))
-    return "\n\n".join(
-        [
-            _wrapped("The paper's Table 1: theory, and what was measured in the code as it runs."),
-            "\n".join(theory),
-            "\n".join(counts),
-            _wrapped(
-                f"Counts of operations and times: {', '.join(at.values())}. Steps, paths and layers: {small['n']}, "
-                f"{small['k']}, {small['r']}; so many layers that every output depends on every input, or in the "
-                "one-way layers (recurrent; convolutional, causal) on every input up to its own. Attention is given "
-                "queries, keys and values, without the projections that make them; r counts to each side. Time: the "
-                f"least of several forward passes, float32, one thread; slope from n {times[0]} to {times[-1]}; "
-                f"{machine['processor']}."
-            ),
-        ]
-    )

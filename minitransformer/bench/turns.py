@@ -15,7 +15,7 @@ from statistics import median
 from types import TracebackType
 from typing import Any
 
-__all__ = ["Died", "Outcome", "Process", "Program", "steps_in_a_turn", "take_turns"]
+__all__ = ["Entrant", "Outcome", "Process", "ProcessError", "steps_in_a_turn", "take_turns"]
 
 TURN = 1.2
 """How long a turn should take, in seconds."""
@@ -24,7 +24,7 @@ PAUSE = 0.2
 
 
 @dataclass(frozen=True)
-class Program:
+class Entrant:
     """What is to take turns: its name, what people call it, and the command line that starts it."""
 
     name: str
@@ -45,7 +45,7 @@ class Outcome:
     """Why it has not come to the end, if it has not."""
 
 
-class Died(Exception):
+class ProcessError(Exception):
     """A program has ended, or could not begin; the message says why."""
 
 
@@ -59,7 +59,7 @@ class Process:
 
     Raises
     ------
-    Died
+    ProcessError
         If it cannot be started.
     """
 
@@ -82,7 +82,7 @@ class Process:
             )
         except OSError as error:
             self._errors.close()
-            raise Died(f"it cannot be started: {error}") from error
+            raise ProcessError(f"it cannot be started: {error}") from error
 
     def __enter__(self) -> Process:
         return self
@@ -97,16 +97,16 @@ class Process:
 
         Raises
         ------
-        Died
+        ProcessError
             If there will be none.
         """
         assert self._process.stdout is not None  # it is a pipe
         line = self._process.stdout.readline()
         if not line:
-            raise Died(self._last_words())
+            raise ProcessError(self._last_words())
         answer: dict[str, Any] = json.loads(line)
         if "failed" in answer:
-            raise Died(answer["failed"])
+            raise ProcessError(answer["failed"])
         return answer
 
     def ask(self, times: int) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Process:
 
         Raises
         ------
-        Died
+        ProcessError
             If there is none.
         """
         assert self._process.stdin is not None  # it is a pipe
@@ -122,7 +122,7 @@ class Process:
             self._process.stdin.write(f"{times}\n")
             self._process.stdin.flush()
         except OSError:  # it has gone
-            raise Died(self._last_words()) from None
+            raise ProcessError(self._last_words()) from None
         return self.read()
 
     def close(self) -> None:
@@ -155,7 +155,7 @@ def steps_in_a_turn(seconds: float) -> int:
 
 
 def take_turns(
-    programs: Sequence[Program],
+    programs: Sequence[Entrant],
     rounds: int,
     tell: Callable[[str], None],
     steps: Callable[[float], int] = steps_in_a_turn,
@@ -169,7 +169,7 @@ def take_turns(
 
     Parameters
     ----------
-    programs : sequence of Program
+    programs : sequence of Entrant
         Who takes part.
     rounds : int
         How many turns each has.
@@ -194,7 +194,7 @@ def take_turns(
                 process = stack.enter_context(Process(program.command))
                 outcomes[program.name].description = process.read()["ready"]
                 running[program.name] = process, steps(median(process.ask(2)["seconds"]))
-            except Died as death:
+            except ProcessError as death:
                 outcomes[program.name].failed = str(death)
                 tell(f"{program.label} cannot take part: {death}")
         for number in range(rounds):
@@ -208,7 +208,7 @@ def take_turns(
                 time.sleep(pause)
                 try:
                     outcomes[name].answers.append(process.ask(times))
-                except Died as death:
+                except ProcessError as death:
                     outcomes[name].failed = f"in round {number + 1}: {death}"
                     tell(f"{outcomes[name].label} is out {outcomes[name].failed}")
                     process.close()

@@ -8,40 +8,35 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, full_memory, use
-from minitransformer.cli import (
-    attention,
-    average,
-    bench,
-    evaluate,
-    gradcheck,
-    learn,
-    resume,
-    table1,
-    table3,
-    train,
-    translate,
-)
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.training import RunError
 
 __all__ = ["main"]
 
 COMMANDS = {
-    "train": train,
-    "resume": resume,
-    "average": average,
-    "translate": translate,
-    "evaluate": evaluate,
-    "attention": attention,
-    "gradcheck": gradcheck,
-    "learn": learn,
-    "bench": bench,
-    "table1": table1,
-    "table3": table3,
+    name: import_module(f"minitransformer.cli.{name}")
+    for name in (
+        "train",
+        "resume",
+        "average",
+        "translate",
+        "evaluate",
+        "attention",
+        "gradcheck",
+        "learn",
+        "bench",
+        "table1",
+        "paths",
+        "recall",
+        "extrapolation",
+        "table3",
+    )
 }
+"""Each command is the module of its name: ``add_arguments(parser)``, ``run(args)``, and a docstring for ``--help``."""
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -9,24 +9,20 @@ With --backend cupy: training steps on the GPU, beside PyTorch on the same one, 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
-from typing import Any
 
 from minitransformer.arrays import backend
 from minitransformer.bench import (
-    AXES,
     CONFIGURATIONS,
     GPU_CONFIGURATIONS,
     decoding_text,
     growth_text,
-    measure,
     measure_decoding,
     measure_growth,
-    text,
+    measure_speed,
+    speed_text,
 )
-from minitransformer.cli.places import wrong_place
+from minitransformer.cli import results
 
 __all__ = ["add_arguments", "run"]
 
@@ -51,10 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scale", action="store_true", help="measure growth instead")
     parser.add_argument("--decode", action="store_true", help="measure decoding instead")
-    for name, what in (("json", "everything that was measured"), ("plot", "a picture")):
-        parser.add_argument(
-            f"--{name}", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
-        )
+    results.add_arguments(parser)
 
 
 def complaint(args: argparse.Namespace) -> str | None:
@@ -81,7 +74,7 @@ def complaint(args: argparse.Namespace) -> str | None:
         return (
             f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
         )
-    return wrong_place(args, "plot", others=("json",))
+    return results.complaint(args)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,36 +86,16 @@ def run(args: argparse.Namespace) -> int:
     known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
     names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(known)
     if args.scale:
-        result = measure_growth(getattr(args, "workers", 1), tell, AXES)
-        print(growth_text(result))
+        result = measure_growth(getattr(args, "workers", 1), results.tell)
+        report = growth_text(result)
     elif args.decode:
-        result = measure_decoding(names, args.rounds, ["ours"] if args.no_pytorch else ["ours", "eager"], tell)
-        print(decoding_text(result))
+        result = measure_decoding(names, args.rounds, ["ours"] if args.no_pytorch else ["ours", "eager"], results.tell)
+        report = decoding_text(result)
     else:
         programs = ["ours"]
         if not args.no_pytorch:
             programs += ["eager"] if args.no_compile or on_a_card else ["eager", "compiled"]
-        result = measure(names, args.rounds, programs, getattr(args, "workers", None), tell)
-        print(text(result))
-    if hasattr(args, "json"):
-        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-        print(f"\nthe figures are in {args.json}")
-    if hasattr(args, "plot"):
-        _plot(result, args.plot)
-        print(f"{'' if hasattr(args, 'json') else chr(10)}the picture is {args.plot}")
+        result = measure_speed(names, args.rounds, programs, getattr(args, "workers", None), results.tell)
+        report = speed_text(result)
+    results.show(args, result, report, "growth_curves" if args.scale else "speed_bars")
     return 0
-
-
-def tell(what: str) -> None:
-    """Say what is happening, beside the results."""
-    print(what, file=sys.stderr, flush=True)
-
-
-def _plot(result: dict[str, Any], path: Path) -> None:
-    """Draw the picture; matplotlib is loaded only here."""
-    from minitransformer.plots import growth_curves, speed_bars
-
-    if "axes" in result:
-        growth_curves(result, path)
-    else:
-        speed_bars(result, path)

@@ -46,9 +46,9 @@ def clearest(cross: Sequence[Array]) -> Array:
 
 def draw_attention(folder: RunFolder, trained: Trained, text: str) -> Path:
     """Draw the clearest cross-attention for a text into the run folder; return where."""
-    from minitransformer.plots import crossing
+    from minitransformer.plots import attention_map
 
     maps, source_tokens, target_tokens, translation = maps_of(trained, text)
     path = folder.path / "attention.png"
-    crossing(clearest(maps["cross"]), source_tokens, target_tokens, path, f"{text}  →  {translation}")
+    attention_map(clearest(maps["cross"]), source_tokens, target_tokens, path, f"{text}  →  {translation}")
     return path

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.course import tell
+from minitransformer.paper.table3 import ROWS, Result, Row, format_table, measure_row
 from minitransformer.training import Diverged
-from minitransformer.training.table3 import ROWS, Result, Row, measured, table
 
 __all__ = ["add_arguments", "run"]
 
@@ -47,13 +47,13 @@ def run(args: argparse.Namespace) -> int:
         for i, row in enumerate(rows):
             print(f"{i + 1} of {len(rows)}: {row.name}", file=sys.stderr, flush=True)
             options = {"steps": args.steps, "seed": args.seed, "average_last": last, "evaluate_every": args.steps}
-            results.append((row, measured(row, args.out, tell, **options)))
+            results.append((row, measure_row(row, args.out, tell, **options)))
     except ValueError as error:
         print(f"minitransformer table3: {error}", file=sys.stderr)
         return 2
     except Diverged as error:
         print(f"minitransformer table3: {error} of {row.name}", file=sys.stderr)
         return 1
-    for line in table(results):
+    for line in format_table(results):
         print(line)
     return 0

@@ -5,17 +5,20 @@ the format (``.png``, ``.pdf``, ``.svg``); without one the picture is a PNG. mat
 this package is, so import it only where pictures are wanted.
 """
 
-from minitransformer.plots.attention import attention_maps, crossing
 from minitransformer.plots.curves import training_curves
-from minitransformer.plots.recall import recall_picture
+from minitransformer.plots.grid import attention_maps
+from minitransformer.plots.recall import extrapolation_picture, recall_picture
+from minitransformer.plots.single import attention_map
 from minitransformer.plots.speed import growth_curves, speed_bars
-from minitransformer.plots.steps import step_sizes
-from minitransformer.plots.table1 import table1_picture
+from minitransformer.plots.step_sizes import step_sizes
+from minitransformer.plots.table1 import paths_picture, table1_picture
 
 __all__ = [
+    "attention_map",
     "attention_maps",
-    "crossing",
+    "extrapolation_picture",
     "growth_curves",
+    "paths_picture",
     "recall_picture",
     "speed_bars",
     "step_sizes",

@@ -47,15 +47,7 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, titl
 def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
     """Make the figure that `training_curves` writes, with the same parameters but the path.
 
-    Parameters
-    ----------
-    metrics, title
-        As for `training_curves`.
-
-    Returns
-    -------
-    Figure
-        The axes are those of loss, accuracy and learning rate; each only if there is something on it.
+    The axes are those of loss, accuracy and learning rate; each only if there is something on it.
     """
     for number, line in enumerate(metrics):
         if "step" not in line:
@@ -99,21 +91,11 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
     return figure
 
 
-def smoothed(values: NDArray[Any], reach: int) -> NDArray[Any]:
-    """Average each value with its neighbours; values that are not finite are left out.
+def smooth(values: NDArray[Any], reach: int) -> NDArray[Any]:
+    """Average each value with `reach` neighbours on either side; values that are not finite are left out.
 
-    Parameters
-    ----------
-    values : NDArray
-        The values, in order.
-    reach : int
-        How many neighbours to take in on either side. Fewer near the start, where the window stays centred so
-        that a steep fall is not cut off; near the end the window is one-sided, so that it stays smooth.
-
-    Returns
-    -------
-    NDArray
-        As many averages, NaN where no neighbour is finite.
+    There are fewer neighbours near the start, where the window stays centred so that a steep fall is not cut off. Near
+    the end the window is one-sided, so that the curve stays smooth. An average is NaN where no neighbour is finite.
     """
     place = np.arange(len(values))
     reaches = np.minimum(reach, place)
@@ -138,7 +120,7 @@ def _draw_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> None:
         axes.plot(steps, loss, color=LOSS, marker="o", markersize=3, linewidth=1.4)
     else:
         axes.plot(steps, loss, color=LOSS, alpha=0.3, linewidth=0.7, label="as measured")
-        axes.plot(steps, smoothed(loss, len(loss) // 50), color=LOSS, linewidth=1.6, label="smoothed")
+        axes.plot(steps, smooth(loss, len(loss) // 50), color=LOSS, linewidth=1.6, label="smoothed")
         axes.legend(frameon=False, fontsize=8)
     axes.set_ylabel("loss")
     drawn = loss[np.isfinite(loss) & (loss > 0)]
@@ -214,18 +196,7 @@ def _note(metrics: Sequence[Mapping[str, Any]]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time as a person would.
-
-    Parameters
-    ----------
-    seconds : float
-        The time in seconds.
-
-    Returns
-    -------
-    str
-        Such as "4.2 s", "48 s", "2 min 05 s" or "1 h 03 min".
-    """
+    """Write a time in seconds as a person would: "4.2 s", "48 s", "2 min 05 s" or "1 h 03 min"."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

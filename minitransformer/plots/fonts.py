@@ -41,68 +41,24 @@ class Face:
         return {"family": list(self.families), "parse_math": False}
 
     def readable(self, text: str) -> str:
-        """Spell out the characters that the fonts cannot draw.
-
-        Parameters
-        ----------
-        text : str
-            Any text.
-
-        Returns
-        -------
-        str
-            The text, safe to draw.
-        """
+        """Spell out the characters that the fonts cannot draw."""
         # A line break becomes a space: a label is one line.
         plain = "".join(" " if char.isspace() else char for char in text)
-        return "".join(char if ord(char) in self.characters else spelt(char) for char in plain)
+        return "".join(char if ord(char) in self.characters else spell_out(char) for char in plain)
 
     def token(self, token: str) -> str:
-        r"""Make a token readable as a label, with its spaces and control characters visible.
-
-        Parameters
-        ----------
-        token : str
-            One token, perhaps with spaces in it.
-
-        Returns
-        -------
-        str
-            The label: a space becomes ``␣``, a tab ``\t`` and so on.
-        """
+        """Return a token as a label, with its spaces and control characters visible: ``␣`` for a space, for one."""
         return self.readable(token.replace(" ", "␣").translate(CONTROL))
 
 
-def spelt(char: str) -> str:
-    """Write a character in Latin letters.
-
-    Parameters
-    ----------
-    char : str
-        One character.
-
-    Returns
-    -------
-    str
-        Its sound, for Hangul syllables and kana (their Unicode names give it); otherwise ``U+XXXX``.
-    """
+def spell_out(char: str) -> str:
+    """Return the sound of a Hangul syllable or kana (from its Unicode name), or ``U+XXXX`` of another character."""
     name = unicodedata.name(char, "")
     return name.split()[-1].lower() if name.startswith(SPELT) else f"U+{ord(char):04X}"
 
 
 def face_for(texts: Iterable[str]) -> Face:
-    """Choose fonts that can draw the texts, as far as fonts for them are installed.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        All that is to be drawn.
-
-    Returns
-    -------
-    Face
-        DejaVu Sans, followed by as few other fonts as the texts need.
-    """
+    """Choose fonts that can draw the texts, as far as they are installed: DejaVu Sans, and as few others as needed."""
     families, characters = [BASE], _characters(BASE)
     missing = frozenset(ord(char) for text in texts for char in text if char >= " ") - characters
     while missing:

@@ -1,7 +1,12 @@
-"""The grid of attention maps: a row for each layer, a column for each head, one kind after another."""
+"""The grid of attention maps: a row for each layer, a column for each head, one kind after another.
+
+A map shows the weights of equation (1), softmax(Q K^T / sqrt(d_k)): a row for each query, a column for each key. The
+weights of a row add up to 1.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -11,7 +16,7 @@ from numpy.typing import NDArray
 from minitransformer.plots.fonts import Face, face_for
 from minitransformer.plots.heatmap import (
     axes_at,
-    checked,
+    check_weights,
     colour_bar,
     draw,
     name_columns,
@@ -19,6 +24,7 @@ from minitransformer.plots.heatmap import (
     text_at,
     text_inches,
 )
+from minitransformer.plots.saving import save
 
 # In the order in which they are drawn: the heading, and what its rows and columns are.
 KINDS = {
@@ -51,6 +57,45 @@ class _Sheet:
     pitch: float
 
 
+def attention_maps(
+    maps: Mapping[str, Sequence[NDArray[Any]]],
+    source: Sequence[str],
+    target: Sequence[str],
+    path: Path | str,
+    title: str = "",
+    *,
+    target_input: Sequence[str] | None = None,
+) -> None:
+    """Draw the attention of every layer and head as a grid of small maps.
+
+    Cross-attention comes first, then the self-attention of the encoder, then that of the decoder. A row
+    of the grid is a layer, a column is a head. Tokens are named at the left of a row and below the last row
+    of a kind.
+
+    Parameters
+    ----------
+    maps : mapping of str to sequence of NDArray
+        Any of "cross", "encoder" and "decoder", each with an array of shape (H, Tq, Tk) for each layer.
+    source : sequence of str
+        The source tokens as the encoder read them.
+    target : sequence of str
+        The target tokens, one for each position of the decoder: the token that it wrote there, say.
+    path : Path or str
+        The file to write.
+    title : str, default: ""
+        A heading, perhaps the sentence.
+    target_input : sequence of str, optional
+        The tokens that the decoder read, "<start>" first. They name the keys (columns) of its self-attention,
+        which are its inputs and so lie one place behind the tokens written. Default: `target`.
+
+    Raises
+    ------
+    ValueError
+        If `maps` is empty or has another key, a shape does not fit the tokens, or a weight lies outside 0..1.
+    """
+    save(maps_figure(maps, source, target, title, target_input=target_input), path, dpi=160)
+
+
 def maps_figure(
     maps: Mapping[str, Sequence[NDArray[Any]]],
     source: Sequence[str],
@@ -61,15 +106,7 @@ def maps_figure(
 ) -> Figure:
     """Make the figure that `attention_maps` writes, with the same parameters but the path.
 
-    Parameters
-    ----------
-    maps, source, target, title, target_input
-        As for `attention_maps`.
-
-    Returns
-    -------
-    Figure
-        The axes are the maps in reading order and, last, the colour bar.
+    The axes are the maps in reading order and, last, the colour bar.
     """
     read = target if target_input is None else target_input
     face = face_for([*source, *target, *read, title])
@@ -160,7 +197,7 @@ def _groups(
             )
         rows, queries, columns, keys = labels[kind]
         layers = [
-            checked(
+            check_weights(
                 f"attention_maps: maps[{kind!r}][{number}]",
                 layer,
                 (None, len(queries), len(keys)),

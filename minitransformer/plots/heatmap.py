@@ -17,29 +17,10 @@ COLOURS = "Blues"
 FRAME = "0.6"
 
 
-def checked(name: str, weights: NDArray[Any], shape: tuple[int | None, ...], meaning: str) -> NDArray[Any]:
-    """Refuse attention weights of the wrong shape or outside 0..1.
+def check_weights(name: str, weights: NDArray[Any], shape: tuple[int | None, ...], meaning: str) -> NDArray[Any]:
+    """Return attention weights as an array; refuse a wrong shape, or weights that are not numbers from 0 to 1.
 
-    Parameters
-    ----------
-    name : str
-        What the weights are called in the message.
-    weights : NDArray
-        The weights.
-    shape : tuple of int or None
-        The shape expected; None stands for any length but 0.
-    meaning : str
-        The expected shape in words.
-
-    Returns
-    -------
-    NDArray
-        The weights, as an array.
-
-    Raises
-    ------
-    ValueError
-        If the shape does not fit, an axis is empty, or a weight is not a number from 0 to 1.
+    `name` and `meaning`, the expected shape in words, are for the message; None in `shape` stands for any length but 0.
     """
     weights = np.asarray(weights)
     fits = weights.ndim == len(shape) and all(
@@ -63,24 +44,7 @@ def checked(name: str, weights: NDArray[Any], shape: tuple[int | None, ...], mea
 
 
 def text_inches(labels: Sequence[str], size: float, face: Face, **options: Any) -> tuple[float, float]:
-    """Measure labels.
-
-    Parameters
-    ----------
-    labels : sequence of str
-        One or more labels, as drawn.
-    size : float
-        Font size in points.
-    face : Face
-        The fonts.
-    **options : Any
-        Further keywords of matplotlib's text, ``rotation`` for one.
-
-    Returns
-    -------
-    tuple of float
-        The greatest width and the greatest height, in inches.
-    """
+    """Return the greatest width and the greatest height of some labels, in inches."""
     figure = Figure()
     texts = [figure.text(0, 0, label, size=size, **face.options, **options) for label in {*labels}]
     boxes = [text.get_window_extent() for text in texts]
@@ -89,57 +53,19 @@ def text_inches(labels: Sequence[str], size: float, face: Face, **options: Any) 
 
 
 def axes_at(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Add axes to a figure at a place in inches, measured from the upper left corner.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    left, top, width, height : float
-        Where the axes lie, in inches.
-
-    Returns
-    -------
-    Axes
-        The new axes.
-    """
+    """Add axes to a figure at a place in inches, measured from the upper left corner."""
     across, down = figure.get_size_inches()
     return figure.add_axes((left / across, 1 - (top + height) / down, width / across, height / down))
 
 
 def text_at(figure: Figure, left: float, top: float, text: str, **options: Any) -> None:
-    """Write text on a figure at a place in inches, measured from the upper left corner.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    left, top : float
-        Where the upper left corner of the text lies, in inches.
-    text : str
-        The text.
-    **options : Any
-        Further keywords of matplotlib's text.
-    """
+    """Write text on a figure; its upper left corner lies at a place in inches, measured from the upper left corner."""
     across, down = figure.get_size_inches()
     figure.text(left / across, 1 - top / down, text, va="top", **options)
 
 
 def draw(axes: Axes, weights: NDArray[Any]) -> AxesImage:
-    """Draw one map, without labels.
-
-    Parameters
-    ----------
-    axes : Axes
-        Where to.
-    weights : NDArray
-        Weights of shape (Tq, Tk).
-
-    Returns
-    -------
-    AxesImage
-        The image, from which a colour bar can be made.
-    """
+    """Draw one map of weights (Tq, Tk), without labels; return the image, from which a colour bar can be made."""
     image = axes.imshow(weights, cmap=COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -148,43 +74,13 @@ def draw(axes: Axes, weights: NDArray[Any]) -> AxesImage:
 
 
 def name_rows(axes: Axes, labels: Sequence[str], cell: float, size: float, face: Face) -> None:
-    """Name the rows of a map; every second or third where cells are narrower than a line of text.
-
-    Parameters
-    ----------
-    axes : Axes
-        The axes of the map.
-    labels : sequence of str
-        A label for each row.
-    cell : float
-        The height of a row in inches.
-    size : float
-        Font size in points.
-    face : Face
-        The fonts.
-    """
+    """Name the rows of a map; every second or third where cells (in inches) are narrower than a line of text."""
     shown = range(0, len(labels), math.ceil(1.2 * size / (72 * cell)))
     axes.set_yticks(shown, [labels[i] for i in shown], **face.options)
 
 
 def name_columns(axes: Axes, labels: Sequence[str], cell: float, size: float, face: Face, rotation: float) -> None:
-    """Name the columns of a map, as `name_rows` does the rows.
-
-    Parameters
-    ----------
-    axes : Axes
-        The axes of the map.
-    labels : sequence of str
-        A label for each column.
-    cell : float
-        The width of a column in inches.
-    size : float
-        Font size in points.
-    face : Face
-        The fonts.
-    rotation : float
-        The slope of the labels in degrees. Single characters stay upright.
-    """
+    """Name the columns of a map, as `name_rows` does the rows; single characters are not rotated."""
     shown = range(0, len(labels), math.ceil(1.2 * size / (72 * cell)))
     axes.set_xticks(shown, [labels[i] for i in shown], **face.options)
     for text in axes.get_xticklabels():
@@ -195,19 +91,7 @@ def name_columns(axes: Axes, labels: Sequence[str], cell: float, size: float, fa
 
 
 def colour_bar(figure: Figure, image: AxesImage, axes: Axes, size: float) -> None:
-    """Draw the scale from 0 to 1.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    image : AxesImage
-        One of its maps.
-    axes : Axes
-        The axes to be filled by the bar.
-    size : float
-        Font size in points.
-    """
+    """Fill axes with the scale of a map, from 0 to 1."""
     bar = figure.colorbar(image, cax=axes)
     bar.ax.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
     bar.ax.tick_params(labelsize=size, length=2, color=FRAME)

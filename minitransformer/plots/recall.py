@@ -11,11 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 
+from minitransformer.plots.colours import FAINT, STYLES
 from minitransformer.plots.saving import save
-from minitransformer.plots.speed import FAINT
-from minitransformer.plots.table1 import STYLES
 
-__all__ = ["draw_extrapolation", "draw_recall", "recall_picture"]
+__all__ = ["draw_extrapolation", "draw_recall", "extrapolation_picture", "recall_picture"]
 
 WINDOW = 8
 """Over how many positions accuracy is averaged where it is drawn by position."""
@@ -23,36 +22,36 @@ SPREAD = (0, 0.012, -0.012, -0.024)
 """How far the kinds' lines are moved apart, up or down, so that those that agree can all be seen."""
 
 
-def recall_picture(recall: Mapping[str, Any], extrapolation: Mapping[str, Any], path: Path | str) -> None:
-    """Draw accuracy over the distance, and over the position in sentences longer than in training.
+def recall_picture(result: Mapping[str, Any], path: Path | str) -> None:
+    """Draw accuracy over the distance.
 
     Parameters
     ----------
-    recall : mapping
-        What ``bench.measure_recall`` returned.
-    extrapolation : mapping
-        What ``bench.measure_extrapolation`` returned.
+    result : mapping
+        What ``paper.recall.measure_recall`` returned.
     path : Path or str
         The file to write.
     """
-    save(recall_figure(recall, extrapolation), path, dpi=110)
+    figure = Figure(figsize=(5.6, 4.4), layout="constrained")
+    draw_recall(figure.add_subplot(), result)
+    save(figure, path, dpi=110)
 
 
-def recall_figure(recall: Mapping[str, Any], extrapolation: Mapping[str, Any]) -> Figure:
-    """Make the figure that ``recall_picture`` writes, with the same parameters but the path.
+def extrapolation_picture(result: Mapping[str, Any], path: Path | str) -> None:
+    """Draw accuracy over the position in sentences longer than in training, for each kind of positions.
 
-    Returns
-    -------
-    Figure
-        The axes are those of recall, then one for each kind of positions.
+    Parameters
+    ----------
+    result : mapping
+        What ``paper.extrapolation.measure_extrapolation`` returned.
+    path : Path or str
+        The file to write.
     """
-    figure = Figure(figsize=(14, 4.4), layout="constrained")
-    left, *rest = figure.subplots(1, 3, width_ratios=[1.25, 1, 1])
-    draw_recall(left, recall)
-    for axes, positions in zip(rest, ("sinusoidal", "learned"), strict=True):
-        draw_extrapolation(axes, extrapolation, positions)
-        axes.set_ylim(left.get_ylim())
-    return figure
+    figure = Figure(figsize=(8.8, 4.4), layout="constrained")
+    for axes, positions in zip(figure.subplots(1, 2), ("sinusoidal", "learned"), strict=True):
+        draw_extrapolation(axes, result, positions)
+    axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.65))
+    save(figure, path, dpi=110)
 
 
 def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
@@ -63,7 +62,7 @@ def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
     axes : Axes
         Where to draw: for each kind a line through the means of the seeds, for those with a reach a vertical one.
     result : mapping
-        What ``bench.measure_recall`` returned.
+        What ``paper.recall.measure_recall`` returned.
     """
     for (name, kind), (colour, marker, line), up in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
         distances = [point["distance"] for point in kind["points"]]
@@ -95,7 +94,7 @@ def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) ->
     axes : Axes
         Where to draw: for each kind a line, the mean of all seeds in windows of a few positions.
     result : mapping
-        What ``bench.measure_extrapolation`` returned.
+        What ``paper.extrapolation.measure_extrapolation`` returned.
     positions : {"sinusoidal", "learned"}
         Which positions the models have.
     """

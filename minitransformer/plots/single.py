@@ -1,6 +1,7 @@
 """One attention map between two sentences, large enough to read the order of their words from."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,10 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from minitransformer.plots.colours import FAINT
 from minitransformer.plots.fonts import face_for
 from minitransformer.plots.heatmap import (
     axes_at,
-    checked,
+    check_weights,
     colour_bar,
     draw,
     name_columns,
@@ -19,26 +21,47 @@ from minitransformer.plots.heatmap import (
     text_at,
     text_inches,
 )
+from minitransformer.plots.saving import save
 
 CAPTION = "dot: strongest in its row"
-FAINT = "0.35"
 
 
-def crossing_figure(weights: NDArray[Any], source: Sequence[str], target: Sequence[str], title: str = "") -> Figure:
-    """Make the figure that `crossing` writes, with the same parameters but the path.
+def attention_map(
+    weights: NDArray[Any], source: Sequence[str], target: Sequence[str], path: Path | str, title: str = ""
+) -> None:
+    """Draw one map between a source and a target sentence, large enough to read the order of words from.
+
+    The strongest source token of each target token bears a dot, unless several are equally strong. Where
+    the dots leave the diagonal, the two languages order their words differently.
 
     Parameters
     ----------
-    weights, source, target, title
-        As for `crossing`.
+    weights : NDArray
+        Attention weights of shape (Tq, Tk), for one head or the mean of several.
+    source : sequence of str
+        The Tk source tokens, drawn along the top.
+    target : sequence of str
+        The Tq target tokens, drawn down the side.
+    path : Path or str
+        The file to write.
+    title : str, default: ""
+        A heading.
 
-    Returns
-    -------
-    Figure
-        The axes are the map and the colour bar.
+    Raises
+    ------
+    ValueError
+        If the shape does not fit the tokens, or a weight lies outside 0..1.
+    """
+    save(map_figure(weights, source, target, title), path, dpi=200)
+
+
+def map_figure(weights: NDArray[Any], source: Sequence[str], target: Sequence[str], title: str = "") -> Figure:
+    """Make the figure that `attention_map` writes, with the same parameters but the path.
+
+    The axes are the map and the colour bar.
     """
     meaning = "(target tokens, source tokens)"
-    weights = checked("crossing", weights, (len(target), len(source)), meaning)
+    weights = check_weights("attention_map", weights, (len(target), len(source)), meaning)
     face = face_for([*source, *target, title])
     keys, queries = [face.token(t) for t in source], [face.token(t) for t in target]
     cell = min(0.46, 9 / max(len(keys), len(queries)))

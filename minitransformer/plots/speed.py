@@ -12,19 +12,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator, PercentFormatter
 
+from minitransformer.plots.colours import BLUE, FAINT, GREEN, GREY, ORANGE, PURPLE, RED, SKY, YELLOW
 from minitransformer.plots.saving import save
 
 __all__ = ["growth_curves", "speed_bars"]
 
-# The colours of Okabe and Ito, which people who are colour-blind can tell apart.
-BLUE, ORANGE, PURPLE, SKY, GREEN, YELLOW, RED, GREY = (
-    "#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#B0B0B0",
-)  # fmt: skip
 PROGRAMS = {"ours": BLUE, "eager": ORANGE, "compiled": PURPLE}
 PARTS = (BLUE, SKY, GREEN, YELLOW, ORANGE, RED, PURPLE, GREY)
 LIGHT = {YELLOW, SKY, ORANGE, GREY, PURPLE}
 CURVES = ((BLUE, "o", "-"), (ORANGE, "s", "-"), (GREEN, "^", "-"))
-FAINT = "0.35"
 WIDE = 0.8
 """The width of a group of bars; the next group is at a distance of 1."""
 
@@ -38,7 +34,7 @@ def speed_bars(result: Mapping[str, Any], path: Path | str) -> None:
     Parameters
     ----------
     result : mapping
-        What ``bench.measure`` returned.
+        What ``bench.measure_speed`` returned.
     path : Path or str
         The file to write.
 
@@ -53,10 +49,7 @@ def speed_bars(result: Mapping[str, Any], path: Path | str) -> None:
 def speed_figure(result: Mapping[str, Any]) -> Figure:
     """Make the figure that ``speed_bars`` writes, with the same parameters but the path.
 
-    Returns
-    -------
-    Figure
-        The axes are those of time, parts and memory.
+    The axes are those of time, parts and memory.
     """
     configurations = {
         name: configuration
@@ -195,10 +188,7 @@ def growth_curves(result: Mapping[str, Any], path: Path | str) -> None:
 def growth_figure(result: Mapping[str, Any]) -> Figure:
     """Make the figure that ``growth_curves`` writes, with the same parameters but the path.
 
-    Returns
-    -------
-    Figure
-        The axes are one for time and one for memory under it, for each size that varies.
+    The axes are one for time and one for memory under it, for each size that varies.
     """
     drawn = {name: axis for name, axis in result["axes"].items() if any(curve["points"] for curve in axis["curves"])}
     if not drawn:

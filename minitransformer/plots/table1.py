@@ -1,9 +1,9 @@
-"""The paper's Table 1 as a picture: who reads whom, what it costs, and how far a gradient comes."""
+"""The paper's Table 1 as a picture: which position reads which, what it costs, and how far a gradient comes."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
+from minitransformer.plots.colours import FAINT, STYLES
 from minitransformer.plots.saving import save
-from minitransformer.plots.speed import BLUE, FAINT, GREEN, ORANGE, PURPLE
 
-__all__ = ["draw_graph", "table1_picture"]
+__all__ = ["draw_graph", "paths_picture", "table1_picture"]
 
-STYLES = (
-    (BLUE, "o", "-"), (ORANGE, "s", (0, (6, 2))), (PURPLE, "^", (0, (4, 1.5, 1, 1.5))), (GREEN, "D", (0, (2, 1.5))),
-)  # fmt: skip
 Place = tuple[int, int]
 """A layer and a position in it; layer 0 is the inputs."""
 
@@ -32,45 +29,44 @@ def table1_picture(result: Mapping[str, Any], path: Path | str) -> None:
     Parameters
     ----------
     result : mapping
-        What ``bench.measure_table1`` returned.
+        What ``paper.table1.measure_table1`` returned.
     path : Path or str
         The file to write.
     """
     save(table1_figure(result), path, dpi=110)
 
 
+def paths_picture(result: Mapping[str, Any], path: Path | str) -> None:
+    """Draw the layers' graphs, and how their longest paths grow.
+
+    Parameters
+    ----------
+    result : mapping
+        What ``paper.paths.measure_paths`` returned.
+    path : Path or str
+        The file to write.
+    """
+    figure = Figure(figsize=(18, 3.6), layout="constrained")
+    *graphs, paths = figure.subplots(1, 5)
+    _draw_graphs(graphs, result)
+    _draw_paths(paths, result)
+    save(figure, path, dpi=110)
+
+
 def table1_figure(result: Mapping[str, Any]) -> Figure:
     """Make the figure that ``table1_picture`` writes, with the same parameters but the path.
 
-    Returns
-    -------
-    Figure
-        The axes are one for each layer's graph, then those of operations, path lengths, times and gradients.
+    The axes are one for each layer's graph, then those of operations, path lengths, times and gradients.
     """
-    rows = result["layers"]
     figure = Figure(figsize=(14.5, 7.6), layout=ConstrainedLayoutEngine(hspace=0.07, wspace=0.05))
-    graphs, plots = figure.subplots(2, 4, height_ratios=[1, 1.15])
-    drawn, far, example = result["drawn"], result["far"], result["example"]
-    at = {"convolutional": f", k {drawn['k']}", "restricted self-attention": f", r {drawn['r']}"}
-    for axes, (name, row), (colour, _, _) in zip(graphs, rows.items(), STYLES, strict=True):
-        way = draw_graph(axes, row["graph"], drawn["n"], colour)
-        axes.set_title(f"{name}{at.get(name, '')}", loc="left", size=11, color=colour, weight="bold")
-        layers = _some(max(arrow[2] for arrow in row["graph"]), "layer")
-        axes.set_xlabel(f"{layers}; from input 1 to output {drawn['n']}: {_some(way, 'step')}", size=9)
-    operations, paths, times, gradients = plots
-    for row, style in zip(rows.values(), STYLES, strict=True):
+    graphs, (operations, paths, times, gradients) = figure.subplots(2, 4, height_ratios=[1, 1.15])
+    far, example = result["far"], result["example"]
+    _draw_graphs(graphs, result)
+    _draw_paths(paths, result)
+    for row, style in zip(result["layers"].values(), STYLES, strict=True):
         power = row["theory"]["operations"]["n"]
         points = _at(row["operations"]["points"], example, row["operations"]["fit"])
         _draw(operations, [(p["n"], p["operations"]) for p in points], style, power, row["operations"]["fit"]["n"])
-        powers, found = row["theory"]["path"], row["path"]
-        if "log_k n" in powers:
-            points = [point for point in found["points"] if point["k"] == 2]
-            label = f"{found['fit']['log_k n']:.2f} log_k n, drawn for k 2"
-            _draw(paths, [(p["n"], p["steps"]) for p in points], style, np.log2, label)
-        else:
-            points = [point for point in found["points"] if point["r"] == found["example"]["r"]]
-            label = f"n^{found['fit']['n']:.2f}" + (f", drawn for r {points[0]['r']}" if "r" in powers else "")
-            _draw(paths, [(p["n"], p["steps"]) for p in points], style, powers["n"], label)
         points = row["time"]["points"]
         _draw(times, [(p["n"], 1e3 * p["seconds"]) for p in points], style, power, row["time"]["slope"])
         norms = row["gradients"]["norms"]
@@ -80,7 +76,6 @@ def table1_figure(result: Mapping[str, Any]) -> Figure:
         )  # fmt: skip
     sizes = ", ".join(f"{size} {example[size]}" for size in ("d", "k", "r"))
     _dress(operations, f"operations of a layer; {sizes}", "n", "floating-point operations", FuncFormatter(_large))
-    _dress(paths, "longest of the shortest paths", "n", "steps")
     _dress(times, f"time of a layer; {sizes}", "n", "ms, forward, one thread")
     title = f"gradient of the last output; n {far['n']}, k {far['k']}, r {far['r']}"
     _dress(gradients, title, "distance |i - j|", "norm at input i")
@@ -91,6 +86,31 @@ def table1_figure(result: Mapping[str, Any]) -> Figure:
         x=0.01, ha="left", size=9, color=FAINT,
     )  # fmt: skip
     return figure
+
+
+def _draw_graphs(graphs: Iterable[Axes], result: Mapping[str, Any]) -> None:
+    drawn = result["drawn"]
+    at = {"convolutional": f", k {drawn['k']}", "restricted self-attention": f", r {drawn['r']}"}
+    for axes, (name, row), (colour, _, _) in zip(graphs, result["layers"].items(), STYLES, strict=True):
+        way = draw_graph(axes, row["graph"], drawn["n"], colour)
+        axes.set_title(f"{name}{at.get(name, '')}", loc="left", size=11, color=colour, weight="bold")
+        layers = _some(max(arrow[2] for arrow in row["graph"]), "layer")
+        axes.set_xlabel(f"{layers}; from input 1 to output {drawn['n']}: {_some(way, 'step')}", size=9)
+
+
+def _draw_paths(axes: Axes, result: Mapping[str, Any]) -> None:
+    for row, style in zip(result["layers"].values(), STYLES, strict=True):
+        powers, found = row["theory"]["path"], row["path"]
+        theory: Any
+        if "log_k n" in powers:
+            points = [point for point in found["points"] if point["k"] == 2]
+            theory, label = np.log2, f"{found['fit']['log_k n']:.2f} log_k n, drawn for k 2"
+        else:
+            points = [point for point in found["points"] if point["r"] == found["example"]["r"]]
+            theory = powers["n"]
+            label = f"n^{found['fit']['n']:.2f}" + (f", drawn for r {points[0]['r']}" if "r" in powers else "")
+        _draw(axes, [(p["n"], p["steps"]) for p in points], style, theory, label)
+    _dress(axes, "longest of the shortest paths", "n", "steps")
 
 
 def _at(points: Sequence[Any], example: Mapping[str, int], names: Mapping[str, float]) -> list[Any]:
@@ -108,7 +128,7 @@ def draw_graph(axes: Axes, graph: Sequence[Sequence[int]], n: int, colour: str) 
     axes : Axes
         Where to draw.
     graph : sequence of arrows
-        As ``bench.steps.arrows`` returns them.
+        As ``paper.paths.arrows`` returns them.
     n : int
         The number of positions.
     colour : str

@@ -4,8 +4,9 @@ from dataclasses import asdict
 
 from minitransformer.bench import CONFIGURATIONS
 from minitransformer.bench.account import KINDS
-from minitransformer.bench.decode import decoded
-from minitransformer.bench.measure import anatomy, compared
+from minitransformer.bench.anatomy import summarise_anatomy
+from minitransformer.bench.decode import summarise
+from minitransformer.bench.measure import compare
 from minitransformer.bench.turns import Outcome
 
 MACHINE = {
@@ -52,8 +53,8 @@ def result(names=("toy", "small"), **times):
         "configurations": {
             name: {
                 "sizes": asdict(CONFIGURATIONS[name]),
-                "programs": compared(outcomes(**times)),
-                "anatomy": anatomy(inside(), CONFIGURATIONS[name]),
+                "programs": compare(outcomes(**times)),
+                "anatomy": summarise_anatomy(inside(), CONFIGURATIONS[name]),
             }
             for name in names
         },
@@ -73,12 +74,12 @@ def decoding(eager=0.5, theirs=((3, 4, 5), (6, 6, 6))):
     }
     if eager is None:
         programs["eager"] = Outcome("PyTorch eager", failed="PyTorch is not installed; python -m pip install torch")
-    sizes = asdict(CONFIGURATIONS["toy"]) | {"batch": 2}
-    searches = {search: decoded(compared(programs)) for search in ("greedy", "beam")}
+    workload = asdict(CONFIGURATIONS["toy"]) | {"batch": 2}
+    searches = {search: summarise(compare(programs)) for search in ("greedy", "beam")}
     return {
         "machine": MACHINE,
         "rounds": 3,
-        "decoding": {"toy": {"sizes": sizes, "max_length": 3, "searches": searches}},
+        "decoding": {"toy": {"sizes": workload, "max_length": 3, "searches": searches}},
     }
 
 
@@ -95,7 +96,7 @@ def growth():
         {"value": v, "seconds": 1e-5 * (v + v * v / 100), "memory": 1000 * v * v, "resident": 10**8, "peak": 10**9}
         for v in (64, 128, 256, 512)
     ]
-    sizes = asdict(CONFIGURATIONS["toy"])
+    workload = asdict(CONFIGURATIONS["toy"])
     plain = curve | {"label": "plain", "points": points, "left_out": "T 1024 and more: it would take about 9.9 GB"}
     blocked = curve | {"label": "in blocks of 128", "memory_power": 1}
     blocked["points"] = [point | {"memory": 10**5 * point["value"]} for point in points]
@@ -104,8 +105,8 @@ def growth():
         "machine": MACHINE,
         "workers": 1,
         "axes": {
-            "length": {"letter": "T", "centre": sizes, "curves": [plain, blocked]},
-            "depth": {"letter": "N", "centre": sizes, "curves": [unknown]},
+            "length": {"letter": "T", "centre": workload, "curves": [plain, blocked]},
+            "depth": {"letter": "N", "centre": workload, "curves": [unknown]},
         },
     }
 

@@ -8,14 +8,14 @@ import pytest
 from minitransformer import arrays, ops
 from minitransformer.arrays import xp
 from minitransformer.autograd import Tensor
-from minitransformer.bench.account import KINDS, Account, Accounted, accounting
-from minitransformer.bench.anatomy import WorkersShare, vanishing
-from minitransformer.bench.ceiling import Layout, Product, ideal_time, time_products
-from minitransformer.bench.sizes import Sizes
+from minitransformer.bench.account import KINDS, Account, CountingArray, accounting
+from minitransformer.bench.anatomy import WorkersShare, shrink
+from minitransformer.bench.ceiling import Layout, Product, time_products
+from minitransformer.bench.workloads import Workload
 
 pytestmark = pytest.mark.numpy_only("accounts for NumPy's own operations")
 
-TINY = Sizes(d_model=12, n_heads=3, n_layers=2, d_ff=20, vocabulary=17, batch=5, length=7)
+TINY = Workload(d_model=12, n_heads=3, n_layers=2, d_ff=20, vocabulary=17, batch=5, length=7)
 
 
 def parameter(*shape):
@@ -48,7 +48,7 @@ def test_layouts_are_told_apart():
     assert {product.right.strides for product in account.products} == {(16, 4), (4, 16)}
 
 
-def test_operations_are_booked_under_their_page_direction_and_kind():
+def test_operations_are_booked_under_their_source_file_direction_and_kind():
     account = Account()
     x, gain, bias = parameter(6, 8), parameter(8), parameter(8)
     with accounting(account, [x, gain, bias]):
@@ -56,7 +56,7 @@ def test_operations_are_booked_under_their_page_direction_and_kind():
         loss = ops.cross_entropy(y + x, np.arange(6))
         account.direction = "backward"
         loss.backward(release=True)
-    booked = {(entry.page, entry.direction, entry.kind) for entry in account.seconds}
+    booked = {(entry.source, entry.direction, entry.kind) for entry in account.seconds}
     for direction in ("forward", "backward"):
         assert booked >= {
             ("layer_norm", direction, "layer norm"),
@@ -75,7 +75,7 @@ def test_nothing_stays_behind():
 
     def fail():
         with accounting(Account(), [x]):
-            assert isinstance(x.data, Accounted)
+            assert isinstance(x.data, CountingArray)
             (x * x).sum().backward()
             raise RuntimeError("halfway")
 
@@ -85,7 +85,7 @@ def test_nothing_stays_behind():
     assert type(x.grad) is np.ndarray
     assert vars(xp) == functions
     assert ops.dropout.forward.__globals__["random_bits"] is draw is arrays.random_bits
-    assert Accounted.account is None
+    assert CountingArray.account is None
 
 
 def test_what_is_booked_of_a_step_is_no_more_than_the_step_takes():
@@ -96,7 +96,7 @@ def test_what_is_booked_of_a_step_is_no_more_than_the_step_takes():
     share.step(account)
     assert 0 < sum(account.by_kind().values()) <= time.perf_counter() - start
     assert min(account.by_kind().values()) > 0
-    assert not [entry for entry in account.seconds if entry.page == "outside"]
+    assert not [entry for entry in account.seconds if entry.source == "outside"]
 
 
 def test_a_booked_step_computes_the_same():
@@ -122,9 +122,9 @@ def test_every_product_of_a_step_is_found():
 def test_the_graph_at_vanishing_sizes_is_the_same():
     whole, none = Account(), Account()
     WorkersShare(TINY, 1).step(whole)
-    WorkersShare(vanishing(TINY), 1).step(none)
+    WorkersShare(shrink(TINY), 1).step(none)
     assert sum(whole.products.values()) == sum(none.products.values())
-    assert vanishing(TINY).d_model == TINY.n_heads
+    assert shrink(TINY).d_model == TINY.n_heads
 
 
 def test_the_ceiling_times_each_product(monkeypatch):
@@ -137,7 +137,6 @@ def test_the_ceiling_times_each_product(monkeypatch):
     for threads in (1, 3):
         (seconds,) = time_products({product: 7}, threads)
         assert seconds > 0
-    assert ideal_time({product: 7}, [0.5]) == 3.5
 
 
 def test_arithmetic_outside_of_products_is_counted():

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 from minitransformer.bench import CONFIGURATIONS
-from minitransformer.bench.decode import agreement, decoding_sizes
+from minitransformer.bench.decode import agreement, decoding_workload
 from minitransformer.bench.ours_decoding import decoding_model, margins, max_length, random_sources
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import Sizes
 from minitransformer.bench.turns import Process
+from minitransformer.bench.workloads import Workload
 from minitransformer.data import END
 from minitransformer.decoding import greedy
 
-TINY = Sizes(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=4, length=5)
+TINY = Workload(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=4, length=5)
 
 
 @pytest.mark.numpy_only("measures the processor, in a process that chooses its library itself")
@@ -41,7 +41,7 @@ def test_margins_are_those_of_the_tokens_that_were_written():
 
 
 def test_the_largest_model_decodes_fewer_sentences():
-    assert [decoding_sizes(name).batch for name in CONFIGURATIONS] == [64, 64, 16]
+    assert [decoding_workload(name).batch for name in CONFIGURATIONS] == [64, 64, 16]
 
 
 @pytest.mark.parametrize(

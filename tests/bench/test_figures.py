@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitransformer.bench.figures import median_of_all, ratio, slope
+from minitransformer.bench.figures import fit_powers, median_of_all, ratio, slope
 
 
 def test_the_median_is_over_all_steps():
@@ -21,3 +21,8 @@ def test_the_slope_is_that_of_the_last_points():
     assert slope(x, [5, 5, 16, 64, 256]) == pytest.approx(2)
     assert slope(x, [3 * v for v in x], last=5) == pytest.approx(1)
     assert slope([1], [1]) is None
+
+
+def test_a_product_of_powers_is_found():
+    points = [{"n": n, "d": d, "cost": 3 * n**2 / d} for n in (2, 4, 8) for d in (3, 5)]
+    assert fit_powers(points, ["n", "d"], "cost") == pytest.approx({"n": 2, "d": -1})

@@ -11,15 +11,15 @@ from double.card import Device
 from double.library import cupy as double
 
 from minitransformer.arrays import use
-from minitransformer.bench import GPU_CONFIGURATIONS, Sizes, gpu, program
+from minitransformer.bench import GPU_CONFIGURATIONS, Workload, gpu, program
 from minitransformer.bench.account import Account
 from minitransformer.bench.anatomy import WorkersShare
-from minitransformer.bench.measure import on_the_card
+from minitransformer.bench.gpu import compare_with_rate
 from minitransformer.cli import main
 
 pytestmark = pytest.mark.numpy_only("chooses the library itself")
 
-TINY = Sizes(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocabulary=11, batch=4, length=5)
+TINY = Workload(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocabulary=11, batch=4, length=5)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 # A process of its own, in which the double is CuPy, PyTorch's GPU is the processor, and the large product is small.
@@ -46,15 +46,15 @@ def double_in_use(monkeypatch):
 
 
 def test_the_products_of_a_step_are_those_that_a_step_does():
-    for sizes in (TINY, Sizes(**vars(TINY) | {"n_layers": 1, "length": 7, "d_ff": 20})):
+    for workload in (TINY, Workload(**vars(TINY) | {"n_layers": 1, "length": 7, "d_ff": 20})):
         account = Account()
-        WorkersShare(sizes, 1).step(account)
-        assert sizes.flops == account.flops
+        WorkersShare(workload, 1).step(account)
+        assert workload.flops == account.flops
 
 
 @pytest.mark.usefixtures("double_in_use")
 def test_a_block_waits_before_and_after_and_reads_nothing_in_between():
-    with gpu.ours(TINY) as (turn, description):
+    with gpu.prepare_ours(TINY) as (turn, description):
         assert description["card"]["name"] == "a double"
         assert description["card"]["cuda"] == "13.2"
         assert description["matmul"] > 0
@@ -98,14 +98,14 @@ def test_pytorchs_side(monkeypatch):
 
     monkeypatch.setattr(gpu, "SIDE", 32)
     monkeypatch.setattr(gpu, "LONG_ENOUGH", 1e-3)
-    with gpu.eager(TINY, device="cpu") as (turn, description):
+    with gpu.prepare_pytorch(TINY, device="cpu") as (turn, description):
         assert description["device"] == "cpu"
         assert description["matmul"] > 0
         first = turn(2)
         assert len(first["seconds"]) == 1
         assert turn(40)["loss"] < first["loss"]
     if not torch.cuda.is_available():
-        with pytest.raises(RuntimeError, match=r"PyTorch .* finds no GPU; install one"), gpu.eager(TINY):
+        with pytest.raises(RuntimeError, match=r"PyTorch .* finds no GPU; install one"), gpu.prepare_pytorch(TINY):
             pass
 
 
@@ -113,7 +113,7 @@ def test_tf32_is_allowed_before_cupy_is_asked(monkeypatch):
     monkeypatch.setenv("CUPY_TF32", "0")
     asked = []
     monkeypatch.setattr(program, "use", lambda name: asked.append((name, gpu.os.environ["CUPY_TF32"])))
-    program.start("ours", TINY, None, "cupy")
+    program.prepare({"program": "ours", "workload": vars(TINY), "workers": None, "backend": "cupy"})
     assert asked == [("cupy", "1")]
 
 
@@ -123,10 +123,10 @@ def test_the_share_of_the_cards_rate():
         "eager": {"median": 0.25, "description": {"matmul": 5e12}},
         "compiled": {"description": {}},
     }
-    found = on_the_card(programs, TINY)
+    found = compare_with_rate(programs, TINY)
     assert found["matmul"] == 5e12
     assert found["share"] == {"ours": TINY.flops / 0.5 / 5e12, "eager": TINY.flops / 0.25 / 5e12}
-    assert on_the_card({"ours": {"description": {}}}, TINY) == {
+    assert compare_with_rate({"ours": {"description": {}}}, TINY) == {
         "flops": TINY.flops, "matmul": None, "achieved": {}, "share": {},
     }  # fmt: skip
 
@@ -184,6 +184,6 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
 @pytest.mark.usefixtures("double_in_use")
 def test_what_is_not_for_a_gpu_is_refused(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("minitransformer.cli.bench.measure", pytest.fail)
+    monkeypatch.setattr("minitransformer.cli.bench.measure_speed", pytest.fail)
     assert main(["bench", *arguments]) == 2
     assert message in capsys.readouterr().err

@@ -7,14 +7,14 @@ import pytest
 
 from minitransformer.bench import growth
 from minitransformer.bench.growth import Axis, Curve, measure_growth
-from minitransformer.bench.memory import machine_memory, peak_memory, resident_memory
+from minitransformer.bench.machine import machine_memory, peak_memory, resident_memory
 from minitransformer.bench.program import command, reason
-from minitransformer.bench.sizes import Sizes
-from minitransformer.bench.turns import Died, Process
+from minitransformer.bench.turns import Process, ProcessError
+from minitransformer.bench.workloads import Workload
 
 pytestmark = pytest.mark.numpy_only("measures the processor, in processes that choose their library themselves")
 
-TINY = Sizes(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
+TINY = Workload(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
 
 
 def test_ours_answers():
@@ -28,8 +28,8 @@ def test_ours_answers():
 
 
 def test_a_program_that_cannot_run_says_why():
-    impossible = Sizes(**vars(TINY) | {"d_model": 9})
-    with Process(command("ours", impossible)) as process, pytest.raises(Died, match=r"ValueError.*9 is not divisible"):
+    impossible = command("ours", Workload(**vars(TINY) | {"d_model": 9}))
+    with Process(impossible) as process, pytest.raises(ProcessError, match=r"ValueError.*9 is not divisible"):
         process.read()
 
 
@@ -53,7 +53,7 @@ def test_reasons_are_one_line(error, words):
 def test_without_pytorch_the_reason_is_said():
     if importlib.util.find_spec("torch"):
         pytest.skip("PyTorch is installed")
-    with Process(command("eager", TINY)) as process, pytest.raises(Died, match="PyTorch is not installed"):
+    with Process(command("eager", TINY)) as process, pytest.raises(ProcessError, match="PyTorch is not installed"):
         process.read()
 
 
@@ -66,8 +66,8 @@ def test_memory_is_in_bytes():
 
 
 def axis(values, **curve):
-    def vary(sizes, value):
-        return Sizes(**vars(sizes) | {"length": value})
+    def vary(workload, value):
+        return Workload(**vars(workload) | {"length": value})
 
     return {"length": Axis("length", "T", TINY, values, vary, [Curve("plain", {}, 2, 2, **curve)])}
 
@@ -85,7 +85,7 @@ def test_growth_is_measured_point_by_point(monkeypatch):
 def test_points_that_would_not_fit_are_left_out(monkeypatch):
     asked = []
 
-    def point(sizes, workers, value):
+    def point(workload, workers, value):
         asked.append(value)
         return {"value": value, "seconds": 1.0, "resident": 10**8, "peak": 10**9, "memory": 10**9 * value**2 // 4}
 
@@ -97,8 +97,8 @@ def test_points_that_would_not_fit_are_left_out(monkeypatch):
 
 
 def test_a_point_that_fails_ends_its_curve(monkeypatch):
-    def point(sizes, workers, value):
-        raise Died("ended by signal 9")
+    def point(workload, workers, value):
+        raise ProcessError("ended by signal 9")
 
     monkeypatch.setattr(growth, "_point", point)
     (curve,) = measure_growth(1, lambda what: None, axis((1, 2)))["axes"]["length"]["curves"]

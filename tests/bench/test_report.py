@@ -5,24 +5,25 @@ import json
 import made_up
 import pytest
 
-from minitransformer.bench import decoding_text, growth_text, text
-from minitransformer.bench.measure import anatomy, compared
-from minitransformer.bench.sizes import CONFIGURATIONS
+from minitransformer.bench import decoding_text, growth_text, speed_text
+from minitransformer.bench.anatomy import summarise_anatomy
+from minitransformer.bench.measure import compare
 from minitransformer.bench.turns import Outcome
+from minitransformer.bench.workloads import CONFIGURATIONS
 
 
 def test_programs_are_compared_round_by_round():
-    found = compared(made_up.outcomes(ours=0.04, eager=0.07))
+    found = compare(made_up.outcomes(ours=0.04, eager=0.07))
     assert found["ours"]["median"] == pytest.approx(0.04)
     assert found["eager"]["times_ours"]["median"] == pytest.approx(1.75)
     assert found["eager"]["peak"] == 392 * 10**6
     assert "median" not in found["compiled"]
-    without_us = compared({"eager": made_up.outcomes()["eager"]})
+    without_us = compare({"eager": made_up.outcomes()["eager"]})
     assert "times_ours" not in without_us["eager"]
 
 
 def test_the_anatomy_adds_up():
-    found = anatomy(made_up.inside(step=0.04), CONFIGURATIONS["toy"])
+    found = summarise_anatomy(made_up.inside(step=0.04), CONFIGURATIONS["toy"])
     assert sum(found["shares"].values()) == pytest.approx(1)
     assert found["shares"]["the rest"] == pytest.approx(0.12)
     # Of each product the best of the turns counts, and of the two ways the faster one.
@@ -35,7 +36,7 @@ def test_the_anatomy_adds_up():
 
 
 def test_the_report_says_what_is_missing_and_why():
-    report = text(made_up.result())
+    report = speed_text(made_up.result())
     assert "torch.compile: not measured: torch.compile needs a C++ compiler" in report
     assert "Abacus 9000, 2 cores, 8 GB" in report
     assert "PyTorch 2.13.0 on 2 threads" in report
@@ -50,9 +51,9 @@ def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     result = made_up.result(names=["toy"])
     programs = result["configurations"]["toy"]["programs"]
     absent = Outcome("PyTorch eager", failed="PyTorch is not installed; python -m pip install torch")
-    programs |= compared({"eager": absent, "compiled": absent})
-    result["configurations"]["toy"]["anatomy"] = anatomy(Outcome("the account", failed="it fell over"), None)
-    report = text(result)
+    programs |= compare({"eager": absent, "compiled": absent})
+    result["configurations"]["toy"]["anatomy"] = summarise_anatomy(Outcome("the account", failed="it fell over"), None)
+    report = speed_text(result)
     assert "PyTorch eager: not measured: PyTorch is not installed; python -m pip install torch" in report
     assert "where the time goes: not measured: it fell over" in report
     assert "minitransformer      40 ms   1" in report

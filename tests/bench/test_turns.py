@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minitransformer.bench.turns import Died, Process, Program, steps_in_a_turn, take_turns
+from minitransformer.bench.turns import Entrant, Process, ProcessError, steps_in_a_turn, take_turns
 
 GOOD = """
 import json, sys, time
@@ -37,7 +37,7 @@ time.sleep(60)
 
 
 def fake(name, code):
-    return Program(name, name.title(), [sys.executable, "-S", "-c", code])
+    return Entrant(name, name.title(), [sys.executable, "-S", "-c", code])
 
 
 def test_they_take_turns_and_the_others_go_on(tmp_path):
@@ -47,7 +47,7 @@ def test_they_take_turns_and_the_others_go_on(tmp_path):
         fake("slow", GOOD.format(name="slow", slow=0.5, seconds=0.3, log=log)),
         fake("dies", DIES),
         fake("absent", FAILS),
-        Program("nowhere", "Nowhere", [str(tmp_path / "nothing-here")]),
+        Entrant("nowhere", "Nowhere", [str(tmp_path / "nothing-here")]),
     ]
     outcomes = take_turns(programs, 3, said.append, pause=0)
     assert log.read_text().split() == ["quick", "slow", "quick", "slow", "slow", "quick", "quick", "slow"]
@@ -88,7 +88,8 @@ def test_a_program_that_works_is_ended_too(tmp_path):
 
 
 def test_a_program_that_has_gone_cannot_be_asked():
-    with Process([sys.executable, "-S", "-c", "import os; os.abort()"]) as process, pytest.raises(Died, match="ended"):
+    command = [sys.executable, "-S", "-c", "import os; os.abort()"]
+    with Process(command) as process, pytest.raises(ProcessError, match="ended"):
         process.read()
 
 

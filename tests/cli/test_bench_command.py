@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from minitransformer.bench import CONFIGURATIONS, Sizes, growth
+from minitransformer.bench import CONFIGURATIONS, Workload, growth
 from minitransformer.cli import main
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 
-TINY = Sizes(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
+TINY = Workload(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -75,7 +75,7 @@ def test_decoding_from_the_first_word_to_the_figures(monkeypatch, tmp_path, caps
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setattr("minitransformer.cli.bench.measure", pytest.fail)
+    monkeypatch.setattr("minitransformer.cli.bench.measure_speed", pytest.fail)
     monkeypatch.setattr("minitransformer.cli.bench.measure_growth", pytest.fail)
     monkeypatch.setattr("minitransformer.cli.bench.measure_decoding", pytest.fail)
     assert main(["bench", *arguments]) == 2

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from minitransformer.bench import table1
-from minitransformer.bench.steps import Sizes
 from minitransformer.cli import main
+from minitransformer.paper import paths, table1
+from minitransformer.paper.layers import LayerSizes
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 
@@ -14,10 +14,10 @@ pytestmark = pytest.mark.numpy_only("measures the processor")
 def test_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(table1, "ENOUGH", 0.001)
     monkeypatch.setattr(table1, "TIMED", (64, 128, 256))
-    monkeypatch.setattr(table1, "CHAINS", (8, 16, 64))
+    monkeypatch.setattr(paths, "CHAINS", (8, 16, 64))
     monkeypatch.setattr(table1, "GRID", {"n": (64, 128), "d": (32, 64), "k": (3, 5), "r": (8, 16)})
     monkeypatch.setattr(table1, "DRAWS", 1)
-    monkeypatch.setattr(table1, "EXAMPLE", Sizes(256, 32, 5, 16))
+    monkeypatch.setattr(table1, "EXAMPLE", LayerSizes(256, 32, 5, 16))
     figures, picture = tmp_path / "new" / "table1.json", tmp_path / "table1.png"
     assert main(["table1", "--json", str(figures), "--plot", str(picture)]) == 0
     out = capsys.readouterr().out

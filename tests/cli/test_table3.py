@@ -5,8 +5,8 @@ import re
 import pytest
 
 from minitransformer.cli import main
+from minitransformer.paper.table3 import ROWS
 from minitransformer.training import RunFolder
-from minitransformer.training.table3 import ROWS
 
 
 def rows_of(out):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib import image
 
-from minitransformer.plots import attention_maps, crossing
+from minitransformer.plots import attention_map, attention_maps
 from minitransformer.plots.grid import maps_figure
-from minitransformer.plots.single import crossing_figure
+from minitransformer.plots.single import map_figure
 
 SOURCE = ["four", "hundred", "and", "thirty", "-", "two", "<end>"]
 TARGET = ["vier", "hundert", "zwei", "und", "dreißig", "<end>"]
@@ -111,7 +111,7 @@ def test_files_are_written(maps, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         attention_maps({"cross": maps["cross"]}, SOURCE, TARGET, tmp_path / "new" / "maps.png")
-        crossing(maps["cross"][0][0], SOURCE, ["사백", "삼십", "이", "四", " ", "<end>"], tmp_path / "plain")
+        attention_map(maps["cross"][0][0], SOURCE, ["사백", "삼십", "이", "四", " ", "<end>"], tmp_path / "plain")
     for name in ("new/maps.png", "plain"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         picture = image.imread(tmp_path / name, format="png")
@@ -124,8 +124,8 @@ def test_shape_errors_name_both_shapes(maps):
         maps_figure(maps, SOURCE[:3], TARGET)
     with pytest.raises(ValueError, match=r"maps\['encoder'\]\[1\].*\(7, 7\).*\(any, 7, 7\)"):
         maps_figure({"encoder": [maps["encoder"][0], maps["encoder"][1][0]]}, SOURCE, TARGET)
-    with pytest.raises(ValueError, match=r"crossing.*\(7, 6\).*\(6, 7\)"):
-        crossing_figure(maps["cross"][0][0].T, SOURCE, TARGET)
+    with pytest.raises(ValueError, match=r"attention_map.*\(7, 6\).*\(6, 7\)"):
+        map_figure(maps["cross"][0][0].T, SOURCE, TARGET)
     with pytest.raises(ValueError, match="6 tokens in `target` and 5 in `target_input`"):
         maps_figure(maps, SOURCE, TARGET, target_input=TARGET[:-1])
 
@@ -142,7 +142,7 @@ def test_empty_maps_are_refused():
     with pytest.raises(ValueError, match="nothing to draw"):
         maps_figure({"cross": [np.zeros((0, 6, 7))]}, SOURCE, TARGET)
     with pytest.raises(ValueError, match="nothing to draw"):
-        crossing_figure(np.zeros((0, 0)), [], [])
+        map_figure(np.zeros((0, 0)), [], [])
 
 
 @pytest.mark.parametrize("value", [-0.5, 1.5, np.nan, np.inf])
@@ -150,13 +150,13 @@ def test_values_that_are_no_weights_are_refused(maps, value):
     scores = maps["cross"][0][0].copy()
     scores[2, 3] = value
     with pytest.raises(ValueError, match="after softmax"):
-        crossing_figure(scores, SOURCE, TARGET)
+        map_figure(scores, SOURCE, TARGET)
 
 
 def test_crossing_marks_the_strongest():
     source, target = ["twenty", "-", "one"], ["ein", "und", "zwanzig"]
     table = np.array([[0.1, 0.1, 0.8], [0.3, 0.4, 0.3], [0.5, 0.5, 0.0]])
-    axes, bar = crossing_figure(table, source, target, "crossing").axes
+    axes, bar = map_figure(table, source, target, "crossing").axes
     np.testing.assert_array_equal(axes.get_images()[0].get_array(), table)
     # The last row has two equals and so no mark. White on dark, black on light.
     marks = [(*line.get_xydata()[0], line.get_color()) for line in axes.get_lines()]
@@ -172,7 +172,7 @@ def test_crossing_marks_the_strongest():
 @pytest.mark.parametrize("title", ["", "a title that is longer than the map of a single token is wide"])
 def test_crossing_stays_on_the_page(rng, tokens, title):
     source, target = tokens
-    figure = crossing_figure(weights(rng, len(target), len(source)), source, target, title)
+    figure = map_figure(weights(rng, len(target), len(source)), source, target, title)
     page = figure.bbox
     for box in [axes.get_tightbbox() for axes in figure.axes] + [t.get_window_extent() for t in figure.texts]:
         assert page.x0 <= box.x0 <= box.x1 <= page.x1
@@ -184,8 +184,8 @@ def test_nothing_global_changes():
     code = (
         "import sys; from matplotlib import rcParams;"
         "read = lambda: {k: rcParams[k] for k in set(rcParams) - {'backend'}}; before = read();"
-        "import numpy as np; from minitransformer.plots.single import crossing_figure;"
-        "crossing_figure(np.eye(2), ['a', 'b'], ['c', 'd']);"
+        "import numpy as np; from minitransformer.plots.single import map_figure;"
+        "map_figure(np.eye(2), ['a', 'b'], ['c', 'd']);"
         "assert read() == before; assert 'matplotlib.pyplot' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,8 +6,8 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.ttLib.tables._g_l_y_f import Glyph
 from matplotlib import font_manager
 
-from minitransformer.plots import crossing
-from minitransformer.plots.fonts import BASE, Face, face_for, spelt
+from minitransformer.plots import attention_map
+from minitransformer.plots.fonts import BASE, Face, face_for, spell_out
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_missing_glyphs_are_spelt_out():
     [("한", "han"), ("か", "ka"), ("ツ", "tu"), ("四", "U+56DB"), ("\U000f0000", "U+F0000")],
 )
 def test_spelt(char, expected):
-    assert spelt(char) == expected
+    assert spell_out(char) == expected
 
 
 @pytest.mark.usefixtures("only_own_fonts")
@@ -72,7 +72,7 @@ def test_drawing_with_a_second_font_warns_of_nothing(tmp_path, caplog):
     font_manager.fontManager.addfont(tmp_path / "all.ttf")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        crossing(np.eye(2), ["four", "hundred"], ["사", "백四"], tmp_path / "map.png", "사백 四")
+        attention_map(np.eye(2), ["four", "hundred"], ["사", "백四"], tmp_path / "map.png", "사백 四")
     assert not caplog.records
 
 

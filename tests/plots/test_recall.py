@@ -1,10 +1,11 @@
-"""The picture of recall, from results that are made up."""
+"""The pictures of recall and extrapolation, from results that are made up."""
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from minitransformer.plots import recall_picture
-from minitransformer.plots.recall import SPREAD, WINDOW, recall_figure
+from minitransformer.plots import extrapolation_picture, recall_picture
+from minitransformer.plots.recall import SPREAD, WINDOW, draw_extrapolation, draw_recall
 
 KINDS = {"self-attention": None, "recurrent": None, "convolutional": 15, "restricted self-attention": 8}
 RECALL = {
@@ -30,25 +31,29 @@ EXTRAPOLATION = {
 
 
 def test_lines_and_reaches():
-    recall, *longer = recall_figure(RECALL, EXTRAPOLATION).axes
-    lines = {line.get_label(): line for line in recall.lines if not line.get_label().startswith("_")}
+    axes = Figure().add_subplot()
+    draw_recall(axes, RECALL)
+    lines = {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
     assert lines.keys() == KINDS.keys()
     for line, up in zip(lines.values(), SPREAD, strict=True):
         assert line.get_xdata().tolist() == [1, 8, 9]
         assert line.get_ydata() == pytest.approx([3 / 4 + up, 17 / 144 + up, 19 / 180 + up])
-    assert {"reach 15 ", "reach 8 ", " chance"} == {text.get_text() for text in recall.texts}
-    assert [label.get_text() for label in recall.get_xticklabels()] == ["1", "8"]  # 9 has no room
-    assert [axes.get_title(loc="left").split()[0] for axes in longer] == ["sinusoidal", "learned"]
+    assert {"reach 15 ", "reach 8 ", " chance"} == {text.get_text() for text in axes.texts}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "8"]  # 9 has no room
 
 
-def test_no_window_is_half_inside_the_length_of_training():
-    for axes in recall_figure(RECALL, EXTRAPOLATION).axes[1:]:
-        for line, up in zip(axes.lines, SPREAD, strict=False):
-            at, accuracy = line.get_xdata(), line.get_ydata()
-            assert np.diff(at) == pytest.approx(WINDOW)
-            assert accuracy == pytest.approx(np.where(at < N, 1.0, 0.25) + up)
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_no_window_is_half_inside_the_length_of_training(positions):
+    axes = Figure().add_subplot()
+    draw_extrapolation(axes, EXTRAPOLATION, positions)
+    assert axes.get_title(loc="left").split()[0] == positions
+    for line, up in zip(axes.lines, SPREAD, strict=False):
+        at, accuracy = line.get_xdata(), line.get_ydata()
+        assert np.diff(at) == pytest.approx(WINDOW)
+        assert accuracy == pytest.approx(np.where(at < N, 1.0, 0.25) + up)
 
 
-def test_a_png_is_written(tmp_path):
-    recall_picture(RECALL, EXTRAPOLATION, tmp_path / "recall.png")
-    assert (tmp_path / "recall.png").read_bytes().startswith(b"\x89PNG")
+@pytest.mark.parametrize(("picture", "result"), [(recall_picture, RECALL), (extrapolation_picture, EXTRAPOLATION)])
+def test_a_png_is_written(tmp_path, picture, result):
+    picture(result, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")

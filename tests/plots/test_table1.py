@@ -8,6 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
+from minitransformer.plots import paths_picture
 from minitransformer.plots.table1 import table1_figure
 
 
@@ -34,3 +35,11 @@ def test_graphs_and_growth():
         "n^0.00", "n^1.00", "1.00 log_k n, drawn for k 2", "n^1.00, drawn for r 2",
     ]  # fmt: skip
     assert [len(line.get_xdata()) for line in gradients.lines] == [3] * 4
+
+
+def test_paths_are_drawn_from_their_own_result(tmp_path):
+    result = made_up.table1()
+    rows = {name: {key: row[key] for key in ("theory", "path", "graph")} for name, row in result["layers"].items()}
+    only_paths = {"far": result["far"], "drawn": result["drawn"], "layers": rows}
+    paths_picture(only_paths, tmp_path / "paths.png")
+    assert (tmp_path / "paths.png").read_bytes().startswith(b"\x89PNG")

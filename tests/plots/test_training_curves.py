@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minitransformer.plots import training_curves
-from minitransformer.plots.curves import curves_figure, duration, smoothed
+from minitransformer.plots.curves import curves_figure, duration, smooth
 
 
 def training(step, loss):
@@ -126,8 +126,8 @@ def test_nothing_to_draw_is_refused(tmp_path):
 
 def test_smoothed_is_the_mean_of_the_window():
     values = np.array([8.0, 4.0, 2.0, np.nan, 3.0, 7.0])
-    np.testing.assert_allclose(smoothed(values, 1), [8, 14 / 3, 3, 2.5, 5, 5])
-    assert np.isnan(smoothed(np.array([np.nan, 1.0]), 0)[0])
+    np.testing.assert_allclose(smooth(values, 1), [8, 14 / 3, 3, 2.5, 5, 5])
+    assert np.isnan(smooth(np.array([np.nan, 1.0]), 0)[0])
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ pytest.importorskip("torch", reason="needs PyTorch")
 
 from minitransformer.bench.figures import ratio
 from minitransformer.bench.program import command
-from minitransformer.bench.sizes import CONFIGURATIONS
-from minitransformer.bench.turns import Program, take_turns
+from minitransformer.bench.turns import Entrant, take_turns
+from minitransformer.bench.workloads import CONFIGURATIONS
 
 pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("is about speed on the processor")]
 
@@ -19,7 +19,7 @@ def test_a_toy_step_is_not_far_slower_than_pytorchs(monkeypatch):
     # One thread each: threads that wait for one another suffer most when other tests take their cores.
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
-    programs = [Program(name, name, command(name, CONFIGURATIONS["toy"], workers=1)) for name in ("ours", "eager")]
+    programs = [Entrant(name, name, command(name, CONFIGURATIONS["toy"], workers=1)) for name in ("ours", "eager")]
     found = take_turns(programs, 4, lambda what: None, steps=lambda seconds: 3, pause=0)
     assert found["ours"].failed is found["eager"].failed is None
     theirs, ours = ([answer["seconds"] for answer in found[name].answers] for name in ("eager", "ours"))

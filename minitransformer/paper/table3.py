@@ -24,7 +24,7 @@ from minitransformer.training.metrics import evaluate
 from minitransformer.training.run import RunFolder
 from minitransformer.training.trainer import Trainer, resumed
 
-__all__ = ["ROWS", "Result", "Row", "measured", "table"]
+__all__ = ["ROWS", "Result", "Row", "format_table", "measure_row"]
 
 
 class Row(NamedTuple):
@@ -66,7 +66,7 @@ class Result(NamedTuple):
     seconds: float
 
 
-def measured(row: Row, root: Path, report: Callable[[str], None], **base: Any) -> Result:
+def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any) -> Result:
     """Train a row's model, or go on with it, or read it if it is there already; then measure it.
 
     Parameters
@@ -121,7 +121,7 @@ COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (
 )
 
 
-def table(results: Sequence[tuple[Row, Result]]) -> list[str]:
+def format_table(results: Sequence[tuple[Row, Result]]) -> list[str]:
     """Return the table's lines, the heading first; the first row is the base, and what is as there stays empty."""
     base = results[0][1].configuration
     lines = [["", *(name for name, _ in COLUMNS), "perplexity", "exact match", "parameters", "time"]]

@@ -1,10 +1,10 @@
-"""What is measured: the sizes of a model and of its batch."""
+"""What is measured: models and batches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["ALPHA", "BEAM", "CONFIGURATIONS", "GPU_CONFIGURATIONS", "LABEL_SMOOTHING", "LEARNING_RATE", "Sizes"]
+__all__ = ["ALPHA", "BEAM", "CONFIGURATIONS", "GPU_CONFIGURATIONS", "LABEL_SMOOTHING", "LEARNING_RATE", "Workload"]
 
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-4
@@ -14,7 +14,7 @@ ALPHA = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class Workload:
     """A model and a batch, by the letters of the documentation.
 
     Parameters
@@ -61,9 +61,9 @@ class Sizes:
 
 
 CONFIGURATIONS = {
-    "toy": Sizes(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=64, batch=64, length=12),
-    "small": Sizes(d_model=256, n_heads=4, n_layers=3, d_ff=1024, vocabulary=2000, batch=64, length=24),
-    "base": Sizes(d_model=512, n_heads=8, n_layers=6, d_ff=2048, vocabulary=8000, batch=32, length=32),
+    "toy": Workload(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=64, batch=64, length=12),
+    "small": Workload(d_model=256, n_heads=4, n_layers=3, d_ff=1024, vocabulary=2000, batch=64, length=24),
+    "base": Workload(d_model=512, n_heads=8, n_layers=6, d_ff=2048, vocabulary=8000, batch=32, length=32),
 }
 GPU_CONFIGURATIONS = CONFIGURATIONS | {
     "base-64x64": replace(CONFIGURATIONS["base"], batch=64, length=64),

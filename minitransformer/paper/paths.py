@@ -1,20 +1,21 @@
 """The graph of a layer, position by position: how long its chains and its paths are.
 
-Each position x_1 ... x_n is a leaf of its own, and each position of a layer is made by one call of the layer's page, on
+Each position x_1 ... x_n is a leaf of its own, and each position of a layer is made by one call of the operation, on
 the positions that it reads: one step of the recurrence, one query with the keys that it sees, one place of the kernel.
 Autograd records the graph as it does in training, and what is asked here is read from the recorded nodes and edges:
 
 - the longest chain: how many steps have to wait for one another, on the way from any input to any output;
 - the shortest path from input i to output j: how few steps lie between them.
 
-Only calls of the page are steps. Nodes that put positions side by side or take one out move numbers and compute
-nothing: they have length 0.
+Only calls of the operation are steps. Nodes that put positions side by side or take one out move numbers and compute
+nothing: they have length 0. The recurrence looks back only, and so do the kernels, which are dilated by k^l in layer l:
+their outputs do not depend on later inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,20 +24,28 @@ from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Operation, Tensor, concatenate
 from minitransformer.autograd.graph import Node
 from minitransformer.autograd.tensor import edges_to
+from minitransformer.bench.figures import fit_powers
+from minitransformer.paper.layers import LAYERS, Layer, LayerSizes
 
-__all__ = ["Arrow", "Sizes", "Steps", "arrows", "longest_chain", "shortest_paths", "stacked"]
+__all__ = [
+    "GRAPHS",
+    "Arrow",
+    "LayerGraph",
+    "arrows",
+    "longest_chain",
+    "measure_paths",
+    "shortest_paths",
+    "stack_layers",
+]
 
-SMALL = 2
+WIDTH = 2
 """The width of a position here: a graph is the same at any width."""
-
-
-class Sizes(NamedTuple):
-    """How long a sentence is, how wide a position, how large a kernel, and how far restricted attention sees."""
-
-    n: int
-    d: int
-    k: int
-    r: int
+DRAWN = LayerSizes(n=8, d=WIDTH, k=3, r=2)
+"""Where the graphs in the picture are from."""
+FAR = LayerSizes(n=64, d=32, k=4, r=4)
+"""Where the path lengths in the table are from, and where Table 1 measures gradients."""
+CHAINS = (8, 16, 32, 64)
+"""The lengths of the sentences in which chains are measured."""
 
 
 class Arrow(NamedTuple):
@@ -48,22 +57,23 @@ class Arrow(NamedTuple):
     position: int
 
 
-class Steps(NamedTuple):
+class LayerGraph(NamedTuple):
     """A layer, position by position."""
 
-    page: Operation
-    layer: Callable[[list[Tensor], Sizes, int], list[Tensor]]
-    """``layer(positions, sizes, depth) -> positions``, where depth counts the layers below."""
+    operation: Operation
+    """Whose calls are steps."""
+    build: Callable[[list[Tensor], LayerSizes, int], list[Tensor]]
+    """``build(positions, sizes, depth) -> positions``, where depth counts the layers below."""
     one_way: bool = False
     """Whether a position can depend on itself and earlier ones only."""
 
 
-def _attention(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+def _attention(x: list[Tensor], sizes: LayerSizes, depth: int) -> list[Tensor]:
     keys = concatenate(x, axis=1)
     return [ops.scaled_dot_product_attention(query, keys, keys) for query in x]
 
 
-def _restricted_attention(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+def _restricted_attention(x: list[Tensor], sizes: LayerSizes, depth: int) -> list[Tensor]:
     y = []
     for i, query in enumerate(x):
         keys = concatenate(x[max(i - sizes.r, 0) : i + sizes.r + 1], axis=1)
@@ -71,7 +81,7 @@ def _restricted_attention(x: list[Tensor], sizes: Sizes, depth: int) -> list[Ten
     return y
 
 
-def _recurrence(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+def _recurrence(x: list[Tensor], sizes: LayerSizes, depth: int) -> list[Tensor]:
     w, b = xp.eye(sizes.d) / 2, xp.zeros(sizes.d)
     y = [ops.recurrence(x[0], w, w, b)]
     for x_t in x[1:]:
@@ -79,7 +89,7 @@ def _recurrence(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
     return y
 
 
-def _convolution(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
+def _convolution(x: list[Tensor], sizes: LayerSizes, depth: int) -> list[Tensor]:
     """Let kernels look back: one that looks both ways misses pairs whose way leads through a place outside."""
     weight = xp.stack([xp.eye(sizes.d)] * sizes.k) / sizes.k
     outside = Tensor(xp.zeros((1, 1, sizes.d)))
@@ -92,23 +102,23 @@ def _convolution(x: list[Tensor], sizes: Sizes, depth: int) -> list[Tensor]:
     return y
 
 
-STEPS = {
-    "self-attention": Steps(ops.scaled_dot_product_attention, _attention),
-    "recurrent": Steps(ops.recurrence, _recurrence, one_way=True),
-    "convolutional": Steps(ops.convolution, _convolution, one_way=True),
-    "restricted self-attention": Steps(ops.scaled_dot_product_attention, _restricted_attention),
+GRAPHS = {
+    "self-attention": LayerGraph(ops.scaled_dot_product_attention, _attention),
+    "recurrent": LayerGraph(ops.recurrence, _recurrence, one_way=True),
+    "convolutional": LayerGraph(ops.convolution, _convolution, one_way=True),
+    "restricted self-attention": LayerGraph(ops.scaled_dot_product_attention, _restricted_attention),
 }
 """By the names of Table 1."""
 
 
-def stacked(name: str, sizes: Sizes, most: int | None = None) -> list[list[Tensor]]:
+def stack_layers(name: str, sizes: LayerSizes, most: int | None = None) -> list[list[Tensor]]:
     """Stack layers until every output depends on every input, or in one-way layers on every input up to its own.
 
     Parameters
     ----------
     name : str
-        A layer of Table 1, as in ``STEPS``.
-    sizes : Sizes
+        A layer of Table 1, as in ``GRAPHS``.
+    sizes : LayerSizes
         Kernels have a dilation of k^l in layer l = 0, 1, 2, ...
     most : int, optional
         How many layers to stack at most.
@@ -118,14 +128,14 @@ def stacked(name: str, sizes: Sizes, most: int | None = None) -> list[list[Tenso
     list of list of Tensor
         The n inputs, then the n positions of each layer.
     """
-    steps = STEPS[name]
+    graph = GRAPHS[name]
     rng = np.random.default_rng(0)
     inputs = [Tensor(xp.asarray(rng.normal(size=(1, 1, sizes.d))), requires_grad=True) for _ in range(sizes.n)]
     layers = [inputs]
     while len(layers) - 1 < (sizes.n if most is None else most):
-        layers.append(steps.layer(layers[-1], sizes, len(layers) - 1))
-        depends = np.isfinite(shortest_paths(steps.page.name, inputs, layers[-1]))
-        if (depends | np.triu(np.ones_like(depends), 1) if steps.one_way else depends).all():
+        layers.append(graph.build(layers[-1], sizes, len(layers) - 1))
+        depends = np.isfinite(shortest_paths(graph.operation.name, inputs, layers[-1]))
+        if (depends | np.triu(np.ones_like(depends), 1) if graph.one_way else depends).all():
             break
     return layers
 
@@ -197,18 +207,7 @@ def shortest_paths(step: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor
 
 
 def arrows(layers: Sequence[Sequence[Tensor]]) -> list[Arrow]:
-    """Return which position reads which, from the recorded graph of stacked layers.
-
-    Parameters
-    ----------
-    layers : sequence of sequence of Tensor
-        What ``stacked`` returned.
-
-    Returns
-    -------
-    list of Arrow
-        One for each pair, in the order of the layers and positions that are read into.
-    """
+    """Return which position reads which, from the graph that ``stack_layers`` returned: one arrow for each pair."""
     place = {_target(x): (layer, i) for layer, positions in enumerate(layers) for i, x in enumerate(positions)}
     found: dict[Arrow, None] = {}
     for positions in layers[1:]:
@@ -223,3 +222,65 @@ def arrows(layers: Sequence[Sequence[Tensor]]) -> list[Arrow]:
                 elif isinstance(target, Node):
                     stack += _targets(target)
     return list(found)
+
+
+def _path_sizes(layer: Layer) -> list[LayerSizes]:
+    """Return where path lengths are measured: sizes that whole layers just reach across."""
+    if "log_k n" in layer.path:
+        sizes = [(k**depth, k) for k in (2, 3, 4) for depth in range(2, 7) if k**depth <= 81]
+        return [LayerSizes(n, WIDTH, k, 1) for n, k in sizes]
+    return [LayerSizes(n, WIDTH, 1, r) for n in CHAINS for r in ((2, 4) if "r" in layer.path else (1,))]
+
+
+def _sequential(name: str) -> dict[str, Any]:
+    points = []
+    for n in CHAINS:
+        layers = stack_layers(name, LayerSizes(n, WIDTH, 3, 2), most=1)
+        points.append({"n": n, "steps": longest_chain(GRAPHS[name].operation.name, layers[-1])})
+    return {"points": points, "fit": fit_powers(points, ["n"], "steps")}
+
+
+def _paths(name: str) -> dict[str, Any]:
+    powers = LAYERS[name].path
+    points: list[dict[str, Any]] = []
+    for sizes in _path_sizes(LAYERS[name]):
+        layers = stack_layers(name, sizes)
+        lengths = shortest_paths(GRAPHS[name].operation.name, layers[0], layers[-1])
+        length = int(lengths[np.isfinite(lengths)].max())
+        points.append({"n": sizes.n, "k": sizes.k, "r": sizes.r, "layers": len(layers) - 1, "steps": length})
+    found = {"points": points, "example": max((p for p in points if p["n"] == FAR.n), key=lambda p: (p["k"], p["r"]))}
+    if "log_k n" not in powers:
+        return found | {"fit": fit_powers(points, list(powers), "steps")}
+    x = [np.log(point["n"]) / np.log(point["k"]) for point in points]
+    return found | {"fit": {"log_k n": float(np.polyfit(x, [point["steps"] for point in points], 1)[0])}}
+
+
+def measure_paths(tell: Callable[[str], None]) -> dict[str, Any]:
+    """Measure chains and paths in the layers of Table 1.
+
+    Parameters
+    ----------
+    tell : callable
+        Called with what is happening.
+
+    Returns
+    -------
+    dict
+        Plain values that can be written as JSON: ``"far"`` and ``"drawn"`` (sizes), and ``"layers"`` by name, each with
+        ``"theory"``, ``"sequential"``, ``"path"`` and ``"graph"``.
+    """
+    result: dict[str, Any] = {"far": FAR._asdict(), "drawn": DRAWN._asdict(), "layers": {}}
+    for name, layer in LAYERS.items():
+        tell(f"paths of {name}")
+        result["layers"][name] = {
+            "theory": {
+                "words": list(layer.theory),
+                "operations": dict(layer.complexity),
+                "sequential": {"n": layer.sequential},
+                "path": dict(layer.path),
+            },
+            "sequential": _sequential(name),
+            "path": _paths(name),
+            "graph": [list(arrow) for arrow in arrows(stack_layers(name, DRAWN))],
+        }
+    return result

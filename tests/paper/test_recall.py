@@ -5,27 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minitransformer.bench.recall import (
-    NO_TARGET,
-    Recall,
-    RecallModel,
-    chance,
-    correct,
-    draw,
-    measure_extrapolation,
-    measure_recall,
-    reach,
-    train,
-)
-from minitransformer.bench.table1 import LAYERS
+from minitransformer.paper.extrapolation import measure_extrapolation
+from minitransformer.paper.layers import LAYERS
+from minitransformer.paper.recall import NO_TARGET, accuracy_by_position, draw_batch, measure_recall, train
+from minitransformer.paper.recall_model import RecallModel, RecallSizes, chance, reach
 
 pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
-SMALL = Recall(symbols=5, n=24, d=8, k=3, r=3, batch=7, steps=60, warmup=10, fresh=40)
+SMALL = RecallSizes(symbols=5, n=24, d=8, k=3, r=3, batch=7, steps=60, warmup=10, fresh=40)
 
 
 @pytest.mark.parametrize("distance", [0, 1, 5, 23])
 def test_a_target_is_what_was_there_so_far_back(distance):
-    ids, targets = draw(SMALL, distance, np.random.default_rng(0))
+    ids, targets = draw_batch(SMALL, distance, np.random.default_rng(0))
     assert ids.shape == targets.shape == (7, 24)
     assert set(np.unique(ids)) == set(range(5))
     for sentence, wanted in zip(ids.tolist(), targets.tolist(), strict=True):
@@ -35,7 +26,7 @@ def test_a_target_is_what_was_there_so_far_back(distance):
 @pytest.mark.parametrize("distance", [-1, 24])
 def test_a_distance_that_leaves_no_target_is_refused(distance):
     with pytest.raises(ValueError, match=f"without the length 24, found {distance}"):
-        draw(SMALL, distance, np.random.default_rng(0))
+        draw_batch(SMALL, distance, np.random.default_rng(0))
 
 
 def test_unknown_kinds_are_refused():
@@ -51,7 +42,7 @@ def test_a_layer_reaches_exactly_as_far_as_is_said(kind, layers, k, r):
     sizes = replace(SMALL, layers=layers, k=k, r=r)
     model = RecallModel(kind, sizes)
     rng = np.random.default_rng(3)
-    ids, _ = draw(sizes, 0, rng)
+    ids, _ = draw_batch(sizes, 0, rng)
     x = model.embed(ids).detach()
     x.requires_grad = True
     y, t = model.encode(x), 20
@@ -64,7 +55,7 @@ def test_a_layer_reaches_exactly_as_far_as_is_said(kind, layers, k, r):
 
 
 def test_reaches_of_known_sizes():
-    sizes = Recall(layers=2, k=4, r=4)
+    sizes = RecallSizes(layers=2, k=4, r=4)
     assert reach("convolutional", sizes) == 3 * 1 + 3 * 4
     assert reach("convolutional", replace(sizes, layers=3, k=2)) == 1 + 2 + 4
     assert reach("restricted self-attention", sizes) == 4 + 4
@@ -72,7 +63,7 @@ def test_reaches_of_known_sizes():
 
 
 def test_all_kinds_have_as_many_parameters():
-    counts = [sum(p.size for p in RecallModel(kind, Recall()).parameters()) for kind in LAYERS]
+    counts = [sum(p.size for p in RecallModel(kind, RecallSizes()).parameters()) for kind in LAYERS]
     assert max(counts) < 1.03 * min(counts)
 
 
@@ -80,12 +71,12 @@ def test_all_kinds_have_as_many_parameters():
 def test_training_helps_within_reach(kind):
     sizes = replace(SMALL, d=16, batch=16, steps=150)
     model = RecallModel(kind, sizes)
-    before = correct(model, sizes, 1).mean()
+    before = accuracy_by_position(model, sizes, 1).mean()
     losses = train(model, sizes, 1, rate=0.02)
     assert len(losses) == sizes.steps
     assert losses[0] > np.log(5) - 0.3
     assert np.mean(losses[-10:]) < 0.5 * np.log(5)
-    assert correct(model, sizes, 1).mean() > max(0.8, before + 0.4)
+    assert accuracy_by_position(model, sizes, 1).mean() > max(0.8, before + 0.4)
 
 
 @pytest.mark.parametrize("kind", ["convolutional", "restricted self-attention"])
@@ -93,7 +84,7 @@ def test_nothing_is_learnt_beyond_reach(kind):
     far = reach(kind, SMALL) + 1
     model = RecallModel(kind, SMALL)
     losses = train(model, SMALL, far, rate=0.02)
-    found = correct(model, replace(SMALL, fresh=400), far)
+    found = accuracy_by_position(model, replace(SMALL, fresh=400), far)
     # Targets are independent and even: the share of right answers is that of a coin with so many sides.
     spread = (chance(SMALL) * (1 - chance(SMALL)) / (400 * found.size)) ** 0.5
     assert abs(found.mean() - chance(SMALL)) < 5 * spread
@@ -107,7 +98,7 @@ def test_positions_that_were_never_trained_stay_as_they_were():
     moved = (model.positions.data != before).any(axis=1)
     assert moved[:24].all()
     assert not moved[24:].any()
-    assert correct(model, SMALL, 1, n=48).shape == (47,)
+    assert accuracy_by_position(model, SMALL, 1, n=48).shape == (47,)
 
 
 def test_what_is_measured():

@@ -6,7 +6,9 @@ import pytest
 from minitransformer import ops
 from minitransformer.arrays import xp
 from minitransformer.autograd import Tensor, concatenate
-from minitransformer.bench.steps import STEPS, Arrow, Sizes, arrows, longest_chain, shortest_paths, stacked
+from minitransformer.paper import paths
+from minitransformer.paper.layers import LAYERS, LayerSizes
+from minitransformer.paper.paths import GRAPHS, Arrow, arrows, longest_chain, shortest_paths, stack_layers
 
 
 def test_only_steps_have_length():
@@ -21,33 +23,33 @@ def test_only_steps_have_length():
 @pytest.mark.parametrize(
     ("name", "sizes", "chain", "layers", "path"),
     [
-        ("self-attention", Sizes(9, 2, 3, 2), 1, 1, 1),
-        ("recurrent", Sizes(9, 2, 3, 2), 9, 1, 9),
-        ("convolutional", Sizes(9, 2, 3, 2), 1, 2, 2),
-        ("convolutional", Sizes(10, 2, 3, 2), 1, 3, 3),
-        ("convolutional", Sizes(16, 2, 2, 2), 1, 4, 4),
-        ("restricted self-attention", Sizes(9, 2, 3, 2), 1, 4, 4),
-        ("restricted self-attention", Sizes(9, 2, 3, 8), 1, 1, 1),
+        ("self-attention", LayerSizes(9, 2, 3, 2), 1, 1, 1),
+        ("recurrent", LayerSizes(9, 2, 3, 2), 9, 1, 9),
+        ("convolutional", LayerSizes(9, 2, 3, 2), 1, 2, 2),
+        ("convolutional", LayerSizes(10, 2, 3, 2), 1, 3, 3),
+        ("convolutional", LayerSizes(16, 2, 2, 2), 1, 4, 4),
+        ("restricted self-attention", LayerSizes(9, 2, 3, 2), 1, 4, 4),
+        ("restricted self-attention", LayerSizes(9, 2, 3, 8), 1, 1, 1),
     ],
 )
 def test_chains_and_paths(name, sizes, chain, layers, path):
-    page = STEPS[name].page.name
-    assert longest_chain(page, stacked(name, sizes, most=1)[-1]) == chain
-    graph = stacked(name, sizes)
+    page = GRAPHS[name].operation.name
+    assert longest_chain(page, stack_layers(name, sizes, most=1)[-1]) == chain
+    graph = stack_layers(name, sizes)
     assert len(graph) - 1 == layers
     lengths = shortest_paths(page, graph[0], graph[-1])
     i, j = np.indices(lengths.shape)
-    assert np.isfinite(lengths).tolist() == ((j <= i) | (not STEPS[name].one_way)).tolist()
+    assert np.isfinite(lengths).tolist() == ((j <= i) | (not GRAPHS[name].one_way)).tolist()
     assert lengths[np.isfinite(lengths)].max() == path
     if name == "recurrent":
         assert lengths[8, 0] == 9
         assert lengths[8, 8] == 1
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", GRAPHS)
 def test_position_by_position_is_the_whole_layer(name):
-    sizes = Sizes(7, 2, 3, 2)
-    inputs, outputs = stacked(name, sizes, most=1)
+    sizes = LayerSizes(7, 2, 3, 2)
+    inputs, outputs = stack_layers(name, sizes, most=1)
     x, eye = concatenate(inputs, axis=1), xp.eye(2)
     expected = {
         "self-attention": lambda: ops.scaled_dot_product_attention(x, x, x),
@@ -60,11 +62,21 @@ def test_position_by_position_is_the_whole_layer(name):
 
 
 def test_arrows_are_what_a_position_reads():
-    assert set(arrows(stacked("recurrent", Sizes(3, 2, 1, 1)))) == {
+    assert set(arrows(stack_layers("recurrent", LayerSizes(3, 2, 1, 1)))) == {
         Arrow(0, 0, 1, 0), Arrow(0, 1, 1, 1), Arrow(1, 0, 1, 1), Arrow(0, 2, 1, 2), Arrow(1, 1, 1, 2),
     }  # fmt: skip
-    assert set(arrows(stacked("self-attention", Sizes(3, 2, 1, 1)))) == {
+    assert set(arrows(stack_layers("self-attention", LayerSizes(3, 2, 1, 1)))) == {
         Arrow(0, i, 1, j) for i in range(3) for j in range(3)
     }
-    dilated = {arrow for arrow in arrows(stacked("convolutional", Sizes(9, 2, 3, 1))) if arrow.layer == 2}
+    dilated = {arrow for arrow in arrows(stack_layers("convolutional", LayerSizes(9, 2, 3, 1))) if arrow.layer == 2}
     assert {arrow.from_position for arrow in dilated if arrow.position == 8} == {2, 5, 8}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_chains_and_paths_grow_as_the_table_says(name):
+    assert paths._sequential(name)["fit"] == pytest.approx({"n": LAYERS[name].sequential}, abs=0.1)
+    assert paths._paths(name)["fit"] == pytest.approx(LAYERS[name].path, abs=0.1)
+
+
+def test_the_layers_of_the_table_are_those_of_the_graphs():
+    assert LAYERS.keys() == GRAPHS.keys()

@@ -1,0 +1,20 @@
+"""Measure how far apart positions are in each kind of layer.
+
+The second and third columns of the paper's Table 1: how many steps have to wait for one another, and how many lie
+between an input and an output, read from recorded graphs. A few seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from minitransformer.cli.results import add_arguments, run_experiment
+from minitransformer.paper.paths import measure_paths
+from minitransformer.paper.report import paths_text
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    return run_experiment(args, measure_paths, paths_text, "paths_picture")

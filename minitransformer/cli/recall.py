@@ -1,0 +1,22 @@
+"""Measure how far back each kind of layer learns to recall a symbol.
+
+Small models of one kind of layer each are trained to say again what they read L positions ago, for several L. About
+half an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from minitransformer.cli.results import add_arguments, run_experiment
+from minitransformer.paper.recall import measure_recall
+from minitransformer.paper.recall_model import RecallSizes
+from minitransformer.paper.report import recall_text
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    return run_experiment(args, partial(measure_recall, RecallSizes()), recall_text, "recall_picture")

@@ -1,0 +1,72 @@
+"""What the commands that measure have in common: what they say, print, write and draw."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from minitransformer.cli.places import wrong_place
+
+__all__ = ["add_arguments", "complaint", "run_experiment", "show", "tell"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where the results go."""
+    for name, what in (("json", "everything that was measured"), ("plot", "a picture")):
+        parser.add_argument(
+            f"--{name}", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
+        )
+
+
+def complaint(args: argparse.Namespace) -> str | None:
+    """Return why the results cannot be written, if so."""
+    return wrong_place(args, "plot", others=("json",))
+
+
+def tell(what: str) -> None:
+    """Say what is happening, beside the results."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def show(args: argparse.Namespace, result: dict[str, Any], text: str, picture: str) -> None:
+    """Print what was measured, and write and draw it where that was asked for.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        With the options of ``add_arguments``.
+    result : dict
+        What was measured, for the file.
+    text : str
+        The same in words.
+    picture : str
+        The function of ``minitransformer.plots`` that draws it.
+    """
+    print(text)
+    if hasattr(args, "json"):
+        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        print(f"\nthe figures are in {args.json}")
+    if hasattr(args, "plot"):
+        from minitransformer import plots  # loads matplotlib
+
+        getattr(plots, picture)(result, args.plot)
+        print(f"{'' if hasattr(args, 'json') else chr(10)}the picture is {args.plot}")
+
+
+def run_experiment(
+    args: argparse.Namespace,
+    measure: Callable[[Callable[[str], None]], dict[str, Any]],
+    text: Callable[[dict[str, Any]], str],
+    picture: str,
+) -> int:
+    """Measure and show the result, unless it cannot be written; return the exit status."""
+    if wrong := complaint(args):
+        print(f"minitransformer {args.command}: {wrong}", file=sys.stderr)
+        return 2
+    result = measure(tell)
+    show(args, result, text(result), picture)
+    return 0

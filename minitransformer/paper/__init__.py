@@ -1,0 +1,13 @@
+"""Experiments on the paper's claims, each with a command of its own.
+
+====================  ===========================================================================
+``layers.py``         the kinds of layer in Table 1
+``table1.py``         Table 1: operations, waiting and distance, measured
+``paths.py``          the graph of a layer, position by position: chains and paths
+``recall.py``         which layers learn to say again what they read L positions ago ...
+``recall_model.py``   ... in these models
+``extrapolation.py``  what those models do with longer sentences than in training
+``table3.py``         Table 3, small: one option of the model varied at a time
+``report.py``         the results in words
+====================  ===========================================================================
+"""

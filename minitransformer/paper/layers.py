@@ -1,0 +1,95 @@
+"""The kinds of layer in the paper's Table 1: what the paper says of each, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array
+from minitransformer.autograd import Operation
+
+__all__ = ["LAYERS", "Layer", "LayerSizes"]
+
+
+class LayerSizes(NamedTuple):
+    """How long a sentence is, how wide a position, how large a kernel, and how far restricted attention sees."""
+
+    n: int
+    d: int
+    k: int
+    r: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A row of the table: what the paper says, and how the operation is called."""
+
+    theory: tuple[str, str, str]
+    """Complexity per layer, sequential operations and maximum path length, in the paper's words."""
+    complexity: Mapping[str, float]
+    """The exponent of each size in the complexity."""
+    sequential: float
+    """The exponent of n in the sequential operations."""
+    path: Mapping[str, float]
+    """The exponent of each size in the path length; for ``log_k n`` its factor."""
+    operation: Operation
+    arrays: Callable[[LayerSizes, np.random.Generator], tuple[Array, ...]]
+    """Draw the operation's arrays; weights have a variance of 1 over the number of their inputs."""
+    options: Callable[[LayerSizes], dict[str, Any]] = lambda sizes: {}
+
+
+def _queries_keys_values(sizes: LayerSizes, rng: np.random.Generator) -> tuple[Array, ...]:
+    return tuple(rng.normal(size=(3, sizes.n, sizes.d)))
+
+
+def _recurrence_arrays(sizes: LayerSizes, rng: np.random.Generator) -> tuple[Array, ...]:
+    n, d = sizes.n, sizes.d
+    w, u = rng.normal(size=(2, d, d)) / np.sqrt(d)
+    return rng.normal(size=(1, n, d)), w, u, np.zeros(d)
+
+
+def _convolution_arrays(sizes: LayerSizes, rng: np.random.Generator) -> tuple[Array, ...]:
+    n, d, k = sizes.n, sizes.d, sizes.k
+    return rng.normal(size=(1, n, d)), rng.normal(size=(k, d, d)) / np.sqrt(k * d)
+
+
+LAYERS = {
+    "self-attention": Layer(
+        ("n² d", "1", "1"),
+        {"n": 2, "d": 1},
+        0,
+        {"n": 0},
+        ops.scaled_dot_product_attention,
+        _queries_keys_values,
+    ),
+    "recurrent": Layer(
+        ("n d²", "n", "n"),
+        {"n": 1, "d": 2},
+        1,
+        {"n": 1},
+        ops.recurrence,
+        _recurrence_arrays,
+    ),
+    "convolutional": Layer(
+        ("k n d²", "1", "log_k n"),
+        {"k": 1, "n": 1, "d": 2},
+        0,
+        {"log_k n": 1},
+        ops.convolution,
+        _convolution_arrays,
+        lambda sizes: {"causal": True},
+    ),
+    "restricted self-attention": Layer(
+        ("r n d", "1", "n / r"),
+        {"r": 1, "n": 1, "d": 1},
+        0,
+        {"n": 1, "r": -1},
+        ops.local_attention,
+        _queries_keys_values,
+        lambda sizes: {"r": sizes.r},
+    ),
+}

@@ -1,0 +1,122 @@
+"""The results in words: plain text of at most 100 columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitransformer.bench.report import duration, wrap
+
+__all__ = ["extrapolation_text", "paths_text", "recall_text", "table1_text"]
+
+HOW_MANY_LAYERS = (
+    "so many layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
+    "causal) on every input up to its own."
+)
+
+
+def powers(found: dict[str, float]) -> str:
+    """Write exponents, ``"n^2.00 d^0.99"``, or the factor of a logarithm, ``"1.00 log_k n"``."""
+    return " ".join(f"{p:.2f} {size}" if size.startswith("log") else f"{size}^{p:.2f}" for size, p in found.items())
+
+
+def table1_text(result: dict[str, Any]) -> str:
+    """Return the paper's Table 1 as ``measure_table1`` found it."""
+    rows, machine = result["layers"], result["machine"]
+    theory = [
+        f"{'':27}{'operations':32}{'sequential':16}longest path",
+        f"{'':27}{'theory':9}{'fitted':23}{'theory':8}{'fitted':8}{'theory':9}fitted",
+    ]
+    counts = [
+        f"{'':27}{'operations':>12}{'of products':>14}{'sequential':>12}{'longest':>9}{'layers':>8}{'':10}{'slope':>7}",
+        f"{'':27}{'millions':>12}{'millions':>14}{'steps':>12}{'path':>9}{'stacked':>8}{'time':>10}{'over n':>7}",
+    ]
+    for name, row in rows.items():
+        operations, sequential, path = row["theory"]["words"]
+        theory.append(
+            f"{name:27}{operations:9}{powers(row['operations']['fit']):23}"
+            f"{sequential:8}{powers(row['sequential']['fit']):8}{path:9}{powers(row['path']['fit'])}"
+        )
+        count, chain, far = row["operations"]["example"], row["sequential"]["points"][-1], row["path"]["example"]
+        now = next(point for point in row["time"]["points"] if point["n"] == result["example"]["n"])
+        counts.append(
+            f"{name:27}{count['operations'] / 1e6:12.2f}{count['products'] / 1e6:14.2f}{chain['steps']:12}"
+            f"{far['steps']:9}{far['layers']:8}{duration(now['seconds']):>10}{row['time']['slope']:7.2f}"
+        )
+    times = [point["n"] for point in row["time"]["points"]]
+    at, small = ({size: f"{size} {value}" for size, value in result[sizes].items()} for sizes in ("example", "far"))
+    return "\n\n".join(
+        [
+            wrap("The paper's Table 1: theory, and what was measured in the code as it runs."),
+            "\n".join(theory),
+            "\n".join(counts),
+            wrap(
+                f"Counts of operations and times: {', '.join(at.values())}. Steps, paths and layers: {small['n']}, "
+                f"{small['k']}, {small['r']}; {HOW_MANY_LAYERS} "
+                "Attention is given queries, keys and values, without the projections that make them; r counts to each "
+                "side. Time: the "
+                f"least of several forward passes, float32, one thread; slope from n {times[0]} to {times[-1]}; "
+                f"{machine['processor']}."
+            ),
+        ]
+    )
+
+
+def paths_text(result: dict[str, Any]) -> str:
+    """Return the chains and paths that ``measure_paths`` found."""
+    lines = [
+        f"{'':27}{'sequential operations':26}longest path",
+        f"{'':27}{'theory':8}{'fitted':8}{'steps':>6}    {'theory':9}{'fitted':15}{'steps':>6}{'layers':>8}",
+    ]
+    for name, row in result["layers"].items():
+        _, sequential, path = row["theory"]["words"]
+        chain, longest = row["sequential"]["points"][-1], row["path"]["example"]
+        lines.append(
+            f"{name:27}{sequential:8}{powers(row['sequential']['fit']):8}{chain['steps']:6}    "
+            f"{path:9}{powers(row['path']['fit']):15}{longest['steps']:6}{longest['layers']:8}"
+        )
+    far = result["far"]
+    words = f"Steps and layers: n {far['n']}, k {far['k']}, r {far['r']}; {HOW_MANY_LAYERS}"
+    return "\n".join([*lines, "", wrap(words)])
+
+
+def recall_text(result: dict[str, Any]) -> str:
+    """Return the accuracies that ``measure_recall`` found."""
+    kinds = result["kinds"]
+    lines = [
+        wrap(
+            "Accuracy in %, the mean over the seeds (min to max), in recalling the symbol L positions back; chance is "
+            f"{100 * result['chance']:g} %."
+        ),
+        "",
+        "  L  " + "".join(f"{name:23}" for name in kinds),
+    ]
+    for i, distance in enumerate(result["distances"]):
+        found = [100 * np.array(kind["points"][i]["accuracy"]) for kind in kinds.values()]
+        cells = [f"{a.mean():.1f} ({a.min():.1f} to {a.max():.1f})" for a in found]
+        lines.append(f"{distance:3}  " + "".join(f"{cell:23}" for cell in cells))
+    reaches = [f"{name} {kind['reach']}" for name, kind in kinds.items() if kind["reach"] is not None]
+    lines += ["", f"Reach: {', '.join(reaches)} positions back; the others see all."]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def extrapolation_text(result: dict[str, Any]) -> str:
+    """Return the accuracies that ``measure_extrapolation`` found."""
+    n, distance = result["sizes"]["n"], result["distance"]
+    lines = [
+        wrap(
+            f"Accuracy in %, the mean over the seeds, in recalling the symbol {distance} positions back: trained on "
+            f"sentences of {n} symbols, tested on {result['times'] * n}; chance is {100 * result['chance']:g} %."
+        ),
+        "",
+        f"{'':27}{'sinusoidal positions':28}learned positions",
+        f"{'':27}" + 2 * f"{f'up to {n}':>10}{'beyond':>10}{'':8}",
+    ]
+    for name, kind in result["kinds"].items():
+        cells = ""
+        for positions in ("sinusoidal", "learned"):
+            accuracy = 100 * np.mean(kind[positions]["accuracy"], axis=0)
+            cells += f"{accuracy[: n - distance].mean():10.1f}{accuracy[n - distance :].mean():10.1f}{'':8}"
+        lines.append(f"{name:27}{cells}")
+    return "\n".join(line.rstrip() for line in lines)
