@@ -131,7 +131,7 @@ def kind_of(page: str) -> str:
         return "dropout"
     if "norm" in page:
         return "layer norm"
-    if page in ("softmax", "masking", "attention"):
+    if page in ("softmax", "masking", "scaled_dot_product_attention"):
         return "softmax"
     return "other arithmetic"
 

@@ -9,9 +9,9 @@ With queries q (Tq, Dq), keys k (Tk, Dkk) and values v (Tk, Dv), in every batch 
     y    = p v                           output  (Tq, Dv)
 
 q_i W_q is worked out once for each query and k_j W_k once for each key; but the tanh stands between their sum and w, so
-that all Tq Tk A hidden units must be made. The dot product of ``attention`` makes Tq Tk numbers, in one matrix product.
+that all Tq Tk A hidden units must be made. The dot product of ``scaled_dot_product_attention`` makes Tq Tk numbers, in one matrix product.
 
-Gradient, from the output backwards. The last two lines are those of ``attention``:
+Gradient, from the output backwards. The last two lines are those of ``scaled_dot_product_attention``:
 
     d_p = d_y vᵀ       d_v = pᵀ d_y       d_s_ij = p_ij (d_p_ij - Σ_l d_p_il p_il)
 

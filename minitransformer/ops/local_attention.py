@@ -1,6 +1,6 @@
 """Local attention: each query sees the keys near its own position only.
 
-Scaled dot-product attention of a sentence to itself (see ``attention``), in which query i may attend to key j where
+Scaled dot-product attention of a sentence to itself (see ``scaled_dot_product_attention``), in which query i may attend to key j where
 
     |i - j| <= r              or, if causal,    i - r <= j <= i
 
@@ -20,7 +20,7 @@ so that time and memory grow as T/n · n · m n, that is as T r, instead of T².
 position a and key c at position c - n, in every block alike: one (n, m n) band says which may meet. The zeros that fill
 up the last block, and the blocks before the first and after the last, are hidden as masked keys are.
 
-Gradient. Inside a block it is that of ``attention``:
+Gradient. Inside a block it is that of ``scaled_dot_product_attention``:
 
     d_w_β = d_y_β v_window(β)ᵀ                 d_v_window(β) = w_βᵀ d_y_β
     d_s_β from d_w_β, as in ``softmax``        d_q_β         = d_s_β k_window(β) / sqrt(Dk)
@@ -42,7 +42,7 @@ from typing import Any
 
 from minitransformer.arrays import Array, as_mask, check_floats, matmul, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.ops.attention import composed as composed_attention
+from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.softmax import softmax
 
 __all__ = ["backward", "composed", "forward", "local_attention"]

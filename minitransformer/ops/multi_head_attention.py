@@ -3,14 +3,14 @@
 Queries come from x (B, Tq, D), keys and values from the memory (B, Tk, D), which is x itself in self-attention:
 
     Q = x W_Q          K = memory W_K          V = memory W_V
-    head_h = Attention(Q_h, K_h, V_h)                          h = 0 ... H-1; see ``attention``
+    head_h = Attention(Q_h, K_h, V_h)                          h = 0 ... H-1; see ``scaled_dot_product_attention``
     y = Concat(head_0, ..., head_(H-1)) W_O
 
 Head h owns columns h·Dk to (h+1)·Dk - 1 of Q and K, and h·Dv to (h+1)·Dv - 1 of V: "head" is a name for a slice, so
 that all heads of a projection are one matrix product. W_Q (D, H·Dk), W_K (D, H·Dk) and W_V (D, H·Dv) stand side by
 side in one matrix, w_in = [W_Q | W_K | W_V], so that in self-attention all three are one product.
 
-Gradient, from the output backwards, by the rules of ``linear`` and ``attention``:
+Gradient, from the output backwards, by the rules of ``linear`` and ``scaled_dot_product_attention``:
 
     d_concat = d_y W_Oᵀ            d_W_O = concatᵀ d_y
     d_Q_h, d_K_h, d_V_h            from d_head_h, by attention's backward pass
@@ -26,9 +26,9 @@ from typing import Any
 
 from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.ops.attention import composed as composed_attention
-from minitransformer.ops.attention import scaled_dot_product_attention as attention
 from minitransformer.ops.linear import rows
+from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
+from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 
 __all__ = ["backward", "composed", "forward", "multi_head_attention"]
 
@@ -98,7 +98,7 @@ def forward(
     causal : bool
         Whether a query sees only its own position and those before it, besides what the mask says; needs Tq = Tk.
     block_size : int, optional
-        How many queries are worked through at a time; all by default. See ``attention``.
+        How many queries are worked through at a time; all by default. See ``scaled_dot_product_attention``.
 
     Returns
     -------

@@ -145,7 +145,7 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "softmax": _softmax,
     "log_softmax": _rows,
     "masking": _masking,
-    "attention": _attention,
+    "scaled_dot_product_attention": _attention,
     "multi_head_attention": _multi_head_attention,
     "layer_norm": _layer_norm,
     "linear": _linear,

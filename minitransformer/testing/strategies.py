@@ -33,7 +33,6 @@ __all__ = [
     "Example",
     "additive_attention",
     "arrays",
-    "attention",
     "convolution",
     "cotangents",
     "cross_entropy",
@@ -368,7 +367,7 @@ def _block_sizes() -> st.SearchStrategy[int | None]:
 
 
 @st.composite
-def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
+def scaled_dot_product_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, a mask, causal or not, and a block size; sometimes the first three are one array.
 
     Parameters
@@ -393,9 +392,6 @@ def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
         k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     mask = draw(masks((*batch, t_q, t_k)))
     return Example((q, k, v, mask), {"causal": causal, "block_size": draw(_block_sizes())}, ("q", "k", "v", "mask"))
-
-
-scaled_dot_product_attention = attention
 
 
 @st.composite

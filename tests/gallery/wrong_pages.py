@@ -12,7 +12,6 @@ from wrong_entry import VALUE, Entry, Weak, case, example, normal
 from minitransformer import Operation
 from minitransformer.ops import (
     additive_attention,
-    attention,
     convolution,
     cross_entropy,
     dropout,
@@ -27,6 +26,7 @@ from minitransformer.ops import (
     recurrence,
     softmax,
 )
+from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops.linear import rows
 
 RANDOM = "a random cotangent"
@@ -197,8 +197,8 @@ add(
     weak=Weak(cotangent="random"),
 )
 
-PLAIN = example("attention", "no mask")
-MASKED = example("attention", "masked, one row wholly")
+PLAIN = example("scaled_dot_product_attention", "no mask")
+MASKED = example("scaled_dot_product_attention", "masked, one row wholly")
 QKV = ("q", "k", "v")
 
 
@@ -415,7 +415,7 @@ add(
     caught="a mask with a row that is wholly hidden",
     example=MASKED,
     message="not the same when backward runs a second time|the gradient is not finite",
-    weak=Weak(example=example("attention", "causal"), cotangent="random"),
+    weak=Weak(example=example("scaled_dot_product_attention", "causal"), cotangent="random"),
 )
 
 

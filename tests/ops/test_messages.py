@@ -125,7 +125,7 @@ REFUSED = [
         "write `mask != 0` for a mask of ones and zeros, `mask == 0` for one to be added",
     ),
     (
-        lambda: ops.attention.composed(
+        lambda: ops.scaled_dot_product_attention.composed(
             mt.Tensor(a(3, 4)), mt.Tensor(a(5, 4)), mt.Tensor(a(5, 6)), np.ones((3, 4), dtype=bool)
         ),
         "scaled_dot_product_attention: a mask of shape (3, 4) cannot be broadcast to the scores' shape (3, 5)",
