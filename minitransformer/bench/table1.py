@@ -111,7 +111,7 @@ LAYERS = {
         {"n": 1, "r": -1},
         ops.local_attention,
         _queries_keys_values,
-        lambda sizes: {"r": sizes.r},
+        lambda sizes: {"radius": sizes.r},
     ),
 }
 GRID = {"n": (128, 256, 512, 1024), "d": (64, 128, 256), "k": (3, 5, 9), "r": (8, 16, 32)}

@@ -127,15 +127,15 @@ def _convolution(rng: np.random.Generator) -> Iterator[Example]:
 def _local_attention(rng: np.random.Generator) -> Iterator[Example]:
     names = ("q", "k", "v", "mask")
     q, k, v = rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 5))
-    yield Example("r 2", (q, k, v), names[:3], {"r": 2})
+    yield Example("radius 2", (q, k, v), names[:3], {"radius": 2})
     mask = rng.random((2, 1, 7)) < 0.7
     mask[0, 0, :3] = False  # the first two queries of a sentence see nothing
-    yield Example("r 1, masked, two rows wholly", (q, k, v, mask), names, {"r": 1})
-    yield Example("r 2, causal", (q, k, v, mask), names, {"r": 2, "causal": True})
+    yield Example("radius 1, masked, two rows", (q, k, v, mask), names, {"radius": 1})
+    yield Example("radius 2, causal", (q, k, v, mask), names, {"radius": 2, "causal": True})
 
 
 def _additive_attention(rng: np.random.Generator) -> Iterator[Example]:
-    shapes = {"q": (2, 3, 4), "k": (2, 5, 6), "v": (2, 5, 7), "w_q": (4, 8), "w_k": (6, 8), "b": (8,), "w": (8,)}
+    shapes = {"q": (2, 3, 4), "k": (2, 5, 6), "v": (2, 5, 7), "w_q": (4, 8), "w_k": (6, 8), "b": (8,), "w_s": (8,)}
     inputs = tuple(0.7 * rng.normal(size=shape) for shape in shapes.values())
     yield Example("no mask", inputs, tuple(shapes), {})
     yield Example("masked, one row wholly", (*inputs, _mask(rng, 2, 3, 5)), (*shapes, "mask"), {})

@@ -630,7 +630,7 @@ def local_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     if draw(st.booleans()):
         kept = [n if draw(st.booleans()) else 1 for n in (*batch, length)]
         mask = draw(generators()).random(kept[draw(st.integers(0, leading)) :]) < draw(st.sampled_from((0.0, 0.4, 0.8)))
-    options = {"r": draw(st.integers(0, 10)), "causal": draw(st.booleans())}
+    options = {"radius": draw(st.integers(0, 10)), "causal": draw(st.booleans())}
     return Example((q, k, v, mask), options, ("q", "k", "v", "mask"))
 
 
@@ -651,6 +651,6 @@ def additive_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     q = draw(arrays((*batch, t_q, d_q), extreme=extreme, large=LARGE**0.5))
     k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     w_q, w_k = draw(arrays((d_q, d_hidden), low=-1, high=1)), draw(arrays((d_k, d_hidden), low=-1, high=1))
-    b, w = draw(arrays((d_hidden,))), draw(arrays((d_hidden,)))
+    b, w_s = draw(arrays((d_hidden,))), draw(arrays((d_hidden,)))
     mask = draw(masks((*batch, t_q, t_k)))
-    return Example((q, k, v, w_q, w_k, b, w, mask), {}, ("q", "k", "v", "w_q", "w_k", "b", "w", "mask"))
+    return Example((q, k, v, w_q, w_k, b, w_s, mask), {}, ("q", "k", "v", "w_q", "w_k", "b", "w_s", "mask"))

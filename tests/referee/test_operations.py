@@ -274,7 +274,7 @@ def local_attention():
             yield Case(
                 f"r {r}, {'causal, ' if causal else ''}keys: {name}",
                 (draw(3, 2, 9, 5), draw(3, 2, 9, 5), draw(3, 2, 9, 7)),
-                lambda q, k, v, r=r, causal=causal, m=mask: ops.local_attention(q, k, v, m, r=r, causal=causal),
+                lambda q, k, v, r=r, causal=causal, m=mask: ops.local_attention(q, k, v, m, radius=r, causal=causal),
                 lambda q, k, v, m=seen: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
             )
 
