@@ -18,7 +18,7 @@ Gradient. The last line is local to each feature; gain and bias are shared by al
 x̂_i depends on every c_j: directly, and through σ, as ∂σ/∂c_j = (1/(2σ)) (2/D) c_j = x̂_j / D (10). Hence
 ∂x̂_i/∂c_j = (δ_ij - x̂_i x̂_j / D) / σ (11), and
 
-    d_c_j = (d_x̂_j - x̂_j (1/D) Σ_i d_x̂_i x̂_i) / σ    (19)
+    d_c_j = (d_x̂_j - x̂_j (1/D) Σ_i d_x̂_i x̂_i) / σ    (17)
 
 and since c = x - μ and μ takes 1/D from each feature, d_x_j = d_c_j - (1/D) Σ_i d_c_i. The x̂ sum to zero, so
 
