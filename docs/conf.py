@@ -59,6 +59,18 @@ numpydoc_xref_param_type = False
 MATHJAX_MACROS: dict[str, Any] = {}
 mathjax3_config = {"chtml": {"mtextInheritFont": True}, "tex": {"macros": MATHJAX_MACROS}}
 
+OPERATION = """
+## {title}
+
+The algebra: [{page}](../derivations/{page}.md)
+
+```{{eval-rst}}
+.. automodule:: minitransformer.ops.{module}
+   :members:
+   :exclude-members: {module}
+```
+"""
+
 
 def bring_tutorials(app: Any) -> None:
     """Copy the executed tutorials into the site; links out of their folder start one folder lower there."""
@@ -82,6 +94,17 @@ def point_links(app: Any, docname: str, source: list[str]) -> None:
     source[0] = to_site(text, "../tutorials/", "../tutorials/" if "/" in docname else "tutorials/")
 
 
+def list_operations(app: Any, docname: str, source: list[str]) -> None:
+    """Add a section for each operation to their page."""
+    if docname == "api/ops":
+        source[0] += "".join(map(OPERATION.format_map, map(names_of, minitransformer.ops.registry)))
+
+
+def names_of(operation: str) -> dict[str, str]:
+    """Return an operation's name in a module, in a link and in a heading."""
+    return {"module": operation, "page": operation.replace("_", "-"), "title": operation.replace("_", " ").capitalize()}
+
+
 def show_as_written(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Keep the lines of a module's docstring: its formulas and tables are set by hand."""
     if what == "module" and lines:
@@ -92,4 +115,5 @@ def setup(app: Any) -> None:
     """Register what happens before pages are read."""
     app.connect("autodoc-process-docstring", show_as_written, priority=400)
     app.connect("builder-inited", bring_tutorials)
+    app.connect("source-read", list_operations)
     app.connect("source-read", point_links)

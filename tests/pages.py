@@ -53,7 +53,6 @@ def _back(value, device, host):
 
 
 additive_attention = Page(mt.ops.additive_attention)
-attention = Page(mt.ops.attention)
 convolution = Page(mt.ops.convolution)
 cross_entropy = Page(mt.ops.cross_entropy)
 dropout = Page(mt.ops.dropout)
@@ -66,4 +65,5 @@ log_softmax = Page(mt.ops.log_softmax)
 masking = Page(mt.ops.masking)
 multi_head_attention = Page(mt.ops.multi_head_attention)
 recurrence = Page(mt.ops.recurrence)
+scaled_dot_product_attention = Page(mt.ops.scaled_dot_product_attention)
 softmax = Page(mt.ops.softmax)

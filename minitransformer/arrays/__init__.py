@@ -11,20 +11,22 @@ Every other package does its arithmetic through ``xp``, the namespace of the lib
 functions of this package, so that no other needs to know which library is in use. This is the only package that
 imports CuPy, and it does so only when CuPy is asked for.
 
-=================  =====================================================================================
-``namespace.py``   the library in use, and the choice of it
-``transfer.py``    arrays from the host to the device and back
-``checks.py``      ids, masks, types and indices, checked before any work
-``random.py``      random numbers
-``reductions.py``  maxima, sums, and sums of rows by index
-``products.py``    matrix products, on a GPU without copies
-``memory.py``      a GPU's memory, whether a memory is full, and slices that fit a processor's cache
-``heap.py``        the C library keeps the memory of freed arrays for the next ones
-``blas.py``        the threads of NumPy's matrix products: ``from minitransformer.arrays import blas``
-=================  =====================================================================================
+==================  =====================================================================================
+``namespace.py``    the library in use, and the choice of it
+``transfer.py``     arrays from the host to the device and back
+``checks.py``       ids, masks, types and indices, checked before any work
+``random.py``       random numbers
+``reductions.py``   maxima, sums, and sums of rows by index
+``elementwise.py``  ReLU in place, and the slope of tanh
+``products.py``     matrix products, on a GPU without copies
+``memory.py``       a GPU's memory, whether a memory is full, and slices that fit a processor's cache
+``heap.py``         the C library keeps the memory of freed arrays for the next ones
+``blas.py``         the threads of NumPy's matrix products: ``from minitransformer.arrays import blas``
+==================  =====================================================================================
 """
 
-from minitransformer.arrays.checks import as_indices, as_mask, check_floats, check_index
+from minitransformer.arrays.checks import as_indices, as_mask, as_optional_mask, check_floats, check_index
+from minitransformer.arrays.elementwise import relu_in_place, tanh_slope
 from minitransformer.arrays.memory import cache_slices, device_memory, free_device_memory, full_memory
 from minitransformer.arrays.namespace import (
     Array,
@@ -39,7 +41,7 @@ from minitransformer.arrays.namespace import (
 )
 from minitransformer.arrays.products import matmul
 from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
-from minitransformer.arrays.reductions import max_along, scatter_add, sum_along
+from minitransformer.arrays.reductions import max_along, row_dot, scatter_add, sum_along
 from minitransformer.arrays.transfer import asarray, operand, to_numpy
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "RowsGenerator",
     "as_indices",
     "as_mask",
+    "as_optional_mask",
     "asarray",
     "backend",
     "cache_slices",
@@ -63,9 +66,12 @@ __all__ = [
     "max_along",
     "operand",
     "random_bits",
+    "relu_in_place",
+    "row_dot",
     "scatter_add",
     "sum_along",
     "synchronize",
+    "tanh_slope",
     "to_numpy",
     "use",
     "uses_kernels",

@@ -115,6 +115,11 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores
     return xp.asarray(mask)
 
 
+def as_optional_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array | None:
+    """Check a mask as ``as_mask`` does; None, which hides nothing, stays None."""
+    return None if mask is None else as_mask(mask, shape, operation)
+
+
 def check_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Return an index of an array of a shape, after seeing that it lies inside.
 

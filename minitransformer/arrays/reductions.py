@@ -27,6 +27,11 @@ def sum_along(x: Array, axis: int) -> Array:
     return x.sum(axis=axis, keepdims=True)
 
 
+def row_dot(x: Array, y: Array) -> Array:
+    """Return the dot product of each row of x with the same row of y: (..., D), (..., D) -> (..., 1)."""
+    return xp.einsum("...i,...i->...", x, y)[..., None]  # no array of products is written
+
+
 def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:
     """Return zeros of a shape, to which each row has been added at its index; repeated indices add up.
 

@@ -132,7 +132,7 @@ def kind_of(source: str) -> str:
         return "dropout"
     if "norm" in source:
         return "layer norm"
-    if source in ("softmax", "masking", "attention"):
+    if source in ("softmax", "masking", "scaled_dot_product_attention"):
         return "softmax"
     return "other arithmetic"
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a table of the worst relative errors."""
-    name = "attention" if args.operation == "scaled_dot_product_attention" else args.operation
+    name = args.operation
     if name != "all" and name not in ops.registry:
         print(
             f"minitransformer gradcheck: there is no operation {name!r}; the operations are {', '.join(ops.registry)}",
@@ -49,12 +49,12 @@ def run(args: argparse.Namespace) -> int:
         print(f"minitransformer gradcheck: {wrong}", file=sys.stderr)
         return 2
     print("worst relative error, in float64, of the hand-written backward pass against")
-    print(f"{'':44}  finite     composed of")
-    print(f"{'operation':21} {'case':22}  differences  elementary ones")
+    print(f"{'':51}  finite     composed of")
+    print(f"{'operation':28} {'case':22}  differences  elementary ones")
     failures = []
     for operation in ops.registry if name == "all" else [name]:
         for example in examples(ops.registry[operation], args.seed):
-            row = f"{operation:21} {example.case:22}"
+            row = f"{operation:28} {example.case:22}"
             try:
                 proof = prove(ops.registry[operation], example.inputs, seed=args.seed, **example.options)
             except AssertionError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from minitransformer.arrays import Array, xp
 from minitransformer.kernels.source import TYPES, Source, threads_for
-from minitransformer.ops.cross_entropy import counted, cross_entropy
+from minitransformer.ops.cross_entropy import cross_entropy, read_targets
 
 __all__ = ["backward", "forward"]
 
@@ -19,7 +19,7 @@ def forward(
     """Return the mean cross-entropy of the targets that count; see the page."""
     if logits.dtype.name not in TYPES or logits.size == 0:
         return cross_entropy.page[0](logits, targets, label_smoothing, ignore_index)
-    targets, counts, n_counted = counted(logits, targets, label_smoothing, ignore_index)
+    targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
     targets, counts = targets.astype("int64"), xp.ascontiguousarray(counts)
     label_smoothing = float(label_smoothing)
     x, n = xp.ascontiguousarray(logits), logits.shape[-1]

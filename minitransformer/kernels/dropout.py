@@ -9,7 +9,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, generator_state, xp
 from minitransformer.kernels.source import TYPES, Source
-from minitransformer.ops.dropout import check, check_types, dropout
+from minitransformer.ops.dropout import check, dropout, threshold
 
 __all__ = ["backward", "forward"]
 
@@ -21,8 +21,7 @@ MOST_BLOCKS = 512
 
 def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None = None) -> tuple[Array, Any]:
     """Return x with entries dropped at random, plus the residual if there is one; see the page."""
-    threshold = check(x, p, residual)
-    check_types(x, rng, residual)
+    check(x, p, rng, residual)
     rows, n = (x.shape or (1,))[0], prod(x.shape[1:])
     words = -(-n // 4)
     state = generator_state(rng, rows, words) if _fits(x, residual) else None
@@ -30,10 +29,10 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
         return dropout.page[0](x, p, rng, residual)
     x = xp.ascontiguousarray(x)
     residual = None if residual is None else xp.ascontiguousarray(residual)
-    y, keep, scale = xp.empty_like(x), xp.empty(x.shape, dtype=bool), 65536 / (65536 - threshold)
+    y, keep, scale = xp.empty_like(x), xp.empty(x.shape, dtype=bool), 65536 / (65536 - threshold(p))
     blocks = min(MOST_BLOCKS, -(-rows * words // THREADS))
     source.start(
-        "dropout_forward", x.dtype, blocks, THREADS, x, residual, *state, rows, n, threshold, scale, y, keep
+        "dropout_forward", x.dtype, blocks, THREADS, x, residual, *state, rows, n, threshold(p), scale, y, keep
     )  # fmt: skip
     return y, (keep, scale, residual is not None)
 

@@ -4,7 +4,7 @@
 
 template <typename T>
 __global__ void layer_norm_forward(const T *x, const T *gain, const T *bias, double eps, long long n, T *y, T *x_hat,
-                                   T *r) {
+                                   T *rstd) {
     const long long row = blockIdx.x;
     x += row * n;
     y += row * n;
@@ -16,24 +16,24 @@ __global__ void layer_norm_forward(const T *x, const T *gain, const T *bias, dou
         sum += x[i];
     const T mean = over_block<Sum>(sum) / T(n);
 
-    // r = 1 / sqrt((1/D) Σ_i (x_i - μ)² + ε)
+    // rstd = 1 / sqrt((1/D) Σ_i (x_i - μ)² + ε)
     T squares = 0;
     for (long long i = threadIdx.x; i < n; i += blockDim.x)
         squares += (x[i] - mean) * (x[i] - mean);
     const T scale = T(1) / sqrt(over_block<Sum>(squares) / T(n) + T(eps));
     if (threadIdx.x == 0)
-        r[row] = scale;
+        rstd[row] = scale;
 
-    // x̂ = r (x - μ), y = g x̂ + b
+    // x̂ = rstd (x - μ), y = g x̂ + b
     for (long long i = threadIdx.x; i < n; i += blockDim.x) {
         x_hat[i] = (x[i] - mean) * scale;
         y[i] = gain[i] * x_hat[i] + bias[i];
     }
 }
 
-// d_x_j = r (d_x̂_j - mean(d_x̂) - x̂_j mean(d_x̂ x̂)) with d_x̂ = d_y g
+// d_x_j = rstd (d_x̂_j - mean(d_x̂) - x̂_j mean(d_x̂ x̂)) with d_x̂ = d_y g
 template <typename T>
-__global__ void layer_norm_backward(const T *x_hat, const T *r, const T *gain, const T *d_y, long long n, T *d_x) {
+__global__ void layer_norm_backward(const T *x_hat, const T *rstd, const T *gain, const T *d_y, long long n, T *d_x) {
     const long long row = blockIdx.x;
     x_hat += row * n;
     d_y += row * n;
@@ -47,7 +47,7 @@ __global__ void layer_norm_backward(const T *x_hat, const T *r, const T *gain, c
     sum = over_block<Sum>(sum) / T(n);
     along = over_block<Sum>(along) / T(n);
     for (long long i = threadIdx.x; i < n; i += blockDim.x)
-        d_x[i] = r[row] * (d_y[i] * gain[i] - sum - x_hat[i] * along);
+        d_x[i] = rstd[row] * (d_y[i] * gain[i] - sum - x_hat[i] * along);
 }
 
 // d_g_i = Σ_rows d_y_i x̂_i and d_b_i = Σ_rows d_y_i over some of the rows: a block takes 32 features of one part of the

@@ -28,23 +28,23 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
         return layer_norm.page[0](x, gain, bias, eps)
     x, gain, bias = (xp.ascontiguousarray(a) for a in (x, gain, bias))
     n = x.shape[-1]
-    y, x_hat, r = xp.empty_like(x), xp.empty_like(x), xp.empty((*x.shape[:-1], 1), dtype=x.dtype)
+    y, x_hat, rstd = xp.empty_like(x), xp.empty_like(x), xp.empty((*x.shape[:-1], 1), dtype=x.dtype)
     source.start(
-        "layer_norm_forward", x.dtype, x.size // n, threads_for(n), x, gain, bias, float(eps), n, y, x_hat, r
+        "layer_norm_forward", x.dtype, x.size // n, threads_for(n), x, gain, bias, float(eps), n, y, x_hat, rstd
     )  # fmt: skip
-    return y, (x_hat, r, gain)
+    return y, (x_hat, rstd, gain)
 
 
 def backward(saved: Any, d_y: Array) -> Any:
     """Return the gradients of x, gain and bias; see the page."""
-    x_hat, r, gain = saved
+    x_hat, rstd, gain = saved
     if not _fits(x_hat, gain, d_y):
         return layer_norm.page[1](saved, d_y)
-    x_hat, r, gain, d_y = (xp.ascontiguousarray(a) for a in (x_hat, r, gain, d_y))
+    x_hat, rstd, gain, d_y = (xp.ascontiguousarray(a) for a in (x_hat, rstd, gain, d_y))
     n = x_hat.shape[-1]
     rows = x_hat.size // n
     d_x = xp.empty_like(x_hat)
-    source.start("layer_norm_backward", d_y.dtype, rows, threads_for(n), x_hat, r, gain, d_y, n, d_x)
+    source.start("layer_norm_backward", d_y.dtype, rows, threads_for(n), x_hat, rstd, gain, d_y, n, d_x)
     parts = min(PARTS, -(-rows // WARPS))
     d_gain, d_bias = (xp.empty((parts, n), dtype=d_y.dtype) for _ in range(2))
     blocks = parts * -(-n // 32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, as_optional_mask, xp
 from minitransformer.kernels.source import TYPES, Source, threads_for
-from minitransformer.ops.softmax import checked, softmax
+from minitransformer.ops.softmax import check, softmax
 
 __all__ = ["backward", "forward"]
 
@@ -20,7 +20,8 @@ def _fits(x: Array, axis: int) -> bool:
 
 def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | None = None) -> tuple[Array, Any]:
     """Return the softmax of x along an axis; see the page."""
-    mask = checked(x, axis, mask, out)
+    check(x, axis, out)
+    mask = as_optional_mask(mask, x.shape, "softmax")
     if not _fits(x, axis):
         return softmax.page[0](x, axis, mask, out)
     x = xp.ascontiguousarray(x)

@@ -109,7 +109,8 @@ class Transformer(Module):
         The longest sentence, for learned positions.
     attention_block : int, optional
         How many queries attention works through at a time; all by default. The results are the same; for long
-        sentences fewer need less memory, and the backward pass a little more time. See ``ops.attention``.
+        sentences fewer need less memory, and the backward pass a little more time: see
+        ``ops.scaled_dot_product_attention``.
     recompute : bool
         Whether each layer keeps only its inputs for the backward pass and is run again there: less memory for more
         time, with the same results. See ``nn.recompute``.

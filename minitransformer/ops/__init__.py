@@ -1,70 +1,38 @@
-"""The pages: each operation with its forward and its hand-derived backward pass, in a file of its own.
+"""The operations: each with its forward and its hand-derived backward pass, in a file of its own.
 
-A page's file and its operation share a name: ``ops.softmax`` is the operation, to be called with tensors;
-``from minitransformer.ops.softmax import forward, backward`` gives its two passes on arrays.
+To add one, write its file and import its operation here ("as" itself, which marks it as public): ``registry`` and
+``__all__`` follow.
+
+A file and its operation share a name, and ``ops.softmax`` is the operation, which is called with tensors: a user needs
+it far more often than the module. So ``import minitransformer.ops.softmax as x`` gives the operation too. The passes on
+arrays are the module's: ``from minitransformer.ops.softmax import forward, backward``.
 """
 
 from minitransformer.autograd import Operation
-from minitransformer.ops.additive_attention import additive_attention
-from minitransformer.ops.attention import scaled_dot_product_attention
-from minitransformer.ops.convolution import convolution
-from minitransformer.ops.cross_entropy import cross_entropy
-from minitransformer.ops.dropout import dropout
-from minitransformer.ops.embedding import embedding
-from minitransformer.ops.feed_forward import feed_forward
-from minitransformer.ops.layer_norm import layer_norm
-from minitransformer.ops.linear import linear
-from minitransformer.ops.local_attention import local_attention
-from minitransformer.ops.log_softmax import log_softmax
-from minitransformer.ops.masking import causal_mask, masking, padding_mask
-from minitransformer.ops.multi_head_attention import multi_head_attention
-from minitransformer.ops.positions import sinusoidal_positions
-from minitransformer.ops.recurrence import recurrence
-from minitransformer.ops.softmax import softmax
-
-attention = scaled_dot_product_attention
+from minitransformer.ops.additive_attention import additive_attention as additive_attention
+from minitransformer.ops.convolution import convolution as convolution
+from minitransformer.ops.cross_entropy import cross_entropy as cross_entropy
+from minitransformer.ops.dropout import dropout as dropout
+from minitransformer.ops.embedding import embedding as embedding
+from minitransformer.ops.feed_forward import feed_forward as feed_forward
+from minitransformer.ops.layer_norm import layer_norm as layer_norm
+from minitransformer.ops.linear import linear as linear
+from minitransformer.ops.local_attention import local_attention as local_attention
+from minitransformer.ops.log_softmax import log_softmax as log_softmax
+from minitransformer.ops.masking import causal_mask as causal_mask
+from minitransformer.ops.masking import masking as masking
+from minitransformer.ops.masking import padding_mask as padding_mask
+from minitransformer.ops.multi_head_attention import multi_head_attention as multi_head_attention
+from minitransformer.ops.positions import sinusoidal_positions as sinusoidal_positions
+from minitransformer.ops.recurrence import recurrence as recurrence
+from minitransformer.ops.scaled_dot_product_attention import (
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)
+from minitransformer.ops.softmax import softmax as softmax
 
 registry: dict[str, Operation] = {
-    operation.name: operation
-    for operation in (
-        softmax,
-        log_softmax,
-        masking,
-        attention,
-        multi_head_attention,
-        layer_norm,
-        linear,
-        feed_forward,
-        embedding,
-        dropout,
-        cross_entropy,
-        recurrence,
-        convolution,
-        local_attention,
-        additive_attention,
-    )
+    name: value for name, value in sorted(globals().items()) if isinstance(value, Operation)
 }
 """Every hand-derived operation, by name."""
 
-__all__ = [
-    "additive_attention",
-    "attention",
-    "causal_mask",
-    "convolution",
-    "cross_entropy",
-    "dropout",
-    "embedding",
-    "feed_forward",
-    "layer_norm",
-    "linear",
-    "local_attention",
-    "log_softmax",
-    "masking",
-    "multi_head_attention",
-    "padding_mask",
-    "recurrence",
-    "registry",
-    "scaled_dot_product_attention",
-    "sinusoidal_positions",
-    "softmax",
-]
+__all__ = ["causal_mask", "padding_mask", "registry", "sinusoidal_positions", *registry]

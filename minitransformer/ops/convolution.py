@@ -1,21 +1,21 @@
 """Convolution: each position is made of the k inputs around it, by the same k matrices everywhere.
 
-For positions t = 1 ... T of each sentence, with inputs x_t (D), outputs y_t (E) and one matrix W_j (D, E) for each
-place j = 0 ... k - 1 of the kernel:
+For positions t = 1 ... T of each sentence, with inputs x_t (D_in), outputs y_t (D_out) and one matrix W_j (D_in, D_out)
+for each place j = 0 ... k - 1 of the kernel:
 
-    s_j = (j - c) dilation                the distance that W_j looks: to the left if negative, to the right if not
-    y_t = b + Σ_j x_{t + s_j} W_j         with x = 0 outside of the sentence
+    Δ_j = (j - c) dilation                           (1)        how far W_j looks: to the left if negative
+    y_t = b + Σ_j x_{t + Δ_j} W_j                    (3)        with x = 0 outside of the sentence
 
 c is the place of position t itself: the middle, c = (k - 1) / 2 with k odd; or, if causal, the last, c = k - 1, so that
 y_t sees nothing after t. There are as many outputs as inputs. A dilation above 1 leaves gaps: k matrices then reach
 over 1 + (k - 1) dilation positions, and log_k(T) layers whose dilation grows k-fold join any two of T positions (if
 causal; with the middle as centre it takes up to one layer more).
 
-Gradient. W_j is a linear layer from x_{t + s_j} to y_t, for each t where both exist. x_i is in y_t for t = i - s_j:
+Gradient. W_j is a linear layer from x_{t + Δ_j} to y_t, for each t where both exist. x_i is in y_t for t = i - Δ_j:
 
-    d_x_i = Σ_j d_y_{i - s_j} W_jᵀ        with d_y = 0 outside of the sentence: the kernel, turned round
-    d_W_j = Σ_t x_{t + s_j}ᵀ d_y_t        over all positions and all sentences
-    d_b   = Σ_t d_y_t
+    d_x_i = Σ_j d_y_{i - Δ_j} W_jᵀ                   (8)        with d_y = 0 outside: the kernel, turned round
+    d_W_j = Σ_t x_{t + Δ_j}ᵀ d_y_t                   (11)       over all positions and all sentences
+    d_b   = Σ_t d_y_t                                (12)
 
 With k = 1 this is ``linear``; the feed-forward network is "two convolutions with kernel size 1" and a ReLU between.
 The algebra in full: docs/derivations/convolution.md.
@@ -37,12 +37,13 @@ from minitransformer.ops.linear import rows
 __all__ = ["backward", "composed", "convolution", "forward"]
 
 
-def _check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
+def check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
+    """Refuse arrays whose types or shapes do not match, a kernel without a middle, and a wrong dilation."""
     check_floats("convolution", x=x, weight=weight, bias=bias)
     if x.ndim != 3 or weight.ndim != 3 or x.shape[-1] != weight.shape[1] or weight.shape[0] == 0:
         raise ValueError(
             f"convolution: x of shape {x.shape} and weight of shape {weight.shape} do not match: "
-            "expected (B, T, D) and (k, D, E) with k at least 1"
+            "expected (B, T, D_in) and (k, D_in, D_out) with k at least 1"
         )
     if bias is not None and bias.shape != weight.shape[2:]:
         raise ValueError(f"convolution: expected a bias of shape {weight.shape[2:]}, found {bias.shape}")
@@ -59,9 +60,9 @@ def _taps(length: int, size: int, causal: bool, dilation: int) -> Iterator[tuple
     """Yield each place j of the kernel, the inputs that it reads and the outputs for which it reads them."""
     centre = size - 1 if causal else (size - 1) // 2
     for j in range(size):
-        s = (j - centre) * dilation
-        if abs(s) < length:  # else all that it could read is outside
-            yield j, slice(max(s, 0), length + min(s, 0)), slice(max(-s, 0), length + min(-s, 0))
+        shift = (j - centre) * dilation  # (1)
+        if abs(shift) < length:  # else all that it could read is outside
+            yield j, slice(max(shift, 0), length + min(shift, 0)), slice(max(-shift, 0), length + min(-shift, 0))
 
 
 def forward(
@@ -71,11 +72,11 @@ def forward(
 
     Parameters
     ----------
-    x : array, shape (B, T, D)
+    x : array, shape (B, T, D_in)
         The inputs.
-    weight : array, shape (k, D, E)
+    weight : array, shape (k, D_in, D_out)
         A matrix for each place of the kernel; ``weight[0]`` is for the leftmost input. k is odd, unless causal.
-    bias : array, shape (E,), optional
+    bias : array, shape (D_out,), optional
         What is added to each output.
     causal : bool
         Whether a position sees only itself and what is to its left.
@@ -84,7 +85,7 @@ def forward(
 
     Returns
     -------
-    y : array, shape (B, T, E)
+    y : array, shape (B, T, D_out)
         The outputs.
     saved : tuple
         What ``backward`` needs.
@@ -96,12 +97,12 @@ def forward(
     ValueError
         If the shapes do not match, the kernel has no middle, or dilation is no whole number of at least 1.
     """
-    _check(x, weight, bias, causal, dilation)
+    check(x, weight, bias, causal, dilation)
     y = xp.zeros((*x.shape[:2], weight.shape[2]), dtype=x.dtype)
     if bias is not None:
         y += bias
     for j, read, write in _taps(x.shape[1], weight.shape[0], causal, dilation):
-        y[:, write] += x[:, read] @ weight[j]
+        y[:, write] += x[:, read] @ weight[j]  # (3)
     return y, (x, weight, bias is not None, causal, dilation)
 
 
@@ -109,25 +110,25 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array | None]:
     """Return the gradients of x, weight and bias."""
     x, weight, has_bias, causal, dilation = saved
     d_x, d_weight = xp.zeros(x.shape, dtype=x.dtype), xp.zeros(weight.shape, dtype=weight.dtype)
-    # y[:, write] += x[:, read] @ weight[j]
+    # (3) y[:, write] += x[:, read] @ weight[j]
     for j, read, write in _taps(x.shape[1], weight.shape[0], causal, dilation):
-        d_x[:, read] += d_y[:, write] @ weight[j].T
-        d_weight[j] = rows(x[:, read]).T @ rows(d_y[:, write])
-    # y += bias
-    d_bias = d_y.sum(axis=(0, 1)) if has_bias else None
+        d_x[:, read] += d_y[:, write] @ weight[j].T  # (8)
+        d_weight[j] = rows(x[:, read]).T @ rows(d_y[:, write])  # (11)
+    # (3) y += bias
+    d_bias = d_y.sum(axis=(0, 1)) if has_bias else None  # (12)
     return d_x, d_weight, d_bias
 
 
 def composed(x: Tensor, weight: Tensor, bias: Tensor | None = None, causal: bool = False, dilation: int = 1) -> Tensor:
     """Return the same function in elementary operations, with the zeros written out on both sides."""
-    _check(x, weight, bias, causal, dilation)
+    check(x, weight, bias, causal, dilation)
     batch, length, d_in = x.shape
     around = (weight.shape[0] - 1) * dilation
     before = around if causal else around // 2
     zeros = [xp.zeros((batch, n, d_in), dtype=x.dtype) for n in (before, around - before)]
     padded = concatenate([zeros[0], x, zeros[1]], axis=1)
     windows = [padded[:, j * dilation : j * dilation + length] for j in range(weight.shape[0])]
-    # k windows (B, T, D) side by side, times k matrices (D, E) one below another
+    # k windows (B, T, D_in) side by side, times k matrices (D_in, D_out) one below another
     y = concatenate(windows, axis=2) @ weight.reshape(weight.shape[0] * d_in, weight.shape[2])
     return y if bias is None else y + bias
 

@@ -1,17 +1,20 @@
 """Dropout: each entry is set to zero with probability p, and the others are scaled up to keep the mean.
 
-With k_i = 1 for an entry that is kept, which happens with probability 1 - p, and 0 for one that is dropped:
+Each entry draws a whole number u_i from 0 to 65,535, and is kept if that reaches the threshold η, which p sets to the
+nearest multiple of 1/65,536. Those that are kept are multiplied by γ, so that the expectation of y_i stays x_i:
 
-    y_i = x_i k_i / (1 - p)         so that the expectation of y_i is x_i
+    η   = round(65536 p)                             (1)
+    χ_i = 1 if u_i >= η, else 0                      (2)
+    γ   = 65536 / (65536 - η)                        (3)        1 / (1 - p), with the rounded p
+    y_i = ρ_i + γ χ_i x_i                            (4)
 
-Gradient. For a given draw of k, y is x times a constant:
+ρ is the residual, if it is given: in the Transformer the output of a sub-layer is dropped out just before it is added
+to the sub-layer's own input, and both are done at once.
 
-    d_x_i = d_y_i k_i / (1 - p)
+Gradient. For a given draw of χ, y is x times a constant, plus ρ:
 
-In the Transformer the output of a sub-layer is dropped out just before it is added to the sub-layer's own input, the
-residual. Both are done at once if the residual r is given: y_i = r_i + x_i k_i / (1 - p), d_r_i = d_y_i.
-
-p is rounded to a multiple of 1/65,536, the resolution of the random numbers, and 1 - p is the rounded one's.
+    d_x_i = γ χ_i d_y_i                              (10)
+    d_ρ_i = d_y_i                                    (11)
 
 Source: Attention Is All You Need, section 5.4; Dropout (Srivastava et al., 2014).
 """
@@ -28,8 +31,12 @@ from minitransformer.autograd import Operation, Tensor
 __all__ = ["backward", "composed", "dropout", "forward"]
 
 
-def check_types(x: Any, rng: Any, residual: Any) -> None:
-    """Refuse what is no generator, and arrays that are not floating-point or of two types."""
+def check(x: Any, p: float, rng: Any, residual: Any) -> None:
+    """Refuse a wrong probability, what is no generator, and arrays whose shapes or types do not match."""
+    if not 0 <= p < 1:
+        raise ValueError(f"dropout: the probability must be at least 0 and below 1, found {p}")
+    if residual is not None and residual.shape != x.shape:
+        raise ValueError(f"dropout: x of shape {x.shape} and a residual of shape {residual.shape} do not match")
     check_floats("dropout", x=x, residual=residual)
     if not hasattr(rng, "integers"):
         raise TypeError(
@@ -38,20 +45,14 @@ def check_types(x: Any, rng: Any, residual: Any) -> None:
         )
 
 
-def check(x: Any, p: float, residual: Any) -> int:
-    """Refuse wrong input; return the threshold below which a random number of 16 bits drops an entry."""
-    if not 0 <= p < 1:
-        raise ValueError(f"dropout: the probability must be at least 0 and below 1, found {p}")
-    if residual is not None and residual.shape != x.shape:
-        raise ValueError(f"dropout: x of shape {x.shape} and a residual of shape {residual.shape} do not match")
+def threshold(p: float) -> int:
+    """Return the number below which a random number of 16 bits drops an entry: (1)."""
     return min(round(p * 65536), 65535)
 
 
-def draw(x: Any, p: float, rng: np.random.Generator, residual: Any) -> tuple[Array, float]:
-    """Return which entries are kept, and the factor for those."""
-    threshold = check(x, p, residual)
-    check_types(x, rng, residual)
-    return random_bits(rng, x.shape) >= threshold, 65536 / (65536 - threshold)
+def draw(x: Any, p: float, rng: np.random.Generator) -> tuple[Array, float]:
+    """Return which entries are kept (2), and the factor for those (3)."""
+    return random_bits(rng, x.shape) >= threshold(p), 65536 / (65536 - threshold(p))
 
 
 def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None = None) -> tuple[Array, Any]:
@@ -82,9 +83,11 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
     ValueError
         If p is not a probability below 1, or the residual has another shape.
     """
-    keep, scale = draw(x, p, rng, residual)
-    y = x * scale
-    y *= keep
+    check(x, p, rng, residual)
+    keep, scale = draw(x, p, rng)  # (2), (3)
+    # (4) y = residual + scale * keep * x
+    scaled = xp.asarray(x * scale)
+    y = xp.multiply(scaled, keep, out=scaled)
     if residual is not None:
         y += residual
     return y, (keep, scale, residual is not None)
@@ -93,15 +96,17 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
 def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     """Return the gradients of x and of the residual."""
     keep, scale, has_residual = saved
-    # y = residual + x * keep * scale
-    d_x = d_y * scale
-    d_x *= keep
-    return d_x, None, None, d_y.copy() if has_residual else None
+    # (4) y = residual + scale * keep * x
+    scaled = xp.asarray(d_y * scale)
+    d_x = xp.multiply(scaled, keep, out=scaled)  # (10)
+    d_residual = d_y.copy() if has_residual else None  # (11)
+    return d_x, None, None, d_residual
 
 
 def composed(x: Tensor, p: float, rng: np.random.Generator, residual: Tensor | None = None) -> Tensor:
     """Return the same function in elementary operations, with the same draw."""
-    keep, scale = draw(x, p, rng, residual)
+    check(x, p, rng, residual)
+    keep, scale = draw(x, p, rng)
     y = x * xp.where(keep, scale, 0.0).astype(x.dtype)
     return y if residual is None else residual + y
 

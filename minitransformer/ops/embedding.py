@@ -1,11 +1,11 @@
 """Embedding: a row of a table for each token id.
 
-    y_t = E[id_t]
+    y_t = E[id_t]                                    (1)
 
 Gradient. Row v of the table is copied to every position t whose id is v, so its gradient is the sum over those
 positions; ids themselves are whole numbers and have no gradient:
 
-    d_E[v] = Σ_{t : id_t = v} d_y_t
+    d_E[v] = Σ_{t : id_t = v} d_y_t                  (5)
 
 Source: Attention Is All You Need, section 3.4.
 """
@@ -50,14 +50,16 @@ def forward(ids: Array, table: Array) -> tuple[Array, Any]:
     if table.ndim != 2:
         raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")
     ids = as_indices(ids, table.shape[0], "embedding")
-    return table.take(ids, axis=0), (ids, table.shape)
+    y = table.take(ids, axis=0)  # (1)
+    return y, (ids, table.shape)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[None, Array]:
     """Return None for the ids, and the gradient of the table."""
     ids, shape = saved
-    # y = table[ids]
-    return None, scatter_add(shape, ids.reshape(-1), rows(d_y))
+    # (1) y_t = table[id_t]
+    d_table = scatter_add(shape, ids.reshape(-1), rows(d_y))  # (5)
+    return None, d_table
 
 
 def composed(ids: Array, table: Tensor) -> Tensor:

@@ -2,24 +2,27 @@
 
 For each row x of D features, with gain g, bias b and a small ε:
 
-    μ  = (1/D) Σ_i x_i
-    c  = x - μ                            (the centred features)
-    r  = 1 / sqrt((1/D) Σ_i c_i² + ε)     (one over the standard deviation)
-    x̂  = r c
-    y  = g x̂ + b
+    μ  = (1/D) Σ_i x_i                               (1)
+    c  = x - μ                                       (2)        the centred features
+    var = (1/D) Σ_i c_i²                             (3)        their variance
+    σ  = sqrt(var + ε)                               (4)        their standard deviation
+    x̂  = c / σ                                       (5)
+    y  = g x̂ + b                                     (6)
 
 Gradient. The last line is local to each feature; gain and bias are shared by all rows:
 
-    d_g_i = Σ_rows d_y_i x̂_i        d_b_i = Σ_rows d_y_i        d_x̂_i = d_y_i g_i
+    d_b_i = Σ_r d_y_ri                               (14)
+    d_g_i = Σ_r d_y_ri x̂_ri                          (15)
+    d_x̂_i = d_y_i g_i                                (16)
 
-x̂_i depends on every c_j: directly, and through r. From r = (v + ε)^(-1/2) with v = (1/D) Σ c²,
-∂r/∂c_j = -½ r³ (2/D) c_j = -(1/D) r² x̂_j. Hence ∂x̂_i/∂c_j = r δ_ij - (1/D) r x̂_i x̂_j and
+x̂_i depends on every c_j: directly, and through σ, as ∂σ/∂c_j = (1/(2σ)) (2/D) c_j = x̂_j / D (10). Hence
+∂x̂_i/∂c_j = (δ_ij - x̂_i x̂_j / D) / σ (11), and
 
-    d_c_j = r (d_x̂_j - x̂_j (1/D) Σ_i d_x̂_i x̂_i)
+    d_c_j = (d_x̂_j - x̂_j (1/D) Σ_i d_x̂_i x̂_i) / σ    (17)
 
 and since c = x - μ and μ takes 1/D from each feature, d_x_j = d_c_j - (1/D) Σ_i d_c_i. The x̂ sum to zero, so
 
-    d_x_j = r (d_x̂_j - mean(d_x̂) - x̂_j mean(d_x̂ x̂))
+    d_x_j = (d_x̂_j - mean(d_x̂) - x̂_j mean(d_x̂ x̂)) / σ            (21)
 
 Each row of d_x is orthogonal to the vector of ones (shifting x changes nothing) and, up to ε, to x̂ (scaling x
 changes nothing).
@@ -31,10 +34,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, sum_along, xp
+from minitransformer.arrays import Array, check_floats, row_dot, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 
 __all__ = ["backward", "composed", "forward", "layer_norm"]
+
+
+def check(x: Any, gain: Any, bias: Any) -> None:
+    """Refuse arrays whose types or shapes do not match."""
+    check_floats("layer_norm", x=x, gain=gain, bias=bias)
+    if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
+        raise ValueError(
+            f"layer_norm: x of shape {x.shape}, gain of shape {gain.shape} and bias of shape {bias.shape} "
+            "do not match: expected (..., D), (D,) and (D,) with D at least 1"
+        )
 
 
 def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Array, Any]:
@@ -63,37 +76,33 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
     ValueError
         If the shapes do not match.
     """
-    check_floats("layer_norm", x=x, gain=gain, bias=bias)
-    if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
-        raise ValueError(
-            f"layer_norm: x of shape {x.shape}, gain of shape {gain.shape} and bias of shape {bias.shape} "
-            "do not match: expected (..., D), (D,) and (D,) with D at least 1"
-        )
+    check(x, gain, bias)
     n_features = x.shape[-1]
-    x_hat = x - sum_along(x, -1) / n_features  # the centred features c, until they are scaled
-    variance = xp.einsum("...i,...i->...", x_hat, x_hat)[..., None] / n_features
-    r = 1 / xp.sqrt(variance + eps)
-    x_hat *= r
-    y = x_hat * gain
+    mean = sum_along(x, -1) / n_features  # (1)
+    centred = x - mean  # (2)
+    variance = row_dot(centred, centred) / n_features  # (3)
+    rstd = 1 / xp.sqrt(variance + eps)  # (4) the reciprocal of σ
+    x_hat = xp.multiply(centred, rstd, out=centred)  # (5)
+    y = x_hat * gain  # (6)
     y += bias
-    return y, (x_hat, r, gain)
+    return y, (x_hat, rstd, gain)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array]:
     """Return the gradients of x, gain and bias."""
-    x_hat, r, gain = saved
+    x_hat, rstd, gain = saved
     n_features = x_hat.shape[-1]
-    # y = gain * x_hat + bias
+    # (6) y = gain * x_hat + bias
     others = tuple(range(d_y.ndim - 1))
-    d_gain = (d_y * x_hat).sum(axis=others)
-    d_bias = d_y.sum(axis=others)
-    d_x_hat = d_y * gain
-    # x_hat = r * (x - mean(x)), r = 1 / sqrt(variance + eps)
-    along = xp.einsum("...i,...i->...", d_x_hat, x_hat)[..., None] / n_features  # mean(d_x̂ x̂)
-    d_x = d_x_hat
-    d_x -= sum_along(d_x_hat, -1) / n_features  # mean(d_x̂)
-    d_x -= x_hat * along
-    d_x *= r
+    d_gain = (d_y * x_hat).sum(axis=others)  # (15)
+    d_bias = d_y.sum(axis=others)  # (14)
+    d_x_hat = d_y * gain  # (16)
+    # (1)-(5) x_hat = (x - mean(x)) / sqrt(variance + eps)
+    along = row_dot(d_x_hat, x_hat) / n_features  # mean(d_x̂ x̂)
+    mean = sum_along(d_x_hat, -1) / n_features  # mean(d_x̂)
+    difference = xp.subtract(d_x_hat, mean, out=d_x_hat)
+    difference -= x_hat * along
+    d_x = xp.multiply(difference, rstd, out=difference)  # (21)
     return d_x, d_gain, d_bias
 
 

@@ -1,15 +1,15 @@
 """A linear layer: every position of x is multiplied by the same matrix.
 
-For each row x of D_in features:
+With the R positions as rows of matrices x (R, D_in) and y (R, D_out):
 
-    y = x W + b        y_j = Σ_i x_i W_ij + b_j
+    y_rj = Σ_i x_ri W_ij + b_j                       (1)        y = x W + b
 
-Gradient. x_i reaches the loss through every y_j, with factor W_ij; W_ij only through y_j, with factor x_i, but in every
-row r that the matrix is applied to; b_j with factor 1, in every row:
+Gradient. x_ri reaches the loss through every y_rj of its row, with factor W_ij; W_ij only through y_rj, with factor
+x_ri, but in every row that the matrix is applied to; b_j with factor 1, in every row:
 
-    d_x_i  = Σ_j d_y_j W_ij         d_x = d_y Wᵀ
-    d_W_ij = Σ_r x_ri d_y_rj        d_W = xᵀ d_y      (x and d_y as matrices with one row for each position)
-    d_b_j  = Σ_r d_y_rj
+    d_x_ri = Σ_j d_y_rj W_ij                         (7)        d_x = d_y Wᵀ
+    d_W_ij = Σ_r x_ri d_y_rj                         (8)        d_W = xᵀ d_y
+    d_b_j  = Σ_r d_y_rj                              (9)
 
 Source: Attention Is All You Need, section 3.2.2 (the projections) and 3.4 (before the softmax).
 """
@@ -22,12 +22,36 @@ from typing import Any
 from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
 
-__all__ = ["backward", "composed", "forward", "linear", "rows"]
+__all__ = ["affine", "backward", "composed", "forward", "linear", "rows"]
 
 
 def rows(x: Array) -> Array:
     """Return x as a matrix: (..., D) -> (product of the other axes, D)."""
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
+
+
+def affine(x: Array, weight: Array, bias: Array | None) -> Array:
+    """Return ``x @ weight + bias``, unchecked: (..., D_in) -> (..., D_out)."""
+    # One product of two matrices; (..., D_in) @ (D_in, D_out) would be many small ones.
+    y = rows(x) @ weight
+    if bias is not None:
+        y += bias
+    return y.reshape(*x.shape[:-1], weight.shape[1])
+
+
+def check(x: Any, weight: Any, bias: Any) -> None:
+    """Refuse arrays whose types or shapes do not match."""
+    check_floats("linear", x=x, weight=weight, bias=bias)
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[0]:
+        raise ValueError(
+            f"linear: x of shape {x.shape} and weight of shape {weight.shape} do not match: "
+            "the last axis of x must be as long as the first of weight (D_in, D_out)"
+        )
+    if bias is not None and bias.shape != weight.shape[1:]:
+        raise ValueError(
+            f"linear: bias of shape {bias.shape} and weight of shape {weight.shape} do not match: "
+            f"expected a bias of shape {weight.shape[1:]}"
+        )
 
 
 def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, Any]:
@@ -56,33 +80,20 @@ def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, 
     ValueError
         If the shapes do not match.
     """
-    check_floats("linear", x=x, weight=weight, bias=bias)
-    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[0]:
-        raise ValueError(
-            f"linear: x of shape {x.shape} and weight of shape {weight.shape} do not match: "
-            "the last axis of x must be as long as the first of weight (D_in, D_out)"
-        )
-    if bias is not None and bias.shape != weight.shape[1:]:
-        raise ValueError(
-            f"linear: bias of shape {bias.shape} and weight of shape {weight.shape} do not match: "
-            f"expected a bias of shape {weight.shape[1:]}"
-        )
-    # One product of two matrices; (..., D_in) @ (D_in, D_out) would be many small ones.
-    y = rows(x) @ weight
-    if bias is not None:
-        y += bias
-    return y.reshape(*x.shape[:-1], weight.shape[1]), (x, weight, bias is not None)
+    check(x, weight, bias)
+    y = affine(x, weight, bias)  # (1)
+    return y, (x, weight, bias is not None)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array | None]:
     """Return the gradients of x, weight and bias."""
     x, weight, has_bias = saved
     d_rows = rows(d_y)
-    # y = x @ weight + bias
-    d_x = (d_rows @ weight.T).reshape(x.shape)
+    # (1) y = x @ weight + bias
+    d_x = (d_rows @ weight.T).reshape(x.shape)  # (7)
     # empty_like keeps the memory order: a weight that is the transpose of an embedding gets such a gradient.
-    d_weight = xp.matmul(rows(x).T, d_rows, out=xp.empty_like(weight))
-    d_bias = d_rows.sum(axis=0) if has_bias else None
+    d_weight = xp.matmul(rows(x).T, d_rows, out=xp.empty_like(weight))  # (8)
+    d_bias = d_rows.sum(axis=0) if has_bias else None  # (9)
     return d_x, d_weight, d_bias
 
 

@@ -2,15 +2,18 @@
 
 For each row x of n scores along the axis:
 
-    y_i = x_i - log Σ_j exp(x_j)
+    lse = log Σ_j exp(x_j)                           (1)
+    y_i = x_i - lse                                  (2)
 
-With m = max x, the second term is m + log Σ_j exp(x_j - m): no exponent is above 0, and the sum is at least 1.
+As in ``softmax``, the largest score may be subtracted first. No exponent is then above 0, and z is at least 1:
 
-Gradient. With p = exp(y), the softmax of x, and δ_ij = 1 if i = j, else 0:
+    u_i = x_i - max x        z = Σ_j exp(u_j)        (4)
+    y_i = u_i - log z                                (5)
 
-    ∂y_i/∂x_j = δ_ij - p_j
+Gradient. With p = exp(y), the softmax of x, whose Jacobian ``softmax`` derives:
 
-    d_x_j = Σ_i d_y_i (δ_ij - p_j) = d_y_j - p_j Σ_i d_y_i
+    ∂y_i/∂x_j = δ_ij - p_j                           (7)
+    d_x_j = d_y_j - p_j Σ_i d_y_i                    (10)
 
 The d_x of a row sum to zero, if one score is above -inf. Where a score is -inf, y is -inf too, p is 0 and d_x is d_y:
 it is for ``masking`` to stop it. That holds for rows in which every score is -inf as well.
@@ -57,18 +60,21 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
     largest = max_along(x, axis)
-    y = x - xp.where(largest == -xp.inf, 0, largest)
-    total = sum_along(xp.exp(y), axis)
-    y -= xp.log(total + (total == 0))
+    # (4) u_i = x_i - max x, z = Σ_j exp(u_j)
+    shifted = x - xp.where(largest == -xp.inf, 0, largest)
+    total = sum_along(xp.exp(shifted), axis)
+    # (5) y_i = u_i - log z
+    y = xp.subtract(shifted, xp.log(total + (total == 0)), out=shifted)
     return y, (y, axis)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array]:
     """Return the gradient of the scores."""
     y, axis = saved
-    # y_i = x_i - log Σ_j exp(x_j)
+    # (2) y_i = x_i - log Σ_j exp(x_j)
     p = xp.exp(y)
-    return (d_y - p * sum_along(d_y, axis),)
+    d_x = d_y - p * sum_along(d_y, axis)  # (10)
+    return (d_x,)
 
 
 def composed(x: Tensor, axis: int = -1) -> Tensor:

@@ -3,16 +3,17 @@
 A mask is boolean, True = may attend, and broadcastable to the scores (..., Tq, Tk). Scores that may not be seen
 become -inf before the softmax, and their weights come out as exactly 0:
 
-    y_i = x_i    where the mask is True
-    y_i = -inf   where it is False
+    y_ij = x_ij where the mask is True, else -inf    (1)
 
-Gradient. Where the mask is True, y_i is x_i; where it is False, y_i does not depend on x_i at all:
+Gradient. Where the mask is True, y_ij is x_ij; where it is False, y_ij does not depend on x_ij at all:
 
-    d_x_i = d_y_i   where the mask is True
-    d_x_i = 0       where it is False
+    d_x_ij = d_y_ij where the mask is True, else 0   (6)
 
 Two masks make the Transformer's three attentions: no query of the decoder may see what comes after it
 (``causal_mask``), and nobody may see padding (``padding_mask``). Both: ``causal_mask(T) & padding_mask(ids)``.
+
+    causal:  j <= i                                  (3)
+    padding: token j of the sentence is not padding  (4)
 
 Source: Attention Is All You Need, section 3.2.3 ("masking out (setting to -∞) all values in the input of the softmax
 which correspond to illegal connections").
@@ -50,7 +51,7 @@ def causal_mask(n: int) -> Array:
     if not isinstance(n, Integral) or n < 0:
         raise ValueError(f"causal_mask: the number of positions must be 0 or more, and whole, found {n!r}")
     positions = xp.arange(n)
-    return positions[:, None] >= positions[None, :]
+    return positions[:, None] >= positions[None, :]  # (3)
 
 
 def padding_mask(ids: Any, pad: int = 0) -> Array:
@@ -76,7 +77,7 @@ def padding_mask(ids: Any, pad: int = 0) -> Array:
     ids = asarray(ids.data if isinstance(ids, Tensor) else ids)
     if ids.dtype.kind not in "iu" and ids.size:
         raise TypeError(f"padding_mask: ids must be whole numbers, found an array of {ids.dtype}")
-    return (ids != pad)[..., None, None, :]
+    return (ids != pad)[..., None, None, :]  # (4)
 
 
 def forward(x: Array, mask: Array) -> tuple[Array, Any]:
@@ -104,14 +105,16 @@ def forward(x: Array, mask: Array) -> tuple[Array, Any]:
         If it cannot be broadcast to the scores.
     """
     mask = as_mask(mask, x.shape, "masking")
-    return xp.where(mask, x, -xp.inf), mask
+    y = xp.where(mask, x, -xp.inf)  # (1)
+    return y, mask
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array]:
     """Return the gradient of the scores."""
     mask = saved
-    # y_i = x_i where the mask is True, -inf where it is False
-    return (xp.where(mask, d_y, 0),)
+    # (1) y_ij = x_ij where the mask is True, else -inf
+    d_x = xp.where(mask, d_y, 0)  # (6)
+    return (d_x,)
 
 
 def composed(x: Tensor, mask: Array) -> Tensor:

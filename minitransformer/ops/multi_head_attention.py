@@ -1,21 +1,29 @@
 """Multi-head attention: several attentions side by side, each on its own projection of the inputs.
 
-Queries come from x (B, Tq, D), keys and values from the memory (B, Tk, D), which is x itself in self-attention:
+Queries come from x (B, Tq, D), keys and values from the memory m (B, Tk, D), which is x itself in self-attention:
 
-    Q = x W_Q          K = memory W_K          V = memory W_V
-    head_h = Attention(Q_h, K_h, V_h)                          h = 0 ... H-1; see ``attention``
-    y = Concat(head_0, ..., head_(H-1)) W_O
+    Q = x W_Q + b_Q        K = m W_K + b_K        V = m W_V + b_V        (1)
+    q_h, k_h, v_h = the columns of head h in Q, K and V                  (2)        h = 0 ... H - 1
+    o_h = Attention(q_h, k_h, v_h)                                       (3)        scaled_dot_product_attention
+    C = Concat(o_0, ..., o_(H-1))                                        (4)
+    y = C W_O + b_O                                                      (5)
 
 Head h owns columns h·Dk to (h+1)·Dk - 1 of Q and K, and h·Dv to (h+1)·Dv - 1 of V: "head" is a name for a slice, so
 that all heads of a projection are one matrix product. W_Q (D, H·Dk), W_K (D, H·Dk) and W_V (D, H·Dv) stand side by
-side in one matrix, w_in = [W_Q | W_K | W_V], so that in self-attention all three are one product.
+side in one matrix, w_in = [W_Q | W_K | W_V], and so do their biases in b_in. So self-attention needs one product for
+all three projections, and attention to a memory one for Q and one for [K | V].
 
-Gradient, from the output backwards, by the rules of ``linear`` and ``attention``:
+Gradient, from the output backwards, by the rules of ``linear`` and ``scaled_dot_product_attention``:
 
-    d_concat = d_y W_Oᵀ            d_W_O = concatᵀ d_y
-    d_Q_h, d_K_h, d_V_h            from d_head_h, by attention's backward pass
-    d_x      = d_Q W_Qᵀ            d_memory = d_K W_Kᵀ + d_V W_Vᵀ          (in self-attention d_x is the sum of both)
-    d_W_Q    = xᵀ d_Q              d_W_K = memoryᵀ d_K          d_W_V = memoryᵀ d_V
+    d_C = d_y W_Oᵀ                                                       (9)
+    d_W_O = Cᵀ d_y        d_b_O = Σ_r d_y_r                              (10)       over all rows r: (B, Tq)
+    d_o_h = the columns of head h in d_C                                 (11)
+    d_q_h, d_k_h, d_v_h by attention's backward pass                     (12)
+    d_Q, d_K, d_V = the heads side by side                               (13)
+    d_W_Q = xᵀ d_Q        d_b_Q = Σ_r d_Q_r        with m for K and V    (14)
+    d_x = d_Q W_Qᵀ                                                       (15)
+    d_m = d_K W_Kᵀ + d_V W_Vᵀ                                            (16)
+    d_x = [d_Q | d_K | d_V] w_inᵀ                                        (17)       in self-attention: both sums
 
 Source: Attention Is All You Need, section 3.2.2. The paper's projections have no biases; b_in and b_out are optional.
 """
@@ -26,18 +34,17 @@ from typing import Any
 
 from minitransformer.arrays import Array, check_floats, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.ops.attention import composed as composed_attention
-from minitransformer.ops.attention import scaled_dot_product_attention as attention
-from minitransformer.ops.linear import rows
+from minitransformer.ops.linear import affine, rows
+from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
+from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 
 __all__ = ["backward", "composed", "forward", "multi_head_attention"]
 
 
-def _sizes(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int) -> tuple[int, int]:
-    """Check the shapes and return H·Dk and H·Dv."""
+def check(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int) -> None:
+    """Refuse arrays whose types or shapes do not match."""
     check_floats("multi_head_attention", x=x, memory=memory, w_in=w_in, w_out=w_out, b_in=b_in, b_out=b_out)
-    d_values = w_out.shape[0] if w_out.ndim == 2 else -1
-    d_keys = (w_in.shape[1] - d_values) // 2 if w_in.ndim == 2 else -1
+    d_keys, d_values = _widths(w_in, w_out) if w_in.ndim == w_out.ndim == 2 else (-1, -1)
     if (
         min(d_values, d_keys) < 0
         or n_heads < 1
@@ -57,7 +64,27 @@ def _sizes(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_
     for name, bias, width in (("b_in", b_in, w_in.shape[1]), ("b_out", b_out, w_out.shape[1])):
         if bias is not None and bias.shape != (width,):
             raise ValueError(f"multi_head_attention: expected {name} of shape {(width,)}, found {bias.shape}")
-    return d_keys, d_values
+
+
+def _widths(w_in: Any, w_out: Any) -> tuple[int, int]:
+    """Return H·Dk and H·Dv."""
+    return (w_in.shape[1] - w_out.shape[0]) // 2, w_out.shape[0]
+
+
+def _products(x: Array, memory: Array | None, d_keys: int) -> list[tuple[Array, slice]]:
+    """Return what each product of (1) multiplies: an input, and columns of w_in."""
+    if memory is None:
+        return [(x, slice(None))]  # [Q | K | V]
+    return [(x, slice(d_keys)), (memory, slice(d_keys, None))]  # Q and [K | V]
+
+
+def _by_head(projected: list[Array], d_keys: int, d_values: int, n_heads: int) -> tuple[Array, Array, Array]:
+    """Show q, k and v in [Q | K | V], or in Q and [K | V], without a copy: (2)."""
+    first, last = projected[0], projected[-1]
+    values = last.shape[-1] - d_values
+    parts = first[..., :d_keys], last[..., values - d_keys : values], last[..., values:]
+    q, k, v = (_heads(part, n_heads) for part in parts)
+    return q, k, v
 
 
 def _heads(x: Array, n_heads: int) -> Array:
@@ -98,7 +125,7 @@ def forward(
     causal : bool
         Whether a query sees only its own position and those before it, besides what the mask says; needs Tq = Tk.
     block_size : int, optional
-        How many queries are worked through at a time; all by default. See ``attention``.
+        How many queries are worked through at a time; all by default. See ``scaled_dot_product_attention``.
 
     Returns
     -------
@@ -114,63 +141,42 @@ def forward(
     ValueError
         If the shapes do not match, or block_size is no whole number of at least 1.
     """
-    d_keys, d_values = _sizes(x, memory, w_in, w_out, b_in, b_out, n_heads)
-    if memory is None:
-        projected = rows(x) @ w_in  # [Q | K | V] in one product
-        if b_in is not None:
-            projected += b_in
-        projected = projected.reshape(*x.shape[:-1], w_in.shape[1])
-        q, kv = projected[..., :d_keys], projected[..., d_keys:]
-    else:
-        q, kv = rows(x) @ w_in[:, :d_keys], rows(memory) @ w_in[:, d_keys:]  # Q and [K | V]
-        if b_in is not None:
-            q += b_in[:d_keys]
-            kv += b_in[d_keys:]
-        q, kv = q.reshape(*x.shape[:-1], d_keys), kv.reshape(*memory.shape[:-1], d_keys + d_values)
-    q, k, v = (_heads(part, n_heads) for part in (q, kv[..., :d_keys], kv[..., d_keys:]))
+    check(x, memory, w_in, w_out, b_in, b_out, n_heads)
+    d_keys, d_values = _widths(w_in, w_out)
+    products = _products(x, memory, d_keys)
+    # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
+    projected = [affine(source, w_in[:, part], None if b_in is None else b_in[part]) for source, part in products]
+    q, k, v = _by_head(projected, d_keys, d_values, n_heads)  # (2)
+    # (3) o_h = Attention(q_h, k_h, v_h), written side by side into C (4)
     concat = xp.empty((*x.shape[:-1], d_values), dtype=x.dtype)
     _, saved_attention = attention.forward(q, k, v, mask, causal, block_size, out=_heads(concat, n_heads))
-    y = rows(concat) @ w_out
-    if b_out is not None:
-        y += b_out
-    saved = (x, memory, w_in, w_out, b_in is not None, b_out is not None, n_heads, concat, saved_attention)
-    return y.reshape(*x.shape[:-1], w_out.shape[1]), saved
+    y = affine(concat, w_out, b_out)  # (5)
+    return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, n_heads, concat, saved_attention)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     """Return the gradients of x, memory, w_in, w_out, b_in and b_out."""
     x, memory, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention = saved
-    d_values = w_out.shape[0]
-    d_keys = (w_in.shape[1] - d_values) // 2
+    d_keys, d_values = _widths(w_in, w_out)
+    products = _products(x, memory, d_keys)
     d_rows = rows(d_y)
-    # y = concat @ w_out + b_out
-    d_concat = (d_rows @ w_out.T).reshape(concat.shape)
-    d_w_out = rows(concat).T @ d_rows
+    # (5) y = C W_O + b_O
+    d_concat = (d_rows @ w_out.T).reshape(concat.shape)  # (9)
+    d_w_out = rows(concat).T @ d_rows  # (10)
     d_b_out = d_rows.sum(axis=0) if has_b_out else None
-    # concat = attention of q, k and v in each head
-    if memory is None:
-        d_projected = xp.empty((*x.shape[:-1], w_in.shape[1]), dtype=x.dtype)
-        d_q, d_kv = d_projected[..., :d_keys], d_projected[..., d_keys:]
-    else:
-        d_q = xp.empty((*x.shape[:-1], d_keys), dtype=x.dtype)
-        d_kv = xp.empty((*memory.shape[:-1], d_keys + d_values), dtype=x.dtype)
-    parts = (d_q, d_kv[..., :d_keys], d_kv[..., d_keys:])
-    attention.backward(saved_attention, _heads(d_concat, n_heads), out=tuple(_heads(d, n_heads) for d in parts))
-    if memory is None:
-        # projected = x @ w_in + b_in
-        d_projected = rows(d_projected)
-        d_x = (d_projected @ w_in.T).reshape(x.shape)
-        d_w_in = rows(x).T @ d_projected
-        d_b_in = d_projected.sum(axis=0) if has_b_in else None
-        return d_x, None, d_w_in, d_w_out, d_b_in, d_b_out
-    # q = x @ w_in[:, :d_keys], kv = memory @ w_in[:, d_keys:], each plus its part of b_in
-    d_q, d_kv = rows(d_q), rows(d_kv)
-    d_x = (d_q @ w_in[:, :d_keys].T).reshape(x.shape)
-    d_memory = (d_kv @ w_in[:, d_keys:].T).reshape(memory.shape)
-    d_w_in = xp.empty_like(w_in)
-    xp.matmul(rows(x).T, d_q, out=d_w_in[:, :d_keys])
-    xp.matmul(rows(memory).T, d_kv, out=d_w_in[:, d_keys:])
-    d_b_in = xp.concatenate((d_q.sum(axis=0), d_kv.sum(axis=0))) if has_b_in else None
+    # (2)-(4) o_h = Attention(q_h, k_h, v_h): (11)-(13)
+    d_projected = [xp.empty((*s.shape[:-1], w_in[:, part].shape[1]), dtype=s.dtype) for s, part in products]
+    attention.backward(saved_attention, _heads(d_concat, n_heads), out=_by_head(d_projected, d_keys, d_values, n_heads))
+    # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
+    d_w_in = xp.empty(w_in.shape, dtype=w_in.dtype)
+    d_b_in = xp.empty(w_in.shape[1:], dtype=w_in.dtype) if has_b_in else None
+    d_sources: list[Array | None] = []
+    for (source, part), d_part in zip(products, map(rows, d_projected), strict=True):
+        xp.matmul(rows(source).T, d_part, out=d_w_in[:, part])  # (14)
+        if d_b_in is not None:
+            d_part.sum(axis=0, out=d_b_in[part])
+        d_sources.append((d_part @ w_in[:, part].T).reshape(source.shape))  # (15) and (16), or (17)
+    d_x, d_memory = d_sources if memory is not None else (*d_sources, None)
     return d_x, d_memory, d_w_in, d_w_out, d_b_in, d_b_out
 
 
@@ -187,7 +193,8 @@ def composed(
     block_size: int | None = None,
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
-    d_keys, d_values = _sizes(x, memory, w_in, w_out, b_in, b_out, n_heads)
+    check(x, memory, w_in, w_out, b_in, b_out, n_heads)
+    d_keys, d_values = _widths(w_in, w_out)
     memory = x if memory is None else memory
     first = 0
     projections = []

@@ -2,12 +2,12 @@
 
 For position pos and feature pair i, both counted from 0:
 
-    PE(pos, 2i)     = sin(pos / 10000^(2i/D))
-    PE(pos, 2i + 1) = cos(pos / 10000^(2i/D))
+    ω_i = 1 / 10000^(2i/D)                           (1)
+    PE(pos, 2i) = sin(ω_i pos)        PE(pos, 2i + 1) = cos(ω_i pos)        (2)
 
 The wavelengths grow from 2π to nearly 10000 · 2π. For a fixed distance k, PE(pos + k) is a rotation of PE(pos) in each
-pair, by an angle that depends on k and i alone. The pattern is constant, so it has no gradient. The algebra in full:
-docs/derivations/positions.md.
+pair, by an angle that depends on k and i alone (8). The pattern is constant, so it has no gradient.
+The algebra in full: docs/derivations/positions.md.
 
 Source: Attention Is All You Need, section 3.5.
 """
@@ -48,8 +48,8 @@ def sinusoidal_positions(length: int, d_model: int, dtype: Any = "float64") -> A
         raise ValueError(f"sinusoidal_positions: expected length >= 0 and d_model >= 1, found {length} and {d_model}")
     position = np.arange(length)[:, None]  # (T, 1)
     even_feature = np.arange(0, d_model, 2)  # the 2i of the formula
-    angle = position / 10000.0 ** (even_feature / d_model)  # (T, ceil(D / 2))
-    encoding = np.empty((length, d_model))
+    angle = position / 10000.0 ** (even_feature / d_model)  # (1) ω_i pos, (T, ceil(D / 2))
+    encoding = np.empty((length, d_model))  # (2)
     encoding[:, 0::2] = np.sin(angle)
     encoding[:, 1::2] = np.cos(angle[:, : d_model // 2])
     return asarray(encoding.astype(dtype))

@@ -1,9 +1,9 @@
 """Recurrence: each position is made of its own input and of the position before it.
 
-For positions t = 1 ... T of each sentence, with inputs x_t (D) and states h_t (E):
+For positions t = 1 ... T of each sentence, with inputs x_t (D) and states h_t (D_h):
 
-    a_t = x_t W + h_{t-1} U + b
-    h_t = tanh(a_t)
+    a_t = x_t W + h_{t-1} U + b                      (1)
+    h_t = tanh(a_t)                                  (2)
 
 h_0 is given, or zero. The output is all of h_1 ... h_T. Position t cannot be worked out before position t - 1: this
 takes T steps one after another, where attention takes one. That is what the paper compares in Table 1.
@@ -12,13 +12,16 @@ Gradient (backpropagation through time). Let d_y_t be the gradient of the output
 fixed. h_t reaches the loss in two ways: as output t, and through a_{t+1}, in which it is multiplied by U. So the whole
 gradient of h_t needs that of a_{t+1}, and the pass goes from the last position to the first:
 
-    d_h_t = d_y_t + d_a_{t+1} Uᵀ                with d_a_{T+1} = 0
-    d_a_t = d_h_t (1 - h_t²)                    as tanh' = 1 - tanh²
+    d_h_t = d_y_t + d_a_{t+1} Uᵀ                     (7)        with d_a_{T+1} = 0
+    d_a_t = d_h_t (1 - h_t²)                         (8)        as tanh' = 1 - tanh²
 
 The parameters are the same at all positions, so their gradients are sums over t (and over the rows of the batch):
 
-    d_x_t = d_a_t Wᵀ       d_W = Σ_t x_tᵀ d_a_t       d_U = Σ_t h_{t-1}ᵀ d_a_t       d_b = Σ_t d_a_t
-    d_h_0 = d_a_1 Uᵀ
+    d_W   = Σ_t x_tᵀ d_a_t                           (9)
+    d_U   = Σ_t h_{t-1}ᵀ d_a_t                       (10)
+    d_b   = Σ_t d_a_t                                (11)
+    d_x_t = d_a_t Wᵀ                                 (12)
+    d_h_0 = d_a_1 Uᵀ                                 (13)
 
 The way from position t back to s < t multiplies by (1 - h²) Uᵀ at each of the t - s steps: factors below 1 make the
 gradient vanish, factors above 1 make it explode. The algebra in full: docs/derivations/recurrence.md.
@@ -30,23 +33,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, xp
+from minitransformer.arrays import Array, check_floats, tanh_slope, xp
 from minitransformer.autograd import Operation, Tensor, stack
-from minitransformer.ops.linear import rows
+from minitransformer.ops.linear import affine, rows
 
 __all__ = ["backward", "composed", "forward", "recurrence"]
 
 
-def _check(x: Any, w: Any, u: Any, b: Any, h0: Any) -> None:
+def check(x: Any, w: Any, u: Any, b: Any, h0: Any) -> None:
+    """Refuse arrays whose types or shapes do not match."""
     check_floats("recurrence", x=x, w=w, u=u, b=b, h0=h0)
     if x.ndim != 3 or w.ndim != 2 or x.shape[-1] != w.shape[0] or u.shape != 2 * w.shape[1:] or b.shape != w.shape[1:]:
         raise ValueError(
             f"recurrence: x of shape {x.shape}, w of shape {w.shape}, u of shape {u.shape} and b of shape {b.shape} "
-            "do not match: expected (B, T, D), (D, E), (E, E) and (E,)"
+            "do not match: expected (B, T, D), (D, D_h), (D_h, D_h) and (D_h,)"
         )
     if h0 is not None and h0.shape != (x.shape[0], w.shape[1]):
         raise ValueError(
-            f"recurrence: expected h0 of shape {(x.shape[0], w.shape[1])}, a state (E,) for each sentence, "
+            f"recurrence: expected h0 of shape {(x.shape[0], w.shape[1])}, a state (D_h,) for each sentence, "
             f"found {h0.shape}"
         )
 
@@ -58,18 +62,18 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
     ----------
     x : array, shape (B, T, D)
         The inputs.
-    w : array, shape (D, E)
+    w : array, shape (D, D_h)
         From an input to a state.
-    u : array, shape (E, E)
+    u : array, shape (D_h, D_h)
         From a state to the next.
-    b : array, shape (E,)
+    b : array, shape (D_h,)
         The bias.
-    h0 : array, shape (B, E), optional
+    h0 : array, shape (B, D_h), optional
         The states before the first position; zero by default.
 
     Returns
     -------
-    h : array, shape (B, T, E)
+    h : array, shape (B, T, D_h)
         The states at all positions.
     saved : tuple
         What ``backward`` needs.
@@ -81,44 +85,45 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
     ValueError
         If the shapes do not match.
     """
-    _check(x, w, u, b, h0)
-    h = (rows(x) @ w).reshape(*x.shape[:2], w.shape[1])  # one product for all positions; only U has to wait
-    h += b
+    check(x, w, u, b, h0)
+    from_x = affine(x, w, b)  # x_t W + b: one product for all positions; only U has to wait
+    h = from_x  # each state takes the place of its x_t W + b, which is read only once
+    previous = h0
     for t in range(x.shape[1]):
-        previous = h[:, t - 1] if t else h0
+        a_t = from_x[:, t]
         if previous is not None:
-            h[:, t] += previous @ u
-        xp.tanh(h[:, t], out=h[:, t])
+            a_t += previous @ u  # (1)
+        previous = xp.tanh(a_t, out=h[:, t])  # (2)
     return h, (x, w, u, h0, h)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array, Array, Array | None]:
     """Return the gradients of x, w, u, b and h0."""
     x, w, u, h0, h = saved
-    slope = h * h  # becomes 1 - h², the derivative of tanh
-    xp.subtract(1, slope, out=slope)
+    slope = tanh_slope(h)  # 1 - h²
+    # (2) h_t = tanh(a_t), (1) a_{t+1} = ... + h_t U: (7) and (8), term by term
     d_a = d_y * slope
     for t in reversed(range(x.shape[1] - 1)):
-        # h[:, t + 1] = tanh(a[:, t + 1]), a[:, t + 1] = ... + h[:, t] @ u
         d_a[:, t] += (d_a[:, t + 1] @ u.T) * slope[:, t]
-    # a[:, t] = x[:, t] @ w + h[:, t - 1] @ u + b
+    # (1) a_t = x_t W + h_{t-1} U + b
     d_rows = rows(d_a)
-    d_x = (d_rows @ w.T).reshape(x.shape)
-    d_w = rows(x).T @ d_rows
-    d_u = rows(h[:, :-1]).T @ rows(d_a[:, 1:])
-    d_b = d_rows.sum(axis=0)
+    d_x = (d_rows @ w.T).reshape(x.shape)  # (12)
+    d_w = rows(x).T @ d_rows  # (9)
+    d_u = rows(h[:, :-1]).T @ rows(d_a[:, 1:])  # (10), but for h_0
+    d_b = d_rows.sum(axis=0)  # (11)
     if h0 is None:
         return d_x, d_w, d_u, d_b, None
-    # a[:, 0] = x[:, 0] @ w + h0 @ u + b
     if x.shape[1] == 0:
         return d_x, d_w, d_u, d_b, xp.zeros_like(h0)
+    # (1) a_1 = x_1 W + h_0 U + b
     d_u += h0.T @ d_a[:, 0]
-    return d_x, d_w, d_u, d_b, d_a[:, 0] @ u.T
+    d_h0 = d_a[:, 0] @ u.T  # (13)
+    return d_x, d_w, d_u, d_b, d_h0
 
 
 def composed(x: Tensor, w: Tensor, u: Tensor, b: Tensor, h0: Tensor | None = None) -> Tensor:
     """Return the same function in elementary operations."""
-    _check(x, w, u, b, h0)
+    check(x, w, u, b, h0)
     a = x @ w + b
     states: list[Any] = []
     state = h0

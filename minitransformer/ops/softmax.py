@@ -2,20 +2,27 @@
 
 For each row x of n scores along the axis:
 
-    y_i = exp(x_i) / Σ_j exp(x_j)
+    y_i = exp(x_i) / Σ_j exp(x_j)                    (1)
 
-Subtracting the same number m from every score multiplies numerator and denominator by exp(-m) and changes nothing.
-With m = max x no exponent is above 0, so nothing overflows.
+Subtracting the same number from every score multiplies numerator and denominator by the same factor and changes
+nothing. With the largest score subtracted no exponent is above 0, so nothing overflows:
+
+    e_i = exp(x_i - max x)                           (2)
+    z   = Σ_j e_j                                    (3)
+    y_i = e_i / z                                    (4)
 
 Gradient. Each y_i depends on every x_j through the denominator. With δ_ij = 1 if i = j, else 0, the quotient rule gives
 
-    ∂y_i/∂x_j = y_i (δ_ij - y_j)
+    ∂y_i/∂x_j = y_i (δ_ij - y_j)                     (6)
 
 and the chain rule, with d_y the gradient of the loss with respect to y,
 
-    d_x_j = Σ_i d_y_i y_i (δ_ij - y_j) = y_j (d_y_j - Σ_i d_y_i y_i)
+    d_x_j = Σ_i d_y_i ∂y_i/∂x_j                      (8)
+          = Σ_i d_y_i y_i (δ_ij - y_j)
+    c     = Σ_i d_y_i y_i                            (9)
+    d_x_j = y_j (d_y_j - c)                          (10)
 
-The sum is one number for each row. The d_x of a row sum to zero, because adding a constant to x leaves y as it is.
+c is one number for each row. The d_x of a row sum to zero, because adding a constant to x leaves y as it is.
 
 Mask. A score that may not be seen counts as -inf (see ``masking``): its weight is exp(-inf) = 0, its gradient 0. A row
 in which every score is -inf (a query that may attend to nothing) has weights 0, and so gradients 0.
@@ -28,20 +35,19 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, check_floats, max_along, sum_along, xp
+from minitransformer.arrays import Array, as_optional_mask, check_floats, max_along, sum_along, xp
 from minitransformer.autograd import Operation, Tensor, where
 
 __all__ = ["backward", "composed", "forward", "softmax"]
 
 
-def checked(x: Any, axis: int, mask: Array | None, out: Array | None = None) -> Array | None:
-    """Refuse wrong input; return the mask."""
+def check(x: Any, axis: int, out: Array | None = None) -> None:
+    """Refuse what ``check_axis`` refuses, and an out that is not like x."""
     check_axis(x, axis, "softmax")
     if out is not None and (out.shape != x.shape or out.dtype != x.dtype):
         raise ValueError(
             f"softmax: expected an out of {x.dtype} and shape {x.shape}, found {out.dtype} and {out.shape}"
         )
-    return None if mask is None else as_mask(mask, x.shape, "softmax")
 
 
 def check_axis(x: Any, axis: int, operation: str) -> None:
@@ -51,6 +57,15 @@ def check_axis(x: Any, axis: int, operation: str) -> None:
         raise TypeError(f"{operation}: axis must be a whole number, found {axis!r}")
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"{operation}: axis {axis} is out of range: x of shape {x.shape} has {x.ndim} axes")
+
+
+def hide(x: Array, mask: Array, out: Array | None) -> Array:
+    """Return the scores with -inf where the mask is False, written to out if it is given; it may be x."""
+    out = xp.empty_like(x) if out is None else out
+    if out is not x:
+        xp.copyto(out, x)
+    xp.copyto(out, -xp.inf, where=~mask)
+    return out
 
 
 def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | None = None) -> tuple[Array, Any]:
@@ -81,36 +96,37 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
     ValueError
         If x has no such axis, or the mask or out does not match.
     """
-    mask = checked(x, axis, mask, out)
+    check(x, axis, out)
+    mask = as_optional_mask(mask, x.shape, "softmax")
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
     if mask is not None:
-        out = xp.empty_like(x) if out is None else out
-        if out is not x:
-            xp.copyto(out, x)
-        xp.copyto(out, -xp.inf, where=~mask)
-        x = out
+        x = out = hide(x, mask, out)
     largest = max_along(x, axis)
-    y = xp.subtract(x, xp.where(largest == -xp.inf, 0, largest), out=out)
-    xp.exp(y, out=y)
-    total = sum_along(y, axis)
-    y /= total + (total == 0)  # 0 / 1 in a row without any score
+    # (2) e_i = exp(x_i - max x)
+    shifted = xp.subtract(x, xp.where(largest == -xp.inf, 0, largest), out=out)
+    exponentials = xp.exp(shifted, out=shifted)
+    # (3) z = Σ_j e_j
+    total = sum_along(exponentials, axis)
+    # (4) y_i = e_i / z
+    y = xp.divide(exponentials, total + (total == 0), out=exponentials)  # 0 / 1 in a row without any score
     return y, (y, axis)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array]:
     """Return the gradient of the scores."""
     y, axis = saved
-    # y_i = exp(x_i) / Σ_j exp(x_j)
-    row_sum = sum_along(d_y * y, axis)  # Σ_i d_y_i y_i
-    d_x = d_y - row_sum
-    d_x *= y
+    # (1) y_i = exp(x_i) / Σ_j exp(x_j)
+    row_sum = sum_along(d_y * y, axis)  # (9) Σ_i d_y_i y_i
+    difference = d_y - row_sum
+    d_x = xp.multiply(difference, y, out=difference)  # (10)
     return (d_x,)
 
 
 def composed(x: Tensor, axis: int = -1, mask: Array | None = None) -> Tensor:
     """Return the same function in elementary operations; a row that sees something needs a score above -inf there."""
-    mask = checked(x, axis, mask)
+    check(x, axis)
+    mask = as_optional_mask(mask, x.shape, "softmax")
     if x.shape[axis] == 0:
         return x * 1  # there is no largest of no scores
     if mask is not None:

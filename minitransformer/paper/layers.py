@@ -90,6 +90,6 @@ LAYERS = {
         {"n": 1, "r": -1},
         ops.local_attention,
         _queries_keys_values,
-        lambda sizes: {"r": sizes.r},
+        lambda sizes: {"radius": sizes.r},
     ),
 }

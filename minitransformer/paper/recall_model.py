@@ -63,7 +63,7 @@ class _Attention(Module):
         if self.r is None:
             y = ops.scaled_dot_product_attention(q, k, v, causal=True)
         else:
-            y = ops.local_attention(q, k, v, r=self.r, causal=True)
+            y = ops.local_attention(q, k, v, radius=self.r, causal=True)
         return ops.linear(y, self.w_out)
 
 

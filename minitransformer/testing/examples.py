@@ -146,15 +146,15 @@ def _convolution(rng: np.random.Generator) -> Iterator[Example]:
 
 def _local_attention(rng: np.random.Generator) -> Iterator[Example]:
     q, k, v = rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 4)), rng.normal(size=(2, 3, 7, 5))
-    yield Example((q, k, v), {"r": 2}, "r 2")
+    yield Example((q, k, v), {"radius": 2}, "radius 2")
     mask = rng.random((2, 1, 7)) < 0.7
     mask[0, 0, :3] = False  # the first two queries of a sentence see nothing
-    yield Example((q, k, v, mask), {"r": 1}, "r 1, masked, two rows wholly")
-    yield Example((q, k, v, mask), {"r": 2, "causal": True}, "r 2, causal")
+    yield Example((q, k, v, mask), {"radius": 1}, "radius 1, masked, two rows")
+    yield Example((q, k, v, mask), {"radius": 2, "causal": True}, "radius 2, causal")
 
 
 def _additive_attention(rng: np.random.Generator) -> Iterator[Example]:
-    shapes = {"q": (2, 3, 4), "k": (2, 5, 6), "v": (2, 5, 7), "w_q": (4, 8), "w_k": (6, 8), "b": (8,), "w": (8,)}
+    shapes = {"q": (2, 3, 4), "k": (2, 5, 6), "v": (2, 5, 7), "w_q": (4, 8), "w_k": (6, 8), "b": (8,), "w_s": (8,)}
     inputs = tuple(0.7 * rng.normal(size=shape) for shape in shapes.values())
     yield Example(inputs, {}, "no mask")
     yield Example((*inputs, _mask(rng, 2, 3, 5)), {}, "masked, one row wholly")
@@ -164,7 +164,7 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "softmax": _softmax,
     "log_softmax": _rows,
     "masking": _masking,
-    "attention": _attention,
+    "scaled_dot_product_attention": _attention,
     "multi_head_attention": _multi_head_attention,
     "layer_norm": _layer_norm,
     "feed_forward": _feed_forward,

@@ -37,7 +37,6 @@ __all__ = [
     "Example",
     "additive_attention",
     "arrays",
-    "attention",
     "convolution",
     "cotangents",
     "cross_entropy",
@@ -378,7 +377,7 @@ def _block_sizes() -> st.SearchStrategy[int | None]:
 
 
 @st.composite
-def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
+def scaled_dot_product_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, a mask, causal or not, and a block size; sometimes the first three are one array.
 
     With ``extreme``, queries may be ±1e4, which makes scores as large.
@@ -396,9 +395,6 @@ def attention(draw: st.DrawFn, extreme: bool = False) -> Example:
         k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     mask = draw(masks((*batch, t_q, t_k)))
     return Example((q, k, v, mask), {"causal": causal, "block_size": draw(_block_sizes())})
-
-
-scaled_dot_product_attention = attention
 
 
 @st.composite
@@ -554,7 +550,7 @@ def local_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     if draw(st.booleans()):
         kept = [n if draw(st.booleans()) else 1 for n in (*batch, length)]
         mask = draw(generators()).random(kept[draw(st.integers(0, leading)) :]) < draw(st.sampled_from((0.0, 0.4, 0.8)))
-    options = {"r": draw(st.integers(0, 10)), "causal": draw(st.booleans())}
+    options = {"radius": draw(st.integers(0, 10)), "causal": draw(st.booleans())}
     return Example((q, k, v, mask), options)
 
 
@@ -568,9 +564,9 @@ def additive_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     q = draw(arrays((*batch, t_q, d_q), extreme=extreme, large=LARGE**0.5))
     k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     w_q, w_k = draw(arrays((d_q, d_hidden), low=-1, high=1)), draw(arrays((d_k, d_hidden), low=-1, high=1))
-    b, w = draw(arrays((d_hidden,))), draw(arrays((d_hidden,)))
+    b, w_s = draw(arrays((d_hidden,))), draw(arrays((d_hidden,)))
     mask = draw(masks((*batch, t_q, t_k)))
-    return Example((q, k, v, w_q, w_k, b, w, mask), {})
+    return Example((q, k, v, w_q, w_k, b, w_s, mask), {})
 
 
 STRATEGIES: tuple[Callable[..., st.SearchStrategy[Example]], ...] = (

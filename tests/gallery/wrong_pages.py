@@ -12,7 +12,6 @@ from wrong_entry import VALUE, Entry, Weak, case, example, normal
 from minitransformer import Operation
 from minitransformer.ops import (
     additive_attention,
-    attention,
     convolution,
     cross_entropy,
     dropout,
@@ -27,6 +26,7 @@ from minitransformer.ops import (
     recurrence,
     softmax,
 )
+from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops.linear import rows
 
 RANDOM = "a random cotangent"
@@ -197,8 +197,8 @@ add(
     weak=Weak(cotangent="random"),
 )
 
-PLAIN = example("attention", "no mask")
-MASKED = example("attention", "masked, one row wholly")
+PLAIN = example("scaled_dot_product_attention", "no mask")
+MASKED = example("scaled_dot_product_attention", "masked, one row wholly")
 QKV = ("q", "k", "v")
 
 
@@ -415,7 +415,7 @@ add(
     caught="a mask with a row that is wholly hidden",
     example=MASKED,
     message="not the same when backward runs a second time|the gradient is not finite",
-    weak=Weak(example=example("attention", "causal"), cotangent="random"),
+    weak=Weak(example=example("scaled_dot_product_attention", "causal"), cotangent="random"),
 )
 
 
@@ -502,18 +502,18 @@ GAIN_ONE = case(normal(2, 3, 5), np.ones(5), np.zeros(5))
 
 
 def layer_norm_with(
-    gain: str = "inside", mean: bool = True, along: float = 1.0, r: bool = True, eps: float = 1e-5
+    gain: str = "inside", mean: bool = True, along: float = 1.0, rstd: bool = True, eps: float = 1e-5
 ) -> Callable[..., Any]:
-    """Return layer norm's backward pass with a part changed: r (d - mean(d) - x̂ mean(d x̂)), d = gain d_y."""
+    """Return layer norm's backward pass with a part changed: (d - mean(d) - x̂ mean(d x̂)) / σ, d = gain d_y."""
 
     def backward(saved: Any, d_y: Any) -> Any:
         x_hat, scale, g = saved
         d = d_y * g if gain == "inside" else d_y
         shift = d.mean(axis=-1, keepdims=True) if mean else 0
         d_x = d - shift - along * x_hat * (d * x_hat).mean(axis=-1, keepdims=True)
-        if eps != 1e-5:  # r² = 1 / (v + 1e-5)
+        if eps != 1e-5:  # 1 / σ² = 1 / (var + 1e-5)
             scale = 1 / np.sqrt(1 / scale**2 - 1e-5 + eps)
-        d_x = d_x * (scale if r else 1) * (g if gain == "outside" else 1)
+        d_x = d_x * (scale if rstd else 1) * (g if gain == "outside" else 1)
         others = tuple(range(d_y.ndim - 1))
         return d_x, (d_y * x_hat).sum(axis=others), d_y.sum(axis=others)
 
@@ -524,7 +524,7 @@ add(
     layer_norm,
     layer_norm_with(gain="outside"),
     name="layer norm: right for a uniform gain only",
-    says="d_x = g r (d_y - mean(d_y) - x̂ mean(d_y x̂)): the gain must be inside the means.",
+    says="d_x = g (d_y - mean(d_y) - x̂ mean(d_y x̂)) / σ: the gain must be inside the means.",
     met="AkiRusProd/numpy-transformer",
     missed="The gain starts as 1, and there it is right.",
     caught="a random gain",
@@ -545,7 +545,7 @@ add(
     layer_norm,
     layer_norm_with(mean=False),
     name="layer norm: no mean term",
-    says="d_x = r (d_x̂ - x̂ mean(d_x̂ x̂)), without - mean(d_x̂): the mean μ is taken for a constant.",
+    says="d_x = (d_x̂ - x̂ mean(d_x̂ x̂)) / σ, without - mean(d_x̂): the mean μ is taken for a constant.",
     missed="Shapes alone are compared; `y.sum()` would see this one.",
     caught="numbers: d_x must be orthogonal to the vector of ones",
     example=NORM,
@@ -555,7 +555,7 @@ add(
     layer_norm,
     layer_norm_with(along=0.0),
     name="layer norm: no x̂ term",
-    says="d_x = r (d_x̂ - mean(d_x̂)), without - x̂ mean(d_x̂ x̂): the variance is taken for a constant.",
+    says="d_x = (d_x̂ - mean(d_x̂)) / σ, without - x̂ mean(d_x̂ x̂): the variance is taken for a constant.",
     met="tinygrad's and numpy-ml's tests, with gain 1 and `.sum()`, cannot see it",
     missed="With gain 1 and `y.sum()` d_x̂ is 1, and mean(x̂) is 0.",
     caught="a random cotangent and a random gain",
@@ -564,11 +564,11 @@ add(
 )
 add(
     layer_norm,
-    layer_norm_with(r=False),
-    name="layer norm: r forgotten",
+    layer_norm_with(rstd=False),
+    name="layer norm: σ forgotten",
     says="d_x is not divided by the standard deviation.",
     met="tinygrad's and numpy-ml's tests, with gain 1 and `.sum()`, cannot see it",
-    missed="With gain 1 and `y.sum()` the gradient is 0, and 0 × r is 0.",
+    missed="With gain 1 and `y.sum()` the gradient is 0, and 0 / σ is 0.",
     caught="a random cotangent and a random gain",
     example=NORM,
     weak=Weak(example=GAIN_ONE),
@@ -587,7 +587,7 @@ add(
     layer_norm,
     layer_norm_with(eps=0.0),
     name="layer norm: ε forgotten",
-    says="the backward pass computes r again as 1/sqrt(v), without ε.",
+    says="the backward pass computes σ again as sqrt(var), without ε.",
     missed="For a variance near 1 it changes the fifth digit only: an absolute tolerance of 1e-2 cannot see that.",
     caught="a relative tolerance of 1e-7, and the composed form to 1e-12",
     example=NORM,
@@ -692,9 +692,9 @@ add(
 def relu_of_output(saved: Any, d_y: Any) -> Any:
     """Ask of the output of the ReLU what should be asked of its input; >= 0 holds for all."""
     x, hidden, w1, w2 = saved
-    d_a = rows(d_y) @ w2.T * (hidden >= 0)
+    d_a = rows(d_y) @ w2.T * (rows(hidden) >= 0)
     d_x = (d_a @ w1.T).reshape(x.shape)
-    return d_x, rows(x).T @ d_a, d_a.sum(axis=0), hidden.T @ rows(d_y), rows(d_y).sum(axis=0)
+    return d_x, rows(x).T @ d_a, d_a.sum(axis=0), rows(hidden).T @ rows(d_y), rows(d_y).sum(axis=0)
 
 
 add(
@@ -1006,7 +1006,7 @@ add(
 # ---------------------------------------------------------------------------------------------------------------------
 # Local attention
 
-NEAR = example("local_attention", "r 2")
+NEAR = example("local_attention", "radius 2")
 
 
 def own_block_only(saved: Any, d_y: Any) -> Any:
@@ -1023,18 +1023,19 @@ def own_block_only(saved: Any, d_y: Any) -> Any:
     return found
 
 
-def zeros_are_seen(q: Any, k: Any, v: Any, mask: Any = None, *, r: int, causal: bool = False) -> Any:
+def zeros_are_seen(q: Any, k: Any, v: Any, mask: Any = None, *, radius: int, causal: bool = False) -> Any:
     """Let the queries near the ends see zeros outside of the sentence."""
-    q, k, v = (np.pad(x, [(0, 0)] * (x.ndim - 2) + [(r, r), (0, 0)]) for x in (q, k, v))
-    y, saved = local_attention.forward(q, k, v, r=r, causal=causal)
-    return y[..., r : y.shape[-2] - r, :].copy(), (saved, r)
+    q, k, v = (np.pad(x, [(0, 0)] * (x.ndim - 2) + [(radius, radius), (0, 0)]) for x in (q, k, v))
+    y, saved = local_attention.forward(q, k, v, radius=radius, causal=causal)
+    return y[..., radius : y.shape[-2] - radius, :].copy(), (saved, radius)
 
 
 def zeros_are_seen_backward(saved: Any, d_y: Any) -> Any:
     """Differentiate what ``zeros_are_seen`` computes, correctly."""
-    kept, r = saved
-    gradients = local_attention.backward(kept, np.pad(d_y, [(0, 0)] * (d_y.ndim - 2) + [(r, r), (0, 0)]))
-    return [gradient[..., r : gradient.shape[-2] - r, :] for gradient in gradients]
+    kept, radius = saved
+    padded = np.pad(d_y, [(0, 0)] * (d_y.ndim - 2) + [(radius, radius), (0, 0)])
+    gradients = local_attention.backward(kept, padded)
+    return [gradient[..., radius : gradient.shape[-2] - radius, :] for gradient in gradients]
 
 
 add(
@@ -1042,10 +1043,10 @@ add(
     own_block_only,
     name="local attention: only its own block",
     says="a block's keys and values get gradient from its own queries, not from those of the blocks beside it.",
-    missed="Every query sees itself only: r is 0.",
+    missed="Every query sees itself only: the radius is 0.",
     caught="keys that are seen across the border of a block",
     example=NEAR,
-    weak=Weak(example=case(normal(2, 7, 4), normal(2, 7, 4, seed=1), normal(2, 7, 5), r=0), cotangent="random"),
+    weak=Weak(example=case(normal(2, 7, 4), normal(2, 7, 4, seed=1), normal(2, 7, 5), radius=0), cotangent="random"),
 )
 add(
     local_attention,
@@ -1094,7 +1095,7 @@ add(
     additive_attention,
     additive_with(slope=False),
     name="additive attention: no slope of the tanh",
-    says="d_z = d_s w, without the factor 1 - tanh².",
+    says="d_z = d_s w_s, without the factor 1 - tanh².",
     missed="Hidden units near 0, where the slope is nearly 1, and an absolute tolerance of 1e-2.",
     caught="hidden units of any size, an error relative to the gradient",
     example=ADDITIVE,

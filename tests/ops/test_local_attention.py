@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import attention, local_attention
+from pages import local_attention
+from pages import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck, strategies
@@ -25,10 +26,10 @@ def draw(length, leading=(2, 3), d_k=5, d_v=4):
     return [RNG.normal(size=(*leading, length, d)) for d in (d_k, d_k, d_v, d_v)]
 
 
-def same_as_attention(q, k, v, mask, d_y, r, causal):
+def same_as_attention(q, k, v, mask, d_y, radius, causal):
     length = q.shape[-2]
-    y, saved = local_attention.forward(q, k, v, mask, r=r, causal=causal)
-    seen = band(length, r, causal) & (True if mask is None else np.broadcast_to(mask, q.shape[:-1])[..., None, :])
+    y, saved = local_attention.forward(q, k, v, mask, radius=radius, causal=causal)
+    seen = band(length, radius, causal) & (True if mask is None else np.broadcast_to(mask, q.shape[:-1])[..., None, :])
     dense, saved_dense = attention.forward(q, k, v, seen)
     np.testing.assert_allclose(y, dense, rtol=0, atol=1e-14 * max(1, np.abs(dense).max(initial=0)))
     gradients = local_attention.backward(saved, d_y)
@@ -80,7 +81,7 @@ def test_drawn_inputs_give_what_attention_gives(example, data):
 @pytest.mark.parametrize("r", [0, 1, 3])
 def test_nothing_flows_from_beyond_r(r, causal):
     q, k, v, _ = draw(10, ())
-    y, saved = local_attention.forward(q, k, v, r=r, causal=causal)
+    y, saved = local_attention.forward(q, k, v, radius=r, causal=causal)
     for i in range(10):
         d_y = np.zeros_like(y)
         d_y[i] = RNG.normal(size=y.shape[-1])
@@ -91,17 +92,17 @@ def test_nothing_flows_from_beyond_r(r, causal):
             assert (gradient[~seen] == 0).all()
         assert (d_q[np.arange(10) != i] == 0).all()
         far_k, far_v = np.where(seen[:, None], k, 1e4), np.where(seen[:, None], v, -1e4)
-        np.testing.assert_array_equal(local_attention.forward(q, far_k, far_v, r=r, causal=causal)[0][i], y[i])
+        np.testing.assert_array_equal(local_attention.forward(q, far_k, far_v, radius=r, causal=causal)[0][i], y[i])
 
 
 def test_who_sees_only_itself_returns_its_value():
     q, k, v, _ = draw(6)
-    np.testing.assert_array_equal(local_attention.forward(q, k, v, r=0)[0], v)
+    np.testing.assert_array_equal(local_attention.forward(q, k, v, radius=0)[0], v)
 
 
 def test_large_scores_are_stable():
     q, k, v, d_y = draw(7)
-    y, saved = local_attention.forward(1e4 * q, k, v, r=2)
+    y, saved = local_attention.forward(1e4 * q, k, v, radius=2)
     assert all(np.isfinite(x).all() for x in (y, *local_attention.backward(saved, d_y)))
 
 
@@ -111,7 +112,7 @@ def test_one_layer_used_twice_and_one_tensor_three_times():
     def twice(x, weight):
         for _ in range(2):
             x = x @ weight
-            x = mt.ops.local_attention(x, x, x, np.arange(6) < 5, r=2, causal=True)
+            x = mt.ops.local_attention(x, x, x, np.arange(6) < 5, radius=2, causal=True)
         return x
 
     gradcheck(twice, (x, weight))
@@ -121,7 +122,7 @@ def test_one_layer_used_twice_and_one_tensor_three_times():
 def test_weights_are_not_a_square(causal):
     for length, r in ((1000, 4), (1000, 10), (1003, 10)):
         q, k, v, _ = draw(length, (2,))
-        weights = local_attention.forward(q, k, v, r=r, causal=causal)[1][-1]
+        weights = local_attention.forward(q, k, v, radius=r, causal=causal)[1][-1]
         blocks = 2 if causal else 3
         assert weights.shape == (2, -(-length // r), r, blocks * r)
         assert weights.size <= 2 * (length + r) * blocks * r
@@ -137,7 +138,7 @@ def test_memory_grows_as_the_sentence_does(causal):
         for turn in range(2):
             tracemalloc.start()
             if turn == 0:
-                _, saved = local_attention.forward(q, k, v, mask, r=8, causal=causal)
+                _, saved = local_attention.forward(q, k, v, mask, radius=8, causal=causal)
             else:
                 local_attention.backward(saved, d_y)
             found.append(tracemalloc.get_traced_memory()[1])
@@ -176,21 +177,21 @@ def test_axes_of_length_zero_and_one(sizes, causal):
 )
 def test_shapes_that_do_not_match_are_refused(shapes, form):
     with pytest.raises(ValueError, match=r"local_attention: q of shape .*, k of shape .* and v of shape") as caught:
-        form(*map(np.zeros, shapes), r=1)
+        form(*map(np.zeros, shapes), radius=1)
     assert all(str(shape) in str(caught.value) for shape in shapes)
 
 
 def test_wrong_masks_are_refused():
     q, k, v, _ = draw(6)
     with pytest.raises(TypeError, match=r"local_attention: the mask must be boolean"):
-        local_attention.forward(q, k, v, np.ones(6), r=1)
+        local_attention.forward(q, k, v, np.ones(6), radius=1)
     for shape in ((6, 6), (4, 1, 6), (3, 2, 6), (1, 2, 3, 6)):
         with pytest.raises(ValueError, match=r"local_attention: a mask of shape .* cannot be broadcast"):
-            local_attention.forward(q, k, v, np.ones(shape, dtype=bool), r=1)
+            local_attention.forward(q, k, v, np.ones(shape, dtype=bool), radius=1)
 
 
 @pytest.mark.parametrize("wrong", [-1, 1.0, True, None])
 def test_how_far_a_query_sees_is_a_whole_number(wrong):
-    message = f"local_attention: r must be a whole number of at least 0, found {wrong}"
+    message = f"local_attention: radius must be a whole number of at least 0, found {wrong}"
     with pytest.raises(ValueError, match=message):
-        local_attention.forward(*draw(6)[:3], r=wrong)
+        local_attention.forward(*draw(6)[:3], radius=wrong)

@@ -125,7 +125,7 @@ REFUSED = [
         "write `mask != 0` for a mask of ones and zeros, `mask == 0` for one to be added",
     ),
     (
-        lambda: ops.attention.composed(
+        lambda: ops.scaled_dot_product_attention.composed(
             mt.Tensor(a(3, 4)), mt.Tensor(a(5, 4)), mt.Tensor(a(5, 6)), np.ones((3, 4), dtype=bool)
         ),
         "scaled_dot_product_attention: a mask of shape (3, 4) cannot be broadcast to the scores' shape (3, 5)",
@@ -192,16 +192,16 @@ REFUSED = [
     (
         lambda: ops.recurrence(a(2, 3, 4), a(5, 6), a(6, 6), a(6)),
         "recurrence: x of shape (2, 3, 4), w of shape (5, 6), u of shape (6, 6) and b of shape (6,) do not match: "
-        "expected (B, T, D), (D, E), (E, E) and (E,)",
+        "expected (B, T, D), (D, D_h), (D_h, D_h) and (D_h,)",
     ),
     (
         lambda: ops.recurrence(a(2, 3, 4), a(4, 6), a(6, 6), a(6), a(6)),
-        "recurrence: expected h0 of shape (2, 6), a state (E,) for each sentence, found (6,)",
+        "recurrence: expected h0 of shape (2, 6), a state (D_h,) for each sentence, found (6,)",
     ),
     (
         lambda: ops.convolution(a(2, 3, 4), a(4, 5)),
         "convolution: x of shape (2, 3, 4) and weight of shape (4, 5) do not match: "
-        "expected (B, T, D) and (k, D, E) with k at least 1",
+        "expected (B, T, D_in) and (k, D_in, D_out) with k at least 1",
     ),
     (
         lambda: ops.convolution(a(2, 3, 4), a(3, 4, 5), a(4)),
@@ -217,16 +217,16 @@ REFUSED = [
         "convolution: dilation must be a whole number of at least 1, found 0",
     ),
     (
-        lambda: ops.local_attention(a(3, 4), a(5, 4), a(5, 6), r=1),
+        lambda: ops.local_attention(a(3, 4), a(5, 4), a(5, 6), radius=1),
         "local_attention: q of shape (3, 4), k of shape (5, 4) and v of shape (5, 6) do not match: "
         "expected (..., T, Dk), (..., T, Dk) and (..., T, Dv) with the same leading axes and Dk at least 1",
     ),
     (
-        lambda: ops.local_attention(a(3, 4), a(3, 4), a(3, 6), r=-1),
-        "local_attention: r must be a whole number of at least 0, found -1",
+        lambda: ops.local_attention(a(3, 4), a(3, 4), a(3, 6), radius=-1),
+        "local_attention: radius must be a whole number of at least 0, found -1",
     ),
     (
-        lambda: ops.local_attention(a(2, 3, 4), a(2, 3, 4), a(2, 3, 6), np.ones((3, 3), dtype=bool), r=1),
+        lambda: ops.local_attention(a(2, 3, 4), a(2, 3, 4), a(2, 3, 6), np.ones((3, 3), dtype=bool), radius=1),
         "local_attention: a mask of shape (3, 3) cannot be broadcast to the keys' shape (2, 3)",
     ),
     (
@@ -236,7 +236,7 @@ REFUSED = [
     ),
     (
         lambda: ops.additive_attention(a(3, 4), a(5, 6), a(5, 7), a(4, 8), a(4, 8), a(8), a(8)),
-        "additive_attention: w_q of shape (4, 8), w_k of shape (4, 8), b of shape (8,) and w of shape (8,) "
+        "additive_attention: w_q of shape (4, 8), w_k of shape (4, 8), b of shape (8,) and w_s of shape (8,) "
         "do not match: expected (4, A), (6, A), (A,) and (A,)",
     ),
     (lambda: ops.embedding([0], a(3)), "embedding: expected a table of shape (V, D), found (3,)"),
@@ -292,7 +292,7 @@ REFUSED = [
             ("multi_head_attention: x", lambda: ops.multi_head_attention(whole(2, 3, 4), None, a(4, 12), a(4, 4))),
             ("recurrence: x", lambda: ops.recurrence(whole(2, 3, 4), a(4, 5), a(5, 5), a(5))),
             ("convolution: x", lambda: ops.convolution(whole(2, 3, 4), a(3, 4, 5))),
-            ("local_attention: v", lambda: ops.local_attention(a(2, 3), a(2, 3), whole(2, 4), r=1)),
+            ("local_attention: v", lambda: ops.local_attention(a(2, 3), a(2, 3), whole(2, 4), radius=1)),
             (
                 "additive_attention: b",
                 lambda: ops.additive_attention(a(3, 4), a(5, 6), a(5, 7), a(4, 8), a(6, 8), whole(8), a(8)),

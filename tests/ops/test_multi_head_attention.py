@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from pages import attention, multi_head_attention
+from pages import multi_head_attention
+from pages import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer import Tensor

@@ -55,7 +55,7 @@ def test_position_by_position_is_the_whole_layer(name):
         "self-attention": lambda: ops.scaled_dot_product_attention(x, x, x),
         "recurrent": lambda: ops.recurrence(x, eye / 2, eye / 2, xp.zeros(2)),
         "convolutional": lambda: ops.convolution(x, xp.stack([eye] * 3) / 3, causal=True),
-        "restricted self-attention": lambda: ops.local_attention(x, x, x, r=2),
+        "restricted self-attention": lambda: ops.local_attention(x, x, x, radius=2),
     }[name]()
     found = concatenate([y.reshape(1, 1, 2) for y in outputs], axis=1)
     np.testing.assert_allclose(found.data, expected.data, rtol=1e-12, atol=1e-15)

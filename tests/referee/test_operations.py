@@ -76,20 +76,19 @@ def masking():
         )
 
 
-def attention():
+def scaled_dot_product_attention():
+    page = ops.scaled_dot_product_attention
     q, k, v = draw(3, 2, 4, 5), draw(3, 2, 6, 5), draw(3, 2, 6, 7)
-    yield Case("cross, Tq 4, Tk 6, Dk 5, Dv 7", (q, k, v), ops.attention, F.scaled_dot_product_attention)
-    yield Case("large scores", (30 * q, k, v), ops.attention, F.scaled_dot_product_attention)
+    yield Case("cross, Tq 4, Tk 6, Dk 5, Dv 7", (q, k, v), page, F.scaled_dot_product_attention)
+    yield Case("large scores", (30 * q, k, v), page, F.scaled_dot_product_attention)
     x = draw(2, 3, 5)
-    yield Case(
-        "q, k and v are one", (x,), lambda x: ops.attention(x, x, x), lambda x: F.scaled_dot_product_attention(x, x, x)
-    )
+    yield Case("q, k and v are one", (x,), lambda x: page(x, x, x), lambda x: F.scaled_dot_product_attention(x, x, x))
     k, v = k[..., :4, :], v[..., :4, :]
     for name, mask in MASKS.items():
         yield Case(
             name,
             (q, k, v),
-            lambda q, k, v, m=mask: ops.attention(q, k, v, m),
+            lambda q, k, v, m=mask: page(q, k, v, m),
             lambda q, k, v, m=mask: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
         )
 
@@ -275,7 +274,7 @@ def local_attention():
             yield Case(
                 f"r {r}, {'causal, ' if causal else ''}keys: {name}",
                 (draw(3, 2, 9, 5), draw(3, 2, 9, 5), draw(3, 2, 9, 7)),
-                lambda q, k, v, r=r, causal=causal, m=mask: ops.local_attention(q, k, v, m, r=r, causal=causal),
+                lambda q, k, v, r=r, causal=causal, m=mask: ops.local_attention(q, k, v, m, radius=r, causal=causal),
                 lambda q, k, v, m=seen: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
             )
 
@@ -308,7 +307,7 @@ CASES = {
     "softmax": list(of_rows(ops.softmax, torch.softmax)),
     "log_softmax": list(of_rows(ops.log_softmax, torch.log_softmax)),
     "masking": list(masking()),
-    "attention": list(attention()),
+    "scaled_dot_product_attention": list(scaled_dot_product_attention()),
     "multi_head_attention": list(multi_head_attention()),
     "layer_norm": list(layer_norm()),
     "linear": list(linear()),

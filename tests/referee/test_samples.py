@@ -105,7 +105,7 @@ def attention(sample):
     assert not options
     # Inputs up to 9 make scores in the hundreds: of a row's weights one is almost 1 and its gradients almost cancel.
     # There both libraries are as far from the truth (in long double) as from each other.
-    return lambda q, k, v: ops.attention(q, k, v, mask), (q, k, v), 1.0
+    return lambda q, k, v: ops.scaled_dot_product_attention(q, k, v, mask), (q, k, v), 1.0
 
 
 def matmul(sample):

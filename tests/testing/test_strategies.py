@@ -44,10 +44,6 @@ def test_every_operation_has_a_strategy_whose_draws_it_accepts(name):
     accepted()
 
 
-def test_attention_has_both_names():
-    assert strategies.scaled_dot_product_attention is strategies.attention
-
-
 @given(st.data(), st.integers(1, 7))
 def test_sizes_are_distinct_and_at_least_the_least(data, n):
     least = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
@@ -171,8 +167,8 @@ def test_cotangents_are_not_uniform(d):
     [
         ("softmax", lambda e: e.inputs[0].shape[e.options["axis"]] == 0),
         ("softmax", lambda e: e.options["axis"] >= 0 and e.inputs[0].ndim > 2),
-        ("attention", lambda e: e.inputs[0] is e.inputs[1] is e.inputs[2]),
-        ("attention", lambda e: e.inputs[1].shape[-2] == 0 and e.inputs[0].size),
+        ("scaled_dot_product_attention", lambda e: e.inputs[0] is e.inputs[1] is e.inputs[2]),
+        ("scaled_dot_product_attention", lambda e: e.inputs[1].shape[-2] == 0 and e.inputs[0].size),
         ("multi_head_attention", lambda e: e.inputs[1] is None and e.inputs[4] is not None),
         ("multi_head_attention", lambda e: e.inputs[1] is e.inputs[0]),
         ("multi_head_attention", lambda e: e.inputs[1] is not None and e.inputs[5] is None and e.inputs[6] is not None),
@@ -189,9 +185,9 @@ def test_cotangents_are_not_uniform(d):
         ("convolution", lambda e: e.options["causal"] and len(e.inputs[1]) == 4 and e.options["dilation"] > 1),
         ("convolution", lambda e: not e.options["causal"] and len(e.inputs[1]) > e.inputs[0].shape[1] > 1),
         ("convolution", lambda e: e.inputs[2] is None),
-        ("local_attention", lambda e: e.options["r"] == 0 and e.inputs[0].size),
-        ("local_attention", lambda e: e.options["r"] > e.inputs[0].shape[-2] > 1),
-        ("local_attention", lambda e: e.options["r"] < e.inputs[0].shape[-2] // 3 and not e.options["causal"]),
+        ("local_attention", lambda e: e.options["radius"] == 0 and e.inputs[0].size),
+        ("local_attention", lambda e: e.options["radius"] > e.inputs[0].shape[-2] > 1),
+        ("local_attention", lambda e: e.options["radius"] < e.inputs[0].shape[-2] // 3 and not e.options["causal"]),
         ("local_attention", lambda e: e.inputs[3] is not None and not e.inputs[3].any() and e.inputs[0].size),
         ("additive_attention", lambda e: e.inputs[1].shape[-2] == 0 and e.inputs[0].size),
         ("additive_attention", lambda e: e.inputs[7] is not None and not e.inputs[7].any(axis=-1).all()),

@@ -1,4 +1,4 @@
-"""The page attention: values by loops, masks, blocks of queries, extremes, errors."""
+"""The page scaled_dot_product_attention: values by loops, masks, blocks of queries, extremes, errors."""
 
 import math
 import tracemalloc
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import attention
+from pages import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer import Tensor
@@ -62,7 +62,7 @@ def seen_by(mask, causal, shape):
     return seen
 
 
-@given(strategies.attention(), st.data())
+@given(strategies.scaled_dot_product_attention(), st.data())
 def test_hidden_keys_have_exactly_no_weight_and_no_gradient(example, data):
     q, k, v, mask = example.inputs
     y, saved = attention.forward(q, k, v, mask, **example.options)
@@ -160,8 +160,9 @@ def test_every_entry_of_the_gradients(block_size, causal):
     q, k, v = (RNG.normal(size=(2, *shape)) for shape in ((7, 2), (7 if causal else 5, 2), (7 if causal else 5, 3)))
     mask = RNG.random((2, 7, k.shape[1])) < 0.8
     mask[1, 4] = False
-    prove(mt.ops.attention, (q, k, v, mask), causal=causal, block_size=block_size)
-    report = gradcheck(lambda *x: mt.ops.attention(*x, mask, causal, block_size), (q, k, v), max_entries=1000)
+    operation = mt.ops.scaled_dot_product_attention
+    prove(operation, (q, k, v, mask), causal=causal, block_size=block_size)
+    report = gradcheck(lambda *x: operation(*x, mask, causal, block_size), (q, k, v), max_entries=1000)
     assert [x.comparisons for x in report.inputs] == [q.size, k.size, v.size]
 
 
@@ -236,7 +237,7 @@ def test_block_sizes_that_are_none_are_refused(block_size):
 
 def test_causal_attention_needs_as_many_queries_as_keys():
     q, k = Tensor(np.zeros((2, 3, 4))), Tensor(np.zeros((2, 5, 4)))
-    for form in (mt.ops.attention, attention.composed):
+    for form in (mt.ops.scaled_dot_product_attention, attention.composed):
         with pytest.raises(
             ValueError, match="causal attention needs as many queries as keys, found 3 and 5; give a mask"
         ):

@@ -2,34 +2,30 @@
 
 With queries q (Tq, Dk), keys k (Tk, Dk) and values v (Tk, Dv), in every batch and head alike:
 
-    s = q kᵀ / sqrt(Dk)            scores  (Tq, Tk)
-    w = softmax(s)                 weights (Tq, Tk), along the keys; exactly 0 where the mask is False
-    y = w v                        output  (Tq, Dv)
+    s = q kᵀ / sqrt(Dk)                              (1)        scores  (Tq, Tk)
+    w = softmax(s)                                   (2)        weights (Tq, Tk); 0 where the mask is False
+    y = w v                                          (3)        output  (Tq, Dv)
 
-Gradient, from the output backwards. y_ic = Σ_j w_ij v_jc, so
+Gradient, from the output backwards. y_if = Σ_j w_ij v_jf, so
 
-    d_w_ij = Σ_c d_y_ic v_jc       d_w = d_y vᵀ
-    d_v_jc = Σ_i w_ij d_y_ic       d_v = wᵀ d_y
+    d_w_ij = Σ_f d_y_if v_jf                         (10)       d_w = d_y vᵀ
+    d_v_jf = Σ_i w_ij d_y_if                         (11)       d_v = wᵀ d_y
 
-The softmax of each row (see ``softmax``):
+The softmax of each row (see ``softmax``) turns d_w into d_s (12). The scores s_ij = (1/sqrt(Dk)) Σ_c q_ic k_jc:
 
-    d_s_ij = w_ij (d_w_ij - Σ_l d_w_il w_il)
-
-The scores s_ij = (1/sqrt(Dk)) Σ_c q_ic k_jc:
-
-    d_q_ic = (1/sqrt(Dk)) Σ_j d_s_ij k_jc       d_q = d_s k / sqrt(Dk)
-    d_k_jc = (1/sqrt(Dk)) Σ_i d_s_ij q_ic       d_k = d_sᵀ q / sqrt(Dk)
+    d_q_ic = (1/sqrt(Dk)) Σ_j d_s_ij k_jc            (13)       d_q = d_s k / sqrt(Dk)
+    d_k_jc = (1/sqrt(Dk)) Σ_i d_s_ij q_ic            (14)       d_k = d_sᵀ q / sqrt(Dk)
 
 Where the mask is False w is 0, so d_s is 0 and nothing flows. A query that may attend to nothing has weights 0,
 output 0 and gradients 0.
 
 In blocks. The softmax runs along the keys: row i of s, w and y needs row i of q and no other. So the queries can be
-worked through n at a time, and the result is the same, nothing is approximated. Only the scores and weights of one
-block b, (n, Tk), exist at once: memory grows as n Tk, not as Tq Tk. The weights of several blocks are not kept. The
-backward pass makes them again, block by block, from q, k and mask, and applies the formulas above to the block's rows.
-Rows of d_q come from one block each; d_v and d_k are sums over the queries, and so over the blocks:
+worked through Tb at a time, and the result is the same, nothing is approximated. Only the scores and weights of one
+block β, (Tb, Tk), exist at once (15): memory grows as Tb Tk, not as Tq Tk. The weights of several blocks are not kept.
+The backward pass makes them again, block by block, from q, k and mask, and applies the formulas above to the block's
+rows. Rows of d_q come from one block each; d_v and d_k are sums over the queries, and so over the blocks:
 
-    d_v = Σ_b w_bᵀ d_y_b           d_k = Σ_b d_s_bᵀ q_b / sqrt(Dk)
+    d_v = Σ_β w_βᵀ d_y_β        d_k = Σ_β d_s_βᵀ q_β / sqrt(Dk)        (16)
 
 Causal: query i sees the keys j <= i. A block then needs no key behind its last query, which saves half of the work.
 
@@ -43,7 +39,7 @@ from math import sqrt
 from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, check_floats, matmul, xp
+from minitransformer.arrays import Array, as_mask, as_optional_mask, check_floats, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
@@ -52,7 +48,8 @@ from minitransformer.ops.softmax import softmax
 __all__ = ["backward", "composed", "forward", "scaled_dot_product_attention"]
 
 
-def _check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
+def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
+    """Refuse arrays whose types or shapes do not match, and a wrong block size."""
     check_floats("scaled_dot_product_attention", q=q, k=k, v=v)
     if (
         min(q.ndim, k.ndim, v.ndim) < 2
@@ -89,16 +86,21 @@ def _blocks(t_q: int, t_k: int, causal: bool, block_size: int | None) -> list[tu
 
 def _weights(q: Array, k: Array, mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array:
     """Return the weights of one block."""
-    # (..., n, Dk) @ (..., Dk, Tk)
+    # (1) s = q kᵀ / sqrt(Dk): (..., Tb, Dk) @ (..., Dk, Tk)
     scores = matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))
-    if mask is not None:  # (..., Tq, Tk), where an axis of length 1 stands for all
+    weights, _ = softmax.forward(scores, mask=_block_of(mask, causal, queries, keys), out=scores)  # (2)
+    return weights
+
+
+def _block_of(mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array | None:
+    """Return which keys a block's queries may see; in the mask (..., Tq, Tk) an axis of length 1 stands for all."""
+    if mask is not None:
         mask = mask[..., queries, :] if mask.shape[-2] > 1 else mask
         mask = mask[..., keys] if mask.shape[-1] > 1 else mask
     if causal:
-        seen = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
-        mask = seen if mask is None else mask & seen
-    weights, _ = softmax.forward(scores, mask=mask, out=scores)
-    return weights
+        earlier = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
+        mask = earlier if mask is None else mask & earlier
+    return mask
 
 
 def forward(
@@ -143,15 +145,16 @@ def forward(
     ValueError
         If the shapes do not match, or block_size is no whole number of at least 1.
     """
-    _check(q, k, v, causal, block_size)
+    check(q, k, v, causal, block_size)
     t_q, t_k = q.shape[-2], k.shape[-2]
-    if mask is not None:
-        mask = xp.atleast_2d(as_mask(mask, (*q.shape[:-1], t_k), "scaled_dot_product_attention"))
+    mask = as_optional_mask(mask, (*q.shape[:-1], t_k), "scaled_dot_product_attention")
+    mask = None if mask is None else xp.atleast_2d(mask)
     y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype) if out is None else out
     blocks = _blocks(t_q, t_k, causal, block_size)
     for queries, keys in blocks:
         weights = _weights(q, k, mask, causal, queries, keys)
-        matmul(weights, v[..., keys, :], out=y[..., queries, :])  # (..., n, Tk) @ (..., Tk, Dv) -> (..., n, Dv)
+        # (3) y = w v: (..., Tb, Tk) @ (..., Tk, Dv) -> (..., Tb, Dv)
+        matmul(weights, v[..., keys, :], out=y[..., queries, :])
     return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size))
 
 
@@ -161,20 +164,20 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None
     d_q, d_k, d_v = (xp.empty(x.shape, dtype=x.dtype) if o is None else o for x, o in zip((q, k, v), out, strict=True))
     again = isinstance(kept, tuple)  # several blocks: their weights were not kept
     mask, causal, block_size = kept if again else (None, False, None)
-    # From the last block, which needs all keys, to the first: it writes d_k and d_v, the others add to them.
+    # From the last block, which needs all keys, to the first: it writes d_k and d_v, the others add to them (16).
     add = False
     for queries, keys in reversed(_blocks(q.shape[-2], k.shape[-2], causal, block_size)):
         weights = _weights(q, k, mask, causal, queries, keys) if again else kept
         d_rows = d_y[..., queries, :]
-        # y = weights @ v
-        d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))
-        _product(weights.swapaxes(-1, -2), d_rows, d_v[..., keys, :], add)
-        # weights = softmax(scores)
-        (d_scores,) = softmax.backward((weights, -1), d_weights)
-        # scores = q @ k.T / sqrt(Dk)
-        d_scores *= 1 / sqrt(q.shape[-1])
-        _product(d_scores, k[..., keys, :], d_q[..., queries, :], False)
-        _product(d_scores.swapaxes(-1, -2), q[..., queries, :], d_k[..., keys, :], add)
+        # (3) y = weights @ v
+        d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))  # (10)
+        _product(weights.swapaxes(-1, -2), d_rows, d_v[..., keys, :], add)  # (11)
+        # (2) weights = softmax(scores)
+        (d_scores,) = softmax.backward((weights, -1), d_weights)  # (12)
+        # (1) scores = q @ k.T / sqrt(Dk)
+        d_products = xp.multiply(d_scores, 1 / sqrt(q.shape[-1]), out=d_scores)
+        _product(d_products, k[..., keys, :], d_q[..., queries, :], False)  # (13)
+        _product(d_products.swapaxes(-1, -2), q[..., queries, :], d_k[..., keys, :], add)  # (14)
         add = True
     return d_q, d_k, d_v
 
@@ -196,7 +199,7 @@ def composed(
     block_size: int | None = None,
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
-    _check(q, k, v, causal, block_size)
+    check(q, k, v, causal, block_size)
     scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
     if mask is not None:
         mask = as_mask(mask, scores.shape, "scaled_dot_product_attention")

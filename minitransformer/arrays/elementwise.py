@@ -1,0 +1,16 @@
+"""Functions of single entries, in the way that is fastest."""
+
+from __future__ import annotations
+
+from minitransformer.arrays.namespace import Array, xp
+
+
+def relu_in_place(x: Array) -> Array:
+    """Return max(0, x), written over x."""
+    return xp.maximum(x, xp.zeros(x.shape[-1:], dtype=x.dtype), out=x)  # with the number 0 NumPy is half as fast
+
+
+def tanh_slope(tanh: Array) -> Array:
+    """Return the derivative of tanh, 1 - tanh², where tanh has the values that are given."""
+    square = tanh * tanh
+    return xp.subtract(1, square, out=square)
