@@ -382,3 +382,30 @@ def test_a_plain_generator_draws_too():
     bits = arrays.random_bits(np.random.default_rng(0), (3, 5))
     assert bits.shape == (3, 5)
     assert arrays.random_bits(np.random.default_rng(0), ()).shape == ()
+
+
+def test_row_dot_is_the_sum_of_products_along_the_last_axis():
+    x, y = np.random.default_rng(0).normal(size=(2, 3, 4, 5))
+    found = arrays.to_numpy(arrays.row_dot(xp.asarray(x), xp.asarray(y)))
+    np.testing.assert_allclose(found, (x * y).sum(axis=-1, keepdims=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_relu_in_place_writes_over_its_input_and_keeps_nan(dtype):
+    x = xp.asarray(np.array([[-2.0, 0.0, 3.0], [np.nan, -np.inf, np.inf]], dtype=dtype))
+    found = arrays.relu_in_place(x)
+    assert found is x
+    np.testing.assert_array_equal(arrays.to_numpy(x), np.array([[0, 0, 3], [np.nan, 0, np.inf]], dtype=dtype))
+
+
+def test_tanh_slope_leaves_its_input_alone():
+    tanh = xp.asarray(np.array([0.0, 0.5, -1.0]))
+    np.testing.assert_array_equal(arrays.to_numpy(arrays.tanh_slope(tanh)), [1, 0.75, 0])
+    np.testing.assert_array_equal(arrays.to_numpy(tanh), [0, 0.5, -1])
+
+
+def test_an_optional_mask_may_be_absent_but_not_wrong():
+    assert arrays.as_optional_mask(None, (2, 3), "softmax") is None
+    assert arrays.as_optional_mask([True, False, True], (2, 3), "softmax").tolist() == [True, False, True]
+    with pytest.raises(TypeError, match="softmax: the mask must be boolean"):
+        arrays.as_optional_mask([1, 0, 1], (2, 3), "softmax")

@@ -103,13 +103,13 @@ def forward(
     row = xp.arange(len(targets))
     shifted = x - x.max(axis=-1, keepdims=True)
     # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv
-    wanted = (1 - label_smoothing) * shifted[row, targets]
+    expected_logit = (1 - label_smoothing) * shifted[row, targets]
     if label_smoothing:  # 0 times a logit of -inf would be NaN
-        wanted += label_smoothing * shifted.mean(axis=-1)
+        expected_logit += label_smoothing * shifted.mean(axis=-1)
     exponentials = xp.exp(shifted, out=shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
     p = xp.divide(exponentials, total, out=exponentials)  # (1)
-    loss = xp.log(total)[:, 0] - wanted
+    loss = xp.log(total)[:, 0] - expected_logit
     mean = xp.where(counts, loss, 0).sum() / max(n_counted, 1)  # (4)
     return mean, (p, targets, counts, n_counted, label_smoothing, logits.shape)
 

@@ -94,13 +94,14 @@ def _weights(q: Array, k: Array, mask: Array | None, causal: bool, queries: slic
 
 def _block_of(mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array | None:
     """Return which keys a block's queries may see; in the mask (..., Tq, Tk) an axis of length 1 stands for all."""
-    if mask is not None:
-        mask = mask[..., queries, :] if mask.shape[-2] > 1 else mask
-        mask = mask[..., keys] if mask.shape[-1] > 1 else mask
+    seen = mask
+    if seen is not None:
+        seen = seen[..., queries, :] if seen.shape[-2] > 1 else seen
+        seen = seen[..., keys] if seen.shape[-1] > 1 else seen
     if causal:
         earlier = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
-        mask = earlier if mask is None else mask & earlier
-    return mask
+        seen = earlier if seen is None else seen & earlier
+    return seen
 
 
 def forward(

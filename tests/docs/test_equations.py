@@ -116,3 +116,29 @@ def test_listings_find_their_lines(derivation):
             (node,) = [n for n in body if getattr(n, "name", None) == name]
             body = node.body
         assert chosen.get("start-at", "") in ast.get_source_segment(source, node), chosen
+
+
+MEANINGS = {
+    "E": "table", "M": "mask", "R": "rows", "r": "row", "s": "scores?", "w": "weights?", "g": "gain", "m": "memory",
+    "p": "prob|distribution", "\\sigma": "standard deviation", "\\mu": "mean", "\\chi": "1", "\\tau": "scale",
+    "U": "state", "\\gamma": "factor", "\\eta": "threshold", "\\rho": "residual", "T_b": "block", "A": "hidden units",
+}  # fmt: skip
+"""What a symbol must mean in the table of every derivation that has a row for it; the glossary has them all."""
+
+
+@pytest.mark.parametrize("derivation", DERIVATIONS)
+def test_a_letter_has_one_meaning(derivation):
+    text = DERIVATIONS[derivation].read_text(encoding="utf-8")
+    for symbol, _, meaning, _ in re.findall(r"^\| (.*?) \| (.*?) \| (.*?) \|(.*)\|$", text, flags=re.M):
+        if (letter := re.sub(r"_\{?ij\}?|\$", "", symbol)) in MEANINGS:
+            assert re.search(MEANINGS[letter], meaning), (symbol, meaning)
+
+
+def test_the_glossary_has_every_letter():
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    symbols = {
+        part
+        for cell in re.findall(r"^\| (.*?) \|", text, flags=re.M)
+        for part in re.split(r", ", cell.replace("$", ""))
+    }
+    assert {letter.replace("T_b", "Tb") for letter in MEANINGS} <= symbols
