@@ -294,7 +294,7 @@ def pair(gradients):
     [
         lambda x, y: (x + 0) + (y + 0),  # each addition passes on what another has passed on to both
         pair(lambda d: [2 * d] * 2),
-        pair(lambda d: (halves := 2 * d, halves[:])),
+        pair(lambda d: (once := 2 * d, once[:])),
     ],
 )
 def test_two_leaves_never_share_a_gradient(function):
