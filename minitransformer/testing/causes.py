@@ -55,7 +55,7 @@ def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: 
     if found.dtype.kind == "f" and np.isnan(found).any():
         yield f"{subject} is not finite: there are NaNs, so 0/0, inf - inf or 0 * inf happens on the way"
     if found.dtype.kind == "f" and np.isinf(found).any() and np.isfinite(expected).all():
-        yield f"{subject} is not finite: there are infinities: an exponential overflows, or something is divided by 0"
+        yield f"{subject} is not finite: there are infinities, so an exponential overflows or something is divided by 0"
     same = _same(found, expected)  # up to a slight error that no pattern explains
     if found.ndim >= 2 and not same and _same(found.swapaxes(-1, -2), expected):
         yield f"{subject} is transposed"
