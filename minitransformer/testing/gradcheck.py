@@ -22,9 +22,9 @@ from minitransformer.arrays import Array, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
-from minitransformer.testing.slopes import STEP, Slope, measure, relative_error
+from minitransformer.testing.slopes import STEP, Slope, measure
 
-__all__ = ["GradientError", "GradientReport", "InputReport", "gradcheck", "relative_error"]
+__all__ = ["GradientError", "GradientReport", "InputReport", "gradcheck"]
 
 
 @dataclass

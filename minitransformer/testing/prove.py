@@ -16,9 +16,10 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.case import Case, Result, fresh
-from minitransformer.testing.gradcheck import gradcheck, relative_error
+from minitransformer.testing.gradcheck import gradcheck
 from minitransformer.testing.rounding import change, from_parts, loss_of_float32, sizes_of_terms
 from minitransformer.testing.rules import keep_rules
+from minitransformer.testing.slopes import relative_error
 
 __all__ = ["Proof", "Way", "prove"]
 
@@ -141,17 +142,15 @@ def prove(
     case = Case("prove", operation, inputs, options, names)
     rng = np.random.default_rng(seed)
     result = keep_rules(case, rng)
-    way = Way("hand-written against finite differences")
-
     checks: dict[str, Any] = {"names": case.names, "tolerance": tolerance, "seed": seed, "max_entries": MAX_ENTRIES}
-    way.errors = _difference(case, "hand-written", operation, checks)
+    hand_written = Way("hand-written against finite differences", _errors(case, "hand-written", operation, checks))
     checks |= {"max_entries": 16, "n_directions": 2}  # the composed form is held against all entries by the other ways
     composed = composed_numeric = None
     if operation.composed is not None:
         composed = _compare_composed(case, result, rng)
-        composed_numeric = Way("composed against finite differences")
-        composed_numeric.errors = _difference(case, "composed", operation.composed, checks)
-    return Proof(operation.name, way, composed, composed_numeric, _compare_float32(case, result, rng))
+        errors = _errors(case, "composed", operation.composed, checks)
+        composed_numeric = Way("composed against finite differences", errors)
+    return Proof(operation.name, hand_written, composed, composed_numeric, _compare_float32(case, result, rng))
 
 
 _finite = Operation(
@@ -162,7 +161,7 @@ _finite = Operation(
 """Show -inf, a constant, as 0, so that it can be measured that it is one; d_output passes unchanged."""
 
 
-def _difference(case: Case, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> dict[str, float]:
+def _errors(case: Case, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> dict[str, float]:
     """Return each input's worst error against finite differences, for one form of the operation."""
 
     def finite(*tensors: Any) -> Tensor:

@@ -18,38 +18,28 @@ from typing import NamedTuple
 
 from minitransformer.autograd import Operation
 
-__all__ = ["Input", "Inputs", "inputs_of"]
-
-
-class Input(NamedTuple):
-    """A floating-point array that an operation takes."""
-
-    axes: tuple[str, ...]
-    """Letters; ``...`` is any number of axes."""
-    optional: bool
+__all__ = ["Inputs", "inputs_of"]
 
 
 class Inputs(NamedTuple):
-    """All arrays that an operation takes, by name."""
+    """The floating-point arrays that an operation takes."""
 
-    arrays: dict[str, Input]
+    axes: dict[str, tuple[str, ...]]
+    """For each array its axes: letters, and ``...`` for any number of axes."""
+    optional: list[str]
+    """The names of those that may be left out."""
     least: dict[str, int]
     """For each letter the least size that is allowed."""
 
     def shapes(self, leading: Sequence[int], sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """Return the shape of each array for given sizes of what ``...`` stands for and of the letters."""
         found = dict(zip(self.least, ((size,) for size in sizes), strict=True)) | {"...": tuple(leading)}
-        return {name: sum((found[axis] for axis in array.axes), ()) for name, array in self.arrays.items()}
-
-    @property
-    def optional(self) -> list[str]:
-        """The names of those that may be left out."""
-        return [name for name, array in self.arrays.items() if array.optional]
+        return {name: sum((found[axis] for axis in axes), ()) for name, axes in self.axes.items()}
 
     @property
     def any_axes(self) -> bool:
         """Whether there may be any number of axes before the others."""
-        return any("..." in array.axes for array in self.arrays.values())
+        return any("..." in axes for axes in self.axes.values())
 
 
 def inputs_of(operation: Operation) -> Inputs:
@@ -70,26 +60,30 @@ def inputs_of(operation: Operation) -> Inputs:
         If an input is no floating-point array, or its shape is not stated.
     """
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", operation.__doc__ or "", re.MULTILINE | re.DOTALL)
-    arrays: dict[str, Input] = {}
-    least: dict[str, int] = {}
+    found = Inputs({}, [], {})
     unclear = [name for name, option in operation.signature.parameters.items() if option.default is option.empty]
     for names, kind in re.findall(r"^(\w[\w, ]*) : (.*)$", section[1] if section else "", re.MULTILINE):
         shapes = re.findall(r"\(([^)]*)\)", kind.replace("any shape", "(...)"))
         like = re.search(r"the shape of (\w+)", kind)
         for i, name in enumerate(names.split(", ")):
             if kind.startswith("array") and (shapes or like):
-                axes = tuple(re.findall(r"[^\s,]+", shapes[min(i, len(shapes) - 1)])) if shapes else ()
-                arrays[name] = Input(arrays[like[1]].axes if like else axes, kind.endswith("optional"))
-                least |= {axis: least.get(axis, 0) for axis in arrays[name].axes if axis != "..."}
+                axes = (
+                    found.axes.get(like[1], (like[0],))
+                    if like
+                    else re.findall(r"[^\s,]+", shapes[min(i, len(shapes) - 1)])
+                )
+                found.axes[name] = tuple(axes)
+                found.optional.extend([name] if kind.endswith("optional") else [])
+                found.least.update({axis: found.least.get(axis, 0) for axis in axes if axis != "..."})
             elif "array" in kind:
                 unclear.append(name)
-        least |= {axis: int(size) for axis, size in re.findall(r"(\w+) >= (\d+)", kind)}
-    unclear = [name for name in dict.fromkeys(unclear) if name not in arrays]
-    unclear += [axis for axis in least if not axis.isidentifier()]
-    if unclear or not arrays:
+        found.least.update({axis: int(size) for axis, size in re.findall(r"(\w+) >= (\d+)", kind)})
+    unclear = [name for name in dict.fromkeys(unclear) if name not in found.axes]
+    unclear += [axis for axis in found.least if not axis.isidentifier()]
+    if unclear or not found.axes:
         raise LookupError(
             f"{operation.name}: the docstring of forward gives no axes of a floating-point array for "
             f'{", ".join(unclear) or "any input"}; write "x : array, shape (..., D)" there, or add inputs to '
             "testing/examples.py and testing/strategies.py"
         )
-    return Inputs(arrays, least)
+    return found

@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
+from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.examples import Example
 from minitransformer.testing.shapes import Inputs, inputs_of
 
@@ -277,8 +278,7 @@ def cotangents(draw: st.DrawFn, shape: Sequence[int]) -> Array:
     -------
     strategy for array
     """
-    rng = draw(generators())
-    values = rng.uniform(0.5, 2.0, tuple(shape)) * rng.choice((-1.0, 1.0), tuple(shape))
+    values = draw_cotangent(draw(generators()), shape)
     return lay_out(values, draw(st.sampled_from(LAYOUTS)))
 
 
@@ -294,7 +294,7 @@ def inputs(operation: Operation, extreme: bool = False) -> st.SearchStrategy[Exa
     operation : Operation
         One with a strategy of its name below, or one whose inputs are floating-point arrays.
     extreme : bool
-        Whether inputs may be large, most of them ±1e4.
+        Whether inputs may be large: ±1e4, unless the strategy says something else.
 
     Returns
     -------
@@ -348,10 +348,7 @@ def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 @st.composite
 def log_softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw scores of one to four axes and the axis of the log-softmax.
-
-    With ``extreme``, scores may be ±1e4.
-    """
+    """Draw scores of one to four axes and the axis of the log-softmax."""
     n = draw(st.integers(1, 4))
     x = draw(arrays(draw(sizes(n, max=5)), extreme=extreme))
     return Example((x,), {"axis": draw(st.integers(-n, n - 1))})
@@ -422,10 +419,7 @@ def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 @st.composite
 def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw inputs, gain and bias, sometimes rows of equal features.
-
-    With ``extreme``, inputs may be ±1e4.
-    """
+    """Draw inputs, gain and bias, sometimes rows of equal features."""
     n = 1 + draw(_leading())
     shape = draw(sizes(n, min=(0,) * (n - 1) + (1,)))
     x = draw(arrays(shape, extreme=extreme))
@@ -438,10 +432,7 @@ def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 @st.composite
 def feed_forward(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw inputs and parameters such that nothing inside comes near the kink of the ReLU.
-
-    With ``extreme``, inputs may be ±1e4.
-    """
+    """Draw inputs and parameters such that nothing inside comes near the kink of the ReLU."""
     *batch, d_in, d_ff, d_out = draw(sizes(3 + draw(_leading(1)), max=5))
     x = draw(arrays((*batch, d_in), extreme=extreme))
     w1, w2 = draw(arrays((d_in, d_ff))), draw(arrays((d_ff, d_out)))
@@ -476,10 +467,7 @@ def embedding(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 @st.composite
 def dropout(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw inputs, a probability (0 among them) and a seeded generator.
-
-    With ``extreme``, inputs may be ±1e4.
-    """
+    """Draw inputs, a probability (0 among them) and a seeded generator."""
     shape = draw(sizes(draw(st.integers(0, 3))))
     x = draw(arrays(shape, extreme=extreme))
     residual = draw(arrays(shape, extreme=extreme)) if draw(st.booleans()) else None
@@ -489,10 +477,7 @@ def dropout(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 @st.composite
 def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw logits and targets, with and without smoothing and ignored targets; sometimes all are ignored.
-
-    With ``extreme``, logits may be ±1e4.
-    """
+    """Draw logits and targets, with and without smoothing and ignored targets; sometimes all are ignored."""
     leading = draw(_leading())
     *shape, n_tokens = draw(sizes(1 + leading, min=(0,) * leading + (1,)))
     targets = draw(ids(shape, n_tokens))
@@ -523,10 +508,7 @@ def recurrence(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 @st.composite
 def convolution(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw inputs, a kernel, often longer than the sentence, a bias or none, causal or not, and a dilation.
-
-    With ``extreme``, inputs may be ±1e4.
-    """
+    """Draw inputs, a kernel, often longer than the sentence, a bias or none, causal or not, and a dilation."""
     batch, length, d_in, d_out = draw(sizes(4, max=7))
     causal = draw(st.booleans())
     size = draw(st.integers(1, 4)) if causal else draw(st.sampled_from((1, 3, 5)))
