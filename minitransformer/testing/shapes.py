@@ -63,15 +63,13 @@ def inputs_of(operation: Operation) -> Inputs:
     found = Inputs({}, [], {})
     unclear = [name for name, option in operation.signature.parameters.items() if option.default is option.empty]
     for names, kind in re.findall(r"^(\w[\w, ]*) : (.*)$", section[1] if section else "", re.MULTILINE):
-        shapes = re.findall(r"\(([^)]*)\)", kind.replace("any shape", "(...)"))
         like = re.search(r"the shape of (\w+)", kind)
+        stated = re.findall(r"\(([^)]*)\)", kind.replace("any shape", "(...)"))
+        shapes = [re.findall(r"[^\s,]+", axes) for axes in stated]
+        shapes = [[*found.axes.get(like[1], (like[0],))]] if like else shapes
         for i, name in enumerate(names.split(", ")):
-            if kind.startswith("array") and (shapes or like):
-                axes = (
-                    found.axes.get(like[1], (like[0],))
-                    if like
-                    else re.findall(r"[^\s,]+", shapes[min(i, len(shapes) - 1)])
-                )
+            if kind.startswith("array") and shapes:
+                axes = shapes[min(i, len(shapes) - 1)]
                 found.axes[name] = tuple(axes)
                 found.optional.extend([name] if kind.endswith("optional") else [])
                 found.least.update({axis: found.least.get(axis, 0) for axis in axes if axis != "..."})
