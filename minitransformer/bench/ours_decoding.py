@@ -54,8 +54,7 @@ def decoding_model(sizes: Sizes) -> Transformer:
     """Return a model that ends no sentence."""
     model = build(sizes)
     model.output.data[END] = 0
-    model.training = False
-    return model
+    return model.eval()
 
 
 def warmed_up(decode: Callable[[], Written]) -> tuple[Callable[[int], dict[str, Any]], dict[str, Any]]:
