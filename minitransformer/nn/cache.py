@@ -148,7 +148,7 @@ class Cache:
             )
         if width == before == 1:
             return
-        seen = np.ones((n, 1, self.position), dtype=bool) if self.seen is None else self.seen
+        seen = np.ones((n, 1, len(self.layers[0].self_attention)), dtype=bool) if self.seen is None else self.seen
         seen = np.take_along_axis(seen, parents[:, :, None], axis=1)
         itself = np.broadcast_to(np.eye(width, dtype=bool), (n, width, width))
         self.seen = np.concatenate((seen, itself), axis=2)
