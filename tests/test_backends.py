@@ -17,6 +17,7 @@ import minitransformer as mt
 from minitransformer.arrays import backend, to_numpy, use
 from minitransformer.cli import main
 from minitransformer.data import Batch
+from minitransformer.decoding import translate
 from minitransformer.tasks import build
 from minitransformer.training import (
     Configuration,
@@ -25,7 +26,6 @@ from minitransformer.training import (
     load,
     resumed,
     training_step,
-    translate,
 )
 
 SMALL = {

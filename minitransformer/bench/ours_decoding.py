@@ -54,8 +54,7 @@ def decoding_model(workload: Workload) -> Transformer:
     """Return a model that ends no sentence."""
     model = build(workload)
     model.output.data[END] = 0
-    model.training = False
-    return model
+    return model.eval()
 
 
 def warm_up(decode: Callable[[], Translations]) -> Program:

@@ -47,7 +47,7 @@ class Translator:
     def __init__(self, model: Transformer, longest: int) -> None:
         import torch
 
-        self.n_heads = model.encoder.layers[0].self_attention.n_heads
+        self.n_heads = model.options.n_heads
         self.n_layers = len(model.decoder.layers)
         self.d_model = model.output.shape[1]
         self.weights = {

@@ -8,7 +8,8 @@ from typing import Any
 
 from minitransformer.arrays import Array
 from minitransformer.data import END, START
-from minitransformer.training import RunFolder, Trained, check_sentence, hypotheses
+from minitransformer.decoding import check_sentence, hypotheses
+from minitransformer.training import RunFolder, Trained
 
 __all__ = ["clearest", "draw_attention", "draw_curves", "maps_of"]
 

@@ -11,7 +11,7 @@ import sys
 from minitransformer.cli.weights import add_beam, add_run, load_chosen, wrong_beam
 from minitransformer.data import even
 from minitransformer.data.text import split_lines
-from minitransformer.training import check_sentence, hypotheses
+from minitransformer.decoding import check_sentence, hypotheses
 
 __all__ = ["add_arguments", "run"]
 

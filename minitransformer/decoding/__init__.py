@@ -1,7 +1,18 @@
-"""From a source sentence to a target sentence."""
+"""From a source sentence to a target sentence, in ids or in texts."""
 
+from minitransformer.decoding.batches import in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search, length_penalty
 from minitransformer.decoding.greedy import greedy
-from minitransformer.decoding.steps import in_batches
+from minitransformer.decoding.texts import check_sentence, hypotheses, longest_sentence, translate
 
-__all__ = ["Hypothesis", "beam_search", "greedy", "in_batches", "length_penalty"]
+__all__ = [
+    "Hypothesis",
+    "beam_search",
+    "check_sentence",
+    "greedy",
+    "hypotheses",
+    "in_batches",
+    "length_penalty",
+    "longest_sentence",
+    "translate",
+]

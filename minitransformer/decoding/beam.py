@@ -30,7 +30,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, cache_slices, to_numpy, xp
 from minitransformer.data import END, START
-from minitransformer.decoding.steps import Ids, Steps, as_sources, best_tokens, exclude, limits, writing
+from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits
 from minitransformer.nn import Transformer
 
 __all__ = ["Hypothesis", "beam_search", "length_penalty"]
@@ -131,46 +131,46 @@ def beam_search(
         found[sentence].append(Hypothesis([], 0.0, 0.0, False))
     if not active.size:
         return found
-    with writing(model):
-        steps = Steps(model, source_ids[active])
-        # The hypotheses of a sentence lie next to each other, the most probable first. At first there is one, so W = 1.
-        # A place without a hypothesis has the log-probability -inf, and so has all that comes of it.
-        log_p = np.zeros((len(active), 1))  # (B, W)
-        parents = np.zeros((len(active), 1), dtype=np.int64)  # (B, W): the places at which they were a step before
-        written = np.zeros((len(active), 1, 0), dtype=np.int64)  # (B, W, T)
-        tokens = np.full((len(active), 1), START)  # (B, W)
-        while active.size:
-            n = len(log_p)
-            best, best_log_p = _most_probable(steps(tokens, parents), beam)  # (B * W, K)
-            # Among the K best continuations of all are only the K best of each.
-            totals = (log_p.reshape(-1, 1) + best_log_p).reshape(n, -1)  # (B, W * K)
-            order = np.argsort(-totals, axis=1, kind="stable")[:, :beam]  # (B, W)
-            parents = order // best.shape[1]
-            log_p = np.take_along_axis(totals, order, axis=1)
-            tokens = np.take_along_axis(best.reshape(n, -1), order, axis=1)
-            written = np.take_along_axis(written, parents[:, :, None], axis=1)
-            written = np.concatenate((written, tokens[:, :, None]), axis=2)
-            length = written.shape[2]
+    cache = model.new_cache(source_ids[active])
+    # The hypotheses of a sentence lie next to each other, the most probable first. At first there is one, so W = 1.
+    # A place without a hypothesis has the log-probability -inf, and so has all that comes of it.
+    log_p = np.zeros((len(active), 1))  # (B, W)
+    parents = np.zeros((len(active), 1), dtype=np.int64)  # (B, W): the places at which they were a step before
+    written = np.zeros((len(active), 1, 0), dtype=np.int64)  # (B, W, T)
+    tokens = np.full((len(active), 1), START)  # (B, W)
+    while active.size:
+        n = len(log_p)
+        logits = model.step(tokens, cache, parents)  # (B, W, V)
+        best, best_log_p = _most_probable(logits.reshape(-1, logits.shape[-1]), beam)  # (B * W, K)
+        # Among the K best continuations of all are only the K best of each.
+        totals = (log_p.reshape(-1, 1) + best_log_p).reshape(n, -1)  # (B, W * K)
+        order = np.argsort(-totals, axis=1, kind="stable")[:, :beam]  # (B, W)
+        parents = order // best.shape[1]
+        log_p = np.take_along_axis(totals, order, axis=1)
+        tokens = np.take_along_axis(best.reshape(n, -1), order, axis=1)
+        written = np.take_along_axis(written, parents[:, :, None], axis=1)
+        written = np.concatenate((written, tokens[:, :, None]), axis=2)
+        length = written.shape[2]
 
-            ends = (tokens == END) & (log_p > -np.inf)
-            for i, place in np.argwhere(ends).tolist():
-                results = found[active[i]]
-                results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=True))
-                results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
-                del results[n_best:]
-            log_p[ends] = -np.inf
+        ends = (tokens == END) & (log_p > -np.inf)
+        for i, place in np.argwhere(ends).tolist():
+            results = found[active[i]]
+            results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=True))
+            results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
+            del results[n_best:]
+        log_p[ends] = -np.inf
 
-            at_limit = most[active] == length
-            for i in np.flatnonzero(at_limit).tolist():
-                results = found[active[i]]
-                for place in np.flatnonzero(log_p[i] > -np.inf)[: n_best - len(results)].tolist():
-                    results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=False))
-            worst = np.array([found[s][-1].score if len(found[s]) == n_best else -np.inf for s in active.tolist()])
-            going = ~at_limit & (_attainable(log_p, most[active], alpha) > worst)
-            if not going.all():
-                kept = steps.select(going)
-                active, log_p, parents = active[kept], log_p[kept], parents[kept]
-                tokens, written = tokens[kept], written[kept]
+        at_limit = most[active] == length
+        for i in np.flatnonzero(at_limit).tolist():
+            results = found[active[i]]
+            for place in np.flatnonzero(log_p[i] > -np.inf)[: n_best - len(results)].tolist():
+                results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=False))
+        worst = np.array([found[s][-1].score if len(found[s]) == n_best else -np.inf for s in active.tolist()])
+        going = ~at_limit & (_attainable(log_p, most[active], alpha) > worst)
+        if not going.all():
+            kept = cache.select(going)
+            active, log_p, parents = active[kept], log_p[kept], parents[kept]
+            tokens, written = tokens[kept], written[kept]
     return found
 
 

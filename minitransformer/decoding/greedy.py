@@ -8,7 +8,7 @@ import numpy as np
 
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, START
-from minitransformer.decoding.steps import Steps, as_sources, exclude, limits, writing
+from minitransformer.decoding.search import as_sources, exclude, limits
 from minitransformer.nn import Transformer
 
 __all__ = ["greedy"]
@@ -47,20 +47,19 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     active = np.flatnonzero(most > 0)  # which sentences have not ended
     if not active.size:
         return sentences
-    with writing(model):
-        steps = Steps(model, source_ids[active])
-        tokens = np.full(len(active), START)
-        written = 0
-        while active.size:
-            logits = steps(tokens[:, None], np.zeros((len(tokens), 1), dtype=np.int64))  # (B, V)
-            exclude(logits)
-            tokens = to_numpy(logits.argmax(axis=-1))  # of equal ones the first
-            for sentence, token in zip(active.tolist(), tokens.tolist(), strict=True):
-                if token != END:
-                    sentences[sentence].append(token)
-            written += 1
-            going = (tokens != END) & (most[active] > written)
-            if not going.all():
-                kept = steps.select(going)
-                active, tokens = active[kept], tokens[kept]
+    cache = model.new_cache(source_ids[active])
+    tokens = np.full(len(active), START)
+    written = 0
+    while active.size:
+        logits = model.step(tokens[:, None], cache)[:, 0]  # (B, V)
+        exclude(logits)
+        tokens = to_numpy(logits.argmax(axis=-1))  # of equal ones the first
+        for sentence, token in zip(active.tolist(), tokens.tolist(), strict=True):
+            if token != END:
+                sentences[sentence].append(token)
+        written += 1
+        going = (tokens != END) & (most[active] > written)
+        if not going.all():
+            kept = cache.select(going)
+            active, tokens = active[kept], tokens[kept]
     return sentences

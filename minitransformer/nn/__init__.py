@@ -4,6 +4,7 @@
 ``options.py``        ``ModelOptions``: what a model is made by, handed down whole
 ``module.py``         ``Module`` and ``Parameter``: how parts hold their parameters
 ``layers.py``         the sub-layers: multi-head attention, feed-forward, residual with layer norm
+``cache.py``          ``Cache``: what the decoder remembers between the steps of decoding
 ``encoder.py``        the encoder and its layers
 ``decoder.py``        the decoder and its layers
 ``transformer.py``    embeddings and the whole model
@@ -12,9 +13,10 @@
 ====================  ==============================================================================
 """
 
+from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
 from minitransformer.nn.decoder import Decoder, DecoderLayer
 from minitransformer.nn.encoder import Encoder, EncoderLayer
-from minitransformer.nn.layers import Cache, FeedForward, LayerNorm, MultiHeadAttention, Residual
+from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module, Parameter
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.pytorch_names import from_pytorch, to_pytorch
@@ -29,6 +31,8 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "FeedForward",
+    "KeysAndValues",
+    "LayerCache",
     "LayerNorm",
     "ModelOptions",
     "Module",

@@ -10,6 +10,7 @@ from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
 from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.module import Module
+from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.recompute import recompute
 
 __all__ = ["Encoder", "EncoderLayer"]
@@ -20,44 +21,17 @@ class EncoderLayer(Module):
 
     Parameters
     ----------
-    d_model, n_heads, d_ff : int
-        D, H and F.
+    options : ModelOptions
+        The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
-    dropout : float
-        The probability of dropping an entry of a sub-layer's output.
-    d_k, d_v : int, optional
-        Sizes of a head's keys and values; D / H by default.
-    norm : {"post", "pre"}
-        Where to normalise; see ``Residual``.
-    attention_bias : bool
-        Whether attention's projections have biases.
-    dtype : str
-        The type of the parameters.
-    attention_block : int, optional
-        How many queries attention works through at a time; all by default.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        rng: np.random.Generator,
-        dropout: float = 0.1,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        norm: str = "post",
-        attention_bias: bool = False,
-        dtype: str = "float32",
-        attention_block: int | None = None,
-    ) -> None:
-        self.self_attention = MultiHeadAttention(
-            d_model, n_heads, rng, d_k, d_v, attention_bias, dtype, attention_block
-        )
-        self.residual1 = Residual(d_model, dropout, norm, dtype)
-        self.feed_forward = FeedForward(d_model, d_ff, rng, dtype)
-        self.residual2 = Residual(d_model, dropout, norm, dtype)
+    def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
+        self.self_attention = MultiHeadAttention(options, rng)
+        self.residual1 = Residual(options)
+        self.feed_forward = FeedForward(options, rng)
+        self.residual2 = Residual(options)
 
     def __call__(
         self,
@@ -88,20 +62,16 @@ class Encoder(Module):
 
     Parameters
     ----------
-    layers : list of EncoderLayer
-        At least one.
-    final_norm : LayerNorm, optional
-        What follows the last layer.
-    recompute : bool
-        Whether a layer keeps only its inputs for the backward pass and is run again there; see ``recompute``.
+    options : ModelOptions
+        The options of the model.
+    rng : numpy.random.Generator
+        Draws the initial weights.
     """
 
-    def __init__(
-        self, layers: list[EncoderLayer], final_norm: LayerNorm | None = None, recompute: bool = False
-    ) -> None:
-        self.layers = layers
-        self.final_norm = final_norm
-        self.recompute = recompute
+    def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
+        self.options = options
+        self.layers = [EncoderLayer(options, rng) for _ in range(options.n_layers)]
+        self.final_norm = LayerNorm(options) if options.norm == "pre" else None
 
     def __call__(
         self,
@@ -114,5 +84,5 @@ class Encoder(Module):
         for layer in self.layers:
             run = partial(layer, mask=mask, rng=rng, maps=maps)
             # No gradient flows past maps, so there is nothing to run again.
-            x = recompute(run, x, rng=rng) if self.recompute and maps is None else run(x)
+            x = recompute(run, x, rng=rng) if self.options.recompute and maps is None else run(x)
         return x if self.final_norm is None else self.final_norm(x)

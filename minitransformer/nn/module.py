@@ -39,10 +39,8 @@ def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
 
 
 def check_sizes(owner: str, **sizes: Any) -> None:
-    """Raise a ValueError unless all sizes are whole numbers of at least 1; d_k and d_v may be None, for the default."""
+    """Raise a ValueError unless all sizes are whole numbers of at least 1."""
     for name, size in sizes.items():
-        if size is None and name in ("d_k", "d_v"):
-            continue
         if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
             raise ValueError(f"{owner}: {name} must be a whole number of at least 1, found {size!r}")
 
@@ -54,8 +52,6 @@ class Module:
     parameter's name is the way to it: ``encoder.layers.0.feed_forward.w1``. One that is reached in two ways, such as
     a shared embedding, has the name of the first.
     """
-
-    training: bool = True
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
         """Yield each parameter once, with its name."""
@@ -118,16 +114,3 @@ class Module:
             values[name] = asarray(value)
         for name, parameter in parameters.items():
             parameter.data[...] = values[name]
-
-    def train(self, training: bool = True) -> Module:
-        """Switch dropout on (or off), here and in every part; return the module."""
-        self.training = training
-        for value in vars(self).values():
-            for part in value if isinstance(value, list) else [value]:
-                if isinstance(part, Module):
-                    part.train(training)
-        return self
-
-    def eval(self) -> Module:
-        """Switch dropout off; return the module."""
-        return self.train(False)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, TypeVar
 
 from minitransformer.options import Options, option
 
-__all__ = ["ModelOptions"]
+__all__ = ["ModelOptions", "with_model_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,3 +100,15 @@ class ModelOptions(Options):
     def value_size(self) -> int:
         """Dv, the size of a head's values."""
         return self.d_v or (self.key_size if self.d_model % self.n_heads else self.d_model // self.n_heads)
+
+
+def with_model_options(function: F) -> F:
+    """Let a function's signature, as ``help`` shows it, name the options of the model in place of ``**changes``."""
+    signature = inspect.signature(function)
+    given = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    named = [
+        inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
+        for field in fields(ModelOptions)
+    ]
+    function.__signature__ = signature.replace(parameters=[*given, *named])  # type: ignore[attr-defined]
+    return function

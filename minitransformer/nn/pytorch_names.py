@@ -43,6 +43,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.nn.module import check_sizes
+from minitransformer.nn.options import ModelOptions
 
 __all__ = ["from_pytorch", "to_pytorch"]
 
@@ -173,17 +174,12 @@ def from_pytorch(
     The names are the same whether PyTorch's model was made with ``norm_first=True`` (``norm="pre"`` here) or not, so
     ``norm`` must be right. PyTorch's default, post-norm layers with one more norm after each stack, has no counterpart.
     """
-    if norm not in ("post", "pre"):
-        raise ValueError(f"from_pytorch: norm must be one of ('post', 'pre'), found {norm!r}")
-    if share_embeddings not in (True, False, "target"):
-        raise ValueError(
-            f"from_pytorch: share_embeddings must be one of (True, False, 'target'), found {share_embeddings!r}"
-        )
+    ModelOptions.check({"norm": norm, "share_embeddings": share_embeddings})
     if norm == "post":
         _refuse_final_norms(state)
     sizes = {len(state[name]) for name in _TABLES if name in state}
     source, target, output = (_TABLES[i : i + 1] for i in range(3))
-    if share_embeddings not in (False, "target") and len(sizes) == 1:
+    if share_embeddings is True and len(sizes) == 1:
         tables = [_Pair("source_embedding.table", source + target + output)]
     elif share_embeddings:
         tables = [_Pair("source_embedding.table", source), _Pair("target_embedding.table", target + output)]

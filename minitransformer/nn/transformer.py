@@ -1,4 +1,4 @@
-"""The Transformer: encoder, decoder, embeddings and the last linear layer (sections 3.1 to 3.5)."""
+"""The whole model: encoder, decoder, embeddings and the last linear layer (sections 3.1 to 3.5)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, as_indices, asarray, backend, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.nn.decoder import Decoder, DecoderLayer, LayerCache
-from minitransformer.nn.encoder import Encoder, EncoderLayer
-from minitransformer.nn.layers import Cache, LayerNorm
+from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
+from minitransformer.nn.decoder import Decoder
+from minitransformer.nn.encoder import Encoder
 from minitransformer.nn.module import Module, Parameter, check_sizes
+from minitransformer.nn.options import ModelOptions, with_model_options
 
 __all__ = ["Embedding", "Transformer"]
 
@@ -28,18 +29,18 @@ class Embedding(Module):
     ----------
     table : Parameter, shape (V, D)
         One row for each token.
-    dropout : float
-        The probability of dropping an entry of the sum.
-    positions : Parameter, shape (L, D), optional
-        Learned positions, for sentences of at most L tokens; by default they are sinusoidal, for any length.
+    options : ModelOptions
+        The options of the model.
+    rng : numpy.random.Generator
+        Draws learned positions, (L, D) for sentences of at most L tokens; sinusoidal ones have no limit.
     """
 
-    def __init__(self, table: Parameter, dropout: float, positions: Parameter | None = None) -> None:
+    def __init__(self, table: Parameter, options: ModelOptions, rng: np.random.Generator) -> None:
+        self.options = options
         self.table = table
-        self.positions = positions
-        self.dropout = dropout
+        self.positions = _draw_table(rng, options.max_length, options) if options.positions == "learned" else None
 
-    def __call__(self, ids: Any, rng: np.random.Generator | None = None, first: int = 0) -> Tensor:
+    def __call__(self, ids: Any, rng: np.random.Generator | None = None) -> Tensor:
         """Embed token ids: (B, T) -> (B, T, D).
 
         Parameters
@@ -48,23 +49,35 @@ class Embedding(Module):
             Token ids.
         rng : numpy.random.Generator, optional
             For dropout; without it nothing is dropped.
-        first : int
-            The position of the first token.
         """
-        d_model = self.table.shape[1]
-        last = first + ids.shape[1]
+        n = ids.shape[1]
+        x = ops.embedding(ids, self.table) * self.table.shape[1] ** 0.5 + self._positions(n)[:n]
+        return ops.dropout(x, self.options.dropout, rng) if rng is not None and self.options.dropout else x
+
+    def step(self, ids: Any, position: int) -> Array:
+        """Do the same on arrays, without dropout, for ids that all have one position: (B, W) -> (B, W, D)."""
+        positions = self._positions(position + 1)
+        positions = positions.data if isinstance(positions, Tensor) else positions
+        return ops.embedding.forward(ids, self.table.data)[0] * self.table.shape[1] ** 0.5 + positions[position]
+
+    def _positions(self, n: int) -> Array | Tensor:
+        """Return n positions or more: (n, D)."""
         if self.positions is None:
             # Tables of powers of two, so that few are made.
-            positions: Array | Tensor = _waves(1 << last.bit_length(), d_model, self.table.dtype, backend())[first:last]
-        elif last > len(self.positions):
+            return _waves(1 << n.bit_length(), self.table.shape[1], self.table.dtype, backend())
+        if n > len(self.positions):
             raise ValueError(
-                f"Embedding: a sentence of {last} tokens is longer than the {len(self.positions)} learned positions; "
+                f"Embedding: a sentence of {n} tokens is longer than the {len(self.positions)} learned positions; "
                 "make the model with a larger max_length, or with positions='sinusoidal'"
             )
-        else:
-            positions = self.positions[first:last]
-        x = ops.embedding(ids, self.table) * d_model**0.5 + positions
-        return ops.dropout(x, self.dropout, rng) if rng is not None and self.dropout else x
+        return self.positions
+
+
+def _draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Parameter:
+    """Return n rows of D features."""
+    # Times sqrt(d_model), the embeddings have variance 1, like the waves' own scale.
+    d_model = options.d_model
+    return Parameter(asarray(rng.normal(0, d_model**-0.5, (n, d_model)).astype(options.dtype)))
 
 
 @lru_cache(maxsize=16)
@@ -80,45 +93,20 @@ class Transformer(Module):
     ----------
     source_vocab, target_vocab : int
         The numbers of tokens, V. Token 0 is padding.
-    d_model : int
-        D, the number of features.
-    n_heads : int
-        H, the number of attention heads.
-    n_layers : int
-        N, the number of layers in the encoder, and in the decoder.
-    d_ff : int
-        F, the number of features inside the feed-forward networks.
-    dropout : float
-        The probability of dropping an entry, 0 <= dropout < 1.
-    d_k, d_v : int, optional
-        Sizes of a head's keys and values; D / H by default.
-    norm : {"post", "pre"}
-        Layer normalisation after each residual connection, as in the paper, or before each sub-layer.
-    positions : {"sinusoidal", "learned"}
-        How positions are told apart (section 3.5).
-    share_embeddings : {True, "target", False}
-        ``"target"``: the target embedding is also the last linear layer. True: the source embedding too, if both
-        vocabularies have the same size, as they have when they are one (section 3.4). False: nothing is shared.
+    options : ModelOptions, optional
+        The options; by default the paper's.
     seed : int
         Seeds the initial weights and dropout.
-    dtype : {"float32", "float64"}
-        The type of parameters and activations.
-    attention_bias : bool
-        Whether attention's projections have biases; the paper's have none.
-    max_length : int
-        The longest sentence, for learned positions.
-    attention_block : int, optional
-        How many queries attention works through at a time; all by default. The results are the same; for long
-        sentences fewer need less memory, and the backward pass a little more time: see
-        ``ops.scaled_dot_product_attention``.
-    recompute : bool
-        Whether each layer keeps only its inputs for the backward pass and is run again there: less memory for more
-        time, with the same results. See ``nn.recompute``.
+    **changes
+        Options that differ, by name: ``Transformer(36, 30, d_model=64, n_heads=4)``. See ``ModelOptions``.
 
     Attributes
     ----------
+    options : ModelOptions
     rng : RowsGenerator
-        Where dropout's randomness comes from.
+        Where dropout's randomness comes from in training.
+    training : bool
+        Whether a call without a generator drops out entries; see ``train``.
 
     Raises
     ------
@@ -126,73 +114,37 @@ class Transformer(Module):
         If an argument is out of its range.
     """
 
+    @with_model_options
     def __init__(
         self,
         source_vocab: int,
         target_vocab: int,
-        d_model: int = 512,
-        n_heads: int = 8,
-        n_layers: int = 6,
-        d_ff: int = 2048,
-        dropout: float = 0.1,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        norm: str = "post",
-        positions: str = "sinusoidal",
-        share_embeddings: bool | str = True,
+        options: ModelOptions | None = None,
+        *,
         seed: int = 0,
-        dtype: str = "float32",
-        attention_bias: bool = False,
-        max_length: int = 512,
-        attention_block: int | None = None,
-        recompute: bool = False,
+        **changes: Any,
     ) -> None:
-        check_sizes(
-            "Transformer", source_vocab=source_vocab, target_vocab=target_vocab, d_model=d_model, n_heads=n_heads,
-            n_layers=n_layers, d_ff=d_ff, max_length=max_length, d_k=d_k, d_v=d_v,
-        )  # fmt: skip
-        if attention_block is not None:
-            check_sizes("Transformer", attention_block=attention_block)
-        if not 0 <= dropout < 1:
-            raise ValueError(f"Transformer: dropout must be at least 0 and below 1, found {dropout!r}")
-        for name, value, choices in (
-            ("norm", norm, ("post", "pre")),
-            ("positions", positions, ("sinusoidal", "learned")),
-            ("share_embeddings", share_embeddings, (True, False, "target")),
-            ("dtype", dtype, ("float32", "float64")),
-        ):
-            if value not in choices:
-                raise ValueError(f"Transformer: {name} must be one of {choices}, found {value!r}")
-
+        check_sizes("Transformer", source_vocab=source_vocab, target_vocab=target_vocab)
+        options = (options or ModelOptions()).changed(**changes)
+        self.options = options
         self.source_vocab, self.target_vocab = source_vocab, target_vocab
-        self.attention_block = attention_block
+        self.training = True
         weights_seed, dropout_seed = np.random.SeedSequence(seed).spawn(2)
         draw = np.random.default_rng(weights_seed)
         self.rng = RowsGenerator(np.random.PCG64DXSM(dropout_seed))
 
-        def table(n: int) -> Parameter:
-            # Times sqrt(d_model), the embeddings have variance 1, like the waves' own scale.
-            return Parameter(asarray(draw.normal(0, d_model**-0.5, (n, d_model)).astype(dtype)))
-
-        source_table = table(source_vocab)
-        one_table = share_embeddings not in (False, "target") and source_vocab == target_vocab
-        target_table = source_table if one_table else table(target_vocab)
-        learned = [table(max_length) if positions == "learned" else None for _ in range(2)]
-        self.source_embedding = Embedding(source_table, dropout, learned[0])
-        self.target_embedding = Embedding(target_table, dropout, learned[1])
+        share = options.share_embeddings
+        source_table = _draw_table(draw, source_vocab, options)
+        one_table = share is True and source_vocab == target_vocab
+        target_table = source_table if one_table else _draw_table(draw, target_vocab, options)
+        self.source_embedding = Embedding(source_table, options, draw)
+        self.target_embedding = Embedding(target_table, options, draw)
         # (V, D), like an embedding, so that it can be one.
-        self.output = target_table if share_embeddings else table(target_vocab)
+        self.output = target_table if share else _draw_table(draw, target_vocab, options)
+        self.encoder = Encoder(options, draw)
+        self.decoder = Decoder(options, draw)
 
-        layer: dict[str, Any] = {
-            "d_model": d_model, "n_heads": n_heads, "d_ff": d_ff, "rng": draw, "dropout": dropout, "d_k": d_k,
-            "d_v": d_v, "norm": norm, "attention_bias": attention_bias, "dtype": dtype,
-            "attention_block": attention_block,
-        }  # fmt: skip
-        final = [LayerNorm(d_model, dtype) if norm == "pre" else None for _ in range(2)]
-        self.encoder = Encoder([EncoderLayer(**layer) for _ in range(n_layers)], final[0], recompute)
-        self.decoder = Decoder([DecoderLayer(**layer) for _ in range(n_layers)], final[1], recompute)
-
-    def __call__(self, source_ids: Any, target_ids: Any) -> Tensor:
+    def __call__(self, source_ids: Any, target_ids: Any, rng: np.random.Generator | None = None) -> Tensor:
         """Predict, at each target position, the next token.
 
         Parameters
@@ -201,6 +153,8 @@ class Transformer(Module):
             The source; 0 is padding.
         target_ids : integer array, shape (B, Tq)
             The target, beginning with the start token; 0 is padding.
+        rng : numpy.random.Generator, optional
+            For dropout. By default the model's own in training mode; in evaluation mode nothing is dropped.
 
         Returns
         -------
@@ -220,17 +174,36 @@ class Transformer(Module):
                 f"Transformer: {len(source_ids)} source sentences and {len(target_ids)} target sentences; "
                 "expected as many of both"
             )
-        return self.decode(target_ids, self.encode(source_ids), ops.padding_mask(source_ids, PAD))
+        if rng is None and self.training:
+            rng = self.rng
+        memory = self.encode(source_ids, rng)
+        return self.decode(target_ids, memory, ops.padding_mask(source_ids, PAD), rng)
 
-    def encode(self, source_ids: Any, maps: list[Array] | None = None) -> Tensor:
+    def train(self, training: bool = True) -> Transformer:
+        """Let a call without a generator drop out entries with the model's own (or not); return the model.
+
+        Nothing else depends on it: ``encode`` and ``decode`` drop out entries only if they are given a generator.
+        """
+        self.training = training
+        return self
+
+    def eval(self) -> Transformer:
+        """Let a call without a generator drop nothing; return the model."""
+        return self.train(False)
+
+    def encode(
+        self, source_ids: Any, rng: np.random.Generator | None = None, maps: list[Array] | None = None
+    ) -> Tensor:
         """Read the source.
 
         Parameters
         ----------
         source_ids : integer array, shape (B, Tk)
             The source; 0 is padding.
+        rng : numpy.random.Generator, optional
+            For dropout; without it nothing is dropped.
         maps : list, optional
-            Receives each layer's attention weights (B, H, Tk, Tk).
+            Receives each layer's attention weights (B, H, Tk, Tk). No gradient flows.
 
         Returns
         -------
@@ -238,7 +211,6 @@ class Transformer(Module):
             The memory: what the decoder attends to.
         """
         source_ids = self._source(source_ids)
-        rng = self.rng if self.training else None
         return self.encoder(self.source_embedding(source_ids, rng), ops.padding_mask(source_ids, PAD), rng, maps)
 
     def decode(
@@ -246,67 +218,85 @@ class Transformer(Module):
         target_ids: Any,
         memory: Tensor,
         memory_mask: Array | None = None,
-        cache: list[LayerCache] | None = None,
+        rng: np.random.Generator | None = None,
         self_maps: list[Array] | None = None,
         cross_maps: list[Array] | None = None,
-        position: int | None = None,
-        seen: Array | None = None,
     ) -> Tensor:
-        """Predict, at each target position, the next token.
+        """Predict, at each target position, the next token; no position sees a later one.
 
         Parameters
         ----------
         target_ids : integer array, shape (B, Tq)
-            The target, beginning with the start token; with a cache, only its new tokens.
+            The target, beginning with the start token; 0 is padding.
         memory : Tensor, shape (B, Tk, D)
             What ``encode`` returned.
         memory_mask : boolean array, broadcastable to (B, H, Tq, Tk), optional
             ``ops.padding_mask(source_ids)``.
-        cache : list of LayerCache, optional
-            From ``new_cache``: keys and values of the tokens before; these tokens' are added. No gradient flows.
+        rng : numpy.random.Generator, optional
+            For dropout; without it nothing is dropped.
         self_maps, cross_maps : lists, optional
-            Receive each layer's attention weights.
-        position : int, optional
-            With a cache: the one position that all new tokens have, as the hypotheses of a beam do, which continue one
-            sentence in several ways. By default they follow one another, and those before.
-        seen : boolean array, broadcastable to (B, H, Tq, T + Tq), optional
-            With a cache: which of the T tokens before and of the new ones each new one sees. By default all before, and
-            the new ones up to itself.
+            Receive each layer's attention weights. No gradient flows.
 
         Returns
         -------
         Tensor, shape (B, Tq, V)
             Logits.
+        """
+        target_ids = self._target(target_ids)
+        x, mask = self.target_embedding(target_ids, rng), ops.padding_mask(target_ids, PAD)
+        x = self.decoder(x, memory, mask, memory_mask, rng, self_maps, cross_maps)
+        return ops.linear(x, self.output.T)
+
+    def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
+        """Append a token to each sentence that is being written, and predict the next one.
+
+        The same as ``decode``, on arrays, one position at a time and without dropout: what was computed at earlier
+        positions is in the cache. A sentence may have several hypotheses, W of them. Their number may change from step
+        to step; then, or if they have changed places, ``parents`` says which hypothesis each one continues.
+
+        Parameters
+        ----------
+        tokens : integer array, shape (B, W)
+            What is appended: at first the start token, with W = 1.
+        cache : Cache
+            From ``new_cache``; the step is added to it.
+        parents : integer array, shape (B, W), optional
+            The hypotheses of the step before to which tokens are appended, by their places; by default their own.
+
+        Returns
+        -------
+        array, shape (B, W, V)
+            Logits.
 
         Raises
         ------
         ValueError
-            If ``position`` or ``seen`` is given without a cache.
+            If the sentences are not those of the cache, or hypotheses without parents not those of the step before.
+        IndexError
+            If an id is out of range.
         """
-        if cache is None and not (position is None and seen is None):
-            raise ValueError(
-                "Transformer.decode: position and seen are for new tokens after those in a cache; give one"
-            )
-        target_ids = self._target(target_ids)
-        rng = self.rng if self.training else None
-        before = 0 if cache is None else len(cache[0].self_attention)
-        n = target_ids.shape[1]
-        # Without a cache the layers keep later tokens out themselves. With one, new tokens see all that came before,
-        # and among themselves not what comes after.
-        if cache is None:
-            seen = ops.padding_mask(target_ids, PAD)
-        elif seen is None and n > 1:
-            seen = ops.causal_mask(before + n)[before:]
-        if position is None:
-            x = self.target_embedding(target_ids, rng, before)
-        else:  # like so many sentences, of which each has its next token
-            x = self.target_embedding(target_ids.reshape(-1, 1), rng, position).reshape(*target_ids.shape, -1)
-        x = self.decoder(x, memory, seen, memory_mask, rng, cache, self_maps, cross_maps)
-        return ops.linear(x, self.output.T)
+        tokens = self._target(tokens)
+        x = self.target_embedding.step(tokens, cache.position)
+        cache.branch(len(tokens), tokens.shape[1], None if parents is None else np.asarray(parents))
+        x = self.decoder.step(x, cache)
+        cache.advance()
+        return ops.linear.forward(x, self.output.data.T)[0]
 
-    def new_cache(self) -> list[LayerCache]:
-        """Return an empty cache for ``decode``: one for each layer."""
-        return [LayerCache(Cache(), Cache()) for _ in self.decoder.layers]
+    def new_cache(self, source_ids: Any) -> Cache:
+        """Read source sentences and return the cache in which ``step`` writes their translations.
+
+        Parameters
+        ----------
+        source_ids : integer array, shape (B, Tk)
+            The source; 0 is padding.
+        """
+        source_ids = self._source(source_ids)
+        with no_grad():
+            memory = self.encode(source_ids).data
+        layers = [
+            LayerCache(KeysAndValues(), layer.cross_attention.keys_and_values(memory)) for layer in self.decoder.layers
+        ]
+        return Cache(layers, to_numpy(source_ids) != PAD)
 
     def attention_maps(self, source_ids: Any, target_ids: Any) -> dict[str, list[Array]]:
         """Return every attention weight of a forward pass without dropout.
@@ -323,14 +313,10 @@ class Transformer(Module):
             arrays each, one for each layer.
         """
         maps: dict[str, list[Array]] = {"cross": [], "encoder": [], "decoder": []}
-        training, self.training = self.training, False
-        try:
-            with no_grad():
-                memory = self.encode(source_ids, maps["encoder"])
-                mask = ops.padding_mask(self._source(source_ids), PAD)
-                self.decode(target_ids, memory, mask, None, maps["decoder"], maps["cross"])
-        finally:
-            self.training = training
+        with no_grad():
+            memory = self.encode(source_ids, maps=maps["encoder"])
+            mask = ops.padding_mask(self._source(source_ids), PAD)
+            self.decode(target_ids, memory, mask, self_maps=maps["decoder"], cross_maps=maps["cross"])
         return {kind: [to_numpy(weights) for weights in layers] for kind, layers in maps.items()}
 
     def _source(self, ids: Any) -> Any:

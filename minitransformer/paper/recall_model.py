@@ -22,6 +22,7 @@ from minitransformer.arrays import Array, asarray
 from minitransformer.autograd import Tensor
 from minitransformer.nn.layers import Residual
 from minitransformer.nn.module import Module, Parameter, xavier
+from minitransformer.nn.options import ModelOptions
 from minitransformer.paper.layers import LAYERS
 
 __all__ = ["RecallModel", "RecallSizes", "chance", "reach"]
@@ -136,7 +137,7 @@ class RecallModel(Module):
         shape = (longest or sizes.n, sizes.d)
         self.table = _parameter(rng.normal(size=(sizes.symbols, sizes.d)))
         self.mixing = [_layer(kind, sizes, rng, below) for below in range(sizes.layers)]
-        self.residuals = [Residual(sizes.d, dropout=0.0) for _ in range(sizes.layers)]
+        self.residuals = [Residual(ModelOptions(d_model=sizes.d, n_heads=1)) for _ in range(sizes.layers)]
         self.w_out = _parameter(xavier(rng, sizes.d, sizes.symbols))
         self.positions: Tensor = (
             Tensor(ops.sinusoidal_positions(*shape, dtype="float32"))

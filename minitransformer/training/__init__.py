@@ -5,7 +5,7 @@ from minitransformer.training.checkpoints import Checkpoint, RunError
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.loading import WEIGHTS, Trained, load
-from minitransformer.training.metrics import Sample, Scores, check_sentence, evaluate, hypotheses, translate
+from minitransformer.training.metrics import Sample, Scores, evaluate
 from minitransformer.training.run import RunFolder
 from minitransformer.training.trainer import Diverged, Trainer, resumed, training_step
 from minitransformer.training.workers import Workers, default_workers
@@ -23,13 +23,10 @@ __all__ = [
     "Trainer",
     "Workers",
     "average",
-    "check_sentence",
     "clip_gradients",
     "default_workers",
     "evaluate",
-    "hypotheses",
     "load",
     "resumed",
     "training_step",
-    "translate",
 ]

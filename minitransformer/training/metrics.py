@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,17 +13,12 @@ from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, even, pad, references
-from minitransformer.decoding import Hypothesis, beam_search, greedy, in_batches
-from minitransformer.decoding.steps import MORE_THAN_SOURCE, Ids
+from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
-__all__ = ["Sample", "Scores", "check_sentence", "evaluate", "hypotheses", "longest_sentence", "translate"]
+__all__ = ["Sample", "Scores", "evaluate"]
 
-T = TypeVar("T")
-
-SENTENCES = 256
-"""Hypotheses that are written together."""
 NUMBERS = 2**23
 """Scores, one for each position and token, that are computed together: as float32 they take 32 MB."""
 
@@ -74,125 +69,6 @@ class Scores(NamedTuple):
             if quality is not None:
                 found[name] = quality.value
         return found
-
-
-def hypotheses(
-    model: Transformer, source: Tokeniser, texts: Sequence[str], beam: int = 1, alpha: float = 0.6, n_best: int = 1
-) -> list[list[Hypothesis]]:
-    """Translate texts by beam search.
-
-    Parameters
-    ----------
-    model : Transformer
-        The model.
-    source : Tokeniser
-        How source texts become ids.
-    texts : sequence of str
-        Any number of texts.
-    beam, alpha, n_best
-        As for `beam_search`.
-
-    Returns
-    -------
-    list of lists of Hypothesis
-        For each text ``n_best`` of them, the best first; ids of the target side.
-
-    Raises
-    ------
-    UnknownTokenError
-        If a text has a token that is not in a closed vocabulary.
-    ValueError
-        If a text is longer than the model's learned positions, or an argument is out of its range.
-    """
-
-    def search(ids: Ids, most: int | None) -> list[list[Hypothesis]]:
-        return beam_search(model, ids, beam, alpha, max_length=most, n_best=n_best)
-
-    return _written(model, source, texts, search, max(1, SENTENCES // beam))
-
-
-def translate(
-    model: Transformer,
-    source: Tokeniser,
-    target: Tokeniser,
-    texts: Sequence[str],
-    beam: int = 1,
-    alpha: float = 0.6,
-) -> list[str]:
-    """Translate texts; greedily, if the beam is 1.
-
-    Parameters
-    ----------
-    model : Transformer
-        The model.
-    source, target : Tokeniser
-        How texts become ids, and ids texts.
-    texts : sequence of str
-        Any number of texts.
-    beam, alpha
-        As for `beam_search`.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    UnknownTokenError
-        If a text has a token that is not in a closed vocabulary.
-    ValueError
-        If a text is longer than the model's learned positions.
-    """
-    if beam > 1:
-        return [target.decode(best.tokens) for best, *_ in hypotheses(model, source, texts, beam, alpha)]
-
-    def search(ids: Ids, most: int | None) -> list[list[int]]:
-        return greedy(model, ids, max_length=most)
-
-    return [target.decode(sentence) for sentence in _written(model, source, texts, search, SENTENCES)]
-
-
-def longest_sentence(model: Transformer) -> int | None:
-    """Return how many tokens a sentence may have, its end included; None if there is no limit."""
-    learned = model.source_embedding.positions
-    return None if learned is None else len(learned)
-
-
-def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int]:
-    """Return the ids of a text to translate, its end included.
-
-    Raises
-    ------
-    UnknownTokenError
-        If it has a token that is not in a closed vocabulary.
-    ValueError
-        If it is longer than the model's learned positions.
-    """
-    ids = [*source.encode(text), END]
-    most = longest_sentence(model)
-    if most is not None and len(ids) > most:
-        raise ValueError(
-            f"the text {text[:40]!r}... has {len(ids)} tokens, its end included, but this model has learned {most} "
-            "positions; split it, or train with positions=sinusoidal, which have no end"
-        )
-    return ids
-
-
-def _written(
-    model: Transformer, source: Tokeniser, texts: Sequence[str], search: Callable[[Ids, int | None], list[T]], size: int
-) -> list[T]:
-    """Decode texts with ``search(ids, max_length)``; where positions are learned, none is written beyond them."""
-    ids = [check_sentence(model, source, text) for text in texts]
-    most = longest_sentence(model)
-    if most is None:
-        return in_batches(lambda batch: search(batch, None), ids, size)
-    # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.
-    alone = {place for place, sentence in enumerate(ids) if len(sentence) + MORE_THAN_SOURCE > most}
-    others = [place for place in range(len(ids)) if place not in alone]
-    found = {place: search(pad([ids[place]]), most)[0] for place in alone}
-    written = in_batches(lambda batch: search(batch, None), [ids[place] for place in others], size)
-    found.update(zip(others, written, strict=True))
-    return [found[place] for place in range(len(ids))]
 
 
 def evaluate(
@@ -267,19 +143,16 @@ def _teacher_forced(
     encoded = sorted(([*source.encode(one), END], target.encode(other)) for one, other in pairs)
     encoded.sort(key=lambda pair: max(map(len, pair)))
     accuracy, total = Share(0, 0), 0.0
-    training, model.training = model.training, False
-    try:
-        for _, group in groupby(_by_size(encoded, len(target)), key=lambda numbered: numbered[0]):
-            chunk = [pair for _, pair in group]
-            wanted = pad([[*ids, END] for _, ids in chunk])
-            with no_grad():
-                logits = model(pad([ids for ids, _ in chunk]), pad([[START, *ids] for _, ids in chunk]))
-                loss = ops.cross_entropy(logits, wanted, ignore_index=PAD)
-            share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
-            accuracy += share
-            total += float(loss.data) * share.total
-    finally:
-        model.training = training
+    for _, group in groupby(_by_size(encoded, len(target)), key=lambda numbered: numbered[0]):
+        chunk = [pair for _, pair in group]
+        source_ids, wanted = pad([ids for ids, _ in chunk]), pad([[*ids, END] for _, ids in chunk])
+        with no_grad():  # and without dropout
+            memory = model.encode(source_ids)
+            logits = model.decode(pad([[START, *ids] for _, ids in chunk]), memory, ops.padding_mask(source_ids, PAD))
+            loss = ops.cross_entropy(logits, wanted, ignore_index=PAD)
+        share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
+        accuracy += share
+        total += float(loss.data) * share.total
     return accuracy, total / accuracy.total
 
 

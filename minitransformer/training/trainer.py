@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, backend, to_numpy, xp
 from minitransformer.data import PAD, Batch, MissingExtraError, ParallelBatches
+from minitransformer.decoding import longest_sentence
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import Task
@@ -19,7 +20,7 @@ from minitransformer.training.checkpoints import Checkpoint, RunError, write_che
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.interruption import deferred_interrupt
-from minitransformer.training.metrics import Scores, evaluate, longest_sentence
+from minitransformer.training.metrics import Scores, evaluate
 from minitransformer.training.run import RunFolder
 from minitransformer.training.scores import bleu
 from minitransformer.training.workers import Workers, check_workers, default_workers
@@ -55,7 +56,7 @@ def training_step(
     Parameters
     ----------
     model : Transformer
-        The model, in training mode.
+        The model.
     optimiser : Adam
         Made from the model's parameters.
     batches : Batch or sequence of Batch
@@ -192,7 +193,6 @@ class Trainer:
         c = self.configuration
         if self.step == 0:
             self._save(run)
-        self.model.train()
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
         batches = self._batches_from(self.step * c.accumulate)

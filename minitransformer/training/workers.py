@@ -131,12 +131,10 @@ class Workers:
             share, worker = Batch(*(ids[first:last] for ids in batch)), self.models[w]
             if w and first == last:
                 return np.zeros((), dtype=self._parameters[0][0].dtype)
-            if worker.training != model.training:
-                worker.train(model.training)
             if self.number > 1:  # each draws, for its rows, what one worker would draw for the whole batch
                 worker.rng.bit_generator.state = state
                 worker.rng.before, worker.rng.after = first, n - last
-            logits = worker(share.source, share.target_input)
+            logits = worker(share.source, share.target_input, worker.rng)
             loss = ops.cross_entropy(logits, share.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
             del logits  # the graph holds what it needs of them
             weight = _target_tokens(share) / tokens

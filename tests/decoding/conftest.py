@@ -32,13 +32,13 @@ def favour(monkeypatch):
     """Add something to a token's score at each step."""
 
     def change(model, token, by):
-        decode = model.decode
+        step = model.step
 
         def changed(*args, **options):
-            logits = decode(*args, **options)
-            logits.data[..., token] += by
+            logits = step(*args, **options)
+            logits[..., token] += by
             return logits
 
-        monkeypatch.setattr(model, "decode", changed)
+        monkeypatch.setattr(model, "step", changed)
 
     return change

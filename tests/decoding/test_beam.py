@@ -52,13 +52,13 @@ def tokens_of(found):
 
 
 def count_steps(monkeypatch, model):
-    calls, decode = [], model.decode
+    calls, step = [], model.step
 
-    def counted(target_ids, *args, **options):
-        calls.append(target_ids.size)
-        return decode(target_ids, *args, **options)
+    def counted(tokens, *args, **options):
+        calls.append(tokens.size)
+        return step(tokens, *args, **options)
 
-    monkeypatch.setattr(model, "decode", counted)
+    monkeypatch.setattr(model, "step", counted)
     return calls
 
 

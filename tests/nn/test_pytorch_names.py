@@ -142,5 +142,5 @@ def test_norms_after_the_stacks_belong_to_pre_norm_alone():
 
 @pytest.mark.parametrize(("option", "value"), [("norm", "last"), ("share_embeddings", "all")])
 def test_unknown_options_are_refused(option, value):
-    with pytest.raises(ValueError, match=f"from_pytorch: {option} must be one of .*, found '{value}'"):
+    with pytest.raises(ValueError, match=f"{option} must be one of .*, found '{value}'"):
         from_pytorch({}, 2, **{option: value})

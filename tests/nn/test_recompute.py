@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.nn import EncoderLayer, Transformer, recompute
+from minitransformer.arrays import to_numpy
+from minitransformer.nn import EncoderLayer, ModelOptions, Transformer, recompute
 from minitransformer.testing import gradcheck
 
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 3, "d_ff": 7, "d_k": 3, "d_v": 1, "max_length": 6, "dropout": 0.3}
@@ -29,7 +30,7 @@ def loss_of(model, source=SOURCE, target=TARGET, labels=LABELS):
 
 def test_the_gradient_of_every_input_and_parameter():
     rng = np.random.default_rng(0)
-    layer = EncoderLayer(6, 2, 7, rng, dropout=0.0, dtype="float64")
+    layer = EncoderLayer(ModelOptions(d_model=6, n_heads=2, d_ff=7, dtype="float64"), rng)
     x, d = rng.standard_normal((2, 4, 6)), rng.standard_normal((2, 4, 6))
 
     def run(through):
@@ -206,17 +207,14 @@ def test_maps_and_caches_work_as_without():
     for kind, maps in plain.attention_maps(SOURCE, TARGET).items():
         for one, other in zip(maps, again.attention_maps(SOURCE, TARGET)[kind], strict=True):
             assert np.array_equal(one, other)
-    with mt.no_grad():
-        memory, cache = again.encode(SOURCE), again.new_cache()
-        parts = [
-            again.decode(TARGET[:, i : i + 1], memory, SOURCE[:, None, None] != 0, cache).numpy() for i in range(4)
-        ]
+    cache = again.new_cache(SOURCE)
+    parts = [to_numpy(again.step(TARGET[:, i : i + 1], cache)) for i in range(4)]
     expected = plain(SOURCE, TARGET).numpy()
     np.testing.assert_allclose(np.concatenate(parts, axis=1)[TARGET != 0], expected[TARGET != 0], rtol=0, atol=1e-12)
     with pytest.raises(RuntimeError, match="no_grad"):
         again.encode(SOURCE, maps=[])
     with pytest.raises(RuntimeError, match="no_grad"):
-        again.decode(TARGET, memory=again.encode(SOURCE), cache=again.new_cache())
+        again.decode(TARGET, again.encode(SOURCE), self_maps=[])
 
 
 def peak(recompute, n_layers):

@@ -138,15 +138,24 @@ def test_dropout_is_where_the_paper_has_it(norm, monkeypatch):
 
     monkeypatch.setattr(mt.ops, "dropout", recorded)
     model = model_of(dropout=0.3, n_layers=2, norm=norm)
-    memory = model.encode(SOURCE)
+    rng = np.random.default_rng(0)
+    memory = model.encode(SOURCE, rng)
     assert drops == [(0.3, False)] + [(0.3, True)] * 2 * 2
     drops.clear()
-    model.decode(TARGET, memory)
+    model.decode(TARGET, memory, rng=rng)
     assert drops == [(0.3, False)] + [(0.3, True)] * 2 * 3
     drops.clear()
-    model.eval()
-    model(SOURCE, TARGET)
+    model(SOURCE, TARGET)  # in training mode, with the model's own generator
+    assert len(drops) == 2 * (1 + 2) + 2 * 2 * 1 + 2
+    drops.clear()
+    assert model.training
+    model.decode(TARGET, model.encode(SOURCE))  # without a generator, whatever the mode
+    model.step([[1]] * 3, model.new_cache(SOURCE))
+    model.attention_maps(SOURCE, TARGET)
+    model.eval()(SOURCE, TARGET)
     assert drops == []
+    model(SOURCE, TARGET, rng)
+    assert len(drops) == 12
 
 
 def test_a_shared_embedding_receives_the_gradients_of_all_its_uses():
@@ -176,7 +185,7 @@ def test_no_gradient_flows_from_a_position_to_later_tokens(options):
     target = TARGET[[0, 0, 2]]
     rng = np.random.default_rng(0)
     embedded = mt.Tensor(rng.standard_normal((3, 4, 6)), requires_grad=True)
-    model.target_embedding = lambda ids, rng, first: embedded
+    model.target_embedding = lambda ids, rng: embedded
     logits = model(SOURCE, target)
     for i in range(4):
         embedded.grad = None
@@ -220,13 +229,7 @@ def test_blocks_of_queries_change_nothing(options, block):
     for kind in maps[0]:
         for one, other in zip(*(m[kind] for m in maps), strict=True):
             assert_close(other, one)
-    with mt.no_grad():
-        memory, cache = blocked.encode(SOURCE), blocked.new_cache()
-        parts = [
-            blocked.decode(TARGET[:, first:last], memory, mt.ops.padding_mask(SOURCE), cache).numpy()
-            for first, last in ((0, 3), (3, 4))
-        ]
-    assert_close(np.concatenate(parts, axis=1)[TARGET != 0], logits[0].numpy()[TARGET != 0])
+    assert_close(in_steps(blocked, SOURCE, TARGET)[TARGET != 0], logits[0].numpy()[TARGET != 0])
 
 
 @pytest.mark.parametrize("block", [1, 3])
@@ -323,83 +326,83 @@ def test_a_source_of_nothing_but_padding_is_no_nan():
 # Decoding with a cache
 
 
-def chunkings(n):
-    """Yield every way to cut n positions into pieces, as their lengths."""
-    for cuts in product([False, True], repeat=n - 1):
-        ends = [i + 1 for i, cut in enumerate(cuts) if cut] + [n]
-        yield np.diff([0, *ends]).tolist()
+def in_steps(model, source, target):
+    """Return the logits of a target that is decoded one position at a time."""
+    cache = model.new_cache(source)
+    return np.concatenate([to_numpy(model.step(target[:, t : t + 1], cache)) for t in range(target.shape[1])], axis=1)
 
 
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
-def test_decoding_with_a_cache_is_the_same_in_every_chunking(options):
-    model = model_of(**options)
-    target = np.array([[1, 5, 4, 4, 3], [1, 2, 2, 0, 0], [1, 3, 5, 2, 0]])
-    mask = mt.ops.padding_mask(SOURCE)
-    ways = list(chunkings(5))
-    assert len(ways) == 16
+@pytest.mark.parametrize("source", [SOURCE, SOURCE[2:]], ids=["padded", "alone"])
+def test_decoding_in_steps_is_decoding_at_once(options, source):
+    model = model_of(**options, dropout=0.3)  # which is not used
+    target = np.array([[1, 5, 4, 4, 3], [1, 2, 2, 0, 0], [1, 3, 5, 2, 0]])[-len(source) :]
     with mt.no_grad():
-        memory = model.encode(SOURCE)
-        expected = model.decode(target, memory, mask).numpy()
-        assert np.array_equal(expected, model(SOURCE, target).numpy())
-        for lengths in ways:
-            cache, first, parts = model.new_cache(), 0, []
-            for n in lengths:
-                parts.append(model.decode(target[:, first : first + n], memory, mask, cache).numpy())
-                first += n
-                assert {len(part) for layer in cache for part in layer} == {first, 5}  # the source has 5 as well
-            assert_close(np.concatenate(parts, axis=1)[target != 0], expected[target != 0])
+        expected = model.decode(target, model.encode(source), mt.ops.padding_mask(source)).numpy()
+        assert np.array_equal(expected, model.eval()(source, target).numpy())
+    model.train()
+    state = model.rng.bit_generator.state
+    assert_close(in_steps(model, source, target)[target != 0], expected[target != 0])
+    assert model.rng.bit_generator.state == state
+    cache = model.new_cache(source)
+    for t in range(3):
+        assert cache.position == t
+        assert {len(layer.self_attention) for layer in cache.layers} == {t}
+        model.step(target[:, t : t + 1], cache)
+    assert {len(layer.cross_attention) for layer in cache.layers} == {5}
 
 
-def test_select_keeps_rows_of_the_cache():
+def test_select_keeps_sentences_of_the_cache():
     model = model_of(n_layers=2)
-    mask = mt.ops.padding_mask(SOURCE)
-    rows = [2, 0, 0]
-    target = np.array([[1, 5], [1, 2], [1, 3]])
-    later = np.array([[4], [2], [5]])
+    cache = model.new_cache(SOURCE)
+    for tokens in ([[1], [1], [1]], [[5], [2], [3]]):
+        model.step(tokens, cache)
+    rows = cache.select(np.array([False, True, True]))
+    assert rows.tolist() == [2, 1]  # the last one has come to the place that is free
+    logits = to_numpy(model.step([[5], [4]], cache))
+    full = np.array([[1, 3, 5], [1, 2, 4]])
     with mt.no_grad():
-        memory = model.encode(SOURCE)
-        cache = model.new_cache()
-        model.decode(target, memory, mask, cache)
-        for layer in cache:
-            for part in layer:
-                part.select(rows)
-        logits = model.decode(later, mt.Tensor(memory.data[rows]), mask[rows], cache).numpy()
-        full = np.concatenate([target[rows], later], axis=1)
         assert_close(logits[:, 0], model(SOURCE[rows], full).numpy()[:, -1])
 
 
 def test_several_ways_to_go_on_are_decoded_at_once():
-    """New tokens at one position, of which each sees some of those before and itself."""
+    """New tokens at one position, of which each sees its own past and itself."""
     model = model_of(n_layers=2)
-    source, mask = SOURCE[:1], mt.ops.padding_mask(SOURCE[:1])
-    with mt.no_grad():
-        memory, cache = model.encode(source), model.new_cache()
-        model.decode([[1]], memory, mask, cache)
-        of_three = np.array([[1, 1, 0, 0], [1, 0, 1, 0], [1, 0, 0, 1]], dtype=bool)
-        model.decode(np.array([[4, 5, 3]]), memory, mask, cache, position=1, seen=of_three)
-        seen = np.array([[1, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]], dtype=bool)
-        logits = model.decode(np.array([[2, 6]]), memory, mask, cache, position=2, seen=seen).numpy()
-        for place, target in enumerate(([1, 5, 2], [1, 4, 6])):
-            assert_close(logits[0, place], model(source, [target]).numpy()[0, -1])
-        for options in ({"position": 1}, {"seen": seen}):
-            with pytest.raises(ValueError, match="position and seen are for new tokens after those in a cache"):
-                model.decode(TARGET, memory, mask, **options)
+    source = SOURCE[:1]
+    cache = model.new_cache(source)
+    model.step([[1]], cache)
+    model.step([[4, 5, 3]], cache, [[0, 0, 0]])
+    model.step([[2, 6, 7]], cache)  # each goes on
+    logits = to_numpy(model.step([[3, 4]], cache, [[1, 0]]))
+    for place, target in enumerate(([1, 5, 6, 3], [1, 4, 2, 4])):
+        assert_close(logits[0, place], model(source, [target]).numpy()[0, -1])
 
 
-def test_select_of_an_empty_cache():
-    cache = mt.nn.Cache()
-    cache.select([1, 0])
-    assert len(cache) == 0
-    assert cache.keys is None
-
-
-def test_a_cache_lets_no_gradient_through_and_says_so():
+@pytest.mark.parametrize(
+    ("tokens", "parents"), [([[1, 2]], None), ([[1], [1]], None), ([[1], [1]], [[0], [0]]), ([[1, 2]], [[0]])]
+)
+def test_steps_of_other_sentences_are_refused(tokens, parents):
     model = model_of()
-    memory = model.encode(SOURCE)
-    with pytest.raises(RuntimeError, match="no_grad"):
-        model.decode(TARGET, memory, None, model.new_cache())
+    cache = model.new_cache(SOURCE[:1])
+    with pytest.raises(ValueError, match=r"Transformer\.step: found tokens of shape .* with B = 1; without parents"):
+        model.step(tokens, cache, parents)
+    assert cache.position == len(cache.layers[0].self_attention) == 0
+    model.step([[1]], cache)
+
+
+def test_select_of_an_empty_store():
+    stored = mt.nn.KeysAndValues()
+    stored.select([1, 0])
+    assert len(stored) == 0
+    assert stored.keys is None
+
+
+def test_maps_let_no_gradient_through_and_say_so():
+    model = model_of()
     with pytest.raises(RuntimeError, match="no_grad"):
         model.encode(SOURCE, maps=[])
+    with pytest.raises(RuntimeError, match="no_grad"):
+        model.decode(TARGET, model.encode(SOURCE), cross_maps=[])
 
 
 # Attention maps
@@ -484,20 +487,23 @@ def test_train_and_eval():
     model = small(dropout=0.4)
     assert model.training
     assert model.eval() is model
-    parts = [
-        model,
-        model.encoder,
-        model.encoder.layers[0],
-        model.decoder.layers[0].feed_forward,
-        model.source_embedding,
-    ]
-    assert not any(part.training for part in parts)
+    assert not model.training
     evaluated = model(SOURCE, TARGET).numpy()
     assert np.array_equal(model(SOURCE, TARGET).numpy(), evaluated)
     assert model.train() is model
-    assert all(part.training for part in parts)
+    assert model.training
     assert not np.array_equal(model(SOURCE, TARGET).numpy(), evaluated)
     assert np.array_equal(small(dropout=0.0)(SOURCE, TARGET).numpy(), evaluated)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_generator_that_is_given_decides_alone(training):
+    model = small(dropout=0.4).train(training)
+    state = model.rng.bit_generator.state
+    first, again, other = (model(SOURCE, TARGET, np.random.default_rng(seed)).numpy() for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+    assert model.rng.bit_generator.state == state
 
 
 def test_float32_in_float32_out():
@@ -578,10 +584,10 @@ def test_shared_embeddings_are_one_parameter(share, vocabularies, tables):
     assert model.output.shape == (vocabularies[1], 6)
 
 
-@pytest.mark.parametrize("share", [1, np.True_])
-def test_what_equals_true_shares_like_true(share):
-    model = mt.nn.Transformer(7, 7, **SIZES, share_embeddings=share)
-    assert model.output is model.source_embedding.table
+@pytest.mark.parametrize("share", [1, np.True_, 0])
+def test_what_only_equals_a_choice_is_refused(share):
+    with pytest.raises(ValueError, match=r"share_embeddings must be one of True, target, False, found"):
+        mt.nn.Transformer(7, 7, **SIZES, share_embeddings=share)
 
 
 def test_names_are_the_way_to_the_parameter():
@@ -634,6 +640,8 @@ def test_the_defaults_are_the_base_model():
     assert n == expected_count(37_000, d_model=512, n_heads=8, n_layers=6, d_ff=2048, d_k=64, d_v=64)
     assert round(n / 1e6) == 63  # "65" in Table 3
     defaults = {k: p.default for k, p in inspect.signature(mt.nn.Transformer).parameters.items()}
+    assert defaults.keys() >= {"source_vocab", "target_vocab", "options", "seed", *SIZES, "dtype", "recompute"}
+    assert "changes" not in defaults
     assert (defaults["dropout"], defaults["norm"], defaults["positions"]) == (0.1, "post", "sinusoidal")
     assert defaults["share_embeddings"] is True
     assert model.output is model.source_embedding.table
@@ -651,7 +659,8 @@ def test_sizes_of_keys_and_values_are_free(d_k, d_v):
 
 def test_a_head_count_that_does_not_divide_needs_only_d_k():
     model = mt.nn.Transformer(9, 9, d_model=5, n_heads=3, n_layers=1, d_ff=7, d_k=2, dropout=0.0)
-    assert model.decoder.layers[0].cross_attention.d_v == 2
+    assert model.options.value_size == 2
+    assert model.decoder.layers[0].cross_attention.w_out.shape == (6, 5)
     assert model(SOURCE, TARGET).shape == (3, 4, 9)
 
 
@@ -661,7 +670,9 @@ def test_sqrt_d_model_times_the_table_plus_the_waves():
     assert np.array_equal(model.source_embedding(SOURCE).numpy(), expected)
     learned = model_of(positions="learned")
     expected = 6**0.5 * learned.target_embedding.table.numpy()[TARGET] + learned.target_embedding.positions.numpy()[2:6]
-    assert np.array_equal(learned.target_embedding(TARGET, first=2).numpy(), expected)
+    for i in range(4):
+        found = to_numpy(learned.target_embedding.step(TARGET[:, i : i + 1], 2 + i))
+        assert np.array_equal(found, expected[:, i : i + 1])
 
 
 # What is refused
@@ -677,7 +688,8 @@ def test_sizes_that_are_none_are_refused(name, size):
     if size is None and name in ("d_k", "d_v", "attention_block"):
         return  # the default
     options = {"source_vocab": 7, "target_vocab": 7} | SIZES | {name: size}
-    with pytest.raises(ValueError, match=f"Transformer: {name} must be a whole number of at least 1, found {size!r}"):
+    wanted = "at least 1" if type(size) is int else "a whole number"
+    with pytest.raises(ValueError, match=f"Transformer: {name} must be .*{wanted}.*, found {size!r}"):
         mt.nn.Transformer(**options)
 
 
@@ -687,8 +699,8 @@ def test_sizes_that_are_none_are_refused(name, size):
         ({"dropout": 1}, "dropout must be at least 0 and below 1, found 1"),
         ({"dropout": 1.0}, "dropout must be at least 0 and below 1, found 1.0"),
         ({"dropout": -0.1}, "dropout must be at least 0 and below 1, found -0.1"),
-        ({"dropout": float("nan")}, "dropout must be at least 0 and below 1, found nan"),
-        ({"norm": "both"}, "norm must be one of .*post.*pre.*, found 'both'"),
+        ({"dropout": float("nan")}, "dropout must be finite, found nan"),
+        ({"norm": "both"}, "norm must be one of post, pre, found 'both'"),
         ({"norm": None}, "norm must be one of .*, found None"),
         ({"positions": "rotary"}, "positions must be one of .*sinusoidal.*learned.*, found 'rotary'"),
         ({"share_embeddings": "all"}, "share_embeddings must be one of .*target.*, found 'all'"),
@@ -706,6 +718,17 @@ def test_sizes_that_are_none_are_refused(name, size):
 def test_other_arguments_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         mt.nn.Transformer(7, 7, **SIZES | options)
+
+
+def test_options_are_handed_down_whole():
+    options = mt.nn.ModelOptions(**SIZES)
+    model = mt.nn.Transformer(7, 8, options, norm="pre")
+    assert model.options == options.changed(norm="pre")
+    assert model.encoder.layers[0].self_attention.options is model.options
+    assert model.decoder.layers[0].residual3.options is model.options
+    same = mt.nn.Transformer(7, 8, **SIZES, norm="pre")
+    for one, other in zip(model.parameters(), same.parameters(), strict=True):
+        assert np.array_equal(one.data, other.data)
 
 
 @pytest.mark.parametrize("bad", [7, -1, 99])
@@ -748,12 +771,11 @@ def test_a_sentence_longer_than_the_learned_positions_is_refused():
     with pytest.raises(ValueError, match=r"a sentence of 5 tokens is longer than the 4 learned positions.*max_length"):
         model(SOURCE, TARGET)
     assert model(SOURCE[:, :4], TARGET).shape == (3, 4, 7)
-    memory = model.encode(SOURCE[:, :3])
-    cache = model.new_cache()
-    with mt.no_grad():
-        model.decode(TARGET[:, :3], memory, None, cache)
-        with pytest.raises(ValueError, match="a sentence of 5 tokens is longer"):
-            model.decode(TARGET[:, :2], memory, None, cache)
+    cache = model.new_cache(SOURCE[:, :3])
+    for t in range(4):
+        model.step(TARGET[:, t : t + 1], cache)
+    with pytest.raises(ValueError, match="a sentence of 5 tokens is longer"):
+        model.step(TARGET[:, :1], cache)
 
 
 def test_lists_are_ids_too():

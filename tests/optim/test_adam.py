@@ -343,6 +343,6 @@ def test_without_a_gradient_weights_decay_but_biases_and_gains_stay():
 
 
 def test_parameters_may_come_from_a_generator():
-    model = mt.nn.FeedForward(3, 5, np.random.default_rng(0))
+    model = mt.nn.FeedForward(mt.nn.ModelOptions(d_model=3, n_heads=1, d_ff=5), np.random.default_rng(0))
     adam = mt.optim.Adam(parameter for parameter in model.parameters())
     assert adam.values.size == 15 + 5 + 15 + 3

@@ -15,7 +15,8 @@ LENGTHS = np.array([5, 2, 4])
 
 def pair(bias):
     """Return our module and PyTorch's, with the same random weights."""
-    ours = mt.nn.MultiHeadAttention(D, H, RNG, bias=bias, dtype="float64")
+    options = mt.nn.ModelOptions(d_model=D, n_heads=H, attention_bias=bias, dtype="float64")
+    ours = mt.nn.MultiHeadAttention(options, RNG)
     theirs = torch.nn.MultiheadAttention(D, H, bias=bias, batch_first=True, dtype=torch.float64)
     for parameter in ours.parameters():
         parameter.data = RNG.normal(size=parameter.shape) / 2

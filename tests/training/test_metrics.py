@@ -6,6 +6,7 @@ import pytest
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, START
+from minitransformer.decoding import texts
 from minitransformer.nn import Transformer
 from minitransformer.tasks import build
 from minitransformer.training import evaluate, metrics
@@ -56,11 +57,11 @@ def test_the_search_is_the_one_that_was_asked_for(tokenisers, monkeypatch):
         asked.append((beam, alpha))
         return beam_search(model, ids, beam, alpha, **options)
 
-    beam_search = metrics.beam_search
-    monkeypatch.setattr(metrics, "beam_search", recorded)
+    beam_search = texts.beam_search
+    monkeypatch.setattr(texts, "beam_search", recorded)
     model = model_of(tokenisers)
     model.eval()
-    metrics.translate(model, source, target, ["12"], 4, 1.5)
+    texts.translate(model, source, target, ["12"], 4, 1.5)
     evaluate(model, source, target, PAIRS, (), 3, 0.0)
-    metrics.hypotheses(model, source, ["12"], 2, 0.25)
+    texts.hypotheses(model, source, ["12"], 2, 0.25)
     assert asked == [(4, 1.5), (3, 0.0), (2, 0.25)]

@@ -7,6 +7,7 @@ import pytest
 
 from minitransformer.arrays import to_numpy
 from minitransformer.data import Batch
+from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, inverse_square_root, linear, warmup
 from minitransformer.tasks import build
@@ -20,7 +21,6 @@ from minitransformer.training import (
     load,
     resumed,
     training_step,
-    translate,
 )
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.interruption import deferred_interrupt
@@ -263,8 +263,8 @@ def test_what_the_recipe_says_of_the_model_reaches_it():
         configuration = Configuration.of_task(build("reverse"), **SMALL | changes)
         return configuration.build_model(11, 13, False)
 
-    attention = model_of(d_k=3, d_v=5).encoder.layers[0].self_attention
-    assert (attention.d_k, attention.d_v) == (3, 5)
+    options = model_of(d_k=3, d_v=5).options
+    assert (options.key_size, options.value_size) == (3, 5)
     first, same, other = (to_numpy(model_of(seed=seed).output.data) for seed in (4, 4, 5))
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
@@ -388,6 +388,6 @@ def test_memory_is_saved_without_changing_what_is_computed(tmp_path):
     for name, changes in (("recomputed", {"recompute": True}), ("blocks", {"attention_block": 2})):
         trainer, _, found, _ = trained(tmp_path, name, **changes)
         np.testing.assert_allclose(found, losses, rtol=1e-5)
-        assert trainer.model.encoder.recompute == changes.get("recompute", False)
-        assert trainer.model.encoder.layers[0].self_attention.block_size == changes.get("attention_block")
-    assert plain.model.encoder.layers[0].self_attention.block_size is None
+        assert trainer.model.options.recompute == changes.get("recompute", False)
+        assert trainer.model.options.attention_block == changes.get("attention_block")
+    assert plain.model.options.attention_block is None

@@ -136,15 +136,18 @@ def test_all_workers_look_at_the_same_weights():
 
 
 @THREADS
-def test_the_modes_of_the_model_are_the_workers():
-    model = model_of()
-    with Workers(model, 2) as workers:
-        model.eval()
-        state = model.rng.bit_generator.state
-        workers.gradients(batch_of(6), 0.1)
-        assert not workers.models[1].training
-        assert not workers.models[1].encoder.layers[0].training
-        assert model.rng.bit_generator.state == state
+def test_training_drops_out_entries_whatever_the_mode_of_the_model():
+    states, losses = [], []
+    for training in (True, False):
+        model = model_of().train(training)
+        with Workers(model, 2) as workers:
+            before = model.rng.bit_generator.state
+            losses.append(float(workers.gradients(batch_of(6), 0.1)))
+            states.append(model.rng.bit_generator.state)
+            assert states[-1] != before
+            assert model.training == training
+    assert losses[0] == losses[1]
+    assert states[0] == states[1]
 
 
 @THREADS

@@ -1,0 +1,75 @@
+"""Decoding any number of sentences: in batches, several of them at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from minitransformer.arrays import backend, blas
+from minitransformer.data import pad
+from minitransformer.decoding.search import Ids
+
+__all__ = ["in_batches"]
+
+T = TypeVar("T")
+
+
+def in_batches(
+    search: Callable[[Ids], list[T]], sources: Sequence[Sequence[int]], size: int = 64, workers: int | None = None
+) -> list[T]:
+    """Decode any number of sentences, those of similar length together, and several batches at the same time.
+
+    Parameters
+    ----------
+    search : function
+        Takes an integer array (B, Tk) of padded source sentences and returns a list of B results, as in
+        ``lambda ids: beam_search(model, ids, beam=5)``. With several workers it is called in several threads.
+    sources : sequence of sequences of int
+        Source sentences, each with its end token.
+    size : int
+        The most sentences in a batch.
+    workers : int, optional
+        How many batches are decoded side by side, each by a thread with its share of the cores; by default one for each
+        core, and a single one on a GPU, which is busy with one.
+
+    Returns
+    -------
+    list
+        A result for each sentence, in the order of the sentences.
+
+    Raises
+    ------
+    ValueError
+        If ``size`` or ``workers`` is below 1.
+    """
+    if size < 1:
+        raise ValueError(f"in_batches: size must be at least 1, found {size}")
+    if workers is not None and workers < 1:
+        raise ValueError(f"in_batches: workers must be at least 1, found {workers}")
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    batches = [order[first : first + size] for first in range(0, len(order), size)]
+    if workers is None:
+        workers = blas.cores() if backend() == "numpy" else 1
+    workers = min(workers, len(batches))
+
+    def found(places: list[int]) -> list[T]:
+        return search(pad([sources[i] for i in places]))
+
+    if workers > 1:
+        with blas.threads(max(1, blas.cores() // workers)), ThreadPoolExecutor(workers) as pool:
+            # The longest first, so that none is left for the end.
+            futures = [pool.submit(found, places) for places in reversed(batches)][::-1]
+            try:
+                results = [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    else:
+        results = [found(places) for places in batches]
+    by_place = {
+        i: result
+        for places, batch in zip(batches, results, strict=True)
+        for i, result in zip(places, batch, strict=True)
+    }
+    return [by_place[i] for i in range(len(sources))]

@@ -1,0 +1,98 @@
+"""What every search for a target sentence shares: its limits, and the choice of tokens."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.arrays import Array, to_numpy, xp
+from minitransformer.data import PAD, START
+
+__all__ = ["Ids", "as_sources", "best_tokens", "exclude", "limits"]
+
+Ids = NDArray[np.int64]
+
+MORE_THAN_SOURCE = 50
+"""How many tokens more than its source a target sentence may have (section 6.1)."""
+NEVER = [PAD, START]
+"""Tokens that no sentence has inside, so none is written; what probability they have is lost, not shared out."""
+
+
+def as_sources(source_ids: Any) -> Ids:
+    """Return source sentences as a matrix on the host; their ids are checked by the model.
+
+    Raises
+    ------
+    ValueError
+        If they are not a matrix; no sentences at all may be an empty list.
+    """
+    ids = to_numpy(source_ids)
+    if ids.shape == (0,):
+        return np.zeros((0, 0), dtype=np.int64)
+    if ids.ndim != 2:
+        raise ValueError(f"decoding: source ids must have shape (B, Tk), found {ids.shape}; `pad` makes one of lists")
+    return ids
+
+
+def limits(source_ids: Ids, max_length: int | None = None) -> Ids:
+    """Return the most tokens that may be written for each sentence, its end token among them.
+
+    Each sentence has a limit of its own, so that it does not matter which others are in the batch.
+
+    Parameters
+    ----------
+    source_ids : integer array, shape (B, Tk)
+        Source sentences, padded with 0.
+    max_length : int, optional
+        The limit of all; by default 50 more than the source sentence has tokens.
+
+    Returns
+    -------
+    integer array, shape (B,)
+
+    Raises
+    ------
+    ValueError
+        If the limit is negative.
+    """
+    if max_length is None:
+        return np.asarray((source_ids != PAD).sum(axis=1) + MORE_THAN_SOURCE)
+    if index(max_length) < 0:
+        raise ValueError(f"decoding: max_length must be 0 or more, found {max_length}")
+    return np.full(len(source_ids), max_length)
+
+
+def exclude(scores: Array) -> None:
+    """Give the tokens that are never written the score -inf, in place: (..., V)."""
+    scores[..., NEVER] = -xp.inf
+
+
+def best_tokens(scores: Array, n: int) -> tuple[Array, Array]:
+    """Return the n tokens with the highest scores, best first; of equal ones the one with the lower id is better.
+
+    Parameters
+    ----------
+    scores : array, shape (B, V)
+        One row of scores for each choice; overwritten. A token that is excluded has -inf.
+    n : int
+        How many tokens to choose, at most V.
+
+    Returns
+    -------
+    tokens : integer array, shape (B, n)
+    best : array, shape (B, n)
+        Their scores.
+    """
+    # For the few tokens that a beam needs, so many searches for the highest cost less than a partition, and they say
+    # which of two equal ones comes first.
+    rows = xp.arange(len(scores))
+    tokens = xp.empty((len(scores), n), dtype=xp.int64)
+    best = xp.empty((len(scores), n), dtype=scores.dtype)
+    for i in range(n):
+        tokens[:, i] = scores.argmax(axis=-1)
+        best[:, i] = scores[rows, tokens[:, i]]
+        scores[rows, tokens[:, i]] = -xp.inf
+    return tokens, best

@@ -1,0 +1,139 @@
+"""Texts in, texts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from minitransformer.data import END, Tokeniser, pad
+from minitransformer.decoding.batches import in_batches
+from minitransformer.decoding.beam import Hypothesis, beam_search
+from minitransformer.decoding.greedy import greedy
+from minitransformer.decoding.search import MORE_THAN_SOURCE, Ids
+from minitransformer.nn import Transformer
+
+__all__ = ["check_sentence", "hypotheses", "longest_sentence", "translate"]
+
+T = TypeVar("T")
+
+SENTENCES = 256
+"""Hypotheses that are written together."""
+
+
+def hypotheses(
+    model: Transformer, source: Tokeniser, texts: Sequence[str], beam: int = 1, alpha: float = 0.6, n_best: int = 1
+) -> list[list[Hypothesis]]:
+    """Translate texts by beam search.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    source : Tokeniser
+        How source texts become ids.
+    texts : sequence of str
+        Any number of texts.
+    beam, alpha, n_best
+        As for `beam_search`.
+
+    Returns
+    -------
+    list of lists of Hypothesis
+        For each text ``n_best`` of them, the best first; ids of the target side.
+
+    Raises
+    ------
+    UnknownTokenError
+        If a text has a token that is not in a closed vocabulary.
+    ValueError
+        If a text is longer than the model's learned positions, or an argument is out of its range.
+    """
+
+    def search(ids: Ids, most: int | None) -> list[list[Hypothesis]]:
+        return beam_search(model, ids, beam, alpha, max_length=most, n_best=n_best)
+
+    return _decode(model, source, texts, search, max(1, SENTENCES // beam))
+
+
+def translate(
+    model: Transformer,
+    source: Tokeniser,
+    target: Tokeniser,
+    texts: Sequence[str],
+    beam: int = 1,
+    alpha: float = 0.6,
+) -> list[str]:
+    """Translate texts; greedily, if the beam is 1.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    source, target : Tokeniser
+        How texts become ids, and ids texts.
+    texts : sequence of str
+        Any number of texts.
+    beam, alpha
+        As for `beam_search`.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    UnknownTokenError
+        If a text has a token that is not in a closed vocabulary.
+    ValueError
+        If a text is longer than the model's learned positions.
+    """
+    if beam > 1:
+        return [target.decode(best.tokens) for best, *_ in hypotheses(model, source, texts, beam, alpha)]
+
+    def search(ids: Ids, most: int | None) -> list[list[int]]:
+        return greedy(model, ids, max_length=most)
+
+    return [target.decode(sentence) for sentence in _decode(model, source, texts, search, SENTENCES)]
+
+
+def longest_sentence(model: Transformer) -> int | None:
+    """Return how many tokens a sentence may have, its end included; None if there is no limit."""
+    learned = model.source_embedding.positions
+    return None if learned is None else len(learned)
+
+
+def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int]:
+    """Return the ids of a text to translate, its end included.
+
+    Raises
+    ------
+    UnknownTokenError
+        If it has a token that is not in a closed vocabulary.
+    ValueError
+        If it is longer than the model's learned positions.
+    """
+    ids = [*source.encode(text), END]
+    most = longest_sentence(model)
+    if most is not None and len(ids) > most:
+        raise ValueError(
+            f"the text {text[:40]!r}... has {len(ids)} tokens, its end included, but this model has learned {most} "
+            "positions; split it, or train with positions=sinusoidal, which have no end"
+        )
+    return ids
+
+
+def _decode(
+    model: Transformer, source: Tokeniser, texts: Sequence[str], search: Callable[[Ids, int | None], list[T]], size: int
+) -> list[T]:
+    """Decode texts with ``search(ids, max_length)``; where positions are learned, none is written beyond them."""
+    ids = [check_sentence(model, source, text) for text in texts]
+    most = longest_sentence(model)
+    if most is None:
+        return in_batches(lambda batch: search(batch, None), ids, size)
+    # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.
+    alone = {place for place, sentence in enumerate(ids) if len(sentence) + MORE_THAN_SOURCE > most}
+    others = [place for place in range(len(ids)) if place not in alone]
+    found = {place: search(pad([ids[place]]), most)[0] for place in alone}
+    written = in_batches(lambda batch: search(batch, None), [ids[place] for place in others], size)
+    found.update(zip(others, written, strict=True))
+    return [found[place] for place in range(len(ids))]

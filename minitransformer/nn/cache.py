@@ -1,0 +1,197 @@
+"""What a decoder remembers between the steps of decoding: keys and values, and who sees them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.arrays import Array, asarray, xp
+
+__all__ = ["Cache", "KeysAndValues", "LayerCache"]
+
+
+class KeysAndValues:
+    """The keys and values that one attention has computed so far, so that decoding computes each only once.
+
+    They are the beginnings of arrays that have room for more, and twice as much whenever they are full: what is there
+    is copied now and then, not at every step.
+
+    Attributes
+    ----------
+    keys : array, shape (B, H, T, Dk), or None
+    values : array, shape (B, H, T, Dv), or None
+    """
+
+    def __init__(self) -> None:
+        self.keys: Array | None = None
+        self.values: Array | None = None
+        self._room: list[Array] = []  # what keys and values are the beginnings of
+
+    def __len__(self) -> int:
+        return 0 if self.keys is None else self.keys.shape[2]
+
+    def extend(self, keys: Array, values: Array) -> None:
+        """Append the keys and values of new positions; they are copied."""
+        first, last = len(self), len(self) + keys.shape[2]
+        if not first or last > self._room[0].shape[2]:
+            old, self._room = self._room, []
+            for i, new in enumerate((keys, values)):
+                n, heads, _, size = new.shape
+                self._room.append(xp.empty((n, heads, max(last, 2 * first), size), dtype=new.dtype))
+                if first:
+                    self._room[i][:, :, :first] = old[i][:, :, :first]
+        for room, new in zip(self._room, (keys, values), strict=True):
+            room[:, :, first:last] = new
+        self._show(last)
+
+    def select(self, rows: Any) -> None:
+        """Keep these rows of the batch, in this order; a row may be kept several times.
+
+        Only rows that come to another place are copied, as long as there are no more than before.
+
+        Parameters
+        ----------
+        rows : integer array or list, shape (n,)
+            On the host.
+        """
+        if self.keys is None:
+            return
+        rows, length = np.asarray(rows), len(self)
+        moved = np.flatnonzero(rows != np.arange(len(rows)))
+        to, source = asarray(moved), asarray(rows[moved])
+        for i, room in enumerate(self._room):
+            if len(rows) > len(room):
+                self._room[i] = room[asarray(rows)]
+            else:
+                if len(moved):
+                    room[to, :, :length] = room[source, :, :length]
+                self._room[i] = room[: len(rows)]
+        self._show(length)
+
+    def keep(self, positions: Any) -> None:
+        """Keep these positions of each row, in this order: an integer array of shape (B, T)."""
+        if self.keys is not None and self.values is not None:
+            places = asarray(positions)[:, None, :, None]
+            self._room = [xp.take_along_axis(part, places, axis=2) for part in (self.keys, self.values)]
+            self._show(places.shape[2])
+
+    def _show(self, length: int) -> None:
+        self.keys, self.values = (room[:, :, :length] for room in self._room)
+
+
+class LayerCache(NamedTuple):
+    """What one decoder layer remembers."""
+
+    self_attention: KeysAndValues
+    """Of the target tokens so far."""
+    cross_attention: KeysAndValues
+    """Of the source; they stay as they are."""
+
+
+class Cache:
+    """What the decoder remembers of sentences that are written side by side; `Transformer.new_cache` makes one.
+
+    Each sentence has W hypotheses, ways in which it may go on. They are W queries of one source, and of one store of
+    keys and values: all that any of them has written. Each sees in it what it has written itself, its own past; so
+    hypotheses share the past that they have in common, and nothing is copied when one overtakes another.
+
+    What no hypothesis sees any more is dropped from the store when that makes it half as long.
+
+    Parameters
+    ----------
+    layers : list of LayerCache
+        Those of each decoder layer, with the source's keys and values.
+    real : boolean array, shape (B, Tk)
+        Which source tokens are no padding; on the host.
+
+    Attributes
+    ----------
+    layers : list of LayerCache
+    memory_mask : boolean array, shape (B, 1, 1, Tk), or None
+        Which source tokens are seen; None if all are.
+    position : int
+        The position of the next tokens.
+    seen : boolean array, shape (B, W, T), or None
+        Which of the T tokens in store each hypothesis sees, on the host; None while there is one hypothesis, which
+        sees all of them.
+    """
+
+    def __init__(self, layers: list[LayerCache], real: NDArray[np.bool_]) -> None:
+        self.layers = layers
+        self.position = 0
+        self.seen: NDArray[np.bool_] | None = None
+        self._real = real
+        self.memory_mask = _mask(real[:, None])
+
+    @property
+    def mask(self) -> Array | None:
+        """Which tokens in store each hypothesis sees, for all heads: (B, 1, W, T), or None if each sees all."""
+        return None if self.seen is None else _mask(self.seen)
+
+    def branch(self, n: int, width: int, parents: NDArray[np.int64] | None) -> None:
+        """Begin a step of n sentences with W hypotheses each: each sees what its parent saw, and itself.
+
+        Raises
+        ------
+        ValueError
+            If there are not as many sentences as before, or not as many parents as hypotheses.
+        """
+        before = 1 if self.seen is None else self.seen.shape[1]
+        if parents is None:
+            parents = np.broadcast_to(np.arange(before), (n, before))
+        if n != len(self._real) or parents.shape != (n, width):
+            raise ValueError(
+                f"Transformer.step: found tokens of shape {(n, width)} and parents of shape {parents.shape}, expected "
+                f"both of shape (B, W) with B = {len(self._real)}; without parents W stays {before}"
+            )
+        if width == before == 1:
+            return
+        seen = np.ones((n, 1, len(self.layers[0].self_attention)), dtype=bool) if self.seen is None else self.seen
+        seen = np.take_along_axis(seen, parents[:, :, None], axis=1)
+        itself = np.broadcast_to(np.eye(width, dtype=bool), (n, width, width))
+        self.seen = np.concatenate((seen, itself), axis=2)
+
+    def advance(self) -> None:
+        """End a step: go to the next position, and drop what nobody sees if it is half of what is in store."""
+        self.position += 1
+        if self.seen is None:
+            return
+        used = self.seen.any(axis=1)  # (B, T)
+        most = int(used.sum(axis=1).max(initial=0))
+        if 2 * most <= used.shape[1]:
+            kept = np.argsort(~used, axis=1, kind="stable")[:, :most]  # and some that are not used, where fewer are
+            for layer in self.layers:
+                layer.self_attention.keep(kept)
+            self.seen = np.take_along_axis(self.seen, kept[:, None, :], axis=2)
+
+    def select(self, going: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Keep only some sentences and return their places before, in the order that they have now.
+
+        Those at the end come into the places of those that leave; the others stay where they are.
+
+        Parameters
+        ----------
+        going : boolean array, shape (B,)
+            Which sentences are kept.
+
+        Returns
+        -------
+        integer array, shape (n,)
+        """
+        n = int(going.sum())
+        rows = np.arange(n)
+        rows[~going[:n]] = np.flatnonzero(going[n:]) + n
+        for layer in self.layers:
+            for part in layer:
+                part.select(rows)
+        self._real = self._real[rows]
+        self.memory_mask = _mask(self._real[:, None])
+        self.seen = None if self.seen is None else self.seen[rows]
+        return rows
+
+
+def _mask(seen: NDArray[np.bool_]) -> Array | None:
+    """Return the mask of all heads, on the device, or None if everything is seen: (B, W, T) -> (B, 1, W, T)."""
+    return None if seen.all() else asarray(seen[:, None])

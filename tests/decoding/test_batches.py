@@ -1,0 +1,68 @@
+"""Many sentences, cut into batches."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from minitransformer.data import END
+from minitransformer.decoding import beam_search, greedy, in_batches
+
+
+def test_results_come_in_the_order_of_the_sentences(model):
+    rng = np.random.default_rng(0)
+    sources = [[*rng.integers(3, 11, n), END] for n in (1, 7, 4, 2, 5, 3, 6, 1, 2, 8)]
+    seen = []
+
+    def search(ids):
+        seen.append(ids.shape)
+        return greedy(model, ids, max_length=6)
+
+    found = in_batches(search, sources, size=4, workers=1)
+    assert found == [greedy(model, [source], max_length=6)[0] for source in sources]
+    assert len({tuple(sentence) for sentence in found}) > 1
+    # The four shortest, four more, and the two longest: little is padding.
+    assert seen == [(4, 3), (4, 7), (2, 9)]
+
+
+def test_any_search_will_do(model):
+    sources = [[3, 4, 5, END], [6, END]]
+    found = in_batches(lambda ids: beam_search(model, ids, beam=2), sources, size=1)
+    assert [best.tokens for (best,) in found] == [beam_search(model, [s], beam=2)[0][0].tokens for s in sources]
+
+
+def test_no_sentences_make_no_batch():
+    assert in_batches(lambda ids: 1 / 0, []) == []
+
+
+def test_a_batch_has_at_least_one_sentence():
+    with pytest.raises(ValueError, match="size must be at least 1, found 0"):
+        in_batches(lambda ids: 1 / 0, [[3, END]], size=0)
+
+
+def test_several_workers_find_the_same_and_the_model_keeps_its_mode(model):
+    rng = np.random.default_rng(0)
+    sources = [[*rng.integers(3, 11, n), END] for n in rng.integers(1, 9, 20)]
+    threads = set()
+
+    def search(ids):
+        threads.add(threading.get_ident())
+        return beam_search(model, ids, beam=3, max_length=8)
+
+    model.train()  # no thread may decode with dropout for that, nor change it
+    expected = in_batches(search, sources, size=3, workers=1)
+    assert threads == {threading.get_ident()}
+    found = in_batches(search, sources, size=3, workers=3)
+    assert len(threads) > 1
+    assert [best.tokens for (best,) in found] == [best.tokens for (best,) in expected]
+    assert model.training
+
+
+def test_what_goes_wrong_in_a_worker_is_told():
+    def search(ids):
+        raise KeyError(ids.shape[1])
+
+    with pytest.raises(KeyError, match="2"):
+        in_batches(search, [[3, END], [3, 4, END], [3, 4, 5, END]], size=1, workers=2)
+    with pytest.raises(ValueError, match="workers must be at least 1, found 0"):
+        in_batches(search, [[3, END]], workers=0)
