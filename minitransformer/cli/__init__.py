@@ -8,40 +8,32 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, out_of_memory, use
-from minitransformer.cli import (
-    attention,
-    average,
-    bench,
-    evaluate,
-    gradcheck,
-    learn,
-    resume,
-    table1,
-    table3,
-    train,
-    translate,
-)
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.training import RunError
 
 __all__ = ["main"]
 
 COMMANDS = {
-    "train": train,
-    "resume": resume,
-    "average": average,
-    "translate": translate,
-    "evaluate": evaluate,
-    "attention": attention,
-    "gradcheck": gradcheck,
-    "learn": learn,
-    "bench": bench,
-    "table1": table1,
-    "table3": table3,
+    name: import_module(f"minitransformer.cli.{name}")
+    for name in (
+        "train",
+        "resume",
+        "average",
+        "translate",
+        "evaluate",
+        "attention",
+        "gradcheck",
+        "learn",
+        "bench",
+        "table1",
+        "table3",
+    )
 }
+"""The commands in the order of the help; each is the module of its name, with `add_arguments` and `run`."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -60,6 +52,7 @@ def build_parser() -> argparse.ArgumentParser:
             help=text[0].rstrip(".").lower(),
             description=" ".join(part.replace("\n", " ") for part in text if part.strip()),
             formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            conflict_handler="resolve",  # train has a --help of its own
         )
         module.add_arguments(command)
         command.add_argument(

@@ -26,7 +26,7 @@ from minitransformer.bench import (
     measure_growth,
     text,
 )
-from minitransformer.cli.places import wrong_place
+from minitransformer.cli.output_paths import find_unwritable
 
 __all__ = ["add_arguments", "run"]
 
@@ -81,7 +81,7 @@ def complaint(args: argparse.Namespace) -> str | None:
         return (
             f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
         )
-    return wrong_place(args, "plot", others=("json",))
+    return find_unwritable(args, "plot", others=("json",))
 
 
 def run(args: argparse.Namespace) -> int:

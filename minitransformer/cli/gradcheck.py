@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.cli.places import wrong_place
+from minitransformer.cli.output_paths import find_unwritable
 from minitransformer.testing import prove
 from minitransformer.testing.examples import EXAMPLES
 from minitransformer.testing.sweep import sweep
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if hasattr(args, "plot") and name == "all":
         print("minitransformer gradcheck: --plot draws one operation; say which", file=sys.stderr)
         return 2
-    wrong = f"--seed must be 0 or more, found {args.seed}" if args.seed < 0 else wrong_place(args, "plot")
+    wrong = f"--seed must be 0 or more, found {args.seed}" if args.seed < 0 else find_unwritable(args, "plot")
     if wrong:
         print(f"minitransformer gradcheck: {wrong}", file=sys.stderr)
         return 2

@@ -18,8 +18,7 @@ def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:
     from minitransformer.plots import training_curves  # matplotlib takes half a second to load
 
     path = folder.path / "training.png"
-    before = folder.metrics() if folder.metrics_path.exists() else []
-    training_curves([*before, last], path, title)
+    training_curves([*folder.measurements.read(), last], path, title)
     return path
 
 

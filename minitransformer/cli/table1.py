@@ -14,7 +14,7 @@ from pathlib import Path
 from minitransformer.arrays import backend
 from minitransformer.bench import measure_table1, table1_text
 from minitransformer.cli.bench import tell
-from minitransformer.cli.places import wrong_place
+from minitransformer.cli.output_paths import find_unwritable
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,7 +31,7 @@ def complaint(args: argparse.Namespace) -> str | None:
     """Return what is wrong with the arguments, if something is."""
     if backend() != "numpy":
         return f"operations are counted and timed on the processor, found the array library {backend()}; choose numpy"
-    return wrong_place(args, "plot", others=("json",))
+    return find_unwritable(args, "plot", others=("json",))
 
 
 def run(args: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from minitransformer.autograd import no_grad
 from minitransformer.data import END, START
 from minitransformer.nn import Transformer
 from minitransformer.tasks import build
-from minitransformer.training import evaluate, metrics
+from minitransformer.training import evaluate, evaluation
 
 PAIRS = [("12", "21"), ("12345", "54321"), ("7", "7"), ("908", "809"), ("12", "12")]
 
@@ -39,7 +39,7 @@ def test_loss_and_token_accuracy_are_those_of_single_sentences(tokenisers, monke
             right.append(row.argmax() == token)
     model.train()
     state = model.rng.bit_generator.state
-    monkeypatch.setattr(metrics, "NUMBERS", together)
+    monkeypatch.setattr(evaluation, "NUMBERS", together)
     scores = evaluate(model, source, target, PAIRS)
     assert scores.loss == pytest.approx(np.mean(losses), rel=1e-12)
     assert scores.token_accuracy == pytest.approx(np.mean(right), rel=1e-12)
@@ -56,11 +56,11 @@ def test_the_search_is_the_one_that_was_asked_for(tokenisers, monkeypatch):
         asked.append((beam, alpha))
         return beam_search(model, ids, beam, alpha, **options)
 
-    beam_search = metrics.beam_search
-    monkeypatch.setattr(metrics, "beam_search", recorded)
+    beam_search = evaluation.beam_search
+    monkeypatch.setattr(evaluation, "beam_search", recorded)
     model = model_of(tokenisers)
     model.eval()
-    metrics.translate(model, source, target, ["12"], 4, 1.5)
+    evaluation.translate(model, source, target, ["12"], 4, 1.5)
     evaluate(model, source, target, PAIRS, (), 3, 0.0)
-    metrics.hypotheses(model, source, ["12"], 2, 0.25)
+    evaluation.hypotheses(model, source, ["12"], 2, 0.25)
     assert asked == [(4, 1.5), (3, 0.0), (2, 0.25)]
