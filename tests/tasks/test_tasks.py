@@ -1,8 +1,11 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minitransformer import tasks
 from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_json
 from minitransformer.tasks import TASKS, DataOptions, Task, build, split
 from minitransformer.training import Configuration
@@ -159,3 +162,16 @@ def test_copy_and_reverse():
     assert np.mean(np.array(lengths) > 5) > 0.68
     # a leading zero is a digit like any other
     assert any(source.startswith("00") for source, _ in copies)
+
+
+ADDITION = """
+from minitransformer.tasks.dates import dates_task
+TASKS = {"addition": dates_task}
+"""
+
+
+def test_a_file_is_enough_for_a_task(tmp_path, monkeypatch):
+    (tmp_path / "addition.py").write_text(ADDITION)
+    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    assert dict(tasks._find_tasks()).keys() == TASKS.keys() | {"addition"}
+    del sys.modules["minitransformer.tasks.addition"]

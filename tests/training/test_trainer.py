@@ -136,6 +136,55 @@ def test_measurements_are_logged(tmp_path, monkeypatch):
     assert all(line["tokens_per_second"] > 0 for line in training)
 
 
+def test_a_run_that_is_trained_from_python_is_finished(tmp_path):
+    seen = []
+    trainer, folder = begun(tmp_path)
+
+    def on_result(result):
+        seen.append(result)
+        assert not folder.is_finished()  # what is drawn now is there when the run counts as finished
+
+    result = trainer.train(folder, on_result=on_result)
+    assert folder.is_finished()
+    assert seen == [result]
+    final = folder.measurements.read()[-1]
+    assert final == result.measurement == folder.measurements.final()
+    assert (final["step"], final["exact_match"]) == (6, result.scores.exact_match)
+    assert [sample.source for sample in result.scores.samples] == [source for source, _ in folder.held_out()]
+    for name, values in load(folder).model.state_dict().items():
+        np.testing.assert_array_equal(result.trained.model.state_dict()[name], values)
+
+
+def test_a_run_that_ended_before_it_was_finished_is_finished_without_another_step(tmp_path):
+    trainer, folder = begun(tmp_path)
+
+    def on_result(result):
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        trainer.train(folder, on_result=on_result)
+    assert not folder.is_finished()
+    again, steps = resume(folder, pytest.fail), []
+    assert again.finished
+    again.train(folder, lambda *_: steps.append(1))
+    assert folder.is_finished()
+    assert steps == []
+
+
+def test_saving_reads_no_configuration(tmp_path, monkeypatch):
+    monkeypatch.setattr(RunFolder, "_read", lambda *_: pytest.fail("a file of the run was read"))
+    trainer, folder = begun(tmp_path)
+    trainer.model.train()
+    trainer._save(folder)
+
+
+def begun(tmp_path, **changes):
+    trainer = Trainer(Configuration.of_task(build("reverse"), **(SMALL | changes)))
+    folder = RunFolder(tmp_path / "run")
+    folder.create(trainer.configuration, trainer.corpus)
+    return trainer, folder
+
+
 def test_it_learns(tmp_path):
     _, _, losses, scores = trained(
         tmp_path, task="copy", steps=300, warmup_steps=60, evaluate_every=300, dropout=0.01, batch_tokens=256
