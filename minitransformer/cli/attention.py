@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from minitransformer.cli.output_paths import find_unwritable
-from minitransformer.cli.pictures import maps_of
+from minitransformer.cli.pictures import translate_with_maps
 from minitransformer.cli.run_options import add_run, load_chosen
 
 __all__ = ["add_arguments", "run"]
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"minitransformer attention: {wrong}", file=sys.stderr)
         return 2
     try:
-        maps, source, target, answer = maps_of(trained, text)
+        maps, source, target, answer = translate_with_maps(trained, text)
     except ValueError as error:
         print(f"minitransformer attention: {error}", file=sys.stderr)
         return 2

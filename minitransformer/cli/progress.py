@@ -142,8 +142,8 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
             right = [sample for sample in scores.samples if sample.right]
             shown = wrong[: max(2, 3 - len(right))]  # wrong ones teach more
             lines = [
-                f"step {trainer.step:,}: {_losses_and_rates(scores, trainer)}{percent(scores.exact_match, 1)} exact "
-                f"match on {len(scores.samples)} held-out {trainer.task.noun}"
+                f"step {trainer.step:,}: {_describe_text_scores(scores, trainer)}{percent(scores.exact_match, 1)} "
+                f"exact match on {len(scores.samples)} held-out {trainer.task.noun}"
             ]
             lines += [f"  ✓ {sample.source}  ->  {sample.found}" for sample in right[: 3 - len(shown)]]
             for sample in shown:
@@ -158,7 +158,7 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
         trainer.train(folder, on_step, on_evaluation, on_result)
 
 
-def _losses_and_rates(scores: Scores, trainer: Trainer) -> str:
+def _describe_text_scores(scores: Scores, trainer: Trainer) -> str:
     """Say how real text fares; a toy task is all about exact match."""
     if not trainer.task.measures:
         return ""

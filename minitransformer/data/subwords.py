@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from minitransformer.data.extras import MissingExtraError
 from minitransformer.data.text import normalise_text
-from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, counted_vocabulary, field
+from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, build_vocabulary, field
 from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabulary
 
 __all__ = ["Bpe", "Merges"]
@@ -218,7 +218,7 @@ class Merges(Tokeniser):
         pairs = [(left, right) for left, right in learned]
         segment = _segmenter(pairs)
         counts = Counter(subword for line in lines for subword in segment(line.split()))
-        return cls(pairs, counted_vocabulary(counts, None, min_count, "Merges"))
+        return cls(pairs, build_vocabulary(counts, None, min_count, "Merges"))
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; subwords that are not known become ``<unk>``."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from minitransformer.data.text import normalise_text
 from minitransformer.data.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "counted_vocabulary", "field"]
+__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "build_vocabulary", "field"]
 
 UNKNOWN = len(SPECIALS)
 """The id of the unknown token, the first after the specials."""
@@ -159,7 +159,7 @@ class Words(Tokeniser):
             If no word is left.
         """
         counts = Counter(word for text in texts for word in normalise_text(text).split())
-        return cls(counted_vocabulary(counts, size, min_count, "Words"), marker)
+        return cls(build_vocabulary(counts, size, min_count, "Words"), marker)
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; words that are not known become ``<unk>``."""
@@ -207,7 +207,7 @@ class Characters(Tokeniser):
             If no character is left.
         """
         counts = Counter(character for text in texts for character in normalise_text(text))
-        return cls(counted_vocabulary(counts, size, min_count, "Characters"))
+        return cls(build_vocabulary(counts, size, min_count, "Characters"))
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; characters that are not known become ``<unk>``."""
@@ -276,7 +276,7 @@ class Closed(Tokeniser):
         raise ValueError("closed tokens cannot be read from a file alone; make them from their task")
 
 
-def counted_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int, who: str) -> Vocabulary:
+def build_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int, who: str) -> Vocabulary:
     """Make a vocabulary of the most frequent tokens; it begins with ``<unk>``.
 
     Parameters

@@ -88,7 +88,7 @@ def numbers_task(to: str = "de") -> DrawnTask:
         target_alphabet=language.alphabet,
         shared=False,
         draw=partial(_draw, to),
-        population=int(_spelled_well(np.arange(LIMIT), to).sum()),
+        population=int(_is_spelled_well(np.arange(LIMIT), to).sum()),
         shortest_held_out=4,  # "forty-two" and "six thousand" have three tokens at most
         example=spell(language.example, "en"),
         recipe={**TOY_MODEL, **language.recipe},
@@ -130,7 +130,7 @@ def _draw(to: str, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
     numbers = np.empty(0, dtype=np.int64)
     while numbers.size < n:
         proposed = _propose(n, rng)
-        numbers = np.concatenate((numbers, proposed[_spelled_well(proposed, to)]))
+        numbers = np.concatenate((numbers, proposed[_is_spelled_well(proposed, to)]))
     return [(spell(number, "en"), spell(number, to)) for number in numbers[:n].tolist()]
 
 
@@ -153,7 +153,7 @@ def _propose(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.select([kind < 2, kind == 2], [rng.integers(0, LIMIT, size=n), by_digits], round_ones)
 
 
-def _spelled_well(numbers: NDArray[np.int64], to: str) -> NDArray[np.bool_]:
+def _is_spelled_well(numbers: NDArray[np.int64], to: str) -> NDArray[np.bool_]:
     """Leave out what num2words spells wrongly: 101,000 as "einhunderteinstausend", up to 901,999."""
     thousands = numbers // 1000
     return ~((to == "de") & (thousands > 100) & (thousands % 100 == 1))

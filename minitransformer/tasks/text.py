@@ -62,7 +62,7 @@ class _TextTask(Task):
         given = read_parallel(data.source, data.target)
         notes = [f"text: {given.left_out}"]
         if data.valid_source is None:
-            train, valid = _some_held_out(given.pairs, data.held_out, seed)
+            train, valid = _hold_out_some(given.pairs, data.held_out, seed)
             notes.append(
                 f"held out of the text, as no --valid-source is given: {len(valid):,} pairs of {data.held_out:,} or "
                 f"at most one in {MOST_HELD_OUT}"
@@ -79,7 +79,7 @@ class _TextTask(Task):
         return corpus_of_texts(data, train, valid[: data.valid_pairs], valid, tokenisers, notes, files)
 
 
-def _some_held_out(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
+def _hold_out_some(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
     """Hold out some sources, at most so many, with all their translations."""
     sources = list(references(pairs))
     n = min(most, max(1, len(sources) // MOST_HELD_OUT))

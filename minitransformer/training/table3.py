@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from minitransformer.tasks import build
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.loading import load
 from minitransformer.training.locking import lock_folder
 from minitransformer.training.run import RunFolder
 from minitransformer.training.trainer import Trainer, resume
@@ -89,17 +90,18 @@ def measured(row: Row, root: Path, report: Callable[[str], None], **base: Any) -
     run = RunFolder(root / row.name)
     wanted = Configuration.of_task(build("numbers"), **{**base, **row.changes})
     with lock_folder(run.path):
-        if run.holds_something():
-            found = run.configuration()
-            if found.changed(workers=wanted.training.workers) != wanted:
-                raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
-            trainer = resume(run, report)
-        else:
-            trainer = Trainer(wanted)
-            run.create(trainer.configuration, trainer.corpus)
-        result = trainer.train(run)
-    size, scores = sum(parameter.size for parameter in result.trained.model.parameters()), result.scores
-    return Result(trainer.configuration, size, math.exp(scores.loss), scores.exact_match, trainer.seconds)
+        begun = run.holds_something()
+        if begun and run.configuration().changed(workers=wanted.training.workers) != wanted:
+            raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
+        if not run.is_finished():
+            trainer = resume(run, report) if begun else Trainer(wanted)
+            if not begun:
+                run.create(trainer.configuration, trainer.corpus)
+            trainer.train(run)
+        trained, final = load(run, report=report), run.measurements.final()
+    assert final is not None
+    size = sum(parameter.size for parameter in trained.model.parameters())
+    return Result(trained.configuration, size, math.exp(final["valid_loss"]), final["exact_match"], final["seconds"])
 
 
 COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (

@@ -343,9 +343,9 @@ def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_pat
     capsys.readouterr()
     for text, message in (
         ("steps = ", "cannot be read"),
-        ('colour = "red"', "unknown ['colour']"),
-        ('steps = "many"', "steps has the wrong type: 'many'"),
-        ('task = "copy"\nsource = "x"', "task copy does not read source"),
+        ('colour = "red"', "there is no option 'colour'; the options are "),
+        ('steps = "many"', "steps must be a whole number, found 'many'"),
+        ('task = "copy"\nsource = "x"', f"source in {recipe} has no effect: the task copy does not read it"),
         ('task = "copy"\nvocabulary = 7', f"vocabulary in {recipe} has no effect: the task copy has no use for it"),
     ):
         recipe.write_text(text)
