@@ -48,7 +48,6 @@ class Declaration(NamedTuple):
 
     metadata: Mapping[str, Any]
     """What `option` was told."""
-    default: Any
     kind: Any
     """Its type."""
     part: str
@@ -120,7 +119,7 @@ class Options:
             if isinstance(kind, type) and issubclass(kind, Options):
                 found |= {name: inner._replace(part=field.name) for name, inner in kind.declarations().items()}
             else:
-                found[field.name] = Declaration(field.metadata, field.default, kind, "")
+                found[field.name] = Declaration(field.metadata, kind, "")
         return found
 
     @classmethod

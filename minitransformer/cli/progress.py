@@ -150,12 +150,10 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
                 lines += [f"  ✗ {sample.source}  ->  {sample.found}", f"    it should be {sample.wanted}"]
             bar.write("\n".join(lines))
             sys.stdout.flush()
+            if trainer.finished:
+                bar.close()  # measuring the result is no part of the time for a step
 
-        def on_result(result: Result) -> None:
-            bar.close()
-            _show_result(trainer, folder, result)
-
-        trainer.train(folder, on_step, on_evaluation, on_result)
+        trainer.train(folder, on_step, on_evaluation, lambda result: _show_result(trainer, folder, result))
 
 
 def _describe_text_scores(scores: Scores, trainer: Trainer) -> str:
