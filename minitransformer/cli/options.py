@@ -115,10 +115,10 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
     try:
         configuration = Configuration.of_task(task, **(values | given))
     except OptionError as error:
-        words = f"{error}"
-        for name in given.keys() & {*error.names}:
-            words = re.sub(rf"\b{name}\b", _flag(name), words)
-        raise ValueError(words) from error
+        if not given.keys() & {*error.names}:
+            raise
+        names = "|".join(OPTIONS.keys() & {*error.names})
+        raise ValueError(re.sub(rf"\b({names})\b", lambda match: _flag(match[0]), f"{error}")) from error
     for name in picked:
         if why := task.why_ignored(name):
             raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")

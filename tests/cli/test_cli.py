@@ -209,6 +209,7 @@ def test_attention(run, tmp_path, capsys):
         (["train", "--to", "xx"], "to='xx', expected one of de, fr, ko"),
         (["train", "copy", "--to", "de"], "task copy has no option 'to'"),
         (["train", "--d-model", "10", "--n-heads", "4"], "--d-model 10 is not divisible by --n-heads 4"),
+        (["train", "--d-model", "10"], "--d-model 10 is not divisible by --n-heads 4: choose others, or give --d-k"),
         (["train", "--n-layers", "0"], "--n-layers must be at least 1, found 0"),
         (["train", "--d-ff", "-3"], "--d-ff must be at least 1, found -3"),
         (["train", "--steps", "0"], "--steps must be at least 1, found 0"),
