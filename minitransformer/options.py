@@ -8,8 +8,9 @@ A class of options derives from ``Options`` and is handed down whole to whatever
 
     SearchOptions(beam=0)    # ValueError: beam must be at least 1, found 0
 
-Everything else that knows of options reads these fields: the command line its names, help texts and defaults, a run
-folder what it stores. A new option is one line here and its use.
+Options may have options as parts. Their names are different, so that all of them together are one flat mapping: the
+form in which the command line, recipes and run folders know them. All of these read the fields; a new option is one
+line in its class, and its use.
 """
 
 from __future__ import annotations
@@ -17,12 +18,40 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import UnionType
-from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-__all__ = ["Options", "option"]
+__all__ = ["Declaration", "OptionError", "Options", "option"]
+
+
+class OptionError(ValueError):
+    """A value of an option is impossible.
+
+    Parameters
+    ----------
+    message : str
+        What was found and what was expected.
+    *names : str
+        The options, as the message names them.
+    """
+
+    def __init__(self, message: str, *names: str) -> None:
+        super().__init__(message)
+        self.names = names
+
+
+class Declaration(NamedTuple):
+    """What a class of options says of one of them."""
+
+    metadata: Mapping[str, Any]
+    """What `option` was told."""
+    kind: Any
+    """Its type."""
+    part: str
+    """The part that has it; empty for an option that stands outside parts."""
 
 
 def option(
@@ -69,7 +98,7 @@ class Options:
 
     Raises
     ------
-    ValueError
+    OptionError
         If a value has the wrong type or is out of its range; the message names the option.
     """
 
@@ -77,23 +106,48 @@ class Options:
     """Who is named in front of a message."""
 
     def __post_init__(self) -> None:
-        self.check({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
+        self.check({name: getattr(self, name) for name, one in self.declarations().items() if not one.part})
+
+    @classmethod
+    @cache
+    def declarations(cls) -> Mapping[str, Declaration]:
+        """Return all options by name, those of the parts in their places."""
+        found: dict[str, Declaration] = {}
+        types = get_type_hints(cls)
+        for field in dataclasses.fields(cls):
+            kind = types[field.name]
+            if isinstance(kind, type) and issubclass(kind, Options):
+                found |= {name: inner._replace(part=field.name) for name, inner in kind.declarations().items()}
+            else:
+                found[field.name] = Declaration(field.metadata, kind, "")
+        return found
 
     @classmethod
     def check(cls, values: Mapping[str, Any]) -> None:
-        """Raise a ValueError unless these values, all or some of the options, are possible."""
-        prefix = f"{cls.owner}: " if cls.owner else ""
-        fields, types = {field.name: field for field in dataclasses.fields(cls)}, get_type_hints(cls)
+        """Raise an OptionError unless these values, all or some of the options, are possible."""
+        prefix, declarations = f"{cls.owner}: " if cls.owner else "", cls.declarations()
         for name, value in values.items():
-            if name not in fields:
-                raise ValueError(f"{prefix}there is no option {name!r}; the options are {', '.join(sorted(fields))}")
-            if wanted := _fault(value, types[name], fields[name].metadata):
-                raise ValueError(f"{prefix}{name} must be {wanted}, found {value!r}")
+            if name not in declarations:
+                known = ", ".join(sorted(declarations))
+                raise OptionError(f"{prefix}there is no option {name!r}; the options are {known}", name)
+            if wanted := _fault(value, declarations[name].kind, declarations[name].metadata):
+                raise OptionError(f"{prefix}{name} must be {wanted}, found {value!r}", name)
 
     def changed(self, **values: Any) -> Self:
-        """Return these options with some values changed."""
+        """Return these options with some values changed, those of the parts included."""
         self.check(values)
-        return dataclasses.replace(self, **values)
+        changes: dict[str, Any] = {}
+        for name, value in values.items():
+            changes.setdefault(self.declarations()[name].part, {})[name] = value
+        own = changes.pop("", {})
+        return dataclasses.replace(self, **own, **{k: getattr(self, k).changed(**v) for k, v in changes.items()})
+
+    def flat(self) -> dict[str, Any]:
+        """Return all values by name, those of the parts included."""
+        return {
+            name: getattr(getattr(self, one.part) if one.part else self, name)
+            for name, one in self.declarations().items()
+        }
 
 
 def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
@@ -117,7 +171,7 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
         for word, limit in (("at least", low), ("above", above), ("below", below))
         if limit is not None
     ]
-    return " and ".join(words) if math.isfinite(value) else "finite"
+    return " and ".join(words if math.isfinite(value) else [*words, "finite"])
 
 
 _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Mapping: "a table of texts"}

@@ -24,7 +24,7 @@ from minitransformer.training import (
     RunFolder,
     Trainer,
     load,
-    resumed,
+    resume,
     training_step,
 )
 
@@ -154,18 +154,18 @@ def test_a_run_goes_on_with_the_other_library(tmp_path, here, there):
         whole = trained(tmp_path / "whole", **options)
     shutil.copytree(whole.path, tmp_path / "half")
     half = RunFolder(tmp_path / "half")
-    (half.checkpoints_path / "step-00000024.safetensors").unlink()
-    half.cut_metrics(12)
+    (half.checkpoints.path / "step-00000024.safetensors").unlink()
+    half.measurements.cut(12)
     with on(there):
-        trainer = resumed(half, pytest.fail)
+        trainer = resume(half, pytest.fail)
         assert trainer.step == 12
         trainer.train(half, lambda *_: None, lambda _: None)
-    one, other = whole.load(), half.load()
+    one, other = whole.checkpoints.load(), half.checkpoints.load()
     assert other.state["step"] == 24
     for part in ("model", "mean"):
         for name, values in getattr(one, part).items():
             np.testing.assert_allclose(getattr(other, part)[name], values, rtol=1e-3, atol=1e-4, err_msg=name)
-    losses = [[line["loss"] for line in run.metrics() if "loss" in line] for run in (whole, half)]
+    losses = [[line["loss"] for line in run.measurements.read() if "loss" in line] for run in (whole, half)]
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-4)
     assert one.state["dropout"] == other.state["dropout"]
 
@@ -173,10 +173,10 @@ def test_a_run_goes_on_with_the_other_library(tmp_path, here, there):
 def test_workers_of_a_cpu_are_one_on_a_gpu(tmp_path):
     with on("numpy"):
         run = trained(tmp_path / "run", steps=2, workers=2, save_every=1, keep=3)
-    (run.checkpoints_path / "step-00000002.safetensors").unlink()
+    (run.checkpoints.path / "step-00000002.safetensors").unlink()
     notes = []
     with on("cupy"):
-        trainer = resumed(run, notes.append)
+        trainer = resume(run, notes.append)
         assert trainer.step == 1
         trainer.train(run, lambda *_: None, lambda _: None)
     assert notes == ["the 2 workers of the run shared the cores of a CPU; on a GPU one goes on alone"]

@@ -55,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
             help=text[0].rstrip(".").lower(),
             description=" ".join(part.replace("\n", " ") for part in text if part.strip()),
             formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            conflict_handler="resolve",  # train has a --help of its own
         )
         module.add_arguments(command)
         command.add_argument(

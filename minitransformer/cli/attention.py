@@ -10,9 +10,9 @@ import re
 import sys
 from pathlib import Path
 
-from minitransformer.cli.pictures import maps_of
-from minitransformer.cli.places import wrong_place
-from minitransformer.cli.weights import add_run, load_chosen
+from minitransformer.cli.output_paths import find_unwritable
+from minitransformer.cli.pictures import translate_with_maps
+from minitransformer.cli.run_options import add_run, load_chosen
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,15 +31,15 @@ def run(args: argparse.Namespace) -> int:
     from minitransformer.plots import attention_maps
 
     trained = load_chosen(args)
-    text = trained.task.typed(" ".join(args.text))
+    text = trained.task.normalise_input(" ".join(args.text))
     if not hasattr(args, "out"):
         name = re.sub(r"[^\w]+", "-", text).strip("-")[:60]
         args.out = args.run / f"attention-{name}.png"
-    if wrong := wrong_place(args, "out"):
+    if wrong := find_unwritable(args, "out"):
         print(f"minitransformer attention: {wrong}", file=sys.stderr)
         return 2
     try:
-        maps, source, target, answer = maps_of(trained, text)
+        maps, source, target, answer = translate_with_maps(trained, text)
     except ValueError as error:
         print(f"minitransformer attention: {error}", file=sys.stderr)
         return 2

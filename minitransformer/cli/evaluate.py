@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from minitransformer.cli.course import percent, summary, which_weights
-from minitransformer.cli.weights import add_beam, add_run, load_chosen, wrong_beam
+from minitransformer.cli.progress import describe_scores, describe_weights, percent
+from minitransformer.cli.run_options import add_beam, add_run, find_wrong_beam, load_chosen
 from minitransformer.data import read_parallel
 from minitransformer.training import RunFolder, evaluate
 
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the scores and some of the mistakes."""
-    wrong_option = wrong_beam(args)
+    wrong_option = find_wrong_beam(args)
     if hasattr(args, "reference") and not hasattr(args, "source"):
         wrong_option = "found --reference without --source, expected both"
     if wrong_option:
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if hasattr(args, "source"):
         given = read_parallel(args.source, getattr(args, "reference", None))
-        pairs, which = [(trained.task.typed(source), target) for source, target in given.pairs], ""
+        pairs, which = [(trained.task.normalise_input(source), target) for source, target in given.pairs], ""
         print(f"text: {given.left_out}")
     else:
         pairs, which = RunFolder(args.run).held_out(), "held-out "
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             trained.task.measures,
             args.beam,
             args.alpha,
-            getattr(args, "bleu_tokenize", trained.configuration.bleu_tokenize),
+            getattr(args, "bleu_tokenize", trained.configuration.data.bleu_tokenize),
         )
     except ValueError as error:
         print(f"minitransformer evaluate: {error}", file=sys.stderr)
@@ -76,10 +76,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"✗ {sample.source}  ->  {sample.found}\n    it should be  {sample.wanted}")
     if len(wrong) > SHOWN:
         print(f"... and {len(wrong) - SHOWN} more")
-    print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}; {which_weights(trained)}")
+    print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}; {describe_weights(trained)}")
     print(f"exact match on {len(scores.samples):,} {which}{trained.task.noun}: {percent(scores.exact_match, 2)}")
     print(f"token accuracy, given all tokens before: {percent(scores.token_accuracy, 3)}")
     print(f"loss: {scores.loss:.4f} nats per token")
-    for line in summary(scores):
+    for line in describe_scores(scores):
         print(line)
     return 0

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from minitransformer import ops
-from minitransformer.cli.places import wrong_place
+from minitransformer.cli.output_paths import find_unwritable
 from minitransformer.testing import prove
 from minitransformer.testing.examples import examples
 from minitransformer.testing.sweep import sweep
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if hasattr(args, "plot") and name == "all":
         print("minitransformer gradcheck: --plot draws one operation; say which", file=sys.stderr)
         return 2
-    wrong = f"--seed must be 0 or more, found {args.seed}" if args.seed < 0 else wrong_place(args, "plot")
+    wrong = f"--seed must be 0 or more, found {args.seed}" if args.seed < 0 else find_unwritable(args, "plot")
     if wrong:
         print(f"minitransformer gradcheck: {wrong}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ from minitransformer.data import END, START
 from minitransformer.decoding import check_sentence, hypotheses
 from minitransformer.training import RunFolder, Trained
 
-__all__ = ["clearest", "draw_attention", "draw_curves", "maps_of"]
+__all__ = ["draw_attention", "draw_curves", "translate_with_maps"]
 
 
 def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:
@@ -19,12 +19,11 @@ def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:
     from minitransformer.plots import training_curves  # matplotlib takes half a second to load
 
     path = folder.path / "training.png"
-    before = folder.metrics() if folder.metrics_path.exists() else []
-    training_curves([*before, last], path, title)
+    training_curves([*folder.measurements.read(), last], path, title)
     return path
 
 
-def maps_of(trained: Trained, text: str) -> tuple[dict[str, list[Array]], list[str], list[str], str]:
+def translate_with_maps(trained: Trained, text: str) -> tuple[dict[str, list[Array]], list[str], list[str], str]:
     """Translate a text; return every attention map, source tokens, target tokens as written, and the translation.
 
     The maps are one array (H, Tq, Tk) for each layer, by kind: ``"cross"``, ``"encoder"`` and ``"decoder"``. A text
@@ -39,7 +38,7 @@ def maps_of(trained: Trained, text: str) -> tuple[dict[str, list[Array]], list[s
     return one, source_tokens, [trained.target.tokens[i] for i in written], trained.target.decode(found.tokens)
 
 
-def clearest(cross: Sequence[Array]) -> Array:
+def _clearest_layer(cross: Sequence[Array]) -> Array:
     """Return the layer's cross-attention, averaged over its heads, that is most decided: (Tq, Tk)."""
     means = [weights.mean(axis=0) for weights in cross]
     return max(means, key=lambda weights: float(weights.max(axis=-1).mean()))
@@ -49,7 +48,7 @@ def draw_attention(folder: RunFolder, trained: Trained, text: str) -> Path:
     """Draw the clearest cross-attention for a text into the run folder; return where."""
     from minitransformer.plots import attention_map
 
-    maps, source_tokens, target_tokens, translation = maps_of(trained, text)
+    maps, source_tokens, target_tokens, translation = translate_with_maps(trained, text)
     path = folder.path / "attention.png"
-    attention_map(clearest(maps["cross"]), source_tokens, target_tokens, path, f"{text}  →  {translation}")
+    attention_map(_clearest_layer(maps["cross"]), source_tokens, target_tokens, path, f"{text}  →  {translation}")
     return path

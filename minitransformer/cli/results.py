@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minitransformer.cli.places import wrong_place
+from minitransformer.cli.output_paths import find_unwritable
 
 __all__ = ["add_arguments", "complaint", "run_experiment", "show", "tell"]
 
@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def complaint(args: argparse.Namespace) -> str | None:
     """Return why the results cannot be written, if so."""
-    return wrong_place(args, "plot", others=("json",))
+    return find_unwritable(args, "plot", others=("json",))
 
 
 def tell(what: str) -> None:

@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
-from minitransformer.cli.course import course, finish, tell
-from minitransformer.training import RunFolder, resumed
-from minitransformer.training.locking import alone_in
+from minitransformer.cli.progress import note, train
+from minitransformer.training import RunFolder, lock_folder, resume
 
 __all__ = ["add_arguments", "run"]
 
@@ -30,12 +29,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0
     folder.configuration()  # what is no run is refused before anything else
-    with alone_in(folder.path):
+    with lock_folder(folder.path):
         try:
-            trainer = resumed(folder, tell)
+            trainer = resume(folder, note)
         except ValueError as error:
             print(f"minitransformer resume: {error}", file=sys.stderr)
             return 2
-        if trainer.finished:
-            return finish(trainer, folder)
-        return course(trainer, folder, "resume")
+        return train(trainer, folder, "resume")

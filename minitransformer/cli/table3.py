@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
-from minitransformer.cli.course import tell
+from minitransformer.cli.progress import note
 from minitransformer.paper.table3 import ROWS, Result, Row, format_table, measure_row
 from minitransformer.training import Diverged
 
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         for i, row in enumerate(rows):
             print(f"{i + 1} of {len(rows)}: {row.name}", file=sys.stderr, flush=True)
             options = {"steps": args.steps, "seed": args.seed, "average_last": last, "evaluate_every": args.steps}
-            results.append((row, measure_row(row, args.out, tell, **options)))
+            results.append((row, measure_row(row, args.out, note, **options)))
     except ValueError as error:
         print(f"minitransformer table3: {error}", file=sys.stderr)
         return 2

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
-from minitransformer.cli.configuring import add_options, configured
-from minitransformer.cli.course import course
-from minitransformer.training import RunFolder, Trainer
-from minitransformer.training.locking import alone_in
+from minitransformer.cli import progress
+from minitransformer.cli.options import add_options, read_configuration
+from minitransformer.training import RunFolder, Trainer, lock_folder
 
 __all__ = ["add_arguments", "run"]
 
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run is to be replaced?")
-        configuration = configured(args)
+        configuration = read_configuration(args)
         if hasattr(args, "out"):
             RunFolder(args.out).refuse(args.overwrite)
         trainer = Trainer(configuration)
@@ -42,6 +41,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"minitransformer train: {error}", file=sys.stderr)
         return 2
     folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
-    with alone_in(folder.path):
+    with lock_folder(folder.path):
         folder.create(trainer.configuration, trainer.corpus, args.overwrite)
-        return course(trainer, folder, "train")
+        return progress.train(trainer, folder, "train")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from minitransformer.cli.weights import add_beam, add_run, load_chosen, wrong_beam
-from minitransformer.data import even
+from minitransformer.cli.run_options import add_beam, add_run, find_wrong_beam, load_chosen
+from minitransformer.data import normalise_text
 from minitransformer.data.text import split_lines
 from minitransformer.decoding import check_sentence, hypotheses
 
@@ -32,13 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
-    if wrong := wrong_beam(args):
+    if wrong := find_wrong_beam(args):
         print(f"minitransformer translate: {wrong}", file=sys.stderr)
         return 2
     trained = load_chosen(args)
     texts = [" ".join(args.text)] if args.text else split_lines(sys.stdin.buffer.read(), "the standard input")
-    texts = [trained.task.typed(text) for text in texts]
-    full = [place for place, text in enumerate(texts) if even(text)]
+    texts = [trained.task.normalise_input(text) for text in texts]
+    full = [place for place, text in enumerate(texts) if normalise_text(text)]
     for place in full:
         try:
             check_sentence(trained.model, trained.source, texts[place])

@@ -12,7 +12,15 @@ from minitransformer.data.pronunciation import (
     read_pronunciations,
 )
 from minitransformer.data.subwords import Bpe, Merges
-from minitransformer.data.text import LeftOut, ParallelText, TextError, even, read_lines, read_parallel, references
+from minitransformer.data.text import (
+    LeftOut,
+    ParallelText,
+    TextError,
+    normalise_text,
+    read_lines,
+    read_parallel,
+    references,
+)
 from minitransformer.data.tokenisers import (
     KINDS,
     EncodedPairs,
@@ -52,8 +60,8 @@ __all__ = [
     "Words",
     "as_pairs",
     "encode_pairs",
-    "even",
     "hold_out_words",
+    "normalise_text",
     "pad",
     "read_lines",
     "read_multi30k",

@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import Any, Self
 
 from minitransformer.data.extras import MissingExtraError
-from minitransformer.data.text import even
-from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, counted_vocabulary, field
+from minitransformer.data.text import normalise_text
+from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, build_vocabulary, field
 from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabulary
 
 __all__ = ["Bpe", "Merges"]
@@ -70,7 +70,7 @@ class Bpe(Tokeniser):
         """Learn the subwords of a text; from the same text come the same bytes.
 
         The model knows all characters of the text, but for U+2585 and U+0000, which sentencepiece cannot learn. It
-        normalises nothing: `even` does that beforehand.
+        normalises nothing: `normalise_text` does that beforehand.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class Bpe(Tokeniser):
             If sentencepiece is not installed.
         """
         sentencepiece = _sentencepiece()
-        lines = [line for text in texts if (line := even(_UNSEEN.sub(" ", _SPELLED_OUT.sub("< ", text))))]
+        lines = [line for text in texts if (line := normalise_text(_UNSEEN.sub(" ", _SPELLED_OUT.sub("< ", text))))]
         if not lines:
             raise ValueError("Bpe: the text is empty, expected some to learn from")
         characters = set().union(*lines) | {" "}
@@ -130,12 +130,12 @@ class Bpe(Tokeniser):
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; characters that are not known become ``<unk>``."""
-        ids: list[int] = self._processor.encode(even(text))
+        ids: list[int] = self._processor.encode(normalise_text(text))
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into text."""
-        return even(self._processor.decode(self.vocabulary.sentence(ids)))
+        return normalise_text(self._processor.decode(self.vocabulary.sentence(ids)))
 
     def to_json(self) -> dict[str, Any]:
         """Give the kind, and the model in base64."""
@@ -205,7 +205,7 @@ class Merges(Tokeniser):
         if merges < 1:
             raise ValueError(f"Merges: found merges={merges}, expected 1 or more")
         _subword_nmt("apply_bpe")
-        lines = [even(text) for text in texts]
+        lines = [normalise_text(text) for text in texts]
         codes = io.StringIO()
         try:
             with redirect_stderr(io.StringIO()):  # it draws a progress bar
@@ -218,11 +218,11 @@ class Merges(Tokeniser):
         pairs = [(left, right) for left, right in learned]
         segment = _segmenter(pairs)
         counts = Counter(subword for line in lines for subword in segment(line.split()))
-        return cls(pairs, counted_vocabulary(counts, None, min_count, "Merges"))
+        return cls(pairs, build_vocabulary(counts, None, min_count, "Merges"))
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; subwords that are not known become ``<unk>``."""
-        return self.vocabulary.encode(self._segment(even(text).split()), self.unknown)
+        return self.vocabulary.encode(self._segment(normalise_text(text).split()), self.unknown)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into words with a space between."""

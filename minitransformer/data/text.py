@@ -16,7 +16,7 @@ __all__ = [
     "Pairs",
     "ParallelText",
     "TextError",
-    "even",
+    "normalise_text",
     "read_bytes",
     "read_lines",
     "read_parallel",
@@ -35,8 +35,8 @@ class TextError(ValueError):
     """A file does not hold the text that it should."""
 
 
-def even(text: str) -> str:
-    """Even out differences that nobody sees: what every tokeniser does first, and no more than this.
+def normalise_text(text: str) -> str:
+    """Return a text without invisible differences; every tokeniser does this first, and no more.
 
     Unicode is brought to its composed form, NFC (é is one character, not e and an accent); each run of white space
     becomes one space, and there is none at either end. Two strays are replaced: half a surrogate pair by U+FFFD, and
@@ -50,7 +50,7 @@ def even(text: str) -> str:
     Returns
     -------
     str
-        The same to the eye; ``even(even(text)) == even(text)``.
+        It looks the same, and ``normalise_text`` leaves it as it is.
     """
     composed = unicodedata.normalize("NFC", text)
     return " ".join(_HALVES.sub("\ufffd", composed).replace(_SPACE, " ").split())
@@ -88,7 +88,7 @@ class ParallelText:
     Parameters
     ----------
     pairs : list of (str, str)
-        Source and target, `even`.
+        Source and target, as `normalise_text` returns them.
     left_out : LeftOut
         What is in the files and not in `pairs`.
     """
@@ -104,8 +104,8 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
     tab, target. UTF-8, with or without a byte order mark, plain or packed by gzip. Lines end with ``\n`` or ``\r\n``,
     and with nothing else that Unicode might call a line's end.
 
-    What nobody sees is evened out: see `even`. A pair of which a side is empty, or white space only, is left out and
-    counted; of one file, so is an empty line.
+    Both sides are normalised: see `normalise_text`. A pair with a side that is empty, or white space only, is left out
+    and counted; of one file, so is an empty line.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
     reasons = {"an empty source": 0, "an empty target": 0, "both sides empty": 0}
     pairs: Pairs = []
     for one, other in found:
-        source_text, target_text = even(one), even(other)
+        source_text, target_text = normalise_text(one), normalise_text(other)
         if source_text and target_text:
             pairs.append((source_text, target_text))
         else:
@@ -250,7 +250,7 @@ def split_lines(data: bytes, name: str) -> list[str]:
 def _tab_separated(path: Path) -> Pairs:
     pairs: Pairs = []
     for number, line in enumerate(read_lines(path), 1):
-        if not even(line):
+        if not normalise_text(line):
             line = "\t"
         if line.count("\t") != 1:
             raise TextError(

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from minitransformer.data.text import even
+from minitransformer.data.text import normalise_text
 from minitransformer.data.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "counted_vocabulary", "field"]
+__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "build_vocabulary", "field"]
 
 UNKNOWN = len(SPECIALS)
 """The id of the unknown token, the first after the specials."""
@@ -21,9 +21,9 @@ UNKNOWN_TOKEN = "<unk>"
 class Tokeniser(ABC):
     """Turns text into ids and back; `decode` undoes `encode`.
 
-    What is encoded is ``even(text)``: tokenisers ignore how white space is made up and how Unicode writes an accent,
-    and nothing else. So ``decode(encode(text)) == even(text)``, unless the text holds unknown tokens, which come back
-    as ``<unk>``.
+    What is encoded is ``normalise_text(text)``: tokenisers ignore how white space is made up and how Unicode writes an
+    accent, and nothing else. So ``decode(encode(text)) == normalise_text(text)``, unless the text holds unknown tokens,
+    which come back as ``<unk>``.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ class Words(Tokeniser):
         ValueError
             If no word is left.
         """
-        counts = Counter(word for text in texts for word in even(text).split())
-        return cls(counted_vocabulary(counts, size, min_count, "Words"), marker)
+        counts = Counter(word for text in texts for word in normalise_text(text).split())
+        return cls(build_vocabulary(counts, size, min_count, "Words"), marker)
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; words that are not known become ``<unk>``."""
-        return self.vocabulary.encode(even(text).split(), self.unknown)
+        return self.vocabulary.encode(normalise_text(text).split(), self.unknown)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into words with a space between."""
@@ -206,12 +206,12 @@ class Characters(Tokeniser):
         ValueError
             If no character is left.
         """
-        counts = Counter(character for text in texts for character in even(text))
-        return cls(counted_vocabulary(counts, size, min_count, "Characters"))
+        counts = Counter(character for text in texts for character in normalise_text(text))
+        return cls(build_vocabulary(counts, size, min_count, "Characters"))
 
     def encode(self, text: str) -> list[int]:
         """Turn a text into ids; characters that are not known become ``<unk>``."""
-        return self.vocabulary.encode(list(even(text)), self.unknown)
+        return self.vocabulary.encode(list(normalise_text(text)), self.unknown)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into characters, one after the other."""
@@ -230,7 +230,7 @@ class Characters(Tokeniser):
 class Closed(Tokeniser):
     """All tokens that can occur are known: a text with any other is refused.
 
-    It is the tokeniser of a task that says itself how its texts are split and joined; what is evened out is also up to
+    It is the tokeniser of a task that says itself how its texts are split and joined; what is normalised is also up to
     the task.
 
     Parameters
@@ -276,7 +276,7 @@ class Closed(Tokeniser):
         raise ValueError("closed tokens cannot be read from a file alone; make them from their task")
 
 
-def counted_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int, who: str) -> Vocabulary:
+def build_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int, who: str) -> Vocabulary:
     """Make a vocabulary of the most frequent tokens; it begins with ``<unk>``.
 
     Parameters

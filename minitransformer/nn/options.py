@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
-from minitransformer.options import Options, option
+from minitransformer.options import OptionError, Options, option
 
 __all__ = ["ModelOptions", "with_model_options"]
 
@@ -54,7 +54,7 @@ class ModelOptions(Options):
 
     Raises
     ------
-    ValueError
+    OptionError
         If a value is out of its range, or D is not divisible by H and d_k is not given.
     """
 
@@ -86,10 +86,11 @@ class ModelOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.d_k is None and self.d_model % self.n_heads:
-            raise ValueError(
+            raise OptionError(
                 f"{self.owner}: d_model {self.d_model} is not divisible by n_heads {self.n_heads}: "
-                "choose others, or give d_k (and d_v)"
-            )
+                "choose others, or give d_k (and d_v)",
+                "d_model", "n_heads", "d_k", "d_v",
+            )  # fmt: skip
 
     @property
     def key_size(self) -> int:

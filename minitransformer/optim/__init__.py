@@ -1,6 +1,6 @@
 """What moves the parameters: Adam, and the learning rate over time."""
 
 from minitransformer.optim.adam import Adam
-from minitransformer.optim.schedule import inverse_square_root, linear, warmup
+from minitransformer.optim.schedule import inverse_square_root, linear_decay, warmup
 
-__all__ = ["Adam", "inverse_square_root", "linear", "warmup"]
+__all__ = ["Adam", "inverse_square_root", "linear_decay", "warmup"]

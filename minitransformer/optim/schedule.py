@@ -1,8 +1,8 @@
-"""The learning rate over the course of training."""
+"""Schedules of the learning rate."""
 
 from __future__ import annotations
 
-__all__ = ["inverse_square_root", "linear", "warmup"]
+__all__ = ["inverse_square_root", "linear_decay", "warmup"]
 
 
 def warmup(step: int, d_model: int, warmup_steps: int) -> float:
@@ -42,7 +42,7 @@ def warmup(step: int, d_model: int, warmup_steps: int) -> float:
 
 
 def inverse_square_root(step: int, peak: float, warmup_steps: int) -> float:
-    """Return the same course as `warmup`, told by its highest rate, as others state it.
+    """Return the same schedule as `warmup`, given by its peak learning rate.
 
         lr = peak · min(step / warmup_steps, (warmup_steps / step)^(1/2))
 
@@ -74,7 +74,7 @@ def inverse_square_root(step: int, peak: float, warmup_steps: int) -> float:
     return float(peak * min(step / warmup_steps, (warmup_steps / step) ** 0.5))
 
 
-def linear(step: int, peak: float, warmup_steps: int, steps: int) -> float:
+def linear_decay(step: int, peak: float, warmup_steps: int, steps: int) -> float:
     """Return a rate that rises in a straight line, and falls in a straight line to the end of training.
 
         lr = peak · min(step / warmup_steps, (steps + 1 - step) / (steps + 1 - warmup_steps))
@@ -105,7 +105,7 @@ def linear(step: int, peak: float, warmup_steps: int, steps: int) -> float:
     """
     if not 1 <= step <= steps or not 1 <= warmup_steps <= steps or not peak > 0:
         raise ValueError(
-            "linear: expected step and warmup_steps of at least 1 and at most steps, and a peak above 0, "
+            "linear_decay: expected step and warmup_steps of at least 1 and at most steps, and a peak above 0, "
             f"found {step}, {warmup_steps}, {steps} and {peak}"
         )
     return float(peak * min(step / warmup_steps, (steps + 1 - step) / (steps + 1 - warmup_steps)))

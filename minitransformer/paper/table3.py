@@ -10,7 +10,6 @@ Source: Attention Is All You Need, section 6.2, table 3.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,10 +18,9 @@ from typing import Any, NamedTuple
 from minitransformer.tasks import build
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.loading import load
-from minitransformer.training.locking import alone_in
-from minitransformer.training.metrics import evaluate
+from minitransformer.training.locking import lock_folder
 from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Trainer, resumed
+from minitransformer.training.trainer import Trainer, resume
 
 __all__ = ["ROWS", "Result", "Row", "format_table", "measure_row"]
 
@@ -91,33 +89,31 @@ def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any
     """
     run = RunFolder(root / row.name)
     wanted = Configuration.of_task(build("numbers"), **{**base, **row.changes})
-    with alone_in(run.path):
-        if run.holds_something():
-            found = run.configuration()
-            if dataclasses.replace(found, workers=wanted.workers) != wanted:
-                raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
-            trainer = resumed(run, report)
-        else:
-            trainer = Trainer(wanted)
-            run.create(trainer.configuration, trainer.corpus)
-        if not trainer.finished:
-            trainer.train(run, lambda *_: None, lambda _: None)
-        trained = load(run)
-        scores = evaluate(trained.model, trained.source, trained.target, run.held_out())
+    with lock_folder(run.path):
+        begun = run.holds_something()
+        if begun and run.configuration().changed(workers=wanted.training.workers) != wanted:
+            raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
+        if not run.is_finished():
+            trainer = resume(run, report) if begun else Trainer(wanted)
+            if not begun:
+                run.create(trainer.configuration, trainer.corpus)
+            trainer.train(run)
+        trained, final = load(run, report=report), run.measurements.final()
+    assert final is not None
     size = sum(parameter.size for parameter in trained.model.parameters())
-    return Result(trainer.configuration, size, math.exp(scores.loss), scores.exact_match, trainer.seconds)
+    return Result(trained.configuration, size, math.exp(final["valid_loss"]), final["exact_match"], final["seconds"])
 
 
 COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (
-    ("N", lambda c: c.n_layers),
-    ("D", lambda c: c.d_model),
-    ("F", lambda c: c.d_ff),
-    ("H", lambda c: c.n_heads),
-    ("Dk", lambda c: c.d_k or c.d_model // c.n_heads),
-    ("Dv", lambda c: c.d_v or c.d_model // c.n_heads),
-    ("dropout", lambda c: c.dropout),
-    ("smoothing", lambda c: c.label_smoothing),
-    ("positions", lambda c: c.positions),
+    ("N", lambda c: c.model.n_layers),
+    ("D", lambda c: c.model.d_model),
+    ("F", lambda c: c.model.d_ff),
+    ("H", lambda c: c.model.n_heads),
+    ("Dk", lambda c: c.model.key_size),
+    ("Dv", lambda c: c.model.value_size),
+    ("dropout", lambda c: c.model.dropout),
+    ("smoothing", lambda c: c.training.label_smoothing),
+    ("positions", lambda c: c.model.positions),
 )
 
 

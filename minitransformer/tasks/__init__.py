@@ -1,44 +1,31 @@
-"""What can be trained: tasks that draw their own sentence pairs, and tasks that read them."""
+"""What can be trained: tasks that draw their own sentence pairs, and tasks that read them.
+
+Each file of this folder that has tasks lists them in its ``TASKS``: by name, the function that makes each. There is no
+other list: a new task is a new file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from inspect import signature
+from pkgutil import iter_modules
 
-from minitransformer.tasks.copying import copying_task, reversing_task
 from minitransformer.tasks.corpus import Corpus
-from minitransformer.tasks.dates import dates_task
 from minitransformer.tasks.drawn import DrawnTask, split
-from minitransformer.tasks.multi30k import multi30k_task
-from minitransformer.tasks.numbers import numbers_task
-from minitransformer.tasks.pronunciation import pronunciation_task
-from minitransformer.tasks.recipe import PATHS, Recipe
+from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.shipped import recipe_file, recipe_names
 from minitransformer.tasks.task import Task
-from minitransformer.tasks.text import text_task
 
-__all__ = [
-    "PATHS",
-    "TASKS",
-    "Corpus",
-    "DrawnTask",
-    "Recipe",
-    "Task",
-    "build",
-    "recipe_file",
-    "recipe_names",
-    "split",
-]
+__all__ = ["TASKS", "Corpus", "DataOptions", "DrawnTask", "Task", "build", "recipe_file", "recipe_names", "split"]
 
-TASKS: Mapping[str, Callable[..., Task]] = {
-    "numbers": numbers_task,
-    "copy": copying_task,
-    "reverse": reversing_task,
-    "dates": dates_task,
-    "pronunciation": pronunciation_task,
-    "text": text_task,
-    "multi30k": multi30k_task,
-}
+
+def _find_tasks() -> Iterator[tuple[str, Callable[..., Task]]]:
+    for module in iter_modules(__path__):
+        yield from getattr(import_module(f"minitransformer.tasks.{module.name}"), "TASKS", {}).items()
+
+
+TASKS: Mapping[str, Callable[..., Task]] = dict(sorted(_find_tasks()))
 
 
 def build(name: str, /, **options: str) -> Task:

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from minitransformer.tasks.drawn import DrawnTask
-from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.task import TOY_MODEL
 
 DIGITS = tuple("0123456789")
 LONGEST = 10
@@ -52,16 +52,17 @@ def _task(name: str, title: str, backwards: bool) -> DrawnTask:
         population=sum(10**length for length in range(1, LONGEST + 1)),
         shortest_held_out=4,
         example="3141592653",
-        recipe=Recipe(
-            n_layers=1,
-            dropout=0.02,
-            steps=1200,
-            warmup_steps=200,
-            learning_rate_factor=0.5,
-            batch_tokens=1024,
-            held_out=1000,
-            average_last=100,
-        ),
+        recipe={
+            **TOY_MODEL,
+            "n_layers": 1,
+            "dropout": 0.02,
+            "steps": 1200,
+            "warmup_steps": 200,
+            "learning_rate_factor": 0.5,
+            "batch_tokens": 1024,
+            "held_out": 1000,
+            "average_last": 100,
+        },
     )
 
 
@@ -80,3 +81,6 @@ def _draw(backwards: bool, n: int, rng: np.random.Generator) -> list[tuple[str, 
     values = rng.integers(0, 10**lengths)
     texts = [f"{value:0{length}d}" for value, length in zip(values.tolist(), lengths.tolist(), strict=True)]
     return [(text, text[:: -1 if backwards else 1]) for text in texts]
+
+
+TASKS = {"copy": copying_task, "reverse": reversing_task}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from minitransformer.data import Tokeniser, encode_pairs, train_tokenisers
 from minitransformer.data.text import Pairs
-from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.options import DataOptions
 
 __all__ = ["Corpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
 
@@ -68,7 +68,7 @@ class Corpus:
 
 
 def corpus_of_texts(
-    recipe: Recipe,
+    data: DataOptions,
     train: Pairs,
     valid: Pairs,
     held_out: Pairs,
@@ -80,10 +80,10 @@ def corpus_of_texts(
 
     Parameters
     ----------
-    recipe : Recipe
+    data : DataOptions
         Says which tokens, how many, and how long a sentence may be.
     train, valid, held_out : lists of (str, str)
-        The pairs; `train` is cut to ``recipe.train_pairs``.
+        The pairs; `train` is cut to ``data.train_pairs``.
     tokenisers : pair of Tokeniser, optional
         Those of source and target, if they are known.
     notes : sequence of str
@@ -95,16 +95,16 @@ def corpus_of_texts(
     -------
     Corpus
     """
-    train = train[: recipe.train_pairs]
+    train = train[: data.train_pairs]
     source, target = tokenisers or train_tokenisers(
         train,
-        recipe.source_tokens,
-        recipe.target_tokens,
-        recipe.vocabulary,
-        recipe.min_count,
-        shared=recipe.share_vocabulary,
+        data.source_tokens,
+        data.target_tokens,
+        data.vocabulary,
+        data.min_count,
+        shared=data.share_vocabulary,
     )
-    encoded = encode_pairs(train, source, target, recipe.longest)
+    encoded = encode_pairs(train, source, target, data.longest)
     example = next((text for text, _ in held_out if len(source.encode(text)) <= TELLING), held_out[0][0])
     return Corpus(
         source=source,

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import numpy as np
 
 from minitransformer.tasks.drawn import DrawnTask
-from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.task import TOY_MODEL
 
 FIRST = date(1900, 1, 1)
 LAST = date(2099, 12, 31)
@@ -53,7 +53,7 @@ def dates_task() -> DrawnTask:
         draw=_draw,
         population=DAYS,
         example=in_english(date(2024, 3, 7)),
-        recipe=Recipe(),
+        recipe=TOY_MODEL,
     )
 
 
@@ -105,3 +105,6 @@ def _join(tokens: Sequence[str]) -> str:
 def _draw(n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
     days = [FIRST + timedelta(days=offset) for offset in rng.integers(DAYS, size=n).tolist()]
     return [(in_english(day), in_korean(day)) for day in days]
+
+
+TASKS = {"dates": dates_task}

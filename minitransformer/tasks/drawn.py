@@ -10,7 +10,7 @@ import numpy as np
 from minitransformer.data import Closed, Vocabulary, tokenisers_to_json
 from minitransformer.data.text import Pairs
 from minitransformer.tasks.corpus import Corpus, Tokenisers
-from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
 __all__ = ["DrawnTask", "split"]
@@ -23,7 +23,7 @@ class DrawnTask(Task):
     Parameters
     ----------
     source_tokens : callable
-        Splits a source text, as typed by a person, into tokens. Spaces and case may be evened out where
+        Splits a source text, as typed by a person, into tokens. Spaces and case may be normalised where
         that is safe; every other character is in some token, so that an unknown one can be reported.
     target_tokens : callable
         Splits a target text into tokens.
@@ -72,17 +72,17 @@ class DrawnTask(Task):
             raise ValueError(f"these are not the tokens of the task {self.name}")
         return own
 
-    def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
-        if recipe.train_pairs is None:
+    def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
+        if data.train_pairs is None:
             raise ValueError(f"task {self.name} has no end of pairs: train_pairs must be a number")
-        train, held_out = split(self, recipe.train_pairs, recipe.held_out, np.random.default_rng(recipe.seed))
+        train, held_out = split(self, data.train_pairs, data.held_out, np.random.default_rng(seed))
         source, target = tokenisers or self.tokenisers()
         return Corpus(
             source=source,
             target=target,
             train=train,
             ids=[(source.encode(one), target.encode(other)) for one, other in train],
-            valid=held_out[: recipe.valid_pairs],
+            valid=held_out[: data.valid_pairs],
             held_out=held_out,
             example=self.example,
         )

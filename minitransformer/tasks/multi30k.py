@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from minitransformer.data import read_multi30k
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts
-from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
 __all__ = ["multi30k_task"]
@@ -29,34 +29,39 @@ def multi30k_task() -> Task:
         noun="sentences",
         reads=("data",),
         measures=("bleu", "chrf"),
-        recipe=Recipe(
-            d_model=128,
-            n_layers=4,
-            dropout=0.3,
-            steps=20_000,
-            warmup_steps=2000,
-            learning_rate_factor=1.0,
-            batch_tokens=4096,
-            average_last=1,
-            evaluate_every=200,
-            keep=10,
-            valid_pairs=None,
-            train_pairs=None,
-            source_tokens="merges",
-            target_tokens="merges",
-            vocabulary=10_000,
-            bleu_tokenize="none",
-        ),
+        recipe={
+            "d_model": 128,
+            "n_heads": 4,
+            "n_layers": 4,
+            "d_ff": 256,
+            "dropout": 0.3,
+            "steps": 20_000,
+            "warmup_steps": 2000,
+            "learning_rate_factor": 1.0,
+            "batch_tokens": 4096,
+            "average_last": 1,
+            "evaluate_every": 200,
+            "keep": 10,
+            "valid_pairs": None,
+            "train_pairs": None,
+            "source_tokens": "merges",
+            "target_tokens": "merges",
+            "vocabulary": 10_000,
+            "bleu_tokenize": "none",
+        },
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Multi30kTask(Task):
-    def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
-        if recipe.data is None:
+    def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
+        if data.data is None:
             raise ValueError(
                 "task multi30k needs --data FOLDER, with train.lc.norm.tok.en and the like, plain or with .gz, from "
                 "github.com/multi30k/dataset, data/task1/tok"
             )
-        train, valid, test = (read_multi30k(recipe.data, part) for part in ("train", "val", "test_2016_flickr"))
-        return corpus_of_texts(recipe, train, valid[: recipe.valid_pairs], test, tokenisers)
+        train, valid, test = (read_multi30k(data.data, part) for part in ("train", "val", "test_2016_flickr"))
+        return corpus_of_texts(data, train, valid[: data.valid_pairs], test, tokenisers)
+
+
+TASKS = {"multi30k": multi30k_task}

@@ -7,16 +7,17 @@ French counts some tens in twenties (97 is four-twenty-ten-seven), Korean groups
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer.tasks.drawn import DrawnTask
-from minitransformer.tasks.recipe import Recipe
 from minitransformer.tasks.spelling import spell
+from minitransformer.tasks.task import TOY_MODEL
 
 LIMIT = 1_000_000
 
@@ -51,7 +52,7 @@ class _Language:
     join: Callable[[Sequence[str]], str]
     alphabet: tuple[str, ...]
     example: int
-    steps: int = Recipe.steps
+    recipe: Mapping[str, Any] = field(default_factory=dict)
 
 
 def numbers_task(to: str = "de") -> DrawnTask:
@@ -87,10 +88,10 @@ def numbers_task(to: str = "de") -> DrawnTask:
         target_alphabet=language.alphabet,
         shared=False,
         draw=partial(_draw, to),
-        population=int(_spelled_well(np.arange(LIMIT), to).sum()),
+        population=int(_is_spelled_well(np.arange(LIMIT), to).sum()),
         shortest_held_out=4,  # "forty-two" and "six thousand" have three tokens at most
         example=spell(language.example, "en"),
-        recipe=Recipe(steps=language.steps),
+        recipe={**TOY_MODEL, **language.recipe},
     )
 
 
@@ -120,7 +121,7 @@ def _join(tokens: Sequence[str]) -> str:
 
 _LANGUAGES = {
     "de": _Language("German", _german_tokens, _join, GERMAN, 432),
-    "fr": _Language("French", _french_tokens, _join_french, FRENCH, 97_481, steps=1300),
+    "fr": _Language("French", _french_tokens, _join_french, FRENCH, 97_481, {"steps": 1300}),
     "ko": _Language("Korean", _characters, _join, KOREAN, 838_545),
 }
 
@@ -129,7 +130,7 @@ def _draw(to: str, n: int, rng: np.random.Generator) -> list[tuple[str, str]]:
     numbers = np.empty(0, dtype=np.int64)
     while numbers.size < n:
         proposed = _propose(n, rng)
-        numbers = np.concatenate((numbers, proposed[_spelled_well(proposed, to)]))
+        numbers = np.concatenate((numbers, proposed[_is_spelled_well(proposed, to)]))
     return [(spell(number, "en"), spell(number, to)) for number in numbers[:n].tolist()]
 
 
@@ -152,7 +153,10 @@ def _propose(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.select([kind < 2, kind == 2], [rng.integers(0, LIMIT, size=n), by_digits], round_ones)
 
 
-def _spelled_well(numbers: NDArray[np.int64], to: str) -> NDArray[np.bool_]:
+def _is_spelled_well(numbers: NDArray[np.int64], to: str) -> NDArray[np.bool_]:
     """Leave out what num2words spells wrongly: 101,000 as "einhunderteinstausend", up to 901,999."""
     thousands = numbers // 1000
     return ~((to == "de") & (thousands > 100) & (thousands % 100 == 1))
+
+
+TASKS = {"numbers": numbers_task}

@@ -8,7 +8,7 @@ import numpy as np
 
 from minitransformer.data import Pronunciations, as_pairs, hold_out_words, read_pronalsyl, read_pronunciations
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, sha256_of
-from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
 __all__ = ["pronunciation_task"]
@@ -32,50 +32,51 @@ def pronunciation_task() -> Task:
         reads=("dictionary", "data"),
         measures=("phone_error_rate",),
         unused=("bleu_tokenize",),
-        recipe=Recipe(
-            d_model=128,
-            d_ff=512,
-            n_layers=2,
-            norm="pre",
+        recipe={
+            "d_model": 128,
+            "n_heads": 4,
+            "n_layers": 2,
+            "d_ff": 512,
+            "norm": "pre",
             # a rate that ends at zero needs no mean, and gets further in the few epochs that fit into minutes
-            schedule="linear",
-            peak=0.001,
-            warmup_steps=400,
-            average_last=1,
-            steps=4400,
-            batch_tokens=2048,
-            evaluate_every=550,
-            best_by="exact_match",
-            train_pairs=None,
-            valid_pairs=500,
-            source_tokens="chars",
-            target_tokens="words",
-            min_count=1,
-            share_vocabulary=False,
-        ),
+            "schedule": "linear",
+            "peak": 0.001,
+            "warmup_steps": 400,
+            "average_last": 1,
+            "steps": 4400,
+            "batch_tokens": 2048,
+            "evaluate_every": 550,
+            "best_by": "exact_match",
+            "train_pairs": None,
+            "valid_pairs": 500,
+            "source_tokens": "chars",
+            "target_tokens": "words",
+            "min_count": 1,
+            "share_vocabulary": False,
+        },
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _PronunciationTask(Task):
-    def typed(self, text: str) -> str:
+    def normalise_input(self, text: str) -> str:
         """Return the word in small letters, as the dictionaries are read."""
         return text.lower()
 
-    def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
-        rng = np.random.default_rng(recipe.seed)
-        if recipe.data is not None and recipe.dictionary is not None:
+    def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
+        rng = np.random.default_rng(seed)
+        if data.data is not None and data.dictionary is not None:
             raise ValueError("found a dictionary and a folder of data, expected one of them")
-        if recipe.data is not None:
-            train, test = read_pronalsyl(recipe.data)
+        if data.data is not None:
+            train, test = read_pronalsyl(data.data)
             files: dict[str, str] = {}  # read_pronalsyl knows the checksums
         else:
-            train, test = _hold_out(read_pronunciations(recipe.dictionary), recipe.held_out, rng, "held-out")
-            files = sha256_of(recipe.dictionary)
+            train, test = _hold_out(read_pronunciations(data.dictionary), data.held_out, rng, "held-out")
+            files = sha256_of(data.dictionary)
         # what is measured during training chooses the best weights: it is kept apart from what is measured at the end
-        train, valid = _hold_out(train, recipe.valid_pairs or len(train) // 100, rng, "valid-pairs")
+        train, valid = _hold_out(train, data.valid_pairs or len(train) // 100, rng, "valid-pairs")
         note = f"words: {len(train):,} to train on, {len(valid):,} measured during training, {len(test):,} at the end"
-        return corpus_of_texts(recipe, as_pairs(train), as_pairs(valid), as_pairs(test), tokenisers, [note], files)
+        return corpus_of_texts(data, as_pairs(train), as_pairs(valid), as_pairs(test), tokenisers, [note], files)
 
 
 def _hold_out(
@@ -86,3 +87,6 @@ def _hold_out(
         return hold_out_words(words, n, rng)
     except ValueError as error:
         raise ValueError(f"{error}; give a smaller --{option}") from error
+
+
+TASKS = {"pronunciation": pronunciation_task}

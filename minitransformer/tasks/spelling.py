@@ -27,13 +27,13 @@ def spell(number: int, language: str) -> str:
     """
     thousands, rest = divmod(number, 1000)
     if not (thousands and rest):
-        return _known(number, language)
-    head, tail = _known(1000 * thousands, language), _known(rest, language)
+        return _spell_part(number, language)
+    head, tail = _spell_part(1000 * thousands, language), _spell_part(rest, language)
     return head + _joint(thousands, rest, language) + tail
 
 
 @cache
-def _known(number: int, language: str) -> str:
+def _spell_part(number: int, language: str) -> str:
     return str(num2words(number, lang=language))
 
 

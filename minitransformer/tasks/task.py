@@ -5,12 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from minitransformer.data import tokenisers_from_json
 from minitransformer.tasks.corpus import Corpus, Tokenisers
-from minitransformer.tasks.recipe import PATHS, Recipe
+from minitransformer.tasks.options import DataOptions
 
-__all__ = ["Task"]
+__all__ = ["TOY_MODEL", "Task"]
+
+TOY_MODEL: Mapping[str, Any] = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256}
+"""Sizes that learn a toy task in a minute."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,40 +31,48 @@ class Task(ABC):
         A short description, as in "numbers in words, English to German".
     noun : str
         What is translated, as in "exact match on 2,000 held-out numbers".
-    recipe : Recipe
-        A model and a training that suit the task.
+    recipe : mapping
+        The options of model, training and data in which a training of this task differs from the defaults, by name.
     reads : tuple of str
-        Which of a recipe's `PATHS` it reads; any other is refused.
+        Which of the data options that are paths it reads; any other is refused.
     measures : tuple of str
         How it is measured beside exact match and token accuracy: "bleu", "chrf", "phone_error_rate".
     unused : tuple of str
-        The fields of a recipe that it has no use for, beside `PATHS`.
+        The other options that it has no use for.
     """
 
     name: str
     options: Mapping[str, str]
     title: str
     noun: str
-    recipe: Recipe
+    recipe: Mapping[str, Any]
     reads: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
 
-    def ignored(self, name: str) -> str | None:
-        """Return why a recipe's field has no effect on this task, if so."""
-        return f"the task {self.name} has no use for it" if name in self.unused else None
+    def why_ignored(self, name: str) -> str | None:
+        """Return why an option has no effect on this task, if so."""
+        if name in self.unused:
+            return f"the task {self.name} has no use for it"
+        declared = DataOptions.declarations().get(name)
+        if declared and declared.metadata["path"] and name not in self.reads:
+            its = f"it reads {', '.join(self.reads)}" if self.reads else "it draws its own pairs"
+            return f"the task {self.name} does not read it: {its}"
+        return None
 
-    def typed(self, text: str) -> str:
+    def normalise_input(self, text: str) -> str:
         """Return the source text that a person means who typed this one."""
         return text
 
-    def corpus(self, recipe: Recipe, tokenisers: Tokenisers | None = None) -> Corpus:
-        """Make the data of a run; the same recipe makes the same data.
+    def corpus(self, data: DataOptions, seed: int = 0, tokenisers: Tokenisers | None = None) -> Corpus:
+        """Make the data of a run; the same options and seed make the same data.
 
         Parameters
         ----------
-        recipe : Recipe
-            What the run depends on.
+        data : DataOptions
+            Which pairs, and how they are split into tokens.
+        seed : int
+            Seeds what is drawn.
         tokenisers : pair of Tokeniser, optional
             Those of a run that goes on, so that they need not be learned again.
 
@@ -71,19 +83,19 @@ class Task(ABC):
         Raises
         ------
         ValueError
-            If the recipe names a file that the task does not read, or asks for what cannot be; `TextError`, which is
+            If the options name a file that the task does not read, or ask for what cannot be; `TextError`, which is
             one, if a file does not hold what it should.
         MissingExtraError
             If a package is not installed.
         """
-        for name in PATHS:
-            if getattr(recipe, name) is not None and name not in self.reads:
-                its = f"it reads {', '.join(self.reads)}" if self.reads else "it draws its own pairs"
-                raise ValueError(f"task {self.name} does not read {name} ({getattr(recipe, name)}): {its}")
-        return self._corpus(recipe, tokenisers)
+        for name, declared in data.declarations().items():
+            value = getattr(data, name)
+            if declared.metadata["path"] and value is not None and (why := self.why_ignored(name)):
+                raise ValueError(f"found {name} {value}, but {why}")
+        return self._corpus(data, seed, tokenisers)
 
     @abstractmethod
-    def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
+    def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
         """Make the data of a run."""
 
     def read_tokenisers(self, value: object) -> Tokenisers:

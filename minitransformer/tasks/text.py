@@ -9,7 +9,7 @@ import numpy as np
 from minitransformer.data import read_parallel, references
 from minitransformer.data.text import Pairs
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
-from minitransformer.tasks.recipe import Recipe
+from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
 
 __all__ = ["text_task"]
@@ -33,58 +33,62 @@ def text_task() -> Task:
         noun="sentences",
         reads=("source", "target", "valid_source", "valid_target"),
         measures=("bleu", "chrf"),
-        recipe=Recipe(
-            d_model=256,
-            n_layers=3,
-            d_ff=1024,
-            steps=20_000,
-            warmup_steps=2000,
-            learning_rate_factor=1.0,
-            batch_tokens=4096,
-            average_last=1,
-            evaluate_every=500,
-            keep=5,
-            train_pairs=None,
-        ),
+        recipe={
+            "d_model": 256,
+            "n_heads": 4,
+            "n_layers": 3,
+            "d_ff": 1024,
+            "steps": 20_000,
+            "warmup_steps": 2000,
+            "learning_rate_factor": 1.0,
+            "batch_tokens": 4096,
+            "average_last": 1,
+            "evaluate_every": 500,
+            "keep": 5,
+            "train_pairs": None,
+        },
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _TextTask(Task):
-    def _corpus(self, recipe: Recipe, tokenisers: Tokenisers | None) -> Corpus:
-        if recipe.source is None:
+    def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
+        if data.source is None:
             raise ValueError(
                 "task text needs --source FILE, and --target FILE unless the lines of the first are source, tab, target"
             )
-        if recipe.valid_target is not None and recipe.valid_source is None:
+        if data.valid_target is not None and data.valid_source is None:
             raise ValueError("found --valid-target without --valid-source, expected both")
-        given = read_parallel(recipe.source, recipe.target)
+        given = read_parallel(data.source, data.target)
         notes = [f"text: {given.left_out}"]
-        if recipe.valid_source is None:
-            train, valid = _some_held_out(given.pairs, recipe)
+        if data.valid_source is None:
+            train, valid = _hold_out_some(given.pairs, data.held_out, seed)
             notes.append(
-                f"held out of the text, as no --valid-source is given: {len(valid):,} pairs of {recipe.held_out:,} or "
+                f"held out of the text, as no --valid-source is given: {len(valid):,} pairs of {data.held_out:,} or "
                 f"at most one in {MOST_HELD_OUT}"
             )
         else:
             train = given.pairs
-            held_out = read_parallel(recipe.valid_source, recipe.valid_target)
+            held_out = read_parallel(data.valid_source, data.valid_target)
             valid = held_out.pairs
             notes.append(f"held-out text: {held_out.left_out}")
             known = {source for source, _ in train}
             if both := sum(source in known for source in references(valid)):
                 notes.append(f"held-out text: {both:,} of its sources are trained on too, which flatters the scores")
-        files = sha256_of(recipe.source, recipe.target, recipe.valid_source, recipe.valid_target)
-        return corpus_of_texts(recipe, train, valid[: recipe.valid_pairs], valid, tokenisers, notes, files)
+        files = sha256_of(data.source, data.target, data.valid_source, data.valid_target)
+        return corpus_of_texts(data, train, valid[: data.valid_pairs], valid, tokenisers, notes, files)
 
 
-def _some_held_out(pairs: Pairs, recipe: Recipe) -> tuple[Pairs, Pairs]:
-    """Hold out some sources with all their translations."""
+def _hold_out_some(pairs: Pairs, most: int, seed: int) -> tuple[Pairs, Pairs]:
+    """Hold out some sources, at most so many, with all their translations."""
     sources = list(references(pairs))
-    n = min(recipe.held_out, max(1, len(sources) // MOST_HELD_OUT))
+    n = min(most, max(1, len(sources) // MOST_HELD_OUT))
     if len(sources) < 2:
         raise ValueError(
             f"found {len(sources)} different source sentences, expected at least 2: one to train on, one to measure on"
         )
-    chosen = np.random.default_rng(recipe.seed).choice(len(sources), size=n, replace=False)
+    chosen = np.random.default_rng(seed).choice(len(sources), size=n, replace=False)
     return hold_out(pairs, {sources[place] for place in chosen.tolist()})
+
+
+TASKS = {"text": text_task}

@@ -4,10 +4,12 @@ from minitransformer.training.averaging import average
 from minitransformer.training.checkpoints import Checkpoint, RunError
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.evaluation import Sample, Scores, evaluate
 from minitransformer.training.loading import WEIGHTS, Trained, load
-from minitransformer.training.metrics import Sample, Scores, evaluate
+from minitransformer.training.locking import lock_folder
+from minitransformer.training.options import TrainingOptions
 from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Diverged, Trainer, resumed, training_step
+from minitransformer.training.trainer import Diverged, Result, Trainer, resume, training_step
 from minitransformer.training.workers import Workers, default_workers
 
 __all__ = [
@@ -15,18 +17,21 @@ __all__ = [
     "Checkpoint",
     "Configuration",
     "Diverged",
+    "Result",
     "RunError",
     "RunFolder",
     "Sample",
     "Scores",
     "Trained",
     "Trainer",
+    "TrainingOptions",
     "Workers",
     "average",
     "clip_gradients",
     "default_workers",
     "evaluate",
     "load",
-    "resumed",
+    "lock_folder",
+    "resume",
     "training_step",
 ]

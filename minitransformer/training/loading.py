@@ -7,9 +7,9 @@ from typing import NamedTuple
 from minitransformer.data import Tokeniser
 from minitransformer.nn import Transformer
 from minitransformer.tasks import Task
-from minitransformer.training.checkpoints import Checkpoint, RunError, read_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, Report, RunError, read_checkpoint, warn
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.run import Report, RunFolder, warn
+from minitransformer.training.run import RunFolder
 
 __all__ = ["WEIGHTS", "Trained", "load"]
 
@@ -71,9 +71,9 @@ def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkp
         if not run.average_path.exists():
             raise RunError(f"{run.path} has no average; make it with `minitransformer average {run.path} --last N`")
         return read_checkpoint(run.average_path), "average"
-    only_best = weights is None and not run.has_checkpoint() and run.best_path.exists()
+    only_best = weights is None and not run.checkpoints.files() and run.best_path.exists()
     if weights in (None, "mean", "last") and not only_best:
-        checkpoint = run.load(report)
+        checkpoint = run.checkpoints.load(report)
         if weights == "last":
             return checkpoint, "last"
         if checkpoint.mean:

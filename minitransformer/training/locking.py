@@ -10,14 +10,14 @@ from pathlib import Path
 
 from minitransformer.training.checkpoints import RunError
 
-__all__ = ["alone_in"]
+__all__ = ["lock_folder"]
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Keep others that ask likewise out of a folder, which is made if need be.
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which is made if need be; no other process can hold it meanwhile.
 
-    However a process ends, the system lets go of its lock. On Windows, which cannot lock folders, nobody is kept out.
+    However a process ends, the system releases its lock. On Windows, which cannot lock folders, there is no lock.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def alone_in(folder: Path) -> Iterator[None]:
     Raises
     ------
     RunError
-        If another process is in it.
+        If another process holds the lock.
     """
     with suppress(OSError):  # what is wrong with the place is told by whoever writes there
         folder.mkdir(parents=True, exist_ok=True)

@@ -16,49 +16,34 @@
 
 Each file but the pictures is written aside and then renamed, so that whatever happens there is a whole one; only the
 measurements are appended, and those after the last checkpoint are cut off when the run goes on from there. The
-configuration is written first: it alone is enough to make the others again. The measurement of the end comes last.
+configuration is written first: it alone is enough to make the others again. The measurement of the result comes last.
 """
 
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from minitransformer.data import MissingExtraError, even, tokenisers_to_json
+from minitransformer.data import MissingExtraError, normalise_text, tokenisers_to_json
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import (
-    Checkpoint,
-    RunError,
-    checkpoint_files,
-    checkpoint_name,
-    read_checkpoint,
-    remove_partial,
-    write_checkpoint,
-)
+from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError, remove_partial
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.durable import flush_to_disk, write_durably
+from minitransformer.training.durable import write_durably
+from minitransformer.training.measurements import Measurements
+from minitransformer.training.options import TrainingOptions
 
-__all__ = ["Report", "RunFolder", "warn"]
+__all__ = ["RunFolder"]
 
-MADE = ("vocabulary.json", "held_out.tsv", "data.json")
+DERIVED = ("vocabulary.json", "held_out.tsv", "data.json")
 """What the configuration alone decides."""
-
-Report = Callable[[str], None]
-
-
-def warn(message: str) -> None:
-    """Report something as a warning."""
-    warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 class RunFolder:
-    """A run folder.
+    """A run folder: what does not change during training; its ``checkpoints`` and ``measurements`` do.
 
     Parameters
     ----------
@@ -68,10 +53,10 @@ class RunFolder:
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.checkpoints_path = self.path / "checkpoints"
+        self.checkpoints = Checkpoints(self.path / "checkpoints")
+        self.measurements = Measurements(self.path / "metrics.jsonl")
         self.best_path = self.path / "best.safetensors"
         self.average_path = self.path / "average.safetensors"
-        self.metrics_path = self.path / "metrics.jsonl"
 
     @classmethod
     def fresh(cls, name: str, root: Path | str = "runs") -> RunFolder:
@@ -120,7 +105,7 @@ class RunFolder:
             raise RunError(f"{self.path} is a file; choose another --out")
         if not overwrite:
             raise RunError(f"{self.path} exists already; choose another --out, or add --overwrite to replace the run")
-        if not self.has_checkpoint():
+        if not self.checkpoints.files():
             try:
                 self.configuration()
             except RunError as error:
@@ -140,18 +125,17 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # The old configuration stays until all this is gone: at every moment the folder is one run or the other.
-            checkpoints = [path for _, path in checkpoint_files(self.checkpoints_path)]
             for old in (
-                *(self.path / name for name in MADE),
-                *checkpoints,
+                *(self.path / name for name in DERIVED),
+                *(path for _, path in self.checkpoints.files()),
                 self.best_path,
                 self.average_path,
-                self.metrics_path,
+                self.measurements.path,
                 *(self.path / name for name in ("training.png", "attention.png")),
                 *self.path.glob("attention-*.png"),
             ):
                 old.unlink(missing_ok=True)
-            self._write_json("configuration.json", configuration.to_json())
+            self._write_json("configuration.json", configuration.flat())
             self.complete(corpus)
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror or error}") from error
@@ -159,23 +143,19 @@ class RunFolder:
     def complete(self, corpus: Corpus) -> None:
         """Write what the configuration decides: tokenisers, held-out pairs and checksums of the data."""
         self._write_json("vocabulary.json", tokenisers_to_json(corpus.source, corpus.target))
-        text = "".join(f"{even(source)}\t{even(target)}\n" for source, target in corpus.held_out)
+        text = "".join(f"{normalise_text(source)}\t{normalise_text(target)}\n" for source, target in corpus.held_out)
         write_durably(self.path / "held_out.tsv", text.encode("utf-8"))
         self._write_json("data.json", {"files": dict(corpus.files), "fingerprint": corpus.fingerprint()})
 
     def is_complete(self) -> bool:
         """Tell whether all is there that the configuration decides; if not, the run ended while it was being made."""
-        return all((self.path / name).exists() for name in MADE)
-
-    def has_checkpoint(self) -> bool:
-        """Tell whether training has saved anything, damaged or not."""
-        return bool(checkpoint_files(self.checkpoints_path))
+        return all((self.path / name).exists() for name in DERIVED)
 
     def configuration(self) -> Configuration:
         """Read the configuration."""
         values = self._read_json("configuration.json")
         try:
-            return Configuration.from_json(values)
+            return Configuration.from_flat(values)
         except (ValueError, TypeError, AttributeError) as error:
             raise RunError(f"{self.path / 'configuration.json'} is not a configuration: {error}") from error
 
@@ -227,136 +207,28 @@ class RunFolder:
             raise RunError(f"{self.path / 'held_out.tsv'}: {where} is not a source and a target with a tab between")
         return [(source, target) for source, target in pairs]
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """Read the measurements that training made."""
-        return [json.loads(line) for line in self._read("metrics.jsonl").splitlines()]
-
-    def log(self, measurement: Mapping[str, Any]) -> None:
-        """Append a measurement."""
-        try:
-            with self.metrics_path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(measurement) + "\n")
-        except OSError as error:
-            raise RunError(f"cannot write {self.metrics_path}: {error.strerror or error}") from error
-
     def is_finished(self) -> bool:
         """Tell whether training has come to its end and the result was measured."""
-        return self.metrics_path.exists() and any(line.get("final") for line in self._measurements())
+        return self.measurements.final() is not None
 
-    def cut_metrics(self, step: int) -> None:
-        """Drop the measurements after a step, those of the end too, and a line that was cut short."""
-        if not self.metrics_path.exists():
-            return
-        kept = [line for line in self._measurements() if line["step"] <= step and not line.get("final")]
-        text = "".join(f"{json.dumps(line)}\n" for line in kept)
-        try:
-            write_durably(self.metrics_path, text.encode("utf-8"))
-        except OSError as error:
-            raise RunError(f"cannot write {self.metrics_path}: {error.strerror or error}") from error
+    def save(self, checkpoint: Checkpoint, options: TrainingOptions) -> Path:
+        """Write a checkpoint, as `Checkpoints.save` does, after the measurements before it.
 
-    def _measurements(self) -> Iterator[dict[str, Any]]:
-        """Yield the measurements but for a line that was cut short, or is none."""
-        for line in self.metrics_path.read_bytes().split(b"\n"):
-            with suppress(ValueError):
-                if isinstance(value := json.loads(line), dict) and "step" in value:
-                    yield value
-
-    def save(self, checkpoint: Checkpoint, keep: int = 1) -> Path:
-        """Write a checkpoint, and then remove old ones, and the average, which was of those.
-
-        Parameters
-        ----------
-        checkpoint : Checkpoint
-            The state of the training; ``state["step"]`` names the file.
-        keep : int
-            How many are to be kept, this one included. One that was saved between others, because of an interruption,
-            removes none, and is removed by the next.
-
-        Returns
-        -------
-        Path
-            The file.
-
-        Raises
-        ------
-        RunError
-            If it cannot be written; the one before is kept.
+        The average is removed: it is no longer that of the last checkpoints.
         """
-        path = self.checkpoints_path / checkpoint_name(checkpoint.state["step"])
-        self._flush_metrics()
-        write_checkpoint(path, checkpoint)
-        self.average_path.unlink(missing_ok=True)  # it is no longer that of the last checkpoints
-        regular = self._regular()
-        if path in regular:
-            for _, file in checkpoint_files(self.checkpoints_path):
-                if file not in regular[-keep:]:
-                    file.unlink(missing_ok=True)
+        self.measurements.flush()
+        path = self.checkpoints.save(checkpoint, options)
+        self.average_path.unlink(missing_ok=True)
         return path
 
-    def _regular(self) -> list[Path]:
-        """Return the checkpoints but those that were saved between others, so that an interruption changes nothing.
-
-        The last one of a run that is finished counts wherever it is: so it ends if it stops early.
-        """
-        configuration, files = self.configuration(), checkpoint_files(self.checkpoints_path)
-        end = files[-1][0] if files and self.is_finished() else None
-        return [path for step, path in files if configuration.saves_at(step) or step == end]
-
     def last_checkpoints(self, n: int) -> list[Path]:
-        """Return the last n checkpoints, but for the initial weights and what was saved between others, oldest first.
-
-        Raises
-        ------
-        RunError
-            If there are fewer.
-        """
-        self._must_exist()
-        files = [path for path in self._regular() if path.name != checkpoint_name(0)]
-        if len(files) < n:
-            raise RunError(
-                f"{self.checkpoints_path} has {len(files)} checkpoints, expected {n}; average fewer, or train with "
-                f"--keep {n}"
-            )
-        return files[len(files) - n :]
-
-    def load(self, report: Report = warn) -> Checkpoint:
-        """Read the newest checkpoint that is whole.
-
-        Parameters
-        ----------
-        report : callable
-            Told of each newer one that is damaged; by default that is a warning.
-
-        Raises
-        ------
-        RunError
-            If there is none, or all are damaged.
-        """
-        self._must_exist()
-        files = [path for _, path in reversed(checkpoint_files(self.checkpoints_path))]
-        if not self.has_checkpoint():
-            raise RunError(f"{self.path} has no checkpoint: training has not saved anything yet")
-        complaints: list[str] = []
-        for path in files:
-            try:
-                checkpoint = read_checkpoint(path)
-            except RunError as error:
-                complaints.append(f"{error}")
-                continue
-            for complaint in complaints:
-                report(f"{complaint}; {path}, the one before, is used")
-            return checkpoint
-        raise RunError("; ".join([*complaints, "there is no other checkpoint"]))
+        """Return the last n checkpoints, the oldest first; see `Checkpoints.last`."""
+        return self.checkpoints.last(n, self.configuration().training, self.is_finished())
 
     def clean(self) -> None:
         """Remove what an end in the middle of writing has left behind."""
-        for folder in (self.path, self.checkpoints_path):
+        for folder in (self.path, self.checkpoints.path):
             remove_partial(folder)
-
-    def _flush_metrics(self) -> None:
-        if self.metrics_path.exists():
-            with self.metrics_path.open("ab") as file:
-                flush_to_disk(file.fileno())
 
     def _must_exist(self) -> None:
         if not self.path.is_dir():

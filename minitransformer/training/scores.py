@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from minitransformer.data import PAD
 from minitransformer.data.extras import MissingExtraError
-from minitransformer.data.text import even
+from minitransformer.data.text import normalise_text
 
 __all__ = ["Quality", "Share", "bleu", "chrf", "edit_distance", "error_rate", "exact_match", "token_accuracy"]
 
@@ -71,7 +71,7 @@ def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Sh
     Returns
     -------
     Share
-        Of the texts. Differences that `even` evens out do not count, as no tokeniser can know them.
+        Of the texts. Differences that `normalise_text` removes do not count, as no tokeniser can know them.
 
     Raises
     ------
@@ -79,11 +79,12 @@ def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Sh
         If there are not as many references as texts.
     """
     _check(found, references)
-    right = (even(text) in map(even, several) for text, several in zip(found, references, strict=True))
-    return Share(sum(right), len(found))
+    pairs = zip(found, references, strict=True)
+    right = sum(normalise_text(text) in map(normalise_text, several) for text, several in pairs)
+    return Share(right, len(found))
 
 
-def token_accuracy(best: NDArray[np.integer], wanted: NDArray[np.integer], ignore: int = PAD) -> Share:
+def token_accuracy(best: NDArray[np.integer], wanted: NDArray[np.integer]) -> Share:
     """Count the tokens that are what they should be, place by place.
 
     Parameters
@@ -91,9 +92,7 @@ def token_accuracy(best: NDArray[np.integer], wanted: NDArray[np.integer], ignor
     best : ndarray of int, shape (B, Tq)
         The tokens that have the highest score when all before them are given.
     wanted : ndarray of int, shape (B, Tq)
-        What they should be.
-    ignore : int, default `PAD`
-        Where this is wanted, nothing is counted.
+        What they should be; padding is not counted.
 
     Returns
     -------
@@ -107,7 +106,7 @@ def token_accuracy(best: NDArray[np.integer], wanted: NDArray[np.integer], ignor
     """
     if best.shape != wanted.shape:
         raise ValueError(f"token_accuracy: found the shapes {best.shape} and {wanted.shape}, expected one shape")
-    counts = wanted != ignore
+    counts = wanted != PAD
     return Share(int(((best == wanted) & counts).sum()), int(counts.sum()))
 
 
@@ -134,16 +133,12 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
     return above[-1]
 
 
-def error_rate(
-    found: Sequence[str],
-    references: Sequence[Sequence[str]],
-    split: Callable[[str], Sequence[Hashable]] = str.split,
-) -> Share:
+def error_rate(found: Sequence[str], references: Sequence[Sequence[str]]) -> Share:
     """Count the edits that make texts what they should be, in proportion to what they should be.
 
-    Of phones with spaces between it is the phone error rate, of words the word error rate; with ``split=list`` it is
-    the character error rate. It can be above 1. (What the literature on pronunciation calls word error rate is another
-    thing: the share of words with any mistake, 1 - `exact_match`.)
+    Of phones with spaces between it is the phone error rate, of words the word error rate. It can be above 1. (What the
+    literature on pronunciation calls word error rate is another thing: the share of words with any mistake,
+    1 - `exact_match`.)
 
     Parameters
     ----------
@@ -152,13 +147,11 @@ def error_rate(
     references : sequence of sequences of str
         For each of them what it may be, at least one. It is measured against the closest: the one that takes the
         fewest edits, and of several such the shortest, so that the rate is never flattered.
-    split : callable, default `str.split`
-        Splits a text into the items that are edited.
 
     Returns
     -------
     Share
-        Edits, and the length of the closest references in items.
+        Edits, and the length of the closest references in words.
 
     Raises
     ------
@@ -168,15 +161,13 @@ def error_rate(
     _check(found, references)
     total = Share(0, 0)
     for text, several in zip(found, references, strict=True):
-        items, candidates = split(text), map(split, several)
+        items, candidates = text.split(), map(str.split, several)
         edits, length = min((edit_distance(items, candidate), len(candidate)) for candidate in candidates)
         total += Share(edits, length)
     return total
 
 
-def bleu(
-    found: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "13a", lowercase: bool = False
-) -> Quality:
+def bleu(found: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "13a") -> Quality:
     """Measure BLEU over a whole text, by sacrebleu.
 
     Parameters
@@ -187,8 +178,6 @@ def bleu(
         For each of them what it may be, at least one.
     tokenize : str, default "13a"
         How sacrebleu splits texts into words; "none" for texts that are split already, by spaces.
-    lowercase : bool, default False
-        Whether case does not matter.
 
     Returns
     -------
@@ -207,14 +196,14 @@ def bleu(
         raise ValueError(f"bleu: found tokenize={tokenize!r}, expected one of {known}")
     try:
         # force: text that is split already is meant to be, if it is said to be
-        metric = metrics.BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+        metric = metrics.BLEU(tokenize=tokenize, force=True)
     except (ImportError, OSError, RuntimeError) as error:  # some of its tokenisers need more packages, or the network
         words = " ".join(str(error).split())
         raise ValueError(f"bleu: sacrebleu's tokenize={tokenize!r} cannot be used here: {words}") from error
     return _measure(metric, found, references)
 
 
-def chrf(found: Sequence[str], references: Sequence[Sequence[str]], word_order: int = 0) -> Quality:
+def chrf(found: Sequence[str], references: Sequence[Sequence[str]]) -> Quality:
     """Measure chrF over a whole text, by sacrebleu: BLEU's thought with characters for words.
 
     Parameters
@@ -223,8 +212,6 @@ def chrf(found: Sequence[str], references: Sequence[Sequence[str]], word_order: 
         The translations.
     references : sequence of sequences of str
         For each of them what it may be, at least one.
-    word_order : int, default 0
-        The longest sequence of words that counts too; 2 makes it chrF++.
 
     Returns
     -------
@@ -237,7 +224,7 @@ def chrf(found: Sequence[str], references: Sequence[Sequence[str]], word_order: 
     MissingExtraError
         If sacrebleu is not installed.
     """
-    return _measure(_sacrebleu().CHRF(word_order=word_order), found, references)
+    return _measure(_sacrebleu().CHRF(), found, references)
 
 
 def _measure(metric: Any, found: Sequence[str], references: Sequence[Sequence[str]]) -> Quality:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,16 +15,17 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, RunError, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, Report, RunError, write_checkpoint
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.evaluation import Scores, evaluate
 from minitransformer.training.interruption import deferred_interrupt
-from minitransformer.training.metrics import Scores, evaluate
+from minitransformer.training.loading import Trained, load
 from minitransformer.training.run import RunFolder
 from minitransformer.training.scores import bleu
 from minitransformer.training.workers import Workers, check_workers, default_workers
 
-__all__ = ["Best", "Diverged", "Trainer", "training_step"]
+__all__ = ["Best", "Diverged", "Result", "Trainer", "resume", "training_step"]
 
 LOG_EVERY = 10
 """Steps to a line of the log. On a GPU the losses are read as often: the host waits for the device each time."""
@@ -33,6 +33,17 @@ LOG_EVERY = 10
 
 class Diverged(ArithmeticError):
     """The loss, or a weight, is no longer a finite number."""
+
+
+class Result(NamedTuple):
+    """What training has come to."""
+
+    trained: Trained
+    """The weights that translate."""
+    scores: Scores
+    """Of these weights, on all held-out pairs."""
+    measurement: dict[str, Any]
+    """The scores as they are logged."""
 
 
 class Best(NamedTuple):
@@ -83,6 +94,10 @@ def training_step(
     return loss
 
 
+def _ignore(*values: Any) -> None:
+    """Do nothing."""
+
+
 class Trainer:
     """A training run in memory: data, model, optimiser, and where it stands.
 
@@ -102,25 +117,25 @@ class Trainer:
     """
 
     def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
-        if configuration.workers is None:
-            configuration = dataclasses.replace(configuration, workers=default_workers(configuration.batch_tokens))
-        check_workers(configuration.workers or 1)
-        self.configuration = configuration
+        if configuration.training.workers is None:
+            configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
+        self.configuration, options = configuration, configuration.training
+        check_workers(options.workers or 1)
         self.task: Task = configuration.build_task()
-        if configuration.best_by == "bleu" and "bleu" not in self.task.measures:
+        if options.best_by == "bleu" and "bleu" not in self.task.measures:
             raise ValueError(f"best_by must be loss or exact_match for the task {self.task.name}, found bleu")
         if "bleu" in self.task.measures:
             try:
-                bleu(["here?"], [["here?"]], configuration.bleu_tokenize)  # if it cannot be measured, say so now
+                bleu(["here?"], [["here?"]], configuration.data.bleu_tokenize)  # if it cannot be measured, say so now
             except MissingExtraError:
-                if configuration.best_by == "bleu":
+                if options.best_by == "bleu":
                     raise
-        self.corpus = self.task.corpus(configuration, tokenisers)
+        self.corpus = self.task.corpus(configuration.data, configuration.seed, tokenisers)
         self.source, self.target = self.corpus.source, self.corpus.target
         self.model = configuration.build_model(len(self.source), len(self.target), self.corpus.shared)
-        self.batches = ParallelBatches(self.corpus.ids, configuration.batch_tokens, configuration.seed)
+        self.batches = ParallelBatches(self.corpus.ids, options.batch_tokens, configuration.seed)
         self._refuse_longer(longest_sentence(self.model))
-        self.optimiser = Adam(self.model.parameters(), weight_decay=configuration.weight_decay)
+        self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay)
         self.step = 0
         self.averaged = 0
         """How many steps' weights the mean below holds."""
@@ -154,21 +169,25 @@ class Trainer:
     @property
     def finished(self) -> bool:
         """Whether training has come to its end: the last step, or so many measurements without a better one."""
-        return self.step >= self.configuration.steps or self.stopped_early
+        return self.step >= self.configuration.training.steps or self.stopped_early
 
     @property
     def stopped_early(self) -> bool:
         """Whether so many measurements went by without a better one that training stops."""
-        patience = self.configuration.patience
+        patience = self.configuration.training.patience
         return patience is not None and self.waited >= patience
 
     def train(
         self,
         run: RunFolder,
-        on_step: Callable[[float | None, float, float], None],
-        on_evaluation: Callable[[Scores], None],
-    ) -> None:
-        """Train to the end; save a checkpoint before the first step, every so often, and when interrupted.
+        on_step: Callable[[float | None, float, float], None] = _ignore,
+        on_evaluation: Callable[[Scores], None] = _ignore,
+        on_result: Callable[[Result], None] = _ignore,
+    ) -> Result:
+        """Train to the end, measure the result, and so finish the run.
+
+        A checkpoint is saved before the first step, every so often, and when interrupted. Without steps left to train,
+        only the result is measured.
 
         Parameters
         ----------
@@ -179,6 +198,13 @@ class Trainer:
             every 10 steps, and None after the others; a loss that is not finite is noticed up to 10 steps late.
         on_evaluation : callable
             Called with the scores on held-out pairs.
+        on_result : callable
+            Called with the result before the run counts as finished, so that what it leaves in the folder is there
+            then.
+
+        Returns
+        -------
+        Result
 
         Raises
         ------
@@ -190,7 +216,26 @@ class Trainer:
             If interrupted, after the step that was under way; a checkpoint of it has been saved. A second Ctrl-C does
             not wait for that: then the last checkpoint is the one before.
         """
-        c = self.configuration
+        if not self.finished:
+            self._train(run, on_step, on_evaluation)
+        trained = load(run)
+        measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
+        held_out = self.corpus.held_out
+        scores = evaluate(trained.model, trained.source, trained.target, held_out, measures, bleu_tokenize=tokenize)
+        seconds = round(self.seconds, 3)
+        measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
+        result = Result(trained, scores, measurement)
+        on_result(result)
+        run.measurements.append(measurement)
+        return result
+
+    def _train(
+        self,
+        run: RunFolder,
+        on_step: Callable[[float | None, float, float], None],
+        on_evaluation: Callable[[Scores], None],
+    ) -> None:
+        c = self.configuration.training
         if self.step == 0:
             self._save(run)
         started = time.perf_counter() - self.seconds
@@ -200,7 +245,7 @@ class Trainer:
             with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1) as workers:
                 while not self.finished:
                     group = list(islice(batches, c.accumulate))
-                    rate = c.learning_rate(self.step + 1)
+                    rate = self.configuration.learning_rate(self.step + 1)
                     self._unread.append(
                         training_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
                     )
@@ -248,7 +293,7 @@ class Trainer:
             "loss": -scores.loss,
             "exact_match": scores.exact_match,
             "bleu": scores.bleu.value if scores.bleu else 0.0,
-        }[self.configuration.best_by]
+        }[self.configuration.training.best_by]
         if self.best is None or value > self.best.value:
             self.best, self.waited = Best(value, self.step), 0
             state = {"step": self.step, **scores.measurements()}
@@ -261,18 +306,18 @@ class Trainer:
     def _save(self, run: RunFolder) -> None:
         self._read_losses()
         self._check_weights()
-        run.save(self.checkpoint(), self.configuration.keep)
+        run.save(self.checkpoint(), self.configuration.training)
 
     def _check_weights(self) -> None:
         if not bool(xp.isfinite(self.optimiser.values).all()):
             raise Diverged(f"a weight is not a finite number after step {self.step}")
 
     def _log(self, run: RunFolder, **measured: float) -> None:
-        run.log({"step": self.step, **measured, "seconds": round(self.seconds, 3)})
+        run.measurements.append({"step": self.step, **measured, "seconds": round(self.seconds, 3)})
 
     def _average(self) -> None:
         """Bring the mean of the last steps' weights up to date (section 6.1 averages the last checkpoints)."""
-        c = self.configuration
+        c = self.configuration.training
         if c.average_last > 1 and self.step > c.steps - c.average_last:
             self.averaged += 1
             self.mean_weights += (self.optimiser.values - self.mean_weights) / self.averaged
@@ -286,7 +331,7 @@ class Trainer:
 
     def evaluate(self, pairs: list[tuple[str, str]]) -> Scores:
         """Measure the model on pairs of texts, greedily."""
-        measures, tokenize = self.task.measures, self.configuration.bleu_tokenize
+        measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
         return evaluate(self.model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
 
     def checkpoint(self) -> Checkpoint:
@@ -333,8 +378,8 @@ class Trainer:
             raise RunError(f"the checkpoint does not belong to this configuration: {error}") from error
 
 
-def resumed(run: RunFolder, report: Callable[[str], None]) -> Trainer:
-    """Return the training of a run folder as its newest whole checkpoint has it; its folder is made ready to go on.
+def resume(run: RunFolder, report: Report) -> Trainer:
+    """Return the training of a run folder as its newest whole checkpoint has it, and prepare the folder to go on.
 
     Parameters
     ----------
@@ -354,17 +399,18 @@ def resumed(run: RunFolder, report: Callable[[str], None]) -> Trainer:
         If the folder is damaged or data has changed.
     """
     configuration = run.configuration()
-    if backend() != "numpy" and (configuration.workers or 1) > 1:
-        report(f"the {configuration.workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
-        configuration = dataclasses.replace(configuration, workers=1)
-    begun = run.is_complete()
-    trainer = Trainer(configuration, run.tokenisers() if begun else None)
-    if begun:
+    workers = configuration.training.workers or 1
+    if backend() != "numpy" and workers > 1:
+        report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
+        configuration = configuration.changed(workers=1)
+    complete = run.is_complete()
+    trainer = Trainer(configuration, run.tokenisers() if complete else None)
+    if complete:
         run.check_data(trainer.corpus)
     else:
         run.complete(trainer.corpus)
     run.clean()
-    if run.has_checkpoint():
-        trainer.restore(run.load(report))
-    run.cut_metrics(trainer.step)
+    if run.checkpoints.files():
+        trainer.restore(run.checkpoints.load(report))
+    run.measurements.cut(trainer.step)
     return trainer

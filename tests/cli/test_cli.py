@@ -13,7 +13,7 @@ import time
 import pytest
 
 from minitransformer.cli import main
-from minitransformer.cli.course import percent
+from minitransformer.cli.progress import percent
 from minitransformer.training import RunFolder
 
 SMALL = [
@@ -184,7 +184,7 @@ def test_an_average_is_what_translates_once_it_was_asked_for(run, tmp_path, caps
     assert main(["evaluate", str(folder)]) == 0
     assert "the mean of 2 checkpoints, steps 4 to 8" in capsys.readouterr().out
     (folder / "checkpoints" / "step-00000008.safetensors").unlink()
-    RunFolder(folder).cut_metrics(4)
+    RunFolder(folder).measurements.cut(4)
     assert main(["resume", str(folder)]) == 0  # what is saved after an average makes it one of the past
     assert "the mean over the last" in capsys.readouterr().out
 
@@ -205,28 +205,30 @@ def test_attention(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "chess"], "no task 'chess'; the tasks are numbers"),
+        (["train", "chess"], "no task 'chess'; the tasks are copy, dates, multi30k, numbers"),
         (["train", "--to", "xx"], "to='xx', expected one of de, fr, ko"),
         (["train", "copy", "--to", "de"], "task copy has no option 'to'"),
-        (["train", "--d-model", "10", "--n-heads", "4"], "d_model 10 is not divisible by n_heads 4"),
-        (["train", "--n-layers", "0"], "n_layers must be a whole number of at least 1, found 0"),
-        (["train", "--d-ff", "-3"], "d_ff must be a whole number of at least 1, found -3"),
-        (["train", "--steps", "0"], "steps must be at least 1, found 0"),
-        (["train", "--dropout", "1"], "dropout must be at least 0 and below 1, found 1"),
-        (["train", "--label-smoothing", "-0.1"], "label_smoothing must be at least 0 and below 1"),
+        (["train", "--d-model", "10", "--n-heads", "4"], "--d-model 10 is not divisible by --n-heads 4"),
+        (["train", "--d-model", "10"], "--d-model 10 is not divisible by --n-heads 4: choose others, or give --d-k"),
+        (["train", "--n-layers", "0"], "--n-layers must be at least 1, found 0"),
+        (["train", "--d-ff", "-3"], "--d-ff must be at least 1, found -3"),
+        (["train", "--steps", "0"], "--steps must be at least 1, found 0"),
+        (["train", "--dropout", "1"], "--dropout must be at least 0 and below 1, found 1"),
+        (["train", "--label-smoothing", "-0.1"], "--label-smoothing must be at least 0 and below 1"),
         (
             ["train", "--schedule", "linear", "--warmup-steps", "9", "--steps", "8"],
-            "warmup_steps must be at most steps with the linear schedule, found 9 and 8",
+            "--warmup-steps must be at most --steps with the linear schedule, found 9 and 8",
         ),
-        (["train", "--learning-rate-factor", "0"], "learning_rate_factor must be above 0"),
-        (["train", "--learning-rate-factor", "nan"], "learning_rate_factor must be above 0"),
+        (["train", "--learning-rate-factor", "0"], "--learning-rate-factor must be above 0, found 0"),
+        (["train", "--learning-rate-factor", "nan"], "--learning-rate-factor must be above 0 and finite, found nan"),
         (["train", "--peak", "0.1"], "--peak has no effect here: the rate of the schedule warmup follows from d_model"),
-        (["train", "--schedule", "linear", "--learning-rate-factor", "2"], "the schedule linear is told by its peak"),
+        (["train", "--schedule", "linear", "--learning-rate-factor", "2"], "the schedule linear is given by its peak"),
+        (["train", "copy", "--source", "x.en"], "--source has no effect here: the task copy does not read it"),
         (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy has no use for it"),
         (["train", "copy", "--overwrite"], "found --overwrite without --out, expected both"),
-        (["train", "--norm", "both"], "norm must be one of"),
-        (["train", "--positions", "none"], "positions must be one of"),
-        (["train", "--seed", "-1"], "seed must be 0 or more"),
+        (["train", "--norm", "both"], "--norm must be one of post, pre, found"),
+        (["train", "--positions", "none"], "--positions must be one of sinusoidal, learned, found"),
+        (["train", "--seed", "-1"], "--seed must be at least 0, found -1"),
         (["train", "--batch-tokens", "5"], "a batch may hold 5 at most"),
         (["train", "--held-out", "2000000"], "cannot hold out 2,000,000 numbers: there are 991,000"),
         (["translate", "nowhere", "one"], "there is no run folder nowhere"),

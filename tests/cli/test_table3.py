@@ -41,7 +41,7 @@ def test_the_table(tmp_path, capsys):
     again = capsys.readouterr().out
     assert again == out
     assert {name: (tmp_path / name / "metrics.jsonl").read_bytes() for name in folders} == before
-    assert RunFolder(tmp_path / "D-dropout-0.2").configuration().dropout == 0.2
+    assert RunFolder(tmp_path / "D-dropout-0.2").configuration().model.dropout == 0.2
 
 
 def test_a_run_of_another_configuration_is_not_overwritten(tmp_path, capsys):

@@ -223,7 +223,7 @@ def test_how_bleu_splits_is_known_before_training(files, tmp_path, capsys):
 
 
 def test_how_bleu_splits_is_known_before_translating(run, capsys, monkeypatch):
-    monkeypatch.setattr("minitransformer.training.metrics.translate", lambda *_: pytest.fail("it was translated"))
+    monkeypatch.setattr("minitransformer.training.evaluation.translate", lambda *_: pytest.fail("it was translated"))
     assert main(["evaluate", str(run), "--bleu-tokenize", "13b"]) == 2
     assert "found tokenize='13b', expected one of 13a" in capsys.readouterr().err
 
@@ -303,7 +303,7 @@ def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, t
     )
     monkeypatch.undo()
     assert main(["resume", str(tmp_path / "run")]) == 0
-    assert RunFolder(tmp_path / "run").load().state["step"] == 8
+    assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 8
 
 
 def test_early_stopping(files, tmp_path, capsys):
@@ -322,7 +322,7 @@ def test_early_stopping(files, tmp_path, capsys):
     more += ["--best-by", "exact_match"]
     assert train(files, tmp_path / "run", *more) == 0
     assert "stopped at step 3: 2 measurements without a better one" in capsys.readouterr().out
-    assert RunFolder(tmp_path / "run").load().state["step"] == 3
+    assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
     assert main(["average", str(tmp_path / "run"), "--last", "2"]) == 0  # where it stopped counts, every 2 steps or not
     assert "the mean of 2 checkpoints, steps 2, 3," in capsys.readouterr().out
     assert main(["resume", str(tmp_path / "run")]) == 0
@@ -343,9 +343,9 @@ def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_pat
     capsys.readouterr()
     for text, message in (
         ("steps = ", "cannot be read"),
-        ('colour = "red"', "unknown ['colour']"),
-        ('steps = "many"', "steps has the wrong type: 'many'"),
-        ('task = "copy"\nsource = "x"', "task copy does not read source"),
+        ('colour = "red"', "there is no option 'colour'; the options are "),
+        ('steps = "many"', "steps must be a whole number, found 'many'"),
+        ('task = "copy"\nsource = "x"', f"source in {recipe} has no effect: the task copy does not read it"),
         ('task = "copy"\nvocabulary = 7', f"vocabulary in {recipe} has no effect: the task copy has no use for it"),
     ):
         recipe.write_text(text)

@@ -9,8 +9,8 @@ from minitransformer.data import (
     KnownFile,
     LeftOut,
     TextError,
-    even,
     multi30k,
+    normalise_text,
     read_lines,
     read_multi30k,
     read_parallel,
@@ -67,7 +67,7 @@ def test_two_files(tmp_path):
 
 def test_one_file(tmp_path):
     text = read_parallel(write(tmp_path / "pairs.tsv", f"a dog\tein Hund\r\n\n\tnichts\n  \nx\t{INSIDE}\n"))
-    assert text.pairs == [("a dog", "ein Hund"), ("x", even(INSIDE))]
+    assert text.pairs == [("a dog", "ein Hund"), ("x", normalise_text(INSIDE))]
     assert text.left_out.reasons == {"an empty source": 1, "an empty target": 0, "both sides empty": 2}
 
 
@@ -134,18 +134,18 @@ def test_references():
 
 
 def test_what_is_evened_out():
-    assert even(" ein\u00a0 Hu\tnd\r\n") == "ein Hu nd"
-    assert even("e\u0301tat") == "état"
-    assert even("a▁b") == "a b"
-    assert even("a\ud800b") == "a\ufffdb"
+    assert normalise_text(" ein\u00a0 Hu\tnd\r\n") == "ein Hu nd"
+    assert normalise_text("e\u0301tat") == "état"
+    assert normalise_text("a▁b") == "a b"
+    assert normalise_text("a\ud800b") == "a\ufffdb"
     # what can be seen stays, compatible or not
-    assert even("ﬁ ½ Ａ … „x“ İ ß") == "ﬁ ½ Ａ … „x“ İ ß"
+    assert normalise_text("ﬁ ½ Ａ … „x“ İ ß") == "ﬁ ½ Ａ … „x“ İ ß"
 
 
 @given(st.text(st.characters(codec=None, exclude_categories=[])))
 def test_evening_out_twice_changes_nothing(text):
-    once = even(text)
-    assert even(once) == once
+    once = normalise_text(text)
+    assert normalise_text(once) == once
     once.encode("utf-8")
 
 

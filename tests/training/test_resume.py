@@ -13,9 +13,9 @@ import pytest
 
 from minitransformer.arrays import backend
 from minitransformer.cli import main
-from minitransformer.training import RunError, RunFolder, Trainer, load, resumed, training_step
+from minitransformer.training import RunError, RunFolder, Trainer, load, resume, training_step
 from minitransformer.training.checkpoints import read_checkpoint
-from minitransformer.training.locking import alone_in
+from minitransformer.training.locking import lock_folder
 
 SMALL = [
     *("copy", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--steps", "60"),
@@ -29,7 +29,7 @@ def timeless(folder):
     """The measurements, but for how long they took."""
     return [
         {name: value for name, value in line.items() if name not in ("seconds", "tokens_per_second")}
-        for line in folder.metrics()
+        for line in folder.measurements.read()
     ]
 
 
@@ -77,7 +77,7 @@ def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
             process.kill()
         if writing is not None:
             assert list(folder.path.rglob("*.partial"))
-        reached.append(folder.load().state["step"] if folder.has_checkpoint() else None)
+        reached.append(folder.checkpoints.load().state["step"] if folder.checkpoints.files() else None)
     with started(folder) as process:
         output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
@@ -108,7 +108,7 @@ def slow_flush(number):
 stuck_at, writes, flush = int(sys.argv.pop(1)), itertools.count(), durable.flush_to_disk
 durable.flush_to_disk = slow_flush
 RunFolder.create = telling(RunFolder.create)
-resume.resumed = telling(resume.resumed)
+resume.resume = telling(resume.resume)
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -141,7 +141,7 @@ def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatc
     path = tmp_path / "run"
     assert main(["train", *SMALL, "--out", str(path)]) == 130
     monkeypatch.undo()
-    assert RunFolder(path).load().state["step"] == stop
+    assert RunFolder(path).checkpoints.load().state["step"] == stop
     assert main(["resume", str(path)]) == 0
     agree(whole, RunFolder(path))
 
@@ -158,7 +158,7 @@ def test_of_a_torn_checkpoint_the_one_before_goes_on(whole, tmp_path, capsys):
     folder = copy_of(whole, tmp_path)
     newest = folder.last_checkpoints(1)[0]
     newest.write_bytes(newest.read_bytes()[:1000])
-    folder.cut_metrics(60)
+    folder.measurements.cut(60)
     capsys.readouterr()
     assert main(["resume", str(folder.path)]) == 0
     captured = capsys.readouterr()
@@ -169,8 +169,8 @@ def test_of_a_torn_checkpoint_the_one_before_goes_on(whole, tmp_path, capsys):
 
 def test_a_run_that_was_stopped_before_its_result_was_measured(whole, tmp_path, capsys):
     folder = copy_of(whole, tmp_path)
-    folder.cut_metrics(60)
-    with folder.metrics_path.open("a") as file:
+    folder.measurements.cut(60)
+    with folder.measurements.path.open("a") as file:
         file.write('{"step": 60, "fin')
     capsys.readouterr()
     assert main(["resume", str(folder.path)]) == 0
@@ -200,7 +200,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(whole, tmp_path):
     path = folder.path / "configuration.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"n_layers": 2}))
     with pytest.raises(RunError, match=r"does not belong to this configuration: .*missing"):
-        resumed(folder, print)
+        resume(folder, print)
     with pytest.raises(RunError, match="do not belong together"):
         load(folder)
 
@@ -208,13 +208,13 @@ def test_a_checkpoint_of_another_architecture_is_refused(whole, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="Windows cannot lock folders")
 def test_two_trainings_in_one_folder_are_refused(tmp_path, capsys):
     path = str(tmp_path / "run")
-    with alone_in(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         assert main(["train", *SMALL, "--out", path]) == 2
         assert "another process is training in" in capsys.readouterr().err
         assert list((tmp_path / "run").iterdir()) == []
     assert main(["train", *SMALL, "--steps", "3", "--out", path]) == 0
     (tmp_path / "run" / "metrics.jsonl").unlink()
-    with alone_in(tmp_path / "run"):
+    with lock_folder(tmp_path / "run"):
         assert main(["resume", path]) == 2
     assert main(["resume", path]) == 0
 
@@ -247,9 +247,9 @@ def test_it_would_be_noticed_if_something_were_not_restored(whole, tmp_path, mon
         elif forget == "step":
             first.step -= 1
         first.train(run, lambda *_: None, lambda _: None)
-        return run.load()
+        return run.checkpoints.load()
 
-    wanted = whole.load()
+    wanted = whole.checkpoints.load()
     for forget in ("nothing", "optimiser", "dropout", "mean", "step"):
         found = final(forget)
         same = all(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from minitransformer.tasks import Corpus, build
-from minitransformer.training import Checkpoint, Configuration, RunError, RunFolder
+from minitransformer.training import Checkpoint, Configuration, RunError, RunFolder, TrainingOptions
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 
 PAIRS = [("12", "21"), ("345", "543")]
@@ -18,6 +18,10 @@ PAIRS = [("12", "21"), ("345", "543")]
 @pytest.fixture
 def configuration():
     return Configuration.of_task(build("reverse"), steps=100, dropout=0.25, d_k=5, evaluate_every=10)
+
+
+def options(keep=1):
+    return TrainingOptions(steps=100, evaluate_every=10, keep=keep)
 
 
 def corpus(held_out=PAIRS, files=None, train=PAIRS):
@@ -63,15 +67,15 @@ def test_everything_written_is_read_back(folder, configuration):
     assert source is target
     assert source.tokens[3:] == tuple("0123456789")
     assert folder.held_out() == PAIRS
-    folder.log({"step": 1, "loss": 2.5})
-    folder.log({"step": 2, "loss": 1.5})
-    assert [line["loss"] for line in folder.metrics()] == [2.5, 1.5]
+    folder.measurements.append({"step": 1, "loss": 2.5})
+    folder.measurements.append({"step": 2, "loss": 1.5})
+    assert [line["loss"] for line in folder.measurements.read()] == [2.5, 1.5]
 
 
 def test_a_checkpoint_survives_every_memory_layout(folder):
     saved = checkpoint()
-    folder.save(saved)
-    loaded = folder.load()
+    folder.save(saved, options())
+    loaded = folder.checkpoints.load()
     assert loaded.state == saved.state
     for part in ("model", "optimiser", "mean"):
         wanted, found = getattr(saved, part), getattr(loaded, part)
@@ -84,7 +88,7 @@ def test_a_checkpoint_survives_every_memory_layout(folder):
 
 @pytest.mark.parametrize("place", ["os.fsync", "os.open", "write"])
 def test_a_full_disk_keeps_the_checkpoint_before(folder, monkeypatch, place):
-    before = folder.save(checkpoint(0, step=10), keep=2)
+    before = folder.save(checkpoint(0, step=10), options(keep=2))
     content = before.read_bytes()
 
     def full(*_, **__):
@@ -105,12 +109,12 @@ def test_a_full_disk_keeps_the_checkpoint_before(folder, monkeypatch, place):
     with pytest.raises(
         RunError, match=r"step-00000020\.safetensors: No space left on device; .*step-000000\d0"
     ) as error:
-        folder.save(checkpoint(1, step=20), keep=2)
+        folder.save(checkpoint(1, step=20), options(keep=2))
     assert "the one before, is kept" in str(error.value)
     monkeypatch.undo()
     assert before.read_bytes() == content
     assert not list(folder.path.rglob("*.partial"))
-    assert folder.load().state["step"] in (10, 20)
+    assert folder.checkpoints.load().state["step"] in (10, 20)
 
 
 class FullDisk(io.RawIOBase):
@@ -134,31 +138,31 @@ class FullDisk(io.RawIOBase):
 
 def test_as_many_checkpoints_are_kept_as_are_asked_for(folder):
     for step in (0, 10, 20, 30):
-        folder.save(checkpoint(step=step), keep=2)
-    folder.save(checkpoint(step=33), keep=2)  # an interruption
+        folder.save(checkpoint(step=step), options(keep=2))
+    folder.save(checkpoint(step=33), options(keep=2))  # an interruption
     assert names(folder) == ["step-00000020", "step-00000030", "step-00000033"]
-    assert folder.load().state["step"] == 33
+    assert folder.checkpoints.load().state["step"] == 33
     assert [path.stem for path in folder.last_checkpoints(2)] == ["step-00000020", "step-00000030"]
-    folder.save(checkpoint(step=40), keep=2)
+    folder.save(checkpoint(step=40), options(keep=2))
     assert names(folder) == ["step-00000030", "step-00000040"]
-    folder.save(checkpoint(step=50), keep=1)
+    folder.save(checkpoint(step=50), options(keep=1))
     assert names(folder) == ["step-00000050"]
     with pytest.raises(RunError, match=r"has 1 checkpoints, expected 2; average fewer, or train with --keep 2"):
         folder.last_checkpoints(2)
 
 
 def names(folder):
-    return sorted(path.stem for path in folder.checkpoints_path.iterdir())
+    return sorted(path.stem for path in folder.checkpoints.path.iterdir())
 
 
 def test_a_folder_that_holds_something_is_not_overwritten_unasked(folder, configuration):
-    folder.save(checkpoint())
+    folder.save(checkpoint(), options())
     with pytest.raises(RunError, match=r"exists already.*--overwrite"):
         folder.create(configuration, corpus())
-    assert folder.load().state["step"] == 10
+    assert folder.checkpoints.load().state["step"] == 10
     folder.create(configuration, corpus(), overwrite=True)
     with pytest.raises(RunError, match="training has not saved anything yet"):
-        folder.load()
+        folder.checkpoints.load()
 
 
 def test_any_text_can_be_held_out(folder, configuration):
@@ -180,13 +184,13 @@ def test_data_that_has_changed_is_refused(folder, configuration):
 
 def test_measurements_after_a_step_are_cut_off(folder):
     for step in (1, 2, 2, 3):
-        folder.log({"step": step})
-    folder.log({"step": 2, "final": True})
+        folder.measurements.append({"step": step})
+    folder.measurements.append({"step": 2, "final": True})
     assert folder.is_finished()
-    with folder.metrics_path.open("a") as file:
+    with folder.measurements.path.open("a") as file:
         file.write('5\n{"step": 2, "lo')
-    folder.cut_metrics(2)
-    assert folder.metrics() == [{"step": 1}, {"step": 2}, {"step": 2}]
+    folder.measurements.cut(2)
+    assert folder.measurements.read() == [{"step": 1}, {"step": 2}, {"step": 2}]
     assert not folder.is_finished()
 
 
@@ -201,23 +205,23 @@ def test_fresh_folders_never_meet(tmp_path):
 
 
 def test_checkpoints_that_cannot_be_listed_are_not_taken_for_none(folder, monkeypatch):
-    folder.save(checkpoint())
-    folder.log({"step": 10})
+    folder.save(checkpoint(), options())
+    folder.measurements.append({"step": 10})
 
     def refused(self):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(pathlib.Path, "iterdir", refused)
-    for ask in (folder.load, folder.has_checkpoint, lambda: folder.last_checkpoints(1)):
+    for ask in (folder.checkpoints.load, folder.checkpoints.files, lambda: folder.last_checkpoints(1)):
         with pytest.raises(RunError, match=r"cannot read .*checkpoints: Permission denied"):
             ask()
 
 
 def test_an_average_of_the_past_goes_with_the_next_checkpoint(folder):
     for step in (10, 20):
-        folder.save(checkpoint(step=step), keep=2)
+        folder.save(checkpoint(step=step), options(keep=2))
     folder.average_path.write_bytes(b"of these")
-    folder.save(checkpoint(step=23), keep=2)
+    folder.save(checkpoint(step=23), options(keep=2))
     assert not folder.average_path.exists()
 
 
@@ -227,18 +231,18 @@ def test_measurements_are_on_the_disk_before_the_checkpoint_that_follows_them(fo
     def flush(number):
         flushed.append(os.fstat(number).st_ino)
 
-    for place in ("run", "durable"):
+    for place in ("measurements", "durable"):
         monkeypatch.setattr(f"minitransformer.training.{place}.flush_to_disk", flush)
-    folder.log({"step": 10})
-    path = folder.save(checkpoint())
-    assert flushed == [folder.metrics_path.stat().st_ino, path.stat().st_ino]
+    folder.measurements.append({"step": 10})
+    path = folder.save(checkpoint(), options())
+    assert flushed == [folder.measurements.path.stat().st_ino, path.stat().st_ino]
 
 
 def test_a_full_disk_keeps_the_best_weights_before(folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    folder.save(checkpoint())
+    folder.save(checkpoint(), options())
     monkeypatch.setattr("minitransformer.training.durable.flush_to_disk", full)
     with pytest.raises(RunError, match=r"best\.safetensors: No space left on device; what was there before is kept"):
         write_checkpoint(folder.best_path, checkpoint())
@@ -255,46 +259,46 @@ def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(RunError, match=r"there is no run folder .*nowhere"):
         RunFolder(tmp_path / "nowhere").configuration()
     with pytest.raises(RunError, match=r"there is no run folder .*nowhere"):
-        RunFolder(tmp_path / "nowhere").load()
+        RunFolder(tmp_path / "nowhere").checkpoints.load()
 
 
 @pytest.mark.parametrize("keep", [0, 1, 8, 100, -1])
 def test_a_truncated_checkpoint_is_refused(folder, keep):
-    path = folder.save(checkpoint())
+    path = folder.save(checkpoint(), options())
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(RunError, match=r"step-00000010\.safetensors is damaged.*there is no other checkpoint"):
-        folder.load()
+        folder.checkpoints.load()
 
 
 @pytest.mark.parametrize("place", [40, 200, -1, -300])
 def test_a_flipped_bit_is_found(folder, place):
-    path = folder.save(checkpoint())
+    path = folder.save(checkpoint(), options())
     data = bytearray(path.read_bytes())
     data[place] ^= 1
     path.write_bytes(bytes(data))
     with pytest.raises(RunError, match=r"step-00000010\.safetensors is damaged"):
-        folder.load()
+        folder.checkpoints.load()
 
 
 def test_of_a_damaged_checkpoint_the_one_before_is_used(folder):
     for step in (10, 20, 30):
-        folder.save(checkpoint(step=step), keep=3)
+        folder.save(checkpoint(step=step), options(keep=3))
     for step in (20, 30):
-        (folder.checkpoints_path / f"step-000000{step}.safetensors").write_bytes(b"torn")
+        (folder.checkpoints.path / f"step-000000{step}.safetensors").write_bytes(b"torn")
     reports = []
-    assert folder.load(reports.append).state["step"] == 10
+    assert folder.checkpoints.load(reports.append).state["step"] == 10
     assert len(reports) == 2
     assert "step-00000030.safetensors is damaged" in reports[0]
     assert reports[0].endswith("step-00000010.safetensors, the one before, is used")
     with pytest.warns(RuntimeWarning) as warned:
-        folder.load()
+        folder.checkpoints.load()
     assert ["step-00000030" in str(one.message) for one in warned] == [True, False]
 
 
 def test_a_checkpoint_of_another_program_is_refused(folder):
     from safetensors.numpy import save_file
 
-    path = folder.save(checkpoint())
+    path = folder.save(checkpoint(), options())
     save_file({"weight": np.ones(3)}, path)
     with pytest.raises(RunError, match="not a checkpoint of this program"):
         read_checkpoint(path)
@@ -324,14 +328,14 @@ def test_a_damaged_file_is_named(folder, name, text, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps": "many"}, "steps has the wrong type: 'many'"),
-        ({"steps": True}, "steps has the wrong type: True"),
+        ({"steps": "many"}, "steps must be a whole number, found 'many'"),
+        ({"steps": True}, "steps must be a whole number, found True"),
         ({"steps": 0}, "steps must be at least 1, found 0"),
-        ({"weight_decay": -0.1}, "weight_decay must be 0 or more and finite, found -0.1"),
-        ({"weight_decay": float("inf")}, "weight_decay must be 0 or more and finite, found inf"),
+        ({"weight_decay": -0.1}, "weight_decay must be at least 0, found -0.1"),
+        ({"weight_decay": float("inf")}, "weight_decay must be at least 0 and finite, found inf"),
         ({"task": "chess"}, "there is no task 'chess'"),
-        ({"task_options": {"to": ["de"]}}, "task_options has the wrong type"),
-        ({"colour": 1}, "unknown \\['colour'\\]"),
+        ({"task_options": {"to": ["de"]}}, "task_options must be a table of texts"),
+        ({"colour": 1}, "there is no option 'colour'"),
     ],
 )
 def test_a_changed_configuration_is_checked(folder, change, message):
@@ -341,9 +345,42 @@ def test_a_changed_configuration_is_checked(folder, change, message):
         folder.configuration()
 
 
-def test_a_run_from_before_there_was_weight_decay_is_read(folder):
-    path = folder.path / "configuration.json"
-    values = json.loads(path.read_text())
-    del values["weight_decay"]
-    path.write_text(json.dumps(values))
-    assert folder.configuration().weight_decay == 0
+OLD = """{
+  "d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256, "d_k": null, "d_v": null, "norm": "pre",
+  "positions": "sinusoidal", "attention_block": null, "recompute": false, "dropout": 0.1, "label_smoothing": 0.1,
+  "seed": 3, "workers": 2, "steps": 900, "batch_tokens": 2048, "accumulate": 1, "schedule": "warmup",
+  "warmup_steps": 250, "learning_rate_factor": 0.6, "peak": 0.001, "clip": null, "average_last": 300,
+  "evaluate_every": 150, "valid_pairs": 200, "save_every": null, "keep": 2, "best_by": "loss", "patience": null,
+  "train_pairs": 20000, "held_out": 2000, "source": null, "target": null, "valid_source": null, "valid_target": null,
+  "dictionary": null, "data": null, "source_tokens": "bpe", "target_tokens": "bpe", "vocabulary": null,
+  "min_count": null, "share_vocabulary": true, "longest": 100, "bleu_tokenize": "13a", "task": "numbers",
+  "task_options": {"to": "fr"}
+}"""
+"""A configuration as runs had it before there was weight decay, and before options of the model were stored."""
+
+
+def test_a_run_of_an_earlier_version_is_read(folder):
+    (folder.path / "configuration.json").write_text(OLD)
+    found = folder.configuration()
+    assert found.flat().items() >= json.loads(OLD).items()
+    assert found.training.weight_decay == 0
+    wanted = Configuration.of_task(
+        build("numbers", to="fr"), seed=3, norm="pre", steps=900, workers=2, weight_decay=0.0
+    )
+    assert found == wanted
+
+
+@pytest.mark.parametrize("name", sorted(json.loads(OLD)))
+def test_a_value_that_every_version_has_may_not_be_missing(folder, name):
+    values = json.loads(OLD)
+    del values[name]
+    (folder.path / "configuration.json").write_text(json.dumps(values))
+    with pytest.raises(RunError, match=rf"missing \['{name}'\]"):
+        folder.configuration()
+
+
+def test_what_is_written_is_flat_and_read_back(folder, configuration):
+    values = json.loads((folder.path / "configuration.json").read_text())
+    assert values == configuration.flat()
+    assert values.keys() > json.loads(OLD).keys() | {"weight_decay"}
+    assert not any(isinstance(value, dict) for name, value in values.items() if name != "task_options")

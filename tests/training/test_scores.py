@@ -69,14 +69,13 @@ def test_token_accuracy():
     wanted = np.array([[5, 6, 2, 0], [7, 2, 0, 0]])
     best = np.array([[5, 9, 2, 0], [7, 2, 0, 4]])
     assert token_accuracy(best, wanted) == Share(4, 5)
-    assert token_accuracy(best, wanted, ignore=-1) == Share(6, 8)
     with pytest.raises(ValueError, match=r"shapes \(2, 4\) and \(2, 3\), expected one shape"):
         token_accuracy(best, wanted[:, :3])
 
 
 def test_error_rate():
     assert error_rate(["a b c", "a"], [["a x c"], ["b c"]]) == Share(3, 5)
-    assert error_rate(["abc"], [["abd"]], split=list) == Share(1, 3)
+    assert error_rate([" a  b c "], [["a b d"]]) == Share(1, 3)
     # it can be above 1, and everything may be missing
     assert error_rate(["a b c"], [["x"]]).value == 3
     assert error_rate([""], [["x y"]]) == Share(2, 2)
@@ -94,7 +93,8 @@ def test_error_rate_is_against_the_closest_reference(turn):
 def test_scores_agree_on_what_is_right(pairs):
     found, references = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     right = exact_match(found, references)
-    edits = error_rate(found, references, split=list)
+    spaced = [[" ".join(text) for text in texts] for texts in references]
+    edits = error_rate([" ".join(text) for text in found], spaced)
     assert (edits.count == 0) == (right.count == right.total)
     assert edits.count >= right.total - right.count
     whole = sum((exact_match([f], [r]) for f, r in zip(found, references, strict=True)), Share(0, 0))
@@ -115,13 +115,12 @@ def test_bleu():
     assert bleu(["nothing right"], [["no match at all"]]).value == 0
 
 
-def test_bleu_passes_its_options_on():
+def test_bleu_passes_its_option_on():
     sacrebleu = pytest.importorskip("sacrebleu")
     found, wanted = ["Ein Hund, der bellt."], [["ein Hund , der laut bellt ."]]
-    plain, split, lower = bleu(found, wanted), bleu(found, wanted, "none"), bleu(found, wanted, lowercase=True)
+    plain, split = bleu(found, wanted), bleu(found, wanted, "none")
     assert "|tok:none|" in split.signature
-    assert "|case:lc|" in lower.signature
-    assert split.value < plain.value < lower.value
+    assert split.value < plain.value
     assert plain.value == pytest.approx(sacrebleu.corpus_bleu(found, [wanted[0]]).score)
     with pytest.raises(ValueError, match=r"found tokenize='spacy', expected one of 13a, char.*none"):
         bleu(found, wanted, "spacy")
@@ -143,12 +142,10 @@ def test_text_that_is_split_already_needs_no_warning(caplog, capfd):
 
 def test_chrf():
     pytest.importorskip("sacrebleu")
-    score, words = chrf(FOUND, WANTED), chrf(FOUND, WANTED, word_order=2)
+    score = chrf(FOUND, WANTED)
     assert 50 < score.value < 100
-    assert words.value != score.value
     assert chrf(["ab c"], [["x", "ab c"]]).value == pytest.approx(100)
     assert "|nc:6|nw:0|" in score.signature
-    assert "|nw:2|" in words.signature
     assert score.details.startswith("chrF2 = ")
 
 

@@ -9,7 +9,7 @@ from minitransformer.arrays import to_numpy
 from minitransformer.data import Batch
 from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
-from minitransformer.optim import Adam, inverse_square_root, linear, warmup
+from minitransformer.optim import Adam, inverse_square_root, linear_decay, warmup
 from minitransformer.tasks import build
 from minitransformer.testing import gradcheck
 from minitransformer.training import (
@@ -19,7 +19,7 @@ from minitransformer.training import (
     Scores,
     Trainer,
     load,
-    resumed,
+    resume,
     training_step,
 )
 from minitransformer.training.checkpoints import read_checkpoint
@@ -53,7 +53,7 @@ def trained(tmp_path, name="run", task="reverse", **changes):
     [
         ("warmup", lambda step: 0.7 * warmup(step, 16, 4)),
         ("inverse_sqrt", lambda step: inverse_square_root(step, 0.02, 4)),
-        ("linear", lambda step: linear(step, 0.02, 4, 6)),
+        ("linear", lambda step: linear_decay(step, 0.02, 4, 6)),
     ],
 )
 def test_each_step_has_the_rate_that_its_schedule_says(tmp_path, schedule, course):
@@ -88,7 +88,7 @@ def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
 
     monkeypatch.setattr("minitransformer.training.trainer.training_step", watched)
     _, folder, _, _ = trained(tmp_path, average_last=4)
-    checkpoint = folder.load()
+    checkpoint = folder.checkpoints.load()
     for name, found in load(folder).model.state_dict().items():
         mean = np.mean([step[name].astype(np.float64) for step in weights[-4:]], axis=0)
         np.testing.assert_allclose(found, mean, rtol=1e-5, atol=1e-7)
@@ -126,13 +126,63 @@ def test_measurements_are_logged(tmp_path, monkeypatch):
 
     monkeypatch.setattr("minitransformer.training.trainer.training_step", noted)
     _, folder, _, scores = trained(tmp_path)
-    evaluations = [line for line in folder.metrics() if "exact_match" in line]
-    training = [line for line in folder.metrics() if "loss" in line]
+    *evaluations, final = [line for line in folder.measurements.read() if "exact_match" in line]
+    training = [line for line in folder.measurements.read() if "loss" in line]
     assert [line["step"] for line in evaluations] == [3, 6]
     assert [line["exact_match"] for line in evaluations] == [score.exact_match for score in scores]
     assert training[-1]["step"] == 6
+    assert (final["final"], final["step"]) == (True, 6)
     assert training[-1]["loss"] == pytest.approx(np.mean([float(loss) for loss in losses]), rel=1e-12)
     assert all(line["tokens_per_second"] > 0 for line in training)
+
+
+def test_a_run_that_is_trained_from_python_is_finished(tmp_path):
+    seen = []
+    trainer, folder = begun(tmp_path)
+
+    def on_result(result):
+        seen.append(result)
+        assert not folder.is_finished()  # what is drawn now is there when the run counts as finished
+
+    result = trainer.train(folder, on_result=on_result)
+    assert folder.is_finished()
+    assert seen == [result]
+    final = folder.measurements.read()[-1]
+    assert final == result.measurement == folder.measurements.final()
+    assert (final["step"], final["exact_match"]) == (6, result.scores.exact_match)
+    assert [sample.source for sample in result.scores.samples] == [source for source, _ in folder.held_out()]
+    for name, values in load(folder).model.state_dict().items():
+        np.testing.assert_array_equal(result.trained.model.state_dict()[name], values)
+
+
+def test_a_run_that_ended_before_it_was_finished_is_finished_without_another_step(tmp_path):
+    trainer, folder = begun(tmp_path)
+
+    def on_result(result):
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        trainer.train(folder, on_result=on_result)
+    assert not folder.is_finished()
+    again, steps = resume(folder, pytest.fail), []
+    assert again.finished
+    again.train(folder, lambda *_: steps.append(1))
+    assert folder.is_finished()
+    assert steps == []
+
+
+def test_saving_reads_no_configuration(tmp_path, monkeypatch):
+    monkeypatch.setattr(RunFolder, "_read", lambda *_: pytest.fail("a file of the run was read"))
+    trainer, folder = begun(tmp_path)
+    trainer.model.train()
+    trainer._save(folder)
+
+
+def begun(tmp_path, **changes):
+    trainer = Trainer(Configuration.of_task(build("reverse"), **(SMALL | changes)))
+    folder = RunFolder(tmp_path / "run")
+    folder.create(trainer.configuration, trainer.corpus)
+    return trainer, folder
 
 
 def test_it_learns(tmp_path):
@@ -156,7 +206,7 @@ def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_checkpoint_bef
     monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
     with pytest.raises(Diverged, match="the loss is nan at step 5"):
         trained(tmp_path)
-    checkpoint = RunFolder(tmp_path / "run").load()
+    checkpoint = RunFolder(tmp_path / "run").checkpoints.load()
     assert checkpoint.state["step"] == 3
     assert all(np.isfinite(values).all() for values in checkpoint.model.values())
 
@@ -175,14 +225,14 @@ def test_losses_that_are_read_late_are_checked_before_anything_is_saved(tmp_path
     with pytest.raises(Diverged, match="the loss is nan at step 2"):
         trained(tmp_path, evaluate_every=5, save_every=4)
     assert len(steps) == 4
-    assert RunFolder(tmp_path / "run").load().state["step"] == 0
+    assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 0
 
 
 @pytest.mark.same_bits
 def test_the_losses_of_a_run_are_the_same_however_late_they_are_read(tmp_path, monkeypatch):
     def logged(name):
         _, folder, losses, _ = trained(tmp_path, name, steps=25)
-        return [line["loss"] for line in folder.metrics() if "loss" in line], losses
+        return [line["loss"] for line in folder.measurements.read() if "loss" in line], losses
 
     at_once, every = logged("at once")
     monkeypatch.setattr("minitransformer.training.trainer.backend", lambda: "cupy")
@@ -204,7 +254,7 @@ def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch):
     monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
     with np.errstate(all="ignore"), pytest.raises(Diverged, match="a weight is not a finite number after step 6"):
         trained(tmp_path)
-    assert RunFolder(tmp_path / "run").load().state["step"] == 3
+    assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
 
 
 @pytest.mark.parametrize("step", [4, 5])
@@ -319,7 +369,7 @@ def test_a_run_that_goes_on_remembers_its_best(tmp_path, monkeypatch):
         trained(tmp_path, **ENDS, best_by="exact_match")
     scripted(monkeypatch, "exact_match", VALUES)
     folder = RunFolder(tmp_path / "run")
-    trainer = resumed(folder, print)
+    trainer = resume(folder, print)
     assert (trainer.step, trainer.best, trainer.waited) == (4, Best(0.5, 3), 1)
     trainer.train(folder, lambda *_: None, lambda _: None)
     assert trainer.step == 5

@@ -9,7 +9,7 @@ from minitransformer.data import END, START
 from minitransformer.decoding import texts
 from minitransformer.nn import Transformer
 from minitransformer.tasks import build
-from minitransformer.training import evaluate, metrics
+from minitransformer.training import evaluate, evaluation
 
 PAIRS = [("12", "21"), ("12345", "54321"), ("7", "7"), ("908", "809"), ("12", "12")]
 
@@ -40,7 +40,7 @@ def test_loss_and_token_accuracy_are_those_of_single_sentences(tokenisers, monke
             right.append(row.argmax() == token)
     model.train()
     state = model.rng.bit_generator.state
-    monkeypatch.setattr(metrics, "NUMBERS", together)
+    monkeypatch.setattr(evaluation, "NUMBERS", together)
     scores = evaluate(model, source, target, PAIRS)
     assert scores.loss == pytest.approx(np.mean(losses), rel=1e-12)
     assert scores.token_accuracy == pytest.approx(np.mean(right), rel=1e-12)

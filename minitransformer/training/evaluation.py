@@ -12,7 +12,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
-from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, even, pad, references
+from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
 from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
@@ -91,7 +91,7 @@ def evaluate(
         How texts become ids, and ids texts.
     pairs : sequence of (str, str)
         Source and target texts, at least one. A source that occurs several times is translated once, and each of its
-        targets is right. What `even` evens out counts nowhere.
+        targets is right. Differences that `normalise_text` removes count nowhere.
     measures : sequence of str
         What to measure beside exact match, token accuracy and loss: "phone_error_rate", "bleu", "chrf".
     beam, alpha
@@ -113,9 +113,9 @@ def evaluate(
     if "bleu" in measures:
         with suppress(MissingExtraError):
             bleu(["here?"], [["here?"]], bleu_tokenize)  # if it cannot be measured so, say it now
-    pairs = [(even(text), even(wanted)) for text, wanted in pairs]
+    pairs = [(normalise_text(text), normalise_text(wanted)) for text, wanted in pairs]
     grouped = references(pairs)
-    found = [even(text) for text in translate(model, source, target, list(grouped), beam, alpha)]
+    found = [normalise_text(text) for text in translate(model, source, target, list(grouped), beam, alpha)]
     wanted = list(grouped.values())
     accuracy, loss = _teacher_forced(model, source, target, pairs)
     scores = Scores(

@@ -1,17 +1,17 @@
-"""Where a command is to write: looked at before any work, so that none is lost."""
+"""Where a command is to write: checked before any work, so that none is lost."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-__all__ = ["wrong_place"]
+__all__ = ["find_unwritable"]
 
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def wrong_place(args: argparse.Namespace, *pictures: str, others: tuple[str, ...] = ()) -> str | None:
-    """Return why a file that was asked for cannot be written, if so; what is in it stays.
+def find_unwritable(args: argparse.Namespace, *pictures: str, others: tuple[str, ...] = ()) -> str | None:
+    """Return why a file that was asked for cannot be written, or None; what is in it stays.
 
     Parameters
     ----------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from minitransformer.cli.course import tell
+from minitransformer.cli.progress import note
 from minitransformer.training import WEIGHTS, RunFolder, Trained, load
 
-__all__ = ["add_beam", "add_run", "load_chosen", "wrong_beam"]
+__all__ = ["add_beam", "add_run", "find_wrong_beam", "load_chosen"]
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def add_beam(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alpha", type=float, default=0.6, metavar="X", help="length penalty, section 6.1")
 
 
-def wrong_beam(args: argparse.Namespace) -> str | None:
+def find_wrong_beam(args: argparse.Namespace) -> str | None:
     """Return what is wrong with the options of beam search, if something is."""
     if args.beam < 1:
         return f"--beam must be at least 1, found {args.beam}"
@@ -42,4 +42,4 @@ def wrong_beam(args: argparse.Namespace) -> str | None:
 
 def load_chosen(args: argparse.Namespace) -> Trained:
     """Load the weights that were asked for; a damaged checkpoint is named."""
-    return load(RunFolder(args.run), getattr(args, "weights", None), tell)
+    return load(RunFolder(args.run), getattr(args, "weights", None), note)

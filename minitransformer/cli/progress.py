@@ -1,4 +1,4 @@
-"""The course of a training as its user sees it: what it is, how it goes, how it ends."""
+"""What a training prints and draws: what is trained, how it goes, how it ends."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tqdm import tqdm
 
 from minitransformer.arrays import library
 from minitransformer.cli.pictures import draw_attention, draw_curves
-from minitransformer.training import Diverged, RunFolder, Scores, Trained, Trainer, evaluate, load
+from minitransformer.training import Diverged, Result, RunFolder, Scores, Trained, Trainer
 
-__all__ = ["course", "finish", "percent", "summary", "tell", "which_weights"]
+__all__ = ["describe_scores", "describe_weights", "note", "percent", "train"]
 
 
 def percent(share: float, digits: int) -> str:
@@ -22,16 +22,17 @@ def percent(share: float, digits: int) -> str:
     return f"{rounded:.{digits}f} %"
 
 
-def tell(message: str) -> None:
+def note(message: str) -> None:
     """Say something beside the results."""
     print(f"note: {message}", file=sys.stderr, flush=True)
 
 
-def course(trainer: Trainer, folder: RunFolder, command: str) -> int:
+def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
     """Train to the end and show how it goes; return the exit status."""
-    _introduce(trainer)
+    if not trainer.finished:
+        _introduce(trainer)
     try:
-        _train(trainer, folder)
+        _train_with_progress(trainer, folder)
     except KeyboardInterrupt:
         print(
             f"\ninterrupted after step {trainer.step}; go on with `minitransformer resume {folder.path}`",
@@ -40,41 +41,32 @@ def course(trainer: Trainer, folder: RunFolder, command: str) -> int:
         return 130
     except Diverged as error:
         print(
-            f"\nminitransformer {command}: {error}; training stops. {folder.checkpoints_path} holds the last good "
+            f"\nminitransformer {command}: {error}; training stops. {folder.checkpoints.path} holds the last good "
             "weights. Try a smaller learning rate, more --warmup-steps, or --clip.",
             file=sys.stderr,
         )
         return 1
-    return finish(trainer, folder)
+    print(f"the run lies in {folder.path}")
+    return 0
 
 
-def finish(trainer: Trainer, folder: RunFolder) -> int:
-    """Measure the weights that will translate, draw the pictures, and say where everything is."""
+def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
+    """Print what the weights that will translate are worth, and draw the pictures."""
     if trainer.stopped_early:
         print(f"stopped at step {trainer.step:,}: {trainer.waited} measurements without a better one")
-    trained = load(folder)
-    held_out = trainer.corpus.held_out
-    c = trainer.configuration
-    scores = evaluate(
-        trained.model, trained.source, trained.target, held_out, trainer.task.measures, bleu_tokenize=c.bleu_tokenize
-    )
-    print(which_weights(trained))
-    for line in summary(scores):
+    scores = result.scores
+    print(describe_weights(result.trained))
+    for line in describe_scores(scores):
         print(line)
     print(f"{trainer.tokens:,} target tokens, {trainer.tokens / max(trainer.seconds, 1e-9):,.0f} in a second")
     print(f"exact match on {len(scores.samples):,} held-out {trainer.task.noun}: {percent(scores.exact_match, 2)}")
     print(f"training time: {trainer.seconds:.1f} s")
     sys.stdout.flush()
-    seconds = round(trainer.seconds, 3)
-    last = {"step": trainer.step, "final": True, **scores.measurements(), "seconds": seconds}
-    draw_curves(folder, last, trainer.task.title)
-    draw_attention(folder, trained, trainer.corpus.example)
-    folder.log(last)  # now the run is finished: all else is there
-    print(f"the run lies in {folder.path}")
-    return 0
+    draw_curves(folder, result.measurement, trainer.task.title)
+    draw_attention(folder, result.trained, trainer.corpus.example)
 
 
-def which_weights(trained: Trained) -> str:
+def describe_weights(trained: Trained) -> str:
     """Say which weights a run's are."""
     state = trained.checkpoint.state
     if trained.weights == "mean":
@@ -85,12 +77,12 @@ def which_weights(trained: Trained) -> str:
             f"the weights are the mean of {len(steps)} checkpoints, steps {steps[0]:,} to {steps[-1]:,} (section 6.1)"
         )
     if trained.weights == "best":
-        by = trained.configuration.best_by.replace("_", " ")
+        by = trained.configuration.training.best_by.replace("_", " ")
         return f"the weights are those of step {state['step']:,}, the best by {by} on held-out {trained.task.noun}"
     return f"the weights are those of step {state['step']:,}"
 
 
-def summary(scores: Scores) -> list[str]:
+def describe_scores(scores: Scores) -> list[str]:
     """Say what was measured beside exact match and token accuracy, a line for each."""
     lines = []
     if scores.phone_error_rate is not None:
@@ -107,36 +99,38 @@ def summary(scores: Scores) -> list[str]:
 def _introduce(trainer: Trainer) -> None:
     """Say what is trained on what."""
     c, corpus = trainer.configuration, trainer.corpus
+    model, training = c.model, c.training
     size = sum(parameter.size for parameter in trainer.model.parameters())
     print(f"task      {trainer.task.title}")
     print(f"          {corpus.held_out[0][0]}  ->  {corpus.held_out[0][1]}")
-    for note in corpus.notes:
-        print(f"note      {note}")
+    for line in corpus.notes:
+        print(f"note      {line}")
     tokens = f"{len(corpus.source):,} {'' if corpus.shared else 'source '}"
     tokens += "tokens of both sides" if corpus.shared else f"and {len(corpus.target):,} target tokens"
     print(f"data      {len(corpus.train):,} pairs to train on, {len(corpus.held_out):,} held out; {tokens}")
     print(
-        f"model     {size:,} parameters: N {c.n_layers}, D {c.d_model}, H {c.n_heads}, F {c.d_ff}, "
-        f"dropout {c.dropout}, {c.norm}-norm"
+        f"model     {size:,} parameters: N {model.n_layers}, D {model.d_model}, H {model.n_heads}, F {model.d_ff}, "
+        f"dropout {model.dropout}, {model.norm}-norm"
     )
-    gathered = f"{c.accumulate} times " if c.accumulate > 1 else ""
+    several = f"{training.accumulate} times " if training.accumulate > 1 else ""
     print(
-        f"training  {c.steps:,} steps of {gathered}up to {c.batch_tokens:,} tokens, warm-up {c.warmup_steps:,}, "
-        f"label smoothing {c.label_smoothing}, seed {c.seed}, on {library()}"
+        f"training  {training.steps:,} steps of {several}up to {training.batch_tokens:,} tokens, "
+        f"warm-up {training.warmup_steps:,}, label smoothing {training.label_smoothing}, seed {c.seed}, on {library()}"
     )
-    epochs = c.steps * c.accumulate / trainer.batches.batches_per_epoch
+    epochs = training.steps * training.accumulate / trainer.batches.batches_per_epoch
     print(f"          {trainer.batches.batches_per_epoch:,} batches an epoch, {epochs:,.1f} epochs")
     if trainer.step:
         print(f"          going on after step {trainer.step:,}")
     sys.stdout.flush()
 
 
-def _train(trainer: Trainer, folder: RunFolder) -> None:
+def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
     """Train with a progress bar and, every so often, a look at the translations."""
-    steps = trainer.configuration.steps
+    steps = trainer.configuration.training.steps
     # In a file each refresh is one more line.
     interval = 0.2 if sys.stderr.isatty() else 10
-    with tqdm(total=steps, initial=trainer.step, unit="step", dynamic_ncols=True, mininterval=interval) as bar:
+    options = {"unit": "step", "dynamic_ncols": True, "mininterval": interval, "disable": trainer.finished}
+    with tqdm(total=steps, initial=trainer.step, **options) as bar:
 
         def on_step(loss: float | None, rate: float, speed: float) -> None:
             if loss is not None:
@@ -148,19 +142,21 @@ def _train(trainer: Trainer, folder: RunFolder) -> None:
             right = [sample for sample in scores.samples if sample.right]
             shown = wrong[: max(2, 3 - len(right))]  # wrong ones teach more
             lines = [
-                f"step {trainer.step:,}: {_measured(scores, trainer)}{percent(scores.exact_match, 1)} exact match "
-                f"on {len(scores.samples)} held-out {trainer.task.noun}"
+                f"step {trainer.step:,}: {_describe_text_scores(scores, trainer)}{percent(scores.exact_match, 1)} "
+                f"exact match on {len(scores.samples)} held-out {trainer.task.noun}"
             ]
             lines += [f"  ✓ {sample.source}  ->  {sample.found}" for sample in right[: 3 - len(shown)]]
             for sample in shown:
                 lines += [f"  ✗ {sample.source}  ->  {sample.found}", f"    it should be {sample.wanted}"]
             bar.write("\n".join(lines))
             sys.stdout.flush()
+            if trainer.finished:
+                bar.close()  # measuring the result is no part of the time for a step
 
-        trainer.train(folder, on_step, on_evaluation)
+        trainer.train(folder, on_step, on_evaluation, lambda result: _show_result(trainer, folder, result))
 
 
-def _measured(scores: Scores, trainer: Trainer) -> str:
+def _describe_text_scores(scores: Scores, trainer: Trainer) -> str:
     """Say how real text fares; a toy task is all about exact match."""
     if not trainer.task.measures:
         return ""

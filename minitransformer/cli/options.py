@@ -1,0 +1,159 @@
+"""A configuration from a file and from options of the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from minitransformer.options import Declaration, OptionError
+from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
+from minitransformer.training import Configuration
+
+__all__ = ["add_options", "read_configuration"]
+
+KINDS = {int: "N", float: "X", str: "NAME"}
+OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("help")}
+"""The options of a configuration that are options of the command line."""
+DEFAULT_TASK = "numbers"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the task, a file to begin from, an option for each of a configuration, and two lengths of help."""
+    parser.add_argument(
+        "task",
+        nargs="?",
+        default=argparse.SUPPRESS,
+        help=f"what to train: {', '.join(TASKS)} (default: {DEFAULT_TASK})",
+    )
+    parser.add_argument("--to", default=argparse.SUPPRESS, help="target language of the task numbers: de, fr or ko")
+    parser.add_argument(
+        "--config",
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="begin from a recipe (.toml), a run folder or its configuration.json, or a recipe that comes with this "
+        f"package: {', '.join(recipe_names())}; options here win",
+    )
+    groups = {part: parser.add_argument_group(part) for part in ("model", "training", "data")}
+    actions = {}
+    for name, declared in OPTIONS.items():
+        kind = _kind(declared)
+        options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": declared.metadata["help"]}
+        if kind is bool:
+            options["action"] = argparse.BooleanOptionalAction
+        else:
+            choices = "{" + ",".join(declared.metadata["choices"]) + "}" if declared.metadata["choices"] else None
+            options |= {
+                "type": kind,
+                "metavar": choices or ("PATH" if declared.metadata["path"] else KINDS[kind]),
+            }
+        actions[name] = groups[declared.part or "training"].add_argument(_flag(name), **options)
+    parser.add_argument("-h", "--help", action=_Help, actions=actions, help="show the options that most people need")
+    parser.add_argument("--help-all", action=_Help, actions=actions, help="show all options of the task")
+
+
+class _Help(argparse.Action):
+    """Print the options of the task that stands before on the command line, with its defaults."""
+
+    def __init__(self, actions: Mapping[str, argparse.Action], **options: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **options)
+        self.actions = actions
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        try:
+            configuration = read_configuration(namespace)
+        except ValueError as error:
+            parser.error(f"{error}")
+        task, defaults = configuration.build_task(), configuration.flat()
+        for name, action in self.actions.items():
+            metadata, value = OPTIONS[name].metadata, defaults[name]
+            common = metadata["common"] and not configuration.why_ignored(name)
+            if task.why_ignored(name) or not (common or option_string == "--help-all"):
+                action.help = argparse.SUPPRESS
+            elif value is not None:
+                action.help = f"{metadata['help'].partition(' (default')[0]} (default: {value})".replace("%", "%%")
+        given = "" if hasattr(namespace, "task") else "; for another task: `minitransformer train TASK --help`"
+        parser.epilog = f"The defaults are those of the task {task.name}{given}. Each run writes its own options down."
+        parser.print_help()
+        parser.exit()
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _kind(declared: Declaration) -> type:
+    """Return the type of an option; None is only a default."""
+    return next((kind for kind in get_args(declared.kind) if kind is not type(None)), declared.kind)
+
+
+def read_configuration(args: argparse.Namespace) -> Configuration:
+    """Return the configuration that the command line asks for.
+
+    Raises
+    ------
+    ValueError
+        If a file is not what it should be, or a value is out of its range; the message names the option.
+    """
+    values, picked = _read(args.config) if hasattr(args, "config") else ({}, [])
+    name = values.pop("task", None)
+    options = dict(values.pop("task_options", {}))
+    if hasattr(args, "task"):
+        if name not in (None, args.task):
+            raise ValueError(f"found the task {args.task}, but {args.config} is for the task {name}; leave one out")
+        name = args.task
+    if hasattr(args, "to"):
+        options["to"] = args.to
+    task = build(name or DEFAULT_TASK, **options)
+    given = {name: getattr(args, name) for name in OPTIONS if hasattr(args, name)}
+    try:
+        configuration = Configuration.of_task(task, **(values | given))
+    except OptionError as error:
+        if not given.keys() & {*error.names}:
+            raise
+        names = "|".join(OPTIONS.keys() & {*error.names})
+        raise ValueError(re.sub(rf"\b({names})\b", lambda match: _flag(match[0]), f"{error}")) from error
+    for name in picked:
+        if why := task.why_ignored(name):
+            raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
+    for name in given:
+        if why := task.why_ignored(name) or configuration.why_ignored(name):
+            raise ValueError(f"{_flag(name)} has no effect here: {why}; leave it out")
+    return configuration
+
+
+def _read(name: str) -> tuple[dict[str, Any], list[str]]:
+    """Read some of a configuration's values; paths in a recipe start from the recipe's folder.
+
+    Beside them the names of those that somebody picked: all of a recipe's, none of a run's, which names every value.
+    """
+    path = recipe_file(name) or Path(name)
+    if path.is_dir():
+        path = path / "configuration.json"
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except FileNotFoundError as error:
+        raise ValueError(
+            f"there is no file {path}; recipes that come with this package are {', '.join(recipe_names())}"
+        ) from error
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValueError as error:  # both decoders' errors are
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    try:
+        if not isinstance(values, dict):
+            raise ValueError(f"found {type(values).__name__}")
+        Configuration.check(values)
+    except ValueError as error:
+        raise ValueError(f"{path} is not a configuration: {error}") from error
+    for field, declared in OPTIONS.items():
+        if declared.metadata["path"] and values.get(field) is not None:
+            values[field] = str(path.parent / values[field])
+    return values, [] if path.suffix == ".json" else list(values)

@@ -1,0 +1,74 @@
+"""The options of training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minitransformer.options import OptionError, Options, option
+
+__all__ = ["TrainingOptions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions(Options):
+    """The options of training; each field's help says what it is.
+
+    Raises
+    ------
+    OptionError
+        If a value is out of its range, or a linear schedule ends before its warm-up.
+    """
+
+    steps: int = option(900, "training steps", at_least=1, common=True)
+    batch_tokens: int = option(
+        2048, "the most tokens of one side in a batch, padding included", at_least=1, common=True
+    )
+    accumulate: int = option(1, "batches whose gradients make one step", at_least=1)
+    label_smoothing: float = option(
+        0.1, "share of the wanted probability that is spread over all tokens, section 5.4", at_least=0, below=1
+    )
+    schedule: str = option(
+        "warmup",
+        "learning rate: warmup as in section 5.3, inverse_sqrt, given by its peak, or linear down to zero",
+        choices=("warmup", "inverse_sqrt", "linear"),
+    )
+    warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3", at_least=1, common=True)
+    learning_rate_factor: float = option(
+        0.6, "what the learning rate of section 5.3 is multiplied by (warmup)", above=0, common=True
+    )
+    peak: float = option(0.001, "the highest learning rate (inverse_sqrt, linear)", above=0, common=True)
+    clip: float | None = option(
+        None, "the largest norm of a step's gradient; longer ones are shortened (default: off)", above=0
+    )
+    weight_decay: float = option(
+        0.0, "each step takes the rate times this share off every weight but biases and gains", at_least=0, added=True
+    )
+    average_last: int = option(
+        300, "keep the mean of the weights over so many last steps, section 6.1; it is the model (1: off)", at_least=1
+    )
+    evaluate_every: int = option(150, "steps between measurements on held-out pairs", at_least=1)
+    save_every: int | None = option(None, "steps between checkpoints (default: as --evaluate-every)", at_least=1)
+    keep: int = option(2, "how many of the last checkpoints are kept, beside the best", at_least=1)
+    best_by: str = option(
+        "loss", "what makes a checkpoint the best, on held-out pairs", choices=("loss", "exact_match", "bleu")
+    )
+    patience: int | None = option(
+        None, "stop after so many measurements without a better one (default: off)", at_least=1
+    )
+    workers: int | None = option(
+        None, "threads that share each batch (default: one a core, if each has enough to do)", at_least=1
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule == "linear" and self.warmup_steps > self.steps:
+            raise OptionError(
+                "warmup_steps must be at most steps with the linear schedule, "
+                f"found {self.warmup_steps} and {self.steps}",
+                "warmup_steps",
+                "steps",
+            )
+
+    def saves_at(self, step: int) -> bool:
+        """Tell whether a checkpoint is due after a step; the last step's always is."""
+        return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps

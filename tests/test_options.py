@@ -1,0 +1,72 @@
+"""Options: what a class declares is all that checks, changes and describes them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, dataclass, field, fields
+from typing import ClassVar
+
+import pytest
+
+from minitransformer.options import OptionError, Options, option
+from minitransformer.training import Configuration
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner(Options):
+    size: int = option(3, "a size", at_least=1)
+    rate: float = option(0.5, "a rate", above=0, below=1)
+    kind: bool | str = option(True, choices=(True, "half"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(Options):
+    owner: ClassVar[str] = "Outer"
+
+    name: str
+    limit: float | None = option(None, "a limit", above=0)
+    words: Mapping[str, str] = field(default_factory=dict)
+    inner: Inner = field(default_factory=Inner)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"size": 0}, "size must be at least 1, found 0"),
+        ({"size": 1.0}, r"size must be a whole number, found 1\.0"),
+        ({"size": True}, "size must be a whole number, found True"),
+        ({"size": None}, "size must be a whole number, found None"),
+        ({"rate": 0}, "rate must be above 0 and below 1, found 0"),
+        ({"rate": 1.0}, r"rate must be above 0 and below 1, found 1\.0"),
+        ({"rate": math.nan}, "rate must be above 0 and below 1 and finite, found nan"),
+        ({"rate": "fast"}, "rate must be a number, found 'fast'"),
+        ({"kind": 1}, "kind must be one of True, half, found 1"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(changes, words):
+    for make in (lambda: Inner(**changes), lambda: Inner().changed(**changes), lambda: Inner.check(changes)):
+        with pytest.raises(OptionError, match=words) as error:
+            make()
+        assert error.value.names == tuple(changes)
+
+
+def test_options_with_parts_are_flat_outside():
+    options = Outer(name="x")
+    assert options.flat() == {"name": "x", "limit": None, "words": {}, "size": 3, "rate": 0.5, "kind": True}
+    other = options.changed(size=4, limit=2, words={"a": "b"})
+    assert (other.inner, other.limit, other.name) == (Inner(size=4), 2, "x")
+    assert options == Outer(name="x")
+    with pytest.raises(OptionError, match="Outer: there is no option 'sise'; the options are kind, limit, name, rate"):
+        options.changed(sise=3)
+    with pytest.raises(OptionError, match="Outer: limit must be above 0, found -1"):
+        options.changed(limit=-1)
+    with pytest.raises(OptionError, match="words must be a table of texts"):
+        options.changed(words={"a": 1})
+    with pytest.raises(FrozenInstanceError):
+        options.name = "y"
+
+
+def test_no_two_options_of_a_training_run_share_a_name():
+    parts = ("model", "training", "data")
+    names = [one.name for part in parts for one in fields(getattr(Configuration(task="copy"), part))]
+    names += [one.name for one in fields(Configuration) if one.name not in parts]
+    assert len(names) == len(set(names)) == len(Configuration.declarations())
