@@ -185,7 +185,7 @@ class GradientSums:
             if not isinstance(target, Node) and _is_new(gradient, gradients, d_node):
                 self.own.add(target)  # it may become leaf.grad
         elif target in self.own:
-            earlier += gradient
+            self._sums[target] += gradient  # by its key: NumPy's sum of arrays without axes is a number
         else:
             out = gradient if _is_new(gradient, gradients, d_node) else None
             self._sums[target] = xp.add(earlier, gradient, out=out)

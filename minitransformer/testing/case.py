@@ -200,7 +200,7 @@ def nearly_same(a: Any, b: Any, tolerance: float) -> bool:
 
 def _widen(x: Any) -> Any:
     """Return floating-point arrays in float64, in the memory layout that they have."""
-    x = operand(x.data if isinstance(x, Tensor) else x)
+    x = operand(np.asarray(x) if isinstance(x, np.floating) else x.data if isinstance(x, Tensor) else x)
     return x.astype(np.float64, copy=False) if is_float(x) else x
 
 

@@ -454,3 +454,11 @@ def test_a_tensor_used_many_times():
 
     assert seconds(use) < 5
     assert x.grad.tolist() == [2 * 5001, 4 * 5001, 6 * 5001]
+
+
+def test_a_number_may_be_used_many_times():
+    # A sum of arrays without axes is no array in NumPy, so it cannot be added to in place.
+    x = mt.Tensor(0.7, requires_grad=True)
+    y = x * 2
+    mt.stack([y, y, y, y]).backward(np.array([1.0, 10.0, 100.0, 1000.0]))
+    assert x.grad == 2222

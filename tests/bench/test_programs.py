@@ -29,7 +29,7 @@ def test_ours_answers():
 
 def test_a_program_that_cannot_run_says_why():
     impossible = command("ours", Workload(**vars(TINY) | {"d_model": 9}))
-    with Process(impossible) as process, pytest.raises(ProcessError, match=r"ValueError.*9 is not divisible"):
+    with Process(impossible) as process, pytest.raises(ProcessError, match=r"OptionError.*9 is not divisible"):
         process.read()
 
 
