@@ -20,7 +20,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from itertools import islice
 from math import ceil
 from statistics import median
@@ -45,7 +44,7 @@ TINY_STEPS = 30
 
 def shrink(workload: Workload) -> Workload:
     """Return the workload of the same graph at which arrays cost nothing."""
-    return replace(workload, d_model=workload.n_heads, d_ff=1, vocabulary=2, batch=1, length=1)
+    return workload.changed(d_model=workload.model.n_heads, d_ff=1, vocabulary=2, batch=1, length=1)
 
 
 class WorkersShare:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
 from typing import Any
 
 from minitransformer.bench.machine import describe
@@ -23,7 +22,8 @@ TIE = 1e-3
 
 def decoding_workload(name: str) -> Workload:
     """Return a configuration with the batch that is decoded."""
-    return replace(CONFIGURATIONS[name], batch=LARGEST_BATCH.get(name, CONFIGURATIONS[name].batch))
+    workload = CONFIGURATIONS[name]
+    return workload.changed(batch=LARGEST_BATCH.get(name, workload.batch))
 
 
 def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, int]:
@@ -87,7 +87,7 @@ def measure_decoding(
             entrants = [Entrant(p, LABELS[p], command(f"{p}-{search}", workload)) for p in programs]
             outcomes = take_turns(entrants, rounds, tell_of)
             searches[search] = summarise(compare(outcomes))
-        result["decoding"][name] = {"sizes": asdict(workload), "max_length": max_length(workload), "searches": searches}
+        result["decoding"][name] = {"sizes": workload.flat(), "max_length": max_length(workload), "searches": searches}
     return result
 
 

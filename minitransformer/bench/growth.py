@@ -15,7 +15,7 @@ quadratic in the length, where the attention weights (T x T each) rule, unless a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
@@ -27,8 +27,8 @@ from minitransformer.bench.workloads import Workload
 
 __all__ = ["AXES", "Axis", "Curve", "measure_growth"]
 
-CENTRE = Workload(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=512, batch=8, length=32)
-LONG = Workload(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabulary=64, batch=1, length=64)
+CENTRE = Workload().changed(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=512, batch=8, length=32)
+LONG = Workload().changed(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabulary=64, batch=1, length=64)
 ENOUGH = 1.0
 """How long a point is measured, in seconds; at least two steps, at most 20."""
 PATIENCE = 4.0
@@ -63,7 +63,7 @@ AXES = {
         "T",
         LONG,
         (64, 128, 256, 512, 1024, 2048, 4096),
-        lambda workload, value: replace(workload, length=value),
+        lambda workload, value: workload.changed(length=value),
         (
             Curve("plain", {}, 2, 2),
             Curve("in blocks of 128", {"attention_block": 128}, 2, 1),
@@ -75,15 +75,15 @@ AXES = {
         "B",
         CENTRE,
         (2, 4, 8, 16, 32, 64, 128),
-        lambda workload, value: replace(workload, batch=value),
+        lambda workload, value: workload.changed(batch=value),
         (Curve("plain", {}, 1, 1),),
     ),
     "width": Axis(
         "width",
         "D",
-        replace(CENTRE, n_layers=1),
+        CENTRE.changed(n_layers=1),
         (64, 128, 256, 512, 1024),
-        lambda workload, value: replace(workload, d_model=value, d_ff=4 * value),
+        lambda workload, value: workload.changed(d_model=value, d_ff=4 * value),
         (Curve("plain", {}, 2, 2),),
     ),
     "depth": Axis(
@@ -91,7 +91,7 @@ AXES = {
         "N",
         CENTRE,
         (1, 2, 4, 8, 16),
-        lambda workload, value: replace(workload, n_layers=value),
+        lambda workload, value: workload.changed(n_layers=value),
         (Curve("plain", {}, 1, 1),),
     ),
 }
@@ -121,7 +121,7 @@ def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str,
     result: dict[str, Any] = {"machine": machine, "workers": workers, "axes": {}}
     for name, axis in axes.items():
         curves: list[dict[str, Any]] = []
-        result["axes"][name] = {"letter": axis.letter, "centre": asdict(axis.centre), "curves": curves}
+        result["axes"][name] = {"letter": axis.letter, "centre": axis.centre.flat(), "curves": curves}
         for curve in axis.curves:
             tell(f"{name}, {curve.label}")
             points, left_out = _points(axis, curve, workers, machine["memory"], tell)
@@ -157,7 +157,7 @@ def _points(
                     f"more than half of this machine's {available / 1e9:.1f} GB"
                 )
         try:
-            points.append(_point(axis.vary(replace(axis.centre, **curve.options), value), workers, value))
+            points.append(_point(axis.vary(axis.centre.changed(**curve.options), value), workers, value))
         except ProcessError as death:
             return points, f"{axis.letter} {value} and more: {death}"
         tell(f"{axis.name}, {curve.label}: {axis.letter} {value}: {1e3 * points[-1]['seconds']:.1f} ms")

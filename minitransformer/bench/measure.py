@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from minitransformer.arrays import backend
@@ -58,7 +57,7 @@ def measure_speed(
 
         entrants = [Entrant(p, LABELS[p], command(p, workload, workers)) for p in programs]
         outcomes = take_turns(entrants, rounds, tell_of)
-        found = {"sizes": asdict(workload), "programs": compare(outcomes)}
+        found = {"sizes": workload.flat(), "programs": compare(outcomes)}
         if backend() != "numpy":
             found["card"] = compare_with_rate(found["programs"], workload)
         else:

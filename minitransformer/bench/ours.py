@@ -27,17 +27,7 @@ Program = tuple[Callable[[int], dict[str, Any]], dict[str, Any]]
 
 def build(workload: Workload) -> Transformer:
     """Return the model of a workload, in training mode."""
-    return Transformer(
-        workload.vocabulary,
-        workload.vocabulary,
-        d_model=workload.d_model,
-        n_heads=workload.n_heads,
-        n_layers=workload.n_layers,
-        d_ff=workload.d_ff,
-        dropout=workload.dropout,
-        attention_block=workload.attention_block,
-        recompute=workload.recompute,
-    )
+    return Transformer(workload.vocabulary, workload.vocabulary, workload.model)
 
 
 def random_batch(workload: Workload) -> Batch:

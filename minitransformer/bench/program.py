@@ -29,13 +29,13 @@ __all__ = ["command", "main"]
 
 def command(program: str, workload: Workload, workers: int | None = None) -> list[str]:
     """Return the command line of a process that does these steps, with the array library in use here."""
-    told = {"program": program, "workload": vars(workload), "workers": workers, "backend": backend()}
+    told = {"program": program, "workload": workload.flat(), "workers": workers, "backend": backend()}
     return [sys.executable, "-m", "minitransformer.bench", json.dumps(told)]
 
 
 def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
     """Return the program that ``command`` described, not yet begun; each imports no more than it needs."""
-    program, workload, workers = told["program"], Workload(**told["workload"]), told["workers"]
+    program, workload, workers = told["program"], Workload().changed(**told["workload"]), told["workers"]
     if told["backend"] != "numpy":
         from minitransformer.bench import gpu
 

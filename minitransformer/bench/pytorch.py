@@ -70,29 +70,31 @@ def _loss_module(workload: Workload) -> Any:
     import torch
     from torch import nn
 
+    options = workload.model
+
     class LossModule(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.embedding = nn.Embedding(workload.vocabulary, workload.d_model)
-            nn.init.normal_(self.embedding.weight, std=workload.d_model**-0.5)
+            self.embedding = nn.Embedding(workload.vocabulary, options.d_model)
+            nn.init.normal_(self.embedding.weight, std=options.d_model**-0.5)
             self.transformer = nn.Transformer(
-                workload.d_model,
-                workload.n_heads,
-                workload.n_layers,
-                workload.n_layers,
-                workload.d_ff,
-                dropout=workload.dropout,
+                options.d_model,
+                options.n_heads,
+                options.n_layers,
+                options.n_layers,
+                options.d_ff,
+                dropout=options.dropout,
                 batch_first=True,
             )
-            self.dropout = nn.Dropout(workload.dropout)
-            d_model = workload.d_model
+            self.dropout = nn.Dropout(options.dropout)
+            d_model = options.d_model
             angle = torch.arange(workload.length)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / d_model)
             waves = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
             self.register_buffer("positions", waves[:, :d_model])
             self.register_buffer("later", torch.ones(workload.length, workload.length, dtype=torch.bool).triu(1))
 
         def embed(self, ids: Any) -> Any:
-            return self.dropout(self.embedding(ids) * math.sqrt(workload.d_model) + self.positions)
+            return self.dropout(self.embedding(ids) * math.sqrt(options.d_model) + self.positions)
 
         def forward(self, source: Any, target_input: Any, target_output: Any) -> Any:
             y = self.transformer(

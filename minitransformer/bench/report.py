@@ -81,7 +81,7 @@ def speed_text(result: dict[str, Any]) -> str:
     if any(p["failed"] is None for p in programs):
         parts.append(wrap(MORE))
     for name, configuration in result["configurations"].items():
-        workload = Workload(**configuration["sizes"])
+        workload = Workload().changed(**configuration["sizes"])
         lines = [
             f"{name}: {workload}",
             *_programs(configuration["programs"], workload),
@@ -174,7 +174,7 @@ def decoding_text(result: dict[str, Any]) -> str:
         ),
     ]
     for name, configuration in result["decoding"].items():
-        workload = Workload(**configuration["sizes"])
+        workload = Workload().changed(**configuration["sizes"])
         lines = [f"{name}: {workload} to read, {configuration['max_length']} to write"]
         for search, found in configuration["searches"].items():
             lines.append(f"  {SEARCHES[search]:26}{'a batch':>9}   {'times ours':<24}{'tokens/s':>10}{'memory':>12}")
@@ -212,7 +212,7 @@ def growth_text(result: dict[str, Any]) -> str:
         ),
     ]
     for name, axis in result["axes"].items():
-        lines = [f"{name}, around {Workload(**axis['centre'])}"]
+        lines = [f"{name}, around {Workload().changed(**axis['centre'])}"]
         for curve in axis["curves"]:
             lines.append(f"  {curve['label']}")
             lines += [

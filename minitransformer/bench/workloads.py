@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
+
+from minitransformer.nn import ModelOptions
+from minitransformer.options import Options, option
 
 __all__ = ["ALPHA", "BEAM", "CONFIGURATIONS", "GPU_CONFIGURATIONS", "LABEL_SMOOTHING", "LEARNING_RATE", "Workload"]
 
@@ -14,59 +17,51 @@ ALPHA = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload:
-    """A model and a batch, by the letters of the documentation.
+class Workload(Options):
+    """A model and a batch: B sentence pairs, of T tokens on either side. The defaults are the paper's base model.
 
     Parameters
     ----------
-    d_model, n_heads, n_layers, d_ff, vocabulary : int
-        D, H, N, F and V.
+    model : ModelOptions
+        The options of the model.
+    vocabulary : int
+        V, the tokens of either side.
     batch, length : int
-        B sentence pairs, of T tokens on either side.
-    dropout : float
-        The probability of dropping an entry.
-    attention_block : int, optional
-        How many queries our attention works through at a time; all of them by default.
-    recompute : bool
-        Whether our backward pass computes the layers' insides again, instead of having them kept.
+        B and T.
     """
 
-    d_model: int
-    n_heads: int
-    n_layers: int
-    d_ff: int
-    vocabulary: int
-    batch: int
-    length: int
-    dropout: float = 0.1
-    attention_block: int | None = None
-    recompute: bool = False
+    model: ModelOptions = field(default_factory=ModelOptions)
+    vocabulary: int = option(8000, at_least=1)
+    batch: int = option(32, at_least=1)
+    length: int = option(32, at_least=1)
 
     @property
     def flops(self) -> int:
         """How many floating-point operations the matrix products of a training step are."""
-        tokens = self.batch * self.length
+        m, tokens = self.model, self.batch * self.length
         # four projections, then scores and what is gathered by them
-        attention = tokens * 4 * self.d_model**2 + 2 * tokens * self.length * self.d_model
-        feed_forward = tokens * 2 * self.d_model * self.d_ff
-        layers = self.n_layers * (3 * attention + 2 * feed_forward)  # the decoder has two attentions
+        attention = tokens * 4 * m.d_model**2 + 2 * tokens * self.length * m.d_model
+        feed_forward = tokens * 2 * m.d_model * m.d_ff
+        layers = m.n_layers * (3 * attention + 2 * feed_forward)  # the decoder has two attentions
         # each product has two gradients, as large as itself, and each entry is multiplied and added
-        return 3 * 2 * (layers + tokens * self.d_model * self.vocabulary)
+        return 3 * 2 * (layers + tokens * m.d_model * self.vocabulary)
 
     def __str__(self) -> str:
+        m = self.model
         return (
-            f"D {self.d_model}, H {self.n_heads}, N {self.n_layers}, F {self.d_ff}, V {self.vocabulary}; "
+            f"D {m.d_model}, H {m.n_heads}, N {m.n_layers}, F {m.d_ff}, V {self.vocabulary}; "
             f"{self.batch} x {self.length} tokens"
         )
 
 
+BASE = Workload()
 CONFIGURATIONS = {
-    "toy": Workload(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=64, batch=64, length=12),
-    "small": Workload(d_model=256, n_heads=4, n_layers=3, d_ff=1024, vocabulary=2000, batch=64, length=24),
-    "base": Workload(d_model=512, n_heads=8, n_layers=6, d_ff=2048, vocabulary=8000, batch=32, length=32),
+    "toy": BASE.changed(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=64, batch=64, length=12),
+    "small": BASE.changed(d_model=256, n_heads=4, n_layers=3, d_ff=1024, vocabulary=2000, batch=64, length=24),
+    "base": BASE,
 }
 GPU_CONFIGURATIONS = CONFIGURATIONS | {
-    "base-64x64": replace(CONFIGURATIONS["base"], batch=64, length=64),
-    "base-128x128": replace(CONFIGURATIONS["base"], batch=128, length=128),
+    "base-64x64": BASE.changed(batch=64, length=64),
+    "base-128x128": BASE.changed(batch=128, length=128),
 }
 """A GPU is busy only with more than a CPU can do in a reasonable time."""

@@ -1,7 +1,5 @@
 """Results that nobody measured, in the shape that the measuring has."""
 
-from dataclasses import asdict
-
 from minitransformer.bench import CONFIGURATIONS
 from minitransformer.bench.account import KINDS
 from minitransformer.bench.anatomy import summarise_anatomy
@@ -52,7 +50,7 @@ def result(names=("toy", "small"), **times):
         "rounds": 3,
         "configurations": {
             name: {
-                "sizes": asdict(CONFIGURATIONS[name]),
+                "sizes": CONFIGURATIONS[name].flat(),
                 "programs": compare(outcomes(**times)),
                 "anatomy": summarise_anatomy(inside(), CONFIGURATIONS[name]),
             }
@@ -74,7 +72,7 @@ def decoding(eager=0.5, theirs=((3, 4, 5), (6, 6, 6))):
     }
     if eager is None:
         programs["eager"] = Outcome("PyTorch eager", failed="PyTorch is not installed; python -m pip install torch")
-    workload = asdict(CONFIGURATIONS["toy"]) | {"batch": 2}
+    workload = CONFIGURATIONS["toy"].flat() | {"batch": 2}
     searches = {search: summarise(compare(programs)) for search in ("greedy", "beam")}
     return {
         "machine": MACHINE,
@@ -96,7 +94,7 @@ def growth():
         {"value": v, "seconds": 1e-5 * (v + v * v / 100), "memory": 1000 * v * v, "resident": 10**8, "peak": 10**9}
         for v in (64, 128, 256, 512)
     ]
-    workload = asdict(CONFIGURATIONS["toy"])
+    workload = CONFIGURATIONS["toy"].flat()
     plain = curve | {"label": "plain", "points": points, "left_out": "T 1024 and more: it would take about 9.9 GB"}
     blocked = curve | {"label": "in blocks of 128", "memory_power": 1}
     blocked["points"] = [point | {"memory": 10**5 * point["value"]} for point in points]

@@ -15,7 +15,7 @@ from minitransformer.bench.workloads import Workload
 
 pytestmark = pytest.mark.numpy_only("accounts for NumPy's own operations")
 
-TINY = Workload(d_model=12, n_heads=3, n_layers=2, d_ff=20, vocabulary=17, batch=5, length=7)
+TINY = Workload().changed(d_model=12, n_heads=3, n_layers=2, d_ff=20, vocabulary=17, batch=5, length=7)
 
 
 def parameter(*shape):
@@ -112,10 +112,10 @@ def test_a_booked_step_computes_the_same():
 def test_every_product_of_a_step_is_found():
     account = Account()
     WorkersShare(TINY, 1).step(account)
-    s, tokens = TINY, TINY.batch * TINY.length
-    attention = tokens * 4 * s.d_model**2 + 2 * tokens * s.length * s.d_model  # projections, scores and outputs
+    s, tokens = TINY.model, TINY.batch * TINY.length
+    attention = tokens * 4 * s.d_model**2 + 2 * tokens * TINY.length * s.d_model  # projections, scores and outputs
     feed_forward = tokens * 2 * s.d_model * s.d_ff
-    forward = 2 * (s.n_layers * (3 * attention + 2 * feed_forward) + tokens * s.d_model * s.vocabulary)
+    forward = 2 * (s.n_layers * (3 * attention + 2 * feed_forward) + tokens * s.d_model * TINY.vocabulary)
     assert account.flops == 3 * forward  # each product has two gradients, as large as itself
 
 
@@ -124,7 +124,7 @@ def test_the_graph_at_vanishing_sizes_is_the_same():
     WorkersShare(TINY, 1).step(whole)
     WorkersShare(shrink(TINY), 1).step(none)
     assert sum(whole.products.values()) == sum(none.products.values())
-    assert shrink(TINY).d_model == TINY.n_heads
+    assert shrink(TINY).model.d_model == TINY.model.n_heads
 
 
 def test_the_ceiling_times_each_product(monkeypatch):

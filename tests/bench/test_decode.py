@@ -12,7 +12,7 @@ from minitransformer.bench.workloads import Workload
 from minitransformer.data import END
 from minitransformer.decoding import greedy
 
-TINY = Workload(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=4, length=5)
+TINY = Workload().changed(d_model=16, n_heads=2, n_layers=1, d_ff=12, vocabulary=40, batch=4, length=5)
 
 
 @pytest.mark.numpy_only("measures the processor, in a process that chooses its library itself")

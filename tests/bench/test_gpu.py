@@ -19,7 +19,7 @@ from minitransformer.cli import main
 
 pytestmark = pytest.mark.numpy_only("chooses the library itself")
 
-TINY = Workload(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocabulary=11, batch=4, length=5)
+TINY = Workload().changed(d_model=8, n_heads=2, n_layers=2, d_ff=12, vocabulary=11, batch=4, length=5)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 # A process of its own, in which the double is CuPy, PyTorch's GPU is the processor, and the large product is small.
@@ -46,7 +46,7 @@ def double_in_use(monkeypatch):
 
 
 def test_the_products_of_a_step_are_those_that_a_step_does():
-    for workload in (TINY, Workload(**vars(TINY) | {"n_layers": 1, "length": 7, "d_ff": 20})):
+    for workload in (TINY, TINY.changed(n_layers=1, length=7, d_ff=20)):
         account = Account()
         WorkersShare(workload, 1).step(account)
         assert workload.flops == account.flops
@@ -113,7 +113,7 @@ def test_tf32_is_allowed_before_cupy_is_asked(monkeypatch):
     monkeypatch.setenv("CUPY_TF32", "0")
     asked = []
     monkeypatch.setattr(program, "use", lambda name: asked.append((name, gpu.os.environ["CUPY_TF32"])))
-    program.prepare({"program": "ours", "workload": vars(TINY), "workers": None, "backend": "cupy"})
+    program.prepare({"program": "ours", "workload": TINY.flat(), "workers": None, "backend": "cupy"})
     assert asked == [("cupy", "1")]
 
 

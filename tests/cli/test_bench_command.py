@@ -9,7 +9,7 @@ from minitransformer.cli import main
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 
-TINY = Workload(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
+TINY = Workload().changed(d_model=8, n_heads=2, n_layers=1, d_ff=12, vocabulary=11, batch=4, length=5)
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
