@@ -1,7 +1,7 @@
 """The Transformer of *Attention Is All You Need*, built from nothing but arrays.
 
 A small reverse-mode autograd core on NumPy or CuPy; operations whose forward and backward passes are derived and
-written by hand, one page each; and the paper's encoder-decoder, assembled from them.
+written by hand, one source file each; and the paper's encoder-decoder, assembled from them.
 
 >>> import minitransformer as mt
 >>> x = mt.Tensor([[0.0, 1.0, 3.0]], requires_grad=True)
@@ -18,16 +18,26 @@ from minitransformer.arrays import BackendError, backend, use
 from minitransformer.autograd import *  # noqa: F403
 
 if TYPE_CHECKING:
-    from minitransformer import learn
+    from minitransformer import data, decoding, learn, paper, plots, tasks, training
+    from minitransformer.training import load
 
 __version__ = "0.1.0"
 
-__all__ = ["BackendError", "backend", "kernels", "learn", "nn", "ops", "optim", "testing", "use"]
+LAZY = ("data", "decoding", "learn", "paper", "plots", "tasks", "training")
+"""The packages that are loaded when they are first used: importing minitransformer stays quick."""
+
+__all__ = ["BackendError", "backend", "data", "decoding", "kernels", "learn", "load", "nn", "ops", "optim", "paper"]
+__all__ += ["plots", "tasks", "testing", "training", "use"]
 __all__ += autograd.__all__
 
 
 def __getattr__(name: str) -> Any:
-    # The exercises are imported when they are first asked for.
-    if name == "learn":
-        return importlib.import_module("minitransformer.learn")
+    if name in LAZY:
+        return importlib.import_module(f"minitransformer.{name}")
+    if name == "load":
+        return importlib.import_module("minitransformer.training").load
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

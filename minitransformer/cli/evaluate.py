@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             trained.task.measures,
             args.beam,
             args.alpha,
-            getattr(args, "bleu_tokenize", trained.configuration.data.bleu_tokenize),
+            getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
         )
     except ValueError as error:
         print(f"minitransformer evaluate: {error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import Any
 from minitransformer.arrays import Array
 from minitransformer.data import END, START
 from minitransformer.decoding import check_sentence, hypotheses
-from minitransformer.training import RunFolder, Trained
+from minitransformer.training import RunFolder, TrainedRun
 
 __all__ = ["draw_attention", "draw_curves", "translate_with_maps"]
 
@@ -23,7 +23,7 @@ def draw_curves(folder: RunFolder, last: Mapping[str, Any], title: str) -> Path:
     return path
 
 
-def translate_with_maps(trained: Trained, text: str) -> tuple[dict[str, list[Array]], list[str], list[str], str]:
+def translate_with_maps(trained: TrainedRun, text: str) -> tuple[dict[str, list[Array]], list[str], list[str], str]:
     """Translate a text; return every attention map, source tokens, target tokens as written, and the translation.
 
     The maps are one array (H, Tq, Tk) for each layer, by kind: ``"cross"``, ``"encoder"`` and ``"decoder"``. A text
@@ -44,7 +44,7 @@ def _clearest_layer(cross: Sequence[Array]) -> Array:
     return max(means, key=lambda weights: float(weights.max(axis=-1).mean()))
 
 
-def draw_attention(folder: RunFolder, trained: Trained, text: str) -> Path:
+def draw_attention(folder: RunFolder, trained: TrainedRun, text: str) -> Path:
     """Draw the clearest cross-attention for a text into the run folder; return where."""
     from minitransformer.plots import attention_map
 

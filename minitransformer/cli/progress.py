@@ -8,7 +8,7 @@ from tqdm import tqdm
 
 from minitransformer.arrays import library
 from minitransformer.cli.pictures import draw_attention, draw_curves
-from minitransformer.training import Diverged, Result, RunFolder, Scores, Trained, Trainer
+from minitransformer.training import Diverged, Result, RunFolder, Scores, TrainedRun, Trainer
 
 __all__ = ["describe_scores", "describe_weights", "note", "percent", "train"]
 
@@ -66,7 +66,7 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
     draw_attention(folder, result.trained, trainer.corpus.example)
 
 
-def describe_weights(trained: Trained) -> str:
+def describe_weights(trained: TrainedRun) -> str:
     """Say which weights a run's are."""
     state = trained.checkpoint.state
     if trained.weights == "mean":
@@ -77,7 +77,7 @@ def describe_weights(trained: Trained) -> str:
             f"the weights are the mean of {len(steps)} checkpoints, steps {steps[0]:,} to {steps[-1]:,} (section 6.1)"
         )
     if trained.weights == "best":
-        by = trained.configuration.training.best_by.replace("_", " ")
+        by = trained.options.training.best_by.replace("_", " ")
         return f"the weights are those of step {state['step']:,}, the best by {by} on held-out {trained.task.noun}"
     return f"the weights are those of step {state['step']:,}"
 

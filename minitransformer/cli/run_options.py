@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from minitransformer.cli.progress import note
-from minitransformer.training import WEIGHTS, RunFolder, Trained, load
+from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
 __all__ = ["add_beam", "add_run", "find_wrong_beam", "load_chosen"]
 
@@ -40,6 +40,6 @@ def find_wrong_beam(args: argparse.Namespace) -> str | None:
     return None
 
 
-def load_chosen(args: argparse.Namespace) -> Trained:
+def load_chosen(args: argparse.Namespace) -> TrainedRun:
     """Load the weights that were asked for; a damaged checkpoint is named."""
     return load(RunFolder(args.run), getattr(args, "weights", None), note)

@@ -101,7 +101,7 @@ def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any
         trained, final = load(run, report=report), run.measurements.final()
     assert final is not None
     size = sum(parameter.size for parameter in trained.model.parameters())
-    return Result(trained.configuration, size, math.exp(final["valid_loss"]), final["exact_match"], final["seconds"])
+    return Result(trained.options, size, math.exp(final["valid_loss"]), final["exact_match"], final["seconds"])
 
 
 COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (

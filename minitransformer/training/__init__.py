@@ -5,7 +5,7 @@ from minitransformer.training.checkpoints import Checkpoint, RunError
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.evaluation import Sample, Scores, evaluate
-from minitransformer.training.loading import WEIGHTS, Trained, load
+from minitransformer.training.loading import WEIGHTS, TrainedRun, load
 from minitransformer.training.locking import lock_folder
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.run import RunFolder
@@ -22,7 +22,7 @@ __all__ = [
     "RunFolder",
     "Sample",
     "Scores",
-    "Trained",
+    "TrainedRun",
     "Trainer",
     "TrainingOptions",
     "Workers",

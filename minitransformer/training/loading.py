@@ -2,53 +2,103 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from minitransformer.data import Tokeniser
+from minitransformer.data import Tokeniser, normalise_text
+from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
 from minitransformer.tasks import Task
 from minitransformer.training.checkpoints import Checkpoint, Report, RunError, read_checkpoint, warn
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.run import RunFolder
 
-__all__ = ["WEIGHTS", "Trained", "load"]
+__all__ = ["WEIGHTS", "TrainedRun", "load"]
 
 WEIGHTS = ("average", "mean", "best", "last")
 """Which weights a run may have: the average of its last checkpoints, if somebody asked for it, the mean of its last
 steps, those that did best on held-out pairs, those of the last checkpoint. By default the first that there is."""
 
 
-class Trained(NamedTuple):
-    """A model with what is needed to use it."""
+class TrainedRun(NamedTuple):
+    """A trained model with what is needed to use it."""
 
     model: Transformer
+    """The model, in evaluation mode."""
     task: Task
     source: Tokeniser
+    """How source texts become token ids."""
     target: Tokeniser
+    """How token ids become target texts."""
     checkpoint: Checkpoint
     """Where the weights come from."""
     weights: str
     """Which of `WEIGHTS` they are."""
-    configuration: Configuration
+    options: Configuration
+    """What the run was trained with."""
+
+    def translate(self, texts: Sequence[str], beam: int = 1, alpha: float = 0.6) -> list[str]:
+        """Translate texts; an empty text gives an empty one.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Any number of texts.
+        beam : int
+            How many hypotheses are kept at each step; 1 is greedy.
+        alpha : float
+            The exponent of the length penalty.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        TypeError
+            If the texts are a single one.
+        UnknownTokenError
+            If a text has a token that is not in a closed vocabulary.
+        ValueError
+            If a text is longer than the model's learned positions, or beam or alpha is out of its range.
+        """
+        if isinstance(texts, str):
+            raise TypeError(f"translate: found one text, expected a list of texts; write translate([{texts[:40]!r}])")
+        texts = [self.task.normalise_input(text) for text in texts]
+        written = [text for text in texts if normalise_text(text)]
+        found = iter(translate(self.model, self.source, self.target, written, beam, alpha))
+        return [next(found) if normalise_text(text) else "" for text in texts]
 
 
-def load(run: RunFolder, weights: str | None = None, report: Report = warn) -> Trained:
-    """Read a trained model from its run folder; it is ready to translate.
+def load(run: RunFolder | Path | str, weights: str | None = None, report: Report = warn) -> TrainedRun:
+    """Open a trained run.
 
     Parameters
     ----------
-    run : RunFolder
-        The run.
+    run : RunFolder, Path or str
+        The run folder.
     weights : {"average", "mean", "best", "last"}, optional
         Which; by default the first of these that there is.
     report : callable
         Told of a checkpoint that is damaged, if an earlier one is used instead; by default that is a warning.
 
+    Returns
+    -------
+    TrainedRun
+
     Raises
     ------
     RunError
         If the folder is missing, incomplete or damaged, its parts do not belong together, or it has no such weights.
+
+    Examples
+    --------
+    >>> run = load("runs/numbers")  # doctest: +SKIP
+    >>> run.translate(["four hundred and thirty-two"], beam=4)  # doctest: +SKIP
+    ['vierhundertzweiunddreißig']
     """
+    run = run if isinstance(run, RunFolder) else RunFolder(run)
     configuration = run.configuration()
     source, target = run.tokenisers()
     checkpoint, chosen = _choose(run, weights, report)
@@ -61,7 +111,7 @@ def load(run: RunFolder, weights: str | None = None, report: Report = warn) -> T
             f"{run.path}: configuration, vocabulary and checkpoint do not belong together: {error}"
         ) from error
     model.eval()
-    return Trained(model, task, source, target, checkpoint, chosen, configuration)
+    return TrainedRun(model, task, source, target, checkpoint, chosen, configuration)
 
 
 def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkpoint, str]:

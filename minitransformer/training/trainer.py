@@ -20,7 +20,7 @@ from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.evaluation import Scores, evaluate
 from minitransformer.training.interruption import deferred_interrupt
-from minitransformer.training.loading import Trained, load
+from minitransformer.training.loading import TrainedRun, load
 from minitransformer.training.run import RunFolder
 from minitransformer.training.scores import bleu
 from minitransformer.training.workers import Workers, check_workers, default_workers
@@ -38,7 +38,7 @@ class Diverged(ArithmeticError):
 class Result(NamedTuple):
     """What training has come to."""
 
-    trained: Trained
+    trained: TrainedRun
     """The weights that translate."""
     scores: Scores
     """Of these weights, on all held-out pairs."""

@@ -1,0 +1,71 @@
+"""What ``import minitransformer as mt`` gives."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.tasks import build
+from minitransformer.training import Configuration, RunError, RunFolder, Trainer
+
+
+def test_everything_that_is_promised_is_there():
+    for name in mt.__all__:
+        assert getattr(mt, name) is not None, name
+    assert {"data", "load", "plots", "tasks", "training", "decoding", "softmax"} - set(dir(mt)) == {"softmax"}
+    with pytest.raises(AttributeError, match="no attribute 'softmax'"):
+        _ = mt.softmax
+
+
+def test_packages_are_loaded_when_they_are_first_used():
+    code = """
+import sys, minitransformer as mt
+late = {f"minitransformer.{name}" for name in mt.LAZY}
+assert not late & sys.modules.keys(), late & sys.modules.keys()
+assert mt.tasks.build("copy").name == "copy" and "minitransformer.tasks" in sys.modules
+assert callable(mt.load) and mt.load is mt.training.load
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "copy")
+    changes = {"steps": 2, "train_pairs": 50, "held_out": 5, "evaluate_every": 2, "average_last": 1, "warmup_steps": 1}
+    trainer = Trainer(Configuration.of_task(build("copy"), **changes))
+    folder.create(trainer.configuration, trainer.corpus)
+    trainer.train(folder)
+    return trainer, folder
+
+
+def test_a_run_is_opened_by_its_path(run):
+    trainer, folder = run
+    opened = mt.load(str(folder.path))
+    assert opened.options == trainer.configuration
+    assert opened.source.encode("12") == trainer.source.encode("12")
+    assert opened.target.decode(opened.target.encode("12")) == "12"
+    for name, parameter in opened.model.named_parameters():
+        np.testing.assert_array_equal(parameter.data, dict(trainer.model.named_parameters())[name].data)
+    assert not opened.model.training
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_run_translates(run, beam):
+    _, folder = run
+    opened = mt.load(folder.path)
+    texts = ["12", "", "345", " "]
+    wanted = mt.decoding.translate(opened.model, opened.source, opened.target, ["12", "345"], beam)
+    assert opened.translate(texts, beam=beam) == [wanted[0], "", wanted[1], ""]
+    assert opened.translate([]) == []
+
+
+def test_one_text_is_not_taken_for_several(run):
+    with pytest.raises(TypeError, match=r"translate: found one text, expected a list .*\['12'\]"):
+        mt.load(run[1].path).translate("12")
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    with pytest.raises(RunError, match="there is no run folder"):
+        mt.load(tmp_path / "nothing")
