@@ -29,7 +29,7 @@ def test_every_link_leads_somewhere():
             assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name}: {link}"
 
 
-def test_the_rooms_are_all_there():
+def test_the_packages_are_all_there():
     rooms = set(re.findall(r"^\| \[`([a-z]+)/`\]", README, re.M))
     package = Path(mt.__file__).parent
     assert rooms == {path.name for path in package.iterdir() if (path / "__init__.py").exists()}
