@@ -1,8 +1,8 @@
 """What is wrong with an answer, in words that help: which result, where, both numbers, and the likely cause.
 
-A check calls the functions here, one after another, and the first that is not content raises ``Wrong``. Expected values
-come from pages of this package, each of which is proved; gradients are judged by ``mt.testing.gradcheck``, by finite
-differences, so that a formula is never wrong only because ours looks different.
+A check calls the functions here, one after another, and the first that finds a fault raises ``Wrong``. Expected values
+come from this package's operations, whose gradients are proved. Gradients are compared with finite differences, by
+``mt.testing.gradcheck``, so a formula that only looks different from ours is right.
 """
 
 from __future__ import annotations
@@ -190,10 +190,11 @@ def check_choice(name: str, found: Any, expected: str, offered: Sequence[str]) -
         raise Wrong(f"{found!r} is as it should be; it is another one. Put both sides into numbers and compare.")
 
 
-def refuse_writing(name: str, array: np.ndarray, before: np.ndarray) -> None:
-    """Raise ``Wrong`` if an input was written to."""
-    if not np.array_equal(array, before, equal_nan=True):
-        raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new array instead.")
+def refuse_writing(**inputs: tuple[np.ndarray, np.ndarray]) -> None:
+    """Raise ``Wrong`` if an input was written to: each by name, as it is now and as it was before."""
+    for name, (array, before) in inputs.items():
+        if not np.array_equal(array, before, equal_nan=True):
+            raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new array instead.")
 
 
 def check_gradients(
@@ -242,9 +243,8 @@ def check_gradients(
     if len(names) == 1 and isinstance(found, tuple) and len(found) > 1 and any(np.ndim(part) for part in found):
         raise Wrong(f"Return one gradient, {names[0]}, but there are {_what(found)}")
     parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
-    for name, x in inputs.items():
-        refuse_writing(name, x, before[name])
-    refuse_writing("The gradient that came in", d_output, d_before)
+    refuse_writing(**{name: (x, before[name]) for name, x in inputs.items()})
+    refuse_writing(**{"The gradient that came in": (d_output, d_before)})
     known = mistakes(d_output) if callable(mistakes) else (mistakes or {})
     measured = _differences(function, inputs, d_output, parts)
     if measured is None:

@@ -10,17 +10,6 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.learn.verdict import agree, check_gradients, refuse_writing
 
-__all__ = [
-    "cross_entropy_backward",
-    "ignored_targets",
-    "label_smoothing_backward",
-    "log_sum_exp",
-    "smoothed_targets",
-    "softmax_backward",
-    "softmax_forward",
-    "softmax_of_large_scores",
-]
-
 N, V = 5, 4
 TARGETS = np.array([2, 0, 3, 2, 1])
 
@@ -61,7 +50,7 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
                 / x.sum(axis=-1, keepdims=True),
             },
         )
-        refuse_writing("x", x, before)
+        refuse_writing(x=(x, before))
 
 
 def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
@@ -74,7 +63,7 @@ def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
         with np.errstate(all="ignore"):
             found = forward(x)
             agree(name, found, softmax(before), mistakes=_wrong_shifts(before))
-        refuse_writing("x", x, before)
+        refuse_writing(x=(x, before))
 
 
 def _wrong_shifts(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -104,7 +93,7 @@ def softmax_backward(backward: Callable[..., Any]) -> None:
         x = rng.normal(size=shape)
         y = softmax(x)
         _softmax_gradient(backward, x, y)
-        refuse_writing("y", y, softmax(x))
+        refuse_writing(y=(y, softmax(x)))
 
 
 def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
@@ -161,7 +150,7 @@ def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
                     "total first": np.log(np.exp(x).sum(axis=-1)),
                 },
             )
-        refuse_writing("x", x, before)
+        refuse_writing(x=(x, before))
 
 
 def cross_entropy_backward(backward: Callable[..., Any]) -> None:
@@ -195,7 +184,7 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    refuse_writing("targets", targets, TARGETS)
+    refuse_writing(targets=(targets, TARGETS))
 
 
 def smoothed_targets(wanted: Callable[..., Any]) -> None:
@@ -220,7 +209,7 @@ def smoothed_targets(wanted: Callable[..., Any]) -> None:
                 + (1 - epsilon) / V,
             },
         )
-        refuse_writing("targets", targets, TARGETS)
+        refuse_writing(targets=(targets, TARGETS))
 
 
 def label_smoothing_backward(backward: Callable[..., Any]) -> None:
@@ -257,7 +246,7 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
             }
         },
     )
-    refuse_writing("q", given, q)
+    refuse_writing(q=(given, q))
 
 
 def ignored_targets(backward: Callable[..., Any]) -> None:
@@ -296,7 +285,7 @@ def ignored_targets(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    refuse_writing("targets", targets, given)
+    refuse_writing(targets=(targets, given))
     with np.errstate(all="ignore"):
         found = backward(logits, np.zeros(N, dtype=int), 1.5)
         agree("d_logits where every target is padding", found, np.zeros((N, V)))
