@@ -1,7 +1,7 @@
 """The Transformer of *Attention Is All You Need*, built from nothing but arrays.
 
 A small reverse-mode autograd core on NumPy or CuPy; operations whose forward and backward passes are derived and
-written by hand, one page each; and the paper's encoder-decoder, assembled from them.
+written by hand, one source file each; and the paper's encoder-decoder, assembled from them.
 
 >>> import minitransformer as mt
 >>> x = mt.Tensor([[0.0, 1.0, 3.0]], requires_grad=True)

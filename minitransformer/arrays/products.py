@@ -62,25 +62,7 @@ def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> 
 
 
 def batched_matmul(library: Any, x: Any, y: Any, out: Any = None, scale: float = 1.0) -> Any:
-    """Return ``scale * x @ y`` for each pair of matrices.
-
-    Parameters
-    ----------
-    library : module
-        CuPy.
-    x : array, shape (..., m, k)
-        At least three axes, in any memory order.
-    y : array, shape (..., k, n)
-        With the leading axes and the type of x.
-    out : array, shape (..., m, n), optional
-        Where to write the products.
-    scale : float
-        A factor, which costs nothing here.
-
-    Returns
-    -------
-    array, shape (..., m, n)
-    """
+    """Do what ``matmul`` does, by CuPy (``library``), for x and y of one type and with the same leading axes."""
     shape = (*x.shape[:-1], y.shape[-1])
     if out is None:
         out = library.empty(shape, dtype=x.dtype)
