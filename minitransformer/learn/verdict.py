@@ -85,25 +85,11 @@ def agree(
     sizes: Mapping[str, int] | None = None,
     tolerance: float = 1e-9,
 ) -> None:
-    """Hold a result against what it should be.
+    """Raise ``Wrong`` if a result differs from what is expected; say where and, if the pattern is clear, why.
 
-    Parameters
-    ----------
-    name : str
-        What the exercise calls it.
-    found, expected : arrays or numbers
-        Both.
-    mistakes : mapping of str to array, optional
-        What the result would be after a known mistake; the key says which.
-    sizes : mapping of str to int, optional
-        Sizes by which a result is often too large or too small, such as ``{"Dk": 4}``.
-    tolerance : float
-        The largest difference, in units of the largest expected entry.
-
-    Raises
-    ------
-    Wrong
-        If they differ; the message says where and, if the pattern is clear, why.
+    ``mistakes`` and ``sizes`` are those of ``likely_cause``: results of known mistakes, each under the sentence that
+    names it, and numbers by which a result is often too large or too small, such as ``{"Dk": 4}``. The tolerance is in
+    units of the largest expected entry.
     """
     refuse_unsolved(found)
     if found is None:
@@ -115,7 +101,7 @@ def agree(
         values = np.asarray(None)
     if values.dtype == object or values.dtype.kind in "US":
         raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(type(found).__name__)}.")
-    cause = likely_cause(values, expected, mistakes or {}, sizes or {})
+    cause = likely_cause(values, expected, mistakes, sizes)
     if values.shape != expected.shape:
         lines = [f"{name} has the wrong shape.", "", _wrap("found", str(values.shape))]
         lines.append(_wrap("expected", str(expected.shape)))
@@ -204,36 +190,16 @@ def check_gradients(
     *,
     mistakes: Mapping[str, Mapping[str, Any]] | Callable[[Any], Mapping[str, Mapping[str, Any]]] | None = None,
     sizes: Mapping[str, int] | None = None,
-    d_output: np.ndarray | None = None,
     names: Sequence[str] | None = None,
 ) -> None:
-    """Hold gradients against finite differences of the function that they belong to.
+    """Raise ``Wrong`` if a gradient differs from finite differences of the function that it belongs to.
 
-    Parameters
-    ----------
-    backward : callable
-        Called with ``d_output``; returns the gradients, one for each input.
-    function : callable
-        Called with the inputs; returns the value.
-    inputs : mapping of str to float64 array
-        By name; a gradient is called ``d_`` and the name.
-    mistakes : mapping, or callable that takes ``d_output`` and returns it, optional
-        For each gradient's name what it would be after known mistakes, as in ``agree``.
-    sizes : mapping of str to int, optional
-        As in ``agree``.
-    d_output : array, optional
-        The gradient of the value; random by default.
-    names : sequence of str, optional
-        What the gradients are called, if not ``d_`` and the input's name.
-
-    Raises
-    ------
-    Wrong
-        If a gradient differs.
+    ``backward`` is called with a random ``d_output`` and returns a gradient for each input; ``function`` is called with
+    the inputs and returns the value. A gradient is called ``d_`` and the input's name, unless ``names`` says otherwise.
+    ``mistakes`` holds for each gradient's name what ``agree`` takes, or is a function of ``d_output`` that returns it.
     """
     value = np.asarray(function(*inputs.values()))
-    if d_output is None:
-        d_output = np.round(draw_cotangent(np.random.default_rng(7), value.shape), 2)  # numbers easy to compare
+    d_output = np.round(draw_cotangent(np.random.default_rng(7), value.shape), 2)  # numbers easy to compare
     before, d_before = {name: x.copy() for name, x in inputs.items()}, d_output.copy()
     found = backward(d_output)
     names = [f"d_{name}" for name in inputs] if names is None else names

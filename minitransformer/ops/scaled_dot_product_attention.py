@@ -192,12 +192,7 @@ def _product(x: Array, y: Array, out: Array, add: bool) -> None:
 
 
 def composed(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Array | None = None,
-    causal: bool = False,
-    block_size: int | None = None,
+    q: Tensor, k: Tensor, v: Tensor, mask: Array | None = None, causal: bool = False, block_size: int | None = None
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
     check(q, k, v, causal, block_size)

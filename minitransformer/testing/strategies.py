@@ -37,6 +37,8 @@ from minitransformer.testing.shapes import Inputs, inputs_of
 LAYOUTS = ("C", "transposed", "strided", "reversed", "read-only")
 MASKS = ("none", "full", "causal", "padding", "per-head", "random")
 LARGE = 1e4
+BLOCK_SIZES = st.one_of(st.none(), st.integers(1, 9))
+"""How many queries are worked through at a time: all, or from one to more than there are."""
 STRATEGIES: dict[str, Callable[..., st.SearchStrategy[Example]]] = {}
 """By name: for operations that take more than floating-point arrays, or not of every size."""
 
@@ -355,11 +357,6 @@ def masking(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x, mask), {})
 
 
-def _block_sizes() -> st.SearchStrategy[int | None]:
-    """Draw how many queries are worked through at a time: all, or from one to more than there are."""
-    return st.one_of(st.none(), st.integers(1, 9))
-
-
 @_for_operation
 def scaled_dot_product_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, a mask, causal or not, and a block size; sometimes the first three are one array.
@@ -378,7 +375,7 @@ def scaled_dot_product_attention(draw: st.DrawFn, extreme: bool = False) -> Exam
         q = draw(arrays((*batch, t_q, d_k), extreme=extreme))
         k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     mask = draw(masks((*batch, t_q, t_k)))
-    return Example((q, k, v, mask), {"causal": causal, "block_size": draw(_block_sizes())})
+    return Example((q, k, v, mask), {"causal": causal, "block_size": draw(BLOCK_SIZES)})
 
 
 @_for_operation
@@ -400,7 +397,7 @@ def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     b_in = draw(arrays((width,))) if draw(st.booleans()) else None
     b_out = draw(arrays((d_model,))) if draw(st.booleans()) else None
     mask = draw(masks((batch, n_heads, t_q, t_k)))
-    options = {"n_heads": n_heads, "causal": causal, "block_size": draw(_block_sizes())}
+    options = {"n_heads": n_heads, "causal": causal, "block_size": draw(BLOCK_SIZES)}
     return Example((x, memory, w_in, w_out, b_in, b_out, mask), options)
 
 
