@@ -1,4 +1,4 @@
-"""The computer's memory between arrays: what the C library does with that of a freed one."""
+"""The memory of freed arrays: the C library is asked to keep it for the next ones."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_GEMM_DEFAULT = 0, 1, -1
 
 
 class _Matrix(NamedTuple):
-    """How cuBLAS is told of the matrices of an array."""
+    """What cuBLAS has to know about the matrices of an array."""
 
     transposed: int
     leading: int
@@ -121,7 +121,7 @@ def _readable(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matr
 
 
 def _merge(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return length and distances of the batch's axes, with axes that can be walked in one made one."""
+    """Return length and strides of the batch's axes; neighbouring axes that one stride can walk are merged."""
     merged: list[tuple[int, tuple[int, ...]]] = []
     for length, distances in zip(shape, zip(*strides, strict=True), strict=True):
         if merged and all(outer == length * inner for outer, inner in zip(merged[-1][1], distances, strict=True)):

@@ -40,7 +40,7 @@ LARGE = 1e4
 BLOCK_SIZES = st.one_of(st.none(), st.integers(1, 9))
 """How many queries are worked through at a time: all, or from one to more than there are."""
 STRATEGIES: dict[str, Callable[..., st.SearchStrategy[Example]]] = {}
-"""By name: for operations that take more than floating-point arrays, or not of every size."""
+"""By name: for operations that take more than floating-point arrays, or not every size or value of them."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
