@@ -167,12 +167,8 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
         sizes={"N": N, "V": V},
         mistakes=lambda d_loss: {
             "d_logits": {
-                "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (p - t)
-                * d_loss,
+                **_wrong_means(p - t, d_loss),
                 "1 is still to be subtracted at each row's target: that is the derivative of -x_t": p * d_loss / N,
-                "this holds for d_loss = 1; multiply it by d_loss": (p - t) / N,
-                "the mean is over the N rows, not over all N * V entries": (p - t) * d_loss / (N * V),
-                "the mean is over the N rows, not over the V tokens": (p - t) * d_loss / V,
                 "d_logits[:, targets] takes those columns in every row; d_logits[rows, targets] takes one entry of "
                 "each row": columns * d_loss / N,
                 "1 is subtracted after the division: it has to be divided by N as well": (p / N - t) * d_loss,
@@ -185,6 +181,18 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
         },
     )
     refuse_writing(targets=(targets, TARGETS))
+
+
+def _wrong_means(d_of_rows: np.ndarray, d_loss: Any) -> dict[str, np.ndarray]:
+    """Return the gradient of the logits, with mistakes in the mean, from that of each row's own loss."""
+    return {
+        "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (
+            d_of_rows * d_loss
+        ),
+        "this holds for d_loss = 1; multiply it by d_loss": d_of_rows / N,
+        "the mean is over the N rows, not over all N * V entries": d_of_rows * d_loss / (N * V),
+        "the mean is over the N rows, not over the V tokens": d_of_rows * d_loss / V,
+    }
 
 
 def smoothed_targets(wanted: Callable[..., Any]) -> None:
@@ -234,12 +242,8 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
         sizes={"N": N, "V": V},
         mistakes=lambda d_loss: {
             "d_logits": {
-                "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (p - q)
-                * d_loss,
+                **_wrong_means(p - q, d_loss),
                 "q is still to be subtracted: that is the derivative of -sum_v q_v x_v": p * d_loss / N,
-                "this holds for d_loss = 1; multiply it by d_loss": (p - q) / N,
-                "the mean is over the N rows, not over all N * V entries": (p - q) * d_loss / (N * V),
-                "the mean is over the N rows, not over the V tokens": (p - q) * d_loss / V,
                 "this is the gradient of p; the logits lie before the softmax": -q / p * d_loss / N,
                 "s depends on every x_v, also where q_v is small: p is not multiplied by q": q * (p - 1) * d_loss / N,
                 "q has gone through a softmax; it is a distribution already": (p - softmax(q)) * d_loss / N,
