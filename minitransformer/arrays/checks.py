@@ -1,4 +1,4 @@
-"""What is refused before any work: ids, masks, types and indices that NumPy or CuPy would take, or refuse half-way."""
+"""Checks of ids, masks, types and indices, made before any work."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ def check_floats(operation: str, **arrays: Any) -> None:
     Raises
     ------
     TypeError
-        If one holds whole numbers, say: NumPy would refuse them half-way, and in its own words. If one is float64
-        beside float32: a part of the result would have the digits of the one and a part those of the other.
+        If an array does not hold floating-point numbers, or two have different types.
     """
     first = None
     for name, array in arrays.items():
@@ -116,7 +115,7 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores
 
 
 def as_optional_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array | None:
-    """Check a mask as ``as_mask`` does; None, which hides nothing, stays None."""
+    """Do what ``as_mask`` does; None, which hides nothing, stays None."""
     return None if mask is None else as_mask(mask, shape, operation)
 
 

@@ -11,6 +11,6 @@ def relu_in_place(x: Array) -> Array:
 
 
 def tanh_slope(tanh: Array) -> Array:
-    """Return the derivative of tanh, 1 - tanh², where tanh has the values that are given."""
+    """Return the derivative of tanh, 1 - tanh², from the values of tanh."""
     square = tanh * tanh
     return xp.subtract(1, square, out=square)

@@ -1,4 +1,4 @@
-"""The computer's memory between arrays: what the C library does with that of a freed one."""
+"""The memory of freed arrays: the C library is asked to keep it for the next ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def keep_freed_memory() -> None:
     """Ask the C library to keep the memory of freed arrays for the next ones, instead of giving it back.
 
     A training step makes and frees the same few hundred arrays again and again. Left alone, glibc returns the larger
-    ones to the system each time, which then has to clear every page of the next: a fifth to two fifths of a small step.
+    ones to the system each time, which then has to clear the memory of the next: a fifth to two fifths of a small step.
     Elsewhere, or where MALLOC_ variables say what is wanted, nothing is changed.
     """
     if not sys.platform.startswith("linux") or any(name.startswith("MALLOC_") for name in os.environ):

@@ -51,8 +51,8 @@ def use(name: str, kernels: bool | None = None) -> None:
     name : {"numpy", "cupy"}
         The library. Tensors made before the call keep the arrays that they have: choose first, then build.
     kernels : bool, optional
-        Whether fused CUDA kernels may stand in for pages on a GPU. By default they do, unless the environment variable
-        ``MINITRANSFORMER_KERNELS`` is "off". NumPy has none.
+        Whether fused CUDA kernels may stand in for operations on a GPU. By default they do, unless the environment
+        variable ``MINITRANSFORMER_KERNELS`` is "off". NumPy has none.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def use(name: str, kernels: bool | None = None) -> None:
 
 
 def uses_kernels() -> bool:
-    """Tell whether fused CUDA kernels stand in for pages: on a GPU, unless that was turned off."""
+    """Tell whether fused CUDA kernels stand in for operations: on a GPU, unless that was turned off."""
     return bool(vars(xp).get("_kernels"))
 
 

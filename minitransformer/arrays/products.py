@@ -29,7 +29,7 @@ CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_GEMM_DEFAULT = 0, 1, -1
 
 
 class _Matrix(NamedTuple):
-    """How cuBLAS is told of the matrices of an array."""
+    """What cuBLAS has to know about the matrices of an array."""
 
     transposed: int
     leading: int
@@ -62,25 +62,7 @@ def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> 
 
 
 def batched_matmul(library: Any, x: Any, y: Any, out: Any = None, scale: float = 1.0) -> Any:
-    """Return ``scale * x @ y`` for each pair of matrices.
-
-    Parameters
-    ----------
-    library : module
-        CuPy.
-    x : array, shape (..., m, k)
-        At least three axes, in any memory order.
-    y : array, shape (..., k, n)
-        With the leading axes and the type of x.
-    out : array, shape (..., m, n), optional
-        Where to write the products.
-    scale : float
-        A factor, which costs nothing here.
-
-    Returns
-    -------
-    array, shape (..., m, n)
-    """
+    """Do what ``matmul`` does, by CuPy (``library``), for x and y of one type and with the same leading axes."""
     shape = (*x.shape[:-1], y.shape[-1])
     if out is None:
         out = library.empty(shape, dtype=x.dtype)
@@ -139,7 +121,7 @@ def _readable(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matr
 
 
 def _merge(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return length and distances of the batch's axes, with axes that can be walked in one made one."""
+    """Return length and strides of the batch's axes; neighbouring axes that one stride can walk are merged."""
     merged: list[tuple[int, tuple[int, ...]]] = []
     for length, distances in zip(shape, zip(*strides, strict=True), strict=True):
         if merged and all(outer == length * inner for outer, inner in zip(merged[-1][1], distances, strict=True)):

@@ -31,7 +31,7 @@ class RowsGenerator(np.random.Generator):
         self.bits, self.before, self.after = bits, before, after
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let a copy be what this is."""
+        """Let copies be of this class too."""
         return type(self), (self.bits, self.before, self.after)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from minitransformer.arrays.namespace import Array, xp
 
 SHORT = 64
-"""How many entries a row may have for its maximum to be taken the other way round."""
+"""The maximum of rows shorter than this is taken over the transposed array."""
 
 
 def max_along(x: Array, axis: int) -> Array:

@@ -49,7 +49,7 @@ class Operation:
         composed: Callable[..., Tensor] | None = None,
         name: str | None = None,
     ) -> None:
-        self.page: Passes = (forward, backward)
+        self.reference: Passes = (forward, backward)
         self.stand_in: Passes | None = None  # for a GPU: faster, with the same ``saved``; see minitransformer.kernels
         self.composed = composed
         self.name = name or forward.__module__.rpartition(".")[2]
@@ -58,8 +58,8 @@ class Operation:
 
     @property
     def passes(self) -> Passes:
-        """The passes in use: the stand-in's, if there is one that may be used, else the page's."""
-        return self.stand_in if self.stand_in is not None and uses_kernels() else self.page
+        """The passes in use: the stand-in's, if there is one that may be used, else the reference implementation's."""
+        return self.stand_in if self.stand_in is not None and uses_kernels() else self.reference
 
     forward = property(lambda self: self.passes[0], doc="The forward pass in use.")
     backward = property(lambda self: self.passes[1], doc="The backward pass in use.")

@@ -1,13 +1,14 @@
-"""Fused CUDA kernels that stand in for pages on a GPU.
+"""Fused CUDA kernels that stand in for operations on a GPU.
 
-The page is what is read and proved; a stand-in does the same in one pass over memory where the page's array code takes
-several. It has the page's signature and leaves the same ``saved`` behind; what it has no kernel for (another axis,
-another type) it leaves to the page. Each file here makes itself the stand-in of an operation in its last line::
+The array code in ``ops/`` is the reference implementation, whose gradients are proved; a stand-in does the same in one
+pass over memory where the reference takes several. It has the same signature and the same ``saved``; where it has no
+kernel (another axis, another type) it falls back to the reference. Each file here makes itself the stand-in of an
+operation in its last line::
 
     softmax.stand_in = (forward, backward)
 
 The operation then uses it wherever the library in use is CuPy. ``mt.use("cupy", kernels=False)``, or the environment
-variable ``MINITRANSFORMER_KERNELS=off``, leaves the work to the pages.
+variable ``MINITRANSFORMER_KERNELS=off``, turns the stand-ins off.
 """
 
 from minitransformer.kernels import adam, cross_entropy, dropout, embedding, layer_norm, softmax

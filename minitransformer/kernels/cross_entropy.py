@@ -16,9 +16,9 @@ source = Source("cross_entropy.cu", "cross_entropy_forward", "cross_entropy_back
 def forward(
     logits: Array, targets: Array, label_smoothing: float = 0.0, ignore_index: int | None = None
 ) -> tuple[Array, Any]:
-    """Return the mean cross-entropy of the targets that count; see the page."""
+    """Return the mean cross-entropy of the targets that count; see the operation."""
     if logits.dtype.name not in TYPES or logits.size == 0:
-        return cross_entropy.page[0](logits, targets, label_smoothing, ignore_index)
+        return cross_entropy.reference[0](logits, targets, label_smoothing, ignore_index)
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
     targets, counts = targets.astype("int64"), xp.ascontiguousarray(counts)
     label_smoothing = float(label_smoothing)
@@ -32,10 +32,10 @@ def forward(
 
 
 def backward(saved: Any, d_loss: Array) -> Any:
-    """Return the gradient of the logits, and None for the targets; see the page."""
+    """Return the gradient of the logits, and None for the targets; see the operation."""
     p, targets, counts, n_counted, label_smoothing, shape = saved
     if p.dtype.name not in TYPES or p.size == 0 or d_loss.dtype != p.dtype or targets.dtype.name != "int64":
-        return cross_entropy.page[1](saved, d_loss)
+        return cross_entropy.reference[1](saved, d_loss)
     d_x = xp.empty(shape, dtype=p.dtype)
     source.start(
         "cross_entropy_backward", p.dtype, len(targets), threads_for(shape[-1]),

@@ -20,13 +20,13 @@ MOST_BLOCKS = 512
 
 
 def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None = None) -> tuple[Array, Any]:
-    """Return x with entries dropped at random, plus the residual if there is one; see the page."""
+    """Return x with entries dropped at random, plus the residual if there is one; see the operation."""
     check(x, p, rng, residual)
     rows, n = (x.shape or (1,))[0], prod(x.shape[1:])
     words = -(-n // 4)
     state = generator_state(rng, rows, words) if _fits(x, residual) else None
     if state is None:
-        return dropout.page[0](x, p, rng, residual)
+        return dropout.reference[0](x, p, rng, residual)
     x = xp.ascontiguousarray(x)
     residual = None if residual is None else xp.ascontiguousarray(residual)
     y, keep, scale = xp.empty_like(x), xp.empty(x.shape, dtype=bool), 65536 / (65536 - threshold(p))
@@ -38,10 +38,10 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
 
 
 def backward(saved: Any, d_y: Array) -> Any:
-    """Return the gradients of x and of the residual; see the page."""
+    """Return the gradients of x and of the residual; see the operation."""
     keep, scale, has_residual = saved
     if not _fits(d_y, None):
-        return dropout.page[1](saved, d_y)
+        return dropout.reference[1](saved, d_y)
     d_y, keep = xp.ascontiguousarray(d_y), xp.ascontiguousarray(keep)
     d_x = xp.empty_like(d_y)
     d_residual = xp.empty_like(d_y) if has_residual else None

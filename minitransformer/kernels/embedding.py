@@ -16,10 +16,10 @@ WARPS = 4
 
 
 def backward(saved: Any, d_y: Array) -> Any:
-    """Return None for the ids, and the gradient of the table; see the page."""
+    """Return None for the ids, and the gradient of the table; see the operation."""
     ids, (vocabulary, n_features) = saved
     if d_y.dtype.name not in TYPES or d_y.size == 0:
-        return embedding.page[1](saved, d_y)
+        return embedding.reference[1](saved, d_y)
     n = ids.size
     keys = xp.sort(ids.reshape(-1).astype("int64") * n + xp.arange(n))
     d_table = xp.empty((vocabulary, n_features), dtype=d_y.dtype)
@@ -29,4 +29,4 @@ def backward(saved: Any, d_y: Array) -> Any:
     return None, d_table
 
 
-embedding.stand_in = (embedding.page[0], backward)
+embedding.stand_in = (embedding.reference[0], backward)

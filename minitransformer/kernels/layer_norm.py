@@ -22,10 +22,10 @@ def _fits(x: Array, gain: Array, others: Array) -> bool:
 
 
 def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Array, Any]:
-    """Return x normalised over its last axis, times gain, plus bias; see the page."""
-    # Shapes that do not match are the page's to refuse.
+    """Return x normalised over its last axis, times gain, plus bias; see the operation."""
+    # Shapes that do not match are left to the reference, which refuses them.
     if x.ndim == 0 or not gain.shape == bias.shape == x.shape[-1:] or not _fits(x, gain, bias):
-        return layer_norm.page[0](x, gain, bias, eps)
+        return layer_norm.reference[0](x, gain, bias, eps)
     x, gain, bias = (xp.ascontiguousarray(a) for a in (x, gain, bias))
     n = x.shape[-1]
     y, x_hat, rstd = xp.empty_like(x), xp.empty_like(x), xp.empty((*x.shape[:-1], 1), dtype=x.dtype)
@@ -36,10 +36,10 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
 
 
 def backward(saved: Any, d_y: Array) -> Any:
-    """Return the gradients of x, gain and bias; see the page."""
+    """Return the gradients of x, gain and bias; see the operation."""
     x_hat, rstd, gain = saved
     if not _fits(x_hat, gain, d_y):
-        return layer_norm.page[1](saved, d_y)
+        return layer_norm.reference[1](saved, d_y)
     x_hat, rstd, gain, d_y = (xp.ascontiguousarray(a) for a in (x_hat, rstd, gain, d_y))
     n = x_hat.shape[-1]
     rows = x_hat.size // n

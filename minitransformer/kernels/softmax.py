@@ -19,11 +19,11 @@ def _fits(x: Array, axis: int) -> bool:
 
 
 def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | None = None) -> tuple[Array, Any]:
-    """Return the softmax of x along an axis; see the page."""
+    """Return the softmax of x along an axis; see the operation."""
     check(x, axis, out)
     mask = as_optional_mask(mask, x.shape, "softmax")
     if not _fits(x, axis):
-        return softmax.page[0](x, axis, mask, out)
+        return softmax.reference[0](x, axis, mask, out)
     x = xp.ascontiguousarray(x)
     y = out if out is not None and out.flags.c_contiguous else xp.empty_like(x)
     shape = (*(1,) * (4 - x.ndim), *x.shape)
@@ -38,10 +38,10 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array]:
-    """Return the gradient of the scores; see the page."""
+    """Return the gradient of the scores; see the operation."""
     y, axis = saved
     if not _fits(y, axis) or d_y.dtype != y.dtype:
-        gradient: tuple[Array] = softmax.page[1](saved, d_y)  # type: ignore[assignment]
+        gradient: tuple[Array] = softmax.reference[1](saved, d_y)  # type: ignore[assignment]
         return gradient
     y, d_y = xp.ascontiguousarray(y), xp.ascontiguousarray(d_y)
     d_x = xp.empty_like(y)

@@ -24,18 +24,7 @@ from minitransformer.learn.bank import Exercise, bank, find
 from minitransformer.learn.book import FOLDER, Book, command
 from minitransformer.learn.referee import Verdict, judge, judge_file
 
-__all__ = [
-    "FOLDER",
-    "Book",
-    "Exercise",
-    "Verdict",
-    "bank",
-    "check",
-    "check_file",
-    "command",
-    "find",
-    "judge_file",
-]
+__all__ = ["FOLDER", "Book", "Exercise", "Verdict", "bank", "check", "check_file", "command", "find", "judge_file"]
 
 
 def check(name: str, *answers: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A learner's answer is run and judged; whatever goes wrong in it is told in words, never as a traceback of ours."""
+"""Run and judge a learner's answer; errors in it become words, never a traceback through this package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH = 78
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of it."""
+    """What was found about an answer."""
 
     right: bool
     words: str

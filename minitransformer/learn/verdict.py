@@ -1,8 +1,8 @@
 """What is wrong with an answer, in words that help: which result, where, both numbers, and the likely cause.
 
-A check calls the functions here, one after another, and the first that is not content raises ``Wrong``. Expected values
-come from pages of this package, each of which is proved; gradients are judged by ``mt.testing.gradcheck``, by finite
-differences, so that a formula is never wrong only because ours looks different.
+A check calls the functions here, one after another, and the first that finds a fault raises ``Wrong``. Expected values
+come from this package's operations, whose gradients are proved. Gradients are compared with finite differences, by
+``mt.testing.gradcheck``, so a formula that only looks different from ours is right.
 """
 
 from __future__ import annotations
@@ -85,25 +85,11 @@ def agree(
     sizes: Mapping[str, int] | None = None,
     tolerance: float = 1e-9,
 ) -> None:
-    """Hold a result against what it should be.
+    """Raise ``Wrong`` if a result differs from what is expected; say where and, if the pattern is clear, why.
 
-    Parameters
-    ----------
-    name : str
-        What the exercise calls it.
-    found, expected : arrays or numbers
-        Both.
-    mistakes : mapping of str to array, optional
-        What the result would be after a known mistake; the key says which.
-    sizes : mapping of str to int, optional
-        Sizes by which a result is often too large or too small, such as ``{"Dk": 4}``.
-    tolerance : float
-        The largest difference, in units of the largest expected entry.
-
-    Raises
-    ------
-    Wrong
-        If they differ; the message says where and, if the pattern is clear, why.
+    ``mistakes`` and ``sizes`` are those of ``likely_cause``: results of known mistakes, each under the sentence that
+    names it, and numbers by which a result is often too large or too small, such as ``{"Dk": 4}``. The tolerance is in
+    units of the largest expected entry.
     """
     refuse_unsolved(found)
     if found is None:
@@ -115,7 +101,7 @@ def agree(
         values = np.asarray(None)
     if values.dtype == object or values.dtype.kind in "US":
         raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(type(found).__name__)}.")
-    cause = likely_cause(values, expected, mistakes or {}, sizes or {})
+    cause = likely_cause(values, expected, mistakes, sizes)
     if values.shape != expected.shape:
         lines = [f"{name} has the wrong shape.", "", _wrap("found", str(values.shape))]
         lines.append(_wrap("expected", str(expected.shape)))
@@ -190,10 +176,11 @@ def check_choice(name: str, found: Any, expected: str, offered: Sequence[str]) -
         raise Wrong(f"{found!r} is as it should be; it is another one. Put both sides into numbers and compare.")
 
 
-def refuse_writing(name: str, array: np.ndarray, before: np.ndarray) -> None:
-    """Raise ``Wrong`` if an input was written to."""
-    if not np.array_equal(array, before, equal_nan=True):
-        raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new array instead.")
+def refuse_writing(**inputs: tuple[np.ndarray, np.ndarray]) -> None:
+    """Raise ``Wrong`` if an input was written to: each by name, as it is now and as it was before."""
+    for name, (array, before) in inputs.items():
+        if not np.array_equal(array, before, equal_nan=True):
+            raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new array instead.")
 
 
 def check_gradients(
@@ -203,36 +190,16 @@ def check_gradients(
     *,
     mistakes: Mapping[str, Mapping[str, Any]] | Callable[[Any], Mapping[str, Mapping[str, Any]]] | None = None,
     sizes: Mapping[str, int] | None = None,
-    d_output: np.ndarray | None = None,
     names: Sequence[str] | None = None,
 ) -> None:
-    """Hold gradients against finite differences of the function that they belong to.
+    """Raise ``Wrong`` if a gradient differs from finite differences of the function that it belongs to.
 
-    Parameters
-    ----------
-    backward : callable
-        Called with ``d_output``; returns the gradients, one for each input.
-    function : callable
-        Called with the inputs; returns the value.
-    inputs : mapping of str to float64 array
-        By name; a gradient is called ``d_`` and the name.
-    mistakes : mapping, or callable that takes ``d_output`` and returns it, optional
-        For each gradient's name what it would be after known mistakes, as in ``agree``.
-    sizes : mapping of str to int, optional
-        As in ``agree``.
-    d_output : array, optional
-        The gradient of the value; random by default.
-    names : sequence of str, optional
-        What the gradients are called, if not ``d_`` and the input's name.
-
-    Raises
-    ------
-    Wrong
-        If a gradient differs.
+    ``backward`` is called with a random ``d_output`` and returns a gradient for each input; ``function`` is called with
+    the inputs and returns the value. A gradient is called ``d_`` and the input's name, unless ``names`` says otherwise.
+    ``mistakes`` holds for each gradient's name what ``agree`` takes, or is a function of ``d_output`` that returns it.
     """
     value = np.asarray(function(*inputs.values()))
-    if d_output is None:
-        d_output = np.round(draw_cotangent(np.random.default_rng(7), value.shape), 2)  # numbers easy to compare
+    d_output = np.round(draw_cotangent(np.random.default_rng(7), value.shape), 2)  # numbers easy to compare
     before, d_before = {name: x.copy() for name, x in inputs.items()}, d_output.copy()
     found = backward(d_output)
     names = [f"d_{name}" for name in inputs] if names is None else names
@@ -242,9 +209,8 @@ def check_gradients(
     if len(names) == 1 and isinstance(found, tuple) and len(found) > 1 and any(np.ndim(part) for part in found):
         raise Wrong(f"Return one gradient, {names[0]}, but there are {_what(found)}")
     parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
-    for name, x in inputs.items():
-        refuse_writing(name, x, before[name])
-    refuse_writing("The gradient that came in", d_output, d_before)
+    refuse_writing(**{name: (x, before[name]) for name, x in inputs.items()})
+    refuse_writing(**{"The gradient that came in": (d_output, d_before)})
     known = mistakes(d_output) if callable(mistakes) else (mistakes or {})
     measured = _differences(function, inputs, d_output, parts)
     if measured is None:

@@ -61,10 +61,10 @@ def check(q: Any, k: Any, v: Any, w_q: Any, w_k: Any, b: Any, w_s: Any) -> None:
             "expected (..., Tq, Dq), (..., Tk, Dkk) and (..., Tk, Dv) with the same leading axes"
         )
     if (
-        not b.ndim == w_s.ndim == 1
+        w_s.ndim != 1
         or b.shape != w_s.shape
         or w_q.shape != q.shape[-1:] + w_s.shape
-        or (w_k.shape != k.shape[-1:] + w_s.shape)
+        or w_k.shape != k.shape[-1:] + w_s.shape
     ):
         raise ValueError(
             f"additive_attention: w_q of shape {w_q.shape}, w_k of shape {w_k.shape}, b of shape {b.shape} and w_s "

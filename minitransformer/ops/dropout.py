@@ -1,15 +1,15 @@
 """Dropout: each entry is set to zero with probability p, and the others are scaled up to keep the mean.
 
-Each entry draws a whole number u_i from 0 to 65,535, and is kept if that reaches the threshold η, which p sets to the
-nearest multiple of 1/65,536. Those that are kept are multiplied by γ, so that the expectation of y_i stays x_i:
+Each entry draws a whole number u_i from 0 to 65,535, and is kept if u_i reaches the threshold η: p is rounded to a
+multiple of 1/65,536. Entries that are kept are multiplied by γ, so that γ χ_i x_i has the expectation x_i:
 
-    η   = round(65536 p)                             (1)
+    η   = min(round(65536 p), 65535)                 (1)
     χ_i = 1 if u_i >= η, else 0                      (2)
     γ   = 65536 / (65536 - η)                        (3)        1 / (1 - p), with the rounded p
     y_i = ρ_i + γ χ_i x_i                            (4)
 
-ρ is the residual, if it is given: in the Transformer the output of a sub-layer is dropped out just before it is added
-to the sub-layer's own input, and both are done at once.
+ρ is the residual, if it is given, else 0: in the Transformer dropout is applied to the output of a sub-layer just
+before the sub-layer's own input is added, and both are done at once.
 
 Gradient. For a given draw of χ, y is x times a constant, plus ρ:
 

@@ -109,7 +109,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array, Array, Array 
     d_rows = rows(d_a)
     d_x = (d_rows @ w.T).reshape(x.shape)  # (12)
     d_w = rows(x).T @ d_rows  # (9)
-    d_u = rows(h[:, :-1]).T @ rows(d_a[:, 1:])  # (10), but for h_0
+    d_u = rows(h[:, :-1]).T @ rows(d_a[:, 1:])  # (10), t = 2 ... T; h_0 follows
     d_b = d_rows.sum(axis=0)  # (11)
     if h0 is None:
         return d_x, d_w, d_u, d_b, None

@@ -163,12 +163,12 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None
     """Return the gradients of q, k and v; ``out`` may say where to write them."""
     q, k, v, kept = saved
     d_q, d_k, d_v = (xp.empty(x.shape, dtype=x.dtype) if o is None else o for x, o in zip((q, k, v), out, strict=True))
-    again = isinstance(kept, tuple)  # several blocks: their weights were not kept
-    mask, causal, block_size = kept if again else (None, False, None)
+    recompute = isinstance(kept, tuple)  # several blocks: forward did not keep their weights
+    mask, causal, block_size = kept if recompute else (None, False, None)
     # From the last block, which needs all keys, to the first: it writes d_k and d_v, the others add to them (16).
     add = False
     for queries, keys in reversed(_blocks(q.shape[-2], k.shape[-2], causal, block_size)):
-        weights = _weights(q, k, mask, causal, queries, keys) if again else kept
+        weights = _weights(q, k, mask, causal, queries, keys) if recompute else kept
         d_rows = d_y[..., queries, :]
         # (3) y = weights @ v
         d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))  # (10)
@@ -192,12 +192,7 @@ def _product(x: Array, y: Array, out: Array, add: bool) -> None:
 
 
 def composed(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Array | None = None,
-    causal: bool = False,
-    block_size: int | None = None,
+    q: Tensor, k: Tensor, v: Tensor, mask: Array | None = None, causal: bool = False, block_size: int | None = None
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
     check(q, k, v, causal, block_size)

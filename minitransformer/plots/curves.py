@@ -1,4 +1,4 @@
-"""The course of a training run: loss, exact match and learning rate over the steps."""
+"""A training run: loss, exact match and learning rate over the steps."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ MANY = 60  # from this many points on, the loss is also drawn smoothed
 
 
 def training_curves(metrics: Sequence[Mapping[str, Any]], path: Path | str, title: str = "") -> None:
-    """Draw the course of a training run.
+    """Draw the learning curves of a training run.
 
     The loss is on top, on a logarithmic axis if it falls tenfold or more; exact match, token accuracy and BLEU in
     per cent below it, if there were evaluations; the learning rate in a strip at the bottom.
@@ -69,25 +69,25 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
     ratios = [height[key] for key in panels]
     figure = Figure(figsize=(7, 0.8 + sum(ratios)), layout="constrained")
     grid = figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=ratios)
-    rooms = dict(zip(panels, grid[:, 0], strict=True))
-    for axes in rooms.values():
+    axes_of = dict(zip(panels, grid[:, 0], strict=True))
+    for axes in axes_of.values():
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="0.92", linewidth=0.8)
         axes.set_axisbelow(True)
-    if "loss" in rooms:
-        _draw_loss(rooms["loss"], *series["loss"])
-        _draw_valid_loss(rooms["loss"], *_series(metrics, "valid_loss"))
-    if "exact_match" in rooms:
-        _draw_accuracy(rooms["exact_match"], *(series[key] for key in ("exact_match", "token_accuracy", "bleu")))
-    if "learning_rate" in rooms:
-        _draw_rate(rooms["learning_rate"], *series["learning_rate"])
-    last = rooms[panels[-1]]
+    if "loss" in axes_of:
+        _draw_loss(axes_of["loss"], *series["loss"])
+        _draw_valid_loss(axes_of["loss"], *_series(metrics, "valid_loss"))
+    if "exact_match" in axes_of:
+        _draw_accuracy(axes_of["exact_match"], *(series[key] for key in ("exact_match", "token_accuracy", "bleu")))
+    if "learning_rate" in axes_of:
+        _draw_rate(axes_of["learning_rate"], *series["learning_rate"])
+    last = axes_of[panels[-1]]
     last.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1, steps=[1, 2, 2.5, 5, 10]))
     last.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
     last.set_xlabel("step" + _note(metrics))
     if title:
         face = face_for([title])
-        rooms[panels[0]].set_title(face.readable(title), loc="left", size=13, pad=10, **face.options)
+        axes_of[panels[0]].set_title(face.readable(title), loc="left", size=13, pad=10, **face.options)
     return figure
 
 
@@ -125,7 +125,7 @@ def _draw_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> None:
     axes.set_ylabel("loss")
     drawn = loss[np.isfinite(loss) & (loss > 0)]
     if len(drawn) and drawn.max() >= 10 * drawn.min():
-        # Between the powers of ten there is room for labels only when the powers are few.
+        # Between the powers of ten labels fit only when the powers are few.
         between = (1.0, 2.0, 5.0) if drawn.max() < 1000 * drawn.min() else (1.0,)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=between))
@@ -158,14 +158,7 @@ def _draw_accuracy(
             marker = "o" if len(steps) < MANY else ""
             label = name.format(factor * share[-1])
             axes.plot(
-                steps,
-                factor * share,
-                style,
-                color=colour,
-                marker=marker,
-                markersize=3.5,
-                linewidth=1.5,
-                label=label,
+                steps, factor * share, style, color=colour, marker=marker, markersize=3.5, linewidth=1.5, label=label
             )
     axes.set_ylabel("correct, %; BLEU" if len(bleu[0]) else "correct, %")
     axes.set_ylim(-4, 104)

@@ -48,7 +48,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Sheet:
-    """What all maps of a page share: fonts, the side of a cell, the left edge, the distance of heads."""
+    """What all maps of a figure share: fonts, the side of a cell, the left edge, the distance of heads."""
 
     face: Face
     cell: float
@@ -113,7 +113,7 @@ def maps_figure(
     groups = _groups(maps, source, target, read, face)
     columns = max(len(group.keys) for group in groups)
     longest = max(columns, *(len(group.queries) for group in groups))
-    # Cells are square and of one size on the whole page, so that maps can be compared.
+    # Cells are square and of one size in the whole figure, so that maps can be compared.
     cell = min(max(0.16, 1.2 / longest), 0.3, 3.6 / longest)
     size = max(4.0, min(8.0, 0.7 * 72 * cell))
     left = 0.4 + text_inches([label for group in groups for label in group.queries], size, face)[0]

@@ -55,15 +55,7 @@ def extrapolation_picture(result: Mapping[str, Any], path: Path | str) -> None:
 
 
 def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
-    """Draw accuracy over the distance, for each kind of layer, and mark how far each can reach.
-
-    Parameters
-    ----------
-    axes : Axes
-        Where to draw: for each kind a line through the means of the seeds, for those with a reach a vertical one.
-    result : mapping
-        What ``paper.recall.measure_recall`` returned.
-    """
+    """Draw what ``recall_picture`` writes: a line through the means of the seeds for each kind, and its reach."""
     for (name, kind), (colour, marker, line), up in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
         distances = [point["distance"] for point in kind["points"]]
         accuracy = np.array([point["accuracy"] for point in kind["points"]])
@@ -87,16 +79,9 @@ def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
 
 
 def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) -> None:
-    """Draw accuracy over the position, for each kind of layer.
+    """Draw one half of what ``extrapolation_picture`` writes: positions are "sinusoidal" or "learned".
 
-    Parameters
-    ----------
-    axes : Axes
-        Where to draw: for each kind a line, the mean of all seeds in windows of a few positions.
-    result : mapping
-        What ``paper.extrapolation.measure_extrapolation`` returned.
-    positions : {"sinusoidal", "learned"}
-        Which positions the models have.
+    There is a line for each kind of layer, the mean of all seeds in windows of a few positions.
     """
     distance, n = result["distance"], result["sizes"]["n"]
     for (name, kind), (colour, marker, line), up in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):

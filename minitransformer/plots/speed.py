@@ -140,14 +140,8 @@ def _draw_parts(axes: Axes, configurations: Mapping[str, Any]) -> None:
                 axes.text(group, middle, f"{share:.0%}", ha="center", va="center", size=7.5, color=dark)
             bottoms[group] += share
     for group, anatomy in shown.items():
-        axes.annotate(
-            _seconds(anatomy["alone"]),
-            (group, bottoms[group]),
-            (0, 3),
-            textcoords="offset points",
-            ha="center",
-            size=7.5,
-        )
+        time = _seconds(anatomy["alone"])
+        axes.annotate(time, (group, bottoms[group]), (0, 3), textcoords="offset points", ha="center", size=7.5)
     axes.set_ylim(0, 1.12 * max([1.0, *bottoms.values()]))
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1])
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0, symbol=" %"))

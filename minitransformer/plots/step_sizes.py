@@ -29,9 +29,9 @@ def step_sizes(steps: NDArray[Any], errors: Mapping[str, NDArray[Any]], path: Pa
         The relative errors of each method, by its name; ``"central"`` and ``"extrapolated"`` get a line with the slope
         of their truncation error.
     path : Path or str
-        Where the picture goes.
+        The file to write.
     title : str
-        What stands above it.
+        A heading.
     """
     save(steps_figure(steps, errors, title), path, dpi=150)
 

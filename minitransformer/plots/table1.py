@@ -92,10 +92,10 @@ def _draw_graphs(graphs: Iterable[Axes], result: Mapping[str, Any]) -> None:
     drawn = result["drawn"]
     at = {"convolutional": f", k {drawn['k']}", "restricted self-attention": f", r {drawn['r']}"}
     for axes, (name, row), (colour, _, _) in zip(graphs, result["layers"].items(), STYLES, strict=True):
-        way = draw_graph(axes, row["graph"], drawn["n"], colour)
+        steps = draw_graph(axes, row["graph"], drawn["n"], colour)
         axes.set_title(f"{name}{at.get(name, '')}", loc="left", size=11, color=colour, weight="bold")
         layers = _some(max(arrow[2] for arrow in row["graph"]), "layer")
-        axes.set_xlabel(f"{layers}; from input 1 to output {drawn['n']}: {_some(way, 'step')}", size=9)
+        axes.set_xlabel(f"{layers}; from input 1 to output {drawn['n']}: {_some(steps, 'step')}", size=9)
 
 
 def _draw_paths(axes: Axes, result: Mapping[str, Any]) -> None:
@@ -121,38 +121,24 @@ def _at(points: Sequence[Any], example: Mapping[str, int], names: Mapping[str, f
 
 
 def draw_graph(axes: Axes, graph: Sequence[Sequence[int]], n: int, colour: str) -> int:
-    """Draw who reads whom, and one shortest way from the first input to the last output.
+    """Draw which of n positions reads which, as ``paper.paths.arrows`` returns it, and a shortest path in colour.
 
-    Parameters
-    ----------
-    axes : Axes
-        Where to draw.
-    graph : sequence of arrows
-        As ``paper.paths.arrows`` returns them.
-    n : int
-        The number of positions.
-    colour : str
-        Of the way.
-
-    Returns
-    -------
-    int
-        The length of the way.
+    The path leads from the first input to the last output. Its length is returned.
     """
     readers: dict[Place, list[Place]] = {}
     for from_layer, from_position, layer, position in graph:
         readers.setdefault((from_layer, from_position), []).append((layer, position))
         _arrow(axes, (from_layer, from_position), (layer, position), "0.72", 0.8, 1)
     layers = max(arrow[2] for arrow in graph)
-    way = _way(readers, (0, 0), (layers, n - 1))
-    for start, end in pairwise(way):
+    path = _shortest_path(readers, (0, 0), (layers, n - 1))
+    for start, end in pairwise(path):
         _arrow(axes, start, end, colour, 2.2, 3)
     for layer in range(layers + 1):
-        on_the_way = [(layer, i) in way for i in range(n)]
+        on_path = [(layer, i) in path for i in range(n)]
         axes.scatter(
             range(1, n + 1), [layer] * n, s=70, zorder=4, linewidths=1.3,
-            edgecolors=[colour if on else "0.45" for on in on_the_way],
-            facecolors=[colour if on else "white" for on in on_the_way],
+            edgecolors=[colour if on else "0.45" for on in on_path],
+            facecolors=[colour if on else "white" for on in on_path],
         )  # fmt: skip
     axes.set_yticks(range(layers + 1), ["x", *(f"layer {i}" if layers > 1 else "y" for i in range(1, layers + 1))])
     axes.set_xticks(range(1, n + 1))
@@ -160,7 +146,7 @@ def draw_graph(axes: Axes, graph: Sequence[Sequence[int]], n: int, colour: str) 
     axes.spines[:].set_visible(False)
     axes.set_xlim(0.5, n + 0.5)
     axes.set_ylim(-0.15 * layers, 1.15 * layers)
-    return len(way) - 1
+    return len(path) - 1
 
 
 def _arrow(axes: Axes, start: Place, end: Place, colour: str, width: float, order: int) -> None:
@@ -171,8 +157,8 @@ def _arrow(axes: Axes, start: Place, end: Place, colour: str, width: float, orde
     )  # fmt: skip
 
 
-def _way(readers: Mapping[Place, Sequence[Place]], start: Place, end: Place) -> list[Place]:
-    """Return the places on a shortest way."""
+def _shortest_path(readers: Mapping[Place, Sequence[Place]], start: Place, end: Place) -> list[Place]:
+    """Return the places on a shortest path."""
     before: dict[Place, Place | None] = {start: None}
     queue = deque([start])
     while queue and end not in before:
@@ -181,11 +167,11 @@ def _way(readers: Mapping[Place, Sequence[Place]], start: Place, end: Place) -> 
             if reader not in before:
                 before[reader] = place
                 queue.append(reader)
-    way, at = [], before.get(end) and end
+    path, at = [], before.get(end) and end
     while at is not None:
-        way.append(at)
+        path.append(at)
         at = before[at]
-    return way[::-1]
+    return path[::-1]
 
 
 def _draw(axes: Axes, points: Sequence[tuple[float, float]], style: Any, theory: Any, found: Any) -> None:

@@ -1,4 +1,4 @@
-"""A function of tensors with the inputs at which its gradients are looked at."""
+"""A function of tensors with the inputs at which its gradients are checked."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float",
 
 
 class Case:
-    """A function of tensors with the inputs at which its gradients are looked at.
+    """A function of tensors with the inputs at which its gradients are checked.
 
     Parameters
     ----------
     checker : str
-        Who looks, for messages.
+        The name of the check, for messages.
     function : callable
         A function of tensors; ``forward`` and ``backward`` need an ``Operation``.
     inputs : sequence of array or other

@@ -20,22 +20,10 @@ def likely_cause(
     sizes: Mapping[str, int] | None = None,
     subject: str = "it",
 ) -> str:
-    """Return the likely cause in a sentence, or nothing where no pattern is clear.
+    """Return in a sentence why a result (the ``subject``) is not as expected, or nothing where no pattern is clear.
 
-    Parameters
-    ----------
-    found, expected : arrays
-        The result and what it should be; their shapes may differ.
-    mistakes : mapping of str to array, optional
-        What the result would be after a known mistake.
-    sizes : mapping of str to int, optional
-        Sizes by which a result may be too large or too small.
-    subject : str
-        What to call the result in the sentence.
-
-    Returns
-    -------
-    str
+    ``mistakes`` holds the results of known mistakes, each under the sentence to return; ``sizes``, by name, are numbers
+    by which a result is often too large or too small.
     """
     for sentence, wrong in (mistakes or {}).items():
         if _same(found, np.asarray(wrong)) and not _same(found, expected):

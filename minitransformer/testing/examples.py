@@ -1,9 +1,8 @@
-"""Inputs for each hand-derived operation, fixed by a seed: what ``minitransformer gradcheck`` proves them on.
+"""Inputs for each hand-derived operation, drawn with a fixed seed: ``minitransformer gradcheck`` uses them.
 
-Operations that take floating-point arrays alone need no entry: their examples follow from the shapes in the docstring.
-
-Hypothesis draws far more (``strategies``); these need nothing but NumPy. All sizes of an example differ, so that no
-axis can be taken for another.
+Operations that take floating-point arrays only need no entry: their examples follow from the shapes in the docstring.
+Hypothesis draws far more (``strategies``); these need only NumPy. All sizes of an example differ, so that swapped axes
+are caught.
 """
 
 from __future__ import annotations
@@ -175,4 +174,4 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "local_attention": _local_attention,
     "additive_attention": _additive_attention,
 }
-"""For each operation that takes more than floating-point arrays, a function that yields its examples."""
+"""By name: for operations that take more than floating-point arrays, or have special cases."""

@@ -153,11 +153,7 @@ def prove(
     return Proof(operation.name, hand_written, composed, composed_numeric, _compare_float32(case, result, rng))
 
 
-_finite = Operation(
-    lambda y: (xp.where(y == -xp.inf, 0, y), None),
-    lambda saved, d_y: (d_y,),
-    name="finite",
-)
+_finite = Operation(lambda y: (xp.where(y == -xp.inf, 0, y), None), lambda saved, d_y: (d_y,), name="finite")
 """Show -inf, a constant, as 0, so that it can be measured that it is one; d_output passes unchanged."""
 
 

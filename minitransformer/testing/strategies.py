@@ -23,7 +23,7 @@ would take far longer and say little. What is special about entries (ties, zeros
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import numpy as np
 from hypothesis import strategies as st
@@ -34,34 +34,13 @@ from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.examples import Example
 from minitransformer.testing.shapes import Inputs, inputs_of
 
-__all__ = [
-    "Example",
-    "additive_attention",
-    "arrays",
-    "convolution",
-    "cotangents",
-    "cross_entropy",
-    "dropout",
-    "embedding",
-    "feed_forward",
-    "generators",
-    "ids",
-    "inputs",
-    "layer_norm",
-    "local_attention",
-    "log_softmax",
-    "masking",
-    "masks",
-    "multi_head_attention",
-    "recurrence",
-    "scaled_dot_product_attention",
-    "sizes",
-    "softmax",
-]
-
 LAYOUTS = ("C", "transposed", "strided", "reversed", "read-only")
 MASKS = ("none", "full", "causal", "padding", "per-head", "random")
 LARGE = 1e4
+BLOCK_SIZES = st.one_of(st.none(), st.integers(1, 9))
+"""How many queries are worked through at a time: all, or from one to more than there are."""
+STRATEGIES: dict[str, Callable[..., st.SearchStrategy[Example]]] = {}
+"""By name: for operations that take more than floating-point arrays, or not every size or value of them."""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -305,10 +284,20 @@ def inputs(operation: Operation, extreme: bool = False) -> st.SearchStrategy[Exa
     LookupError
         If there is no such strategy and the docstring does not tell the shapes.
     """
-    for strategy in STRATEGIES:
-        if strategy.__name__ == operation.name:
-            return strategy(extreme)
+    if operation.name in STRATEGIES:
+        return STRATEGIES[operation.name](extreme)
     return _from_shapes(inputs_of(operation), extreme)
+
+
+Arguments = ParamSpec("Arguments")
+
+
+def _for_operation(
+    function: Callable[Concatenate[st.DrawFn, Arguments], Example],
+) -> Callable[Arguments, st.SearchStrategy[Example]]:
+    """Make a function the strategy for the operation of the same name."""
+    STRATEGIES[function.__name__] = strategy = st.composite(function)
+    return strategy
 
 
 @st.composite
@@ -326,7 +315,7 @@ def _leading(most: int = 2) -> st.SearchStrategy[int]:
     return st.integers(0, most)
 
 
-@st.composite
+@_for_operation
 def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw scores of one to four axes and the axis of the softmax; along the last axis sometimes a mask.
 
@@ -346,7 +335,7 @@ def softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x,), {"axis": axis})
 
 
-@st.composite
+@_for_operation
 def log_softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw scores of one to four axes and the axis of the log-softmax."""
     n = draw(st.integers(1, 4))
@@ -354,7 +343,7 @@ def log_softmax(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x,), {"axis": draw(st.integers(-n, n - 1))})
 
 
-@st.composite
+@_for_operation
 def masking(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw scores and a mask.
 
@@ -368,12 +357,7 @@ def masking(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x, mask), {})
 
 
-def _block_sizes() -> st.SearchStrategy[int | None]:
-    """Draw how many queries are worked through at a time: all, or from one to more than there are."""
-    return st.one_of(st.none(), st.integers(1, 9))
-
-
-@st.composite
+@_for_operation
 def scaled_dot_product_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, a mask, causal or not, and a block size; sometimes the first three are one array.
 
@@ -391,10 +375,10 @@ def scaled_dot_product_attention(draw: st.DrawFn, extreme: bool = False) -> Exam
         q = draw(arrays((*batch, t_q, d_k), extreme=extreme))
         k, v = draw(arrays((*batch, t_k, d_k))), draw(arrays((*batch, t_k, d_v)))
     mask = draw(masks((*batch, t_q, t_k)))
-    return Example((q, k, v, mask), {"causal": causal, "block_size": draw(_block_sizes())})
+    return Example((q, k, v, mask), {"causal": causal, "block_size": draw(BLOCK_SIZES)})
 
 
-@st.composite
+@_for_operation
 def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters of self-attention or attention to a memory, with and without biases and mask.
 
@@ -413,11 +397,11 @@ def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     b_in = draw(arrays((width,))) if draw(st.booleans()) else None
     b_out = draw(arrays((d_model,))) if draw(st.booleans()) else None
     mask = draw(masks((batch, n_heads, t_q, t_k)))
-    options = {"n_heads": n_heads, "causal": causal, "block_size": draw(_block_sizes())}
+    options = {"n_heads": n_heads, "causal": causal, "block_size": draw(BLOCK_SIZES)}
     return Example((x, memory, w_in, w_out, b_in, b_out, mask), options)
 
 
-@st.composite
+@_for_operation
 def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs, gain and bias, sometimes rows of equal features."""
     n = 1 + draw(_leading())
@@ -430,7 +414,7 @@ def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x, draw(arrays(shape[-1:])), draw(arrays(shape[-1:]))), options)
 
 
-@st.composite
+@_for_operation
 def feed_forward(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters such that nothing inside comes near the kink of the ReLU."""
     *batch, d_in, d_ff, d_out = draw(sizes(3 + draw(_leading(1)), max=5))
@@ -451,7 +435,7 @@ def _in_the_widest_gap(values: Array) -> float:
     return float(ordered[widest : widest + 2].mean())
 
 
-@st.composite
+@_for_operation
 def embedding(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw ids, often repeated, and a table.
 
@@ -465,7 +449,7 @@ def embedding(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((draw(ids(shape, n_tokens)), table), {})
 
 
-@st.composite
+@_for_operation
 def dropout(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs, a probability (0 among them) and a seeded generator."""
     shape = draw(sizes(draw(st.integers(0, 3))))
@@ -475,7 +459,7 @@ def dropout(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x, p, draw(generators()), residual), {})
 
 
-@st.composite
+@_for_operation
 def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw logits and targets, with and without smoothing and ignored targets; sometimes all are ignored."""
     leading = draw(_leading())
@@ -493,7 +477,7 @@ def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((logits, targets), options)
 
 
-@st.composite
+@_for_operation
 def recurrence(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters, and states to begin with or none.
 
@@ -506,7 +490,7 @@ def recurrence(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x, w, u, draw(arrays((d_state,))), h0), {})
 
 
-@st.composite
+@_for_operation
 def convolution(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs, a kernel, often longer than the sentence, a bias or none, causal or not, and a dilation."""
     batch, length, d_in, d_out = draw(sizes(4, max=7))
@@ -518,7 +502,7 @@ def convolution(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((x, draw(arrays((size, d_in, d_out))), bias), options)
 
 
-@st.composite
+@_for_operation
 def local_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, a mask over keys or none, how far a query sees, and causal or not.
 
@@ -536,7 +520,7 @@ def local_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((q, k, v, mask), options)
 
 
-@st.composite
+@_for_operation
 def additive_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw queries, keys, values, the parameters of the scores, and a mask.
 
@@ -551,20 +535,4 @@ def additive_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
     return Example((q, k, v, w_q, w_k, b, w_s, mask), {})
 
 
-STRATEGIES: tuple[Callable[..., st.SearchStrategy[Example]], ...] = (
-    softmax,
-    log_softmax,
-    masking,
-    scaled_dot_product_attention,
-    multi_head_attention,
-    layer_norm,
-    feed_forward,
-    embedding,
-    dropout,
-    cross_entropy,
-    recurrence,
-    convolution,
-    local_attention,
-    additive_attention,
-)
-"""Those of the operations that take more than floating-point arrays, or not of every size."""
+__all__ = ["Example", "arrays", "cotangents", "generators", "ids", "inputs", "masks", "sizes", *STRATEGIES]

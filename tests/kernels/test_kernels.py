@@ -69,12 +69,12 @@ def flat(value):
 def both(stand_in, operation, cotangents, *inputs, **options):
     """Hold forward and backward of a kernel to those of its page, on the same saved values."""
     value, saved = in_every_order(lambda: stand_in.forward(*inputs, **options))
-    wanted, wanted_saved = operation.page[0](*inputs, **options)
+    wanted, wanted_saved = operation.reference[0](*inputs, **options)
     close((value, saved), (wanted, wanted_saved))
     d_output = cotangents(value.shape)
     close(
         tuple(in_every_order(lambda: stand_in.backward(saved, d_output))),
-        tuple(operation.page[1](wanted_saved, d_output)),
+        tuple(operation.reference[1](wanted_saved, d_output)),
     )
 
 
@@ -105,7 +105,7 @@ def test_softmax_with_a_mask(rng, dtype, mask_shape):
 def test_softmax_of_transposed_scores_into_themselves(rng):
     x = uniform(rng, "float32", 4, 5, 6).swapaxes(0, 2)
     mask = asarray(rng.random((4,)) < 0.7)
-    wanted, _ = ops.softmax.page[0](x.copy(), mask=mask)
+    wanted, _ = ops.softmax.reference[0](x.copy(), mask=mask)
     y, saved = softmax.forward(x, mask=mask, out=x)
     close((y, saved[0]), (wanted, wanted))
     close(x, wanted)
@@ -174,13 +174,13 @@ def test_dropout_drops_what_the_host_drops(rng, dtype, shape, residual):
     ours, pages = (generator(np.random.PCG64DXSM, 7) for _ in range(2))
     for _ in range(2):
         value, saved = dropout.forward(*inputs[:2], ours, inputs[2])
-        wanted, wanted_saved = ops.dropout.page[0](*inputs[:2], pages, inputs[2])
+        wanted, wanted_saved = ops.dropout.reference[0](*inputs[:2], pages, inputs[2])
         for one, other in zip(flat((value, saved)), flat((wanted, wanted_saved)), strict=True):
             np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
         assert saved[1:] == wanted_saved[1:]
         assert ours.bit_generator.state == pages.bit_generator.state
     d_y = uniform(rng, dtype, *shape)
-    for one, other in zip(dropout.backward(saved, d_y), ops.dropout.page[1](wanted_saved, d_y), strict=True):
+    for one, other in zip(dropout.backward(saved, d_y), ops.dropout.reference[1](wanted_saved, d_y), strict=True):
         assert (one is None) == (other is None)
         if one is not None:
             np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
@@ -190,7 +190,7 @@ def test_dropout_drops_what_the_host_drops(rng, dtype, shape, residual):
 def test_dropout_at_every_probability(rng, p):
     x = uniform(rng, "float32", 4, 50)
     value, _ = in_every_order(lambda: dropout.forward(x, p, generator(np.random.PCG64DXSM, 3)))
-    wanted, _ = ops.dropout.page[0](x, p, generator(np.random.PCG64DXSM, 3))
+    wanted, _ = ops.dropout.reference[0](x, p, generator(np.random.PCG64DXSM, 3))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -205,7 +205,7 @@ def test_a_part_of_the_rows_drops_what_the_whole_drops(rng):
 def test_other_generators_draw_on_the_host(rng, kind):
     x = uniform(rng, "float32", 7, 9)
     value, _ = dropout.forward(x, 0.4, generator(kind, 3))
-    wanted, _ = ops.dropout.page[0](x, 0.4, generator(kind, 3))
+    wanted, _ = ops.dropout.reference[0](x, 0.4, generator(kind, 3))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -217,7 +217,7 @@ def test_any_state_of_the_generator(rng, seed):
     state, x = bits.state, uniform(rng, "float32", 3, 41)
     value, _ = dropout.forward(x, 0.5, np.random.Generator(bits))
     bits.state = state
-    wanted, _ = ops.dropout.page[0](x, 0.5, np.random.Generator(bits))
+    wanted, _ = ops.dropout.reference[0](x, 0.5, np.random.Generator(bits))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -269,7 +269,7 @@ def test_the_gradient_of_an_embedding(rng, dtype, n_features, shape):
     ids = asarray(rng.integers(0, 9, shape) // 2)  # repeated, the highest ones never
     saved, d_y = (ids, (9, n_features)), uniform(rng, dtype, *shape, n_features)
     (_, found) = in_every_order(lambda: embedding.backward(saved, d_y))
-    close(found, ops.embedding.page[1](saved, d_y)[1])
+    close(found, ops.embedding.reference[1](saved, d_y)[1])
 
 
 def test_the_gradient_of_an_embedding_of_nothing(rng):
@@ -311,9 +311,9 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
         operation = ops.registry[name]
         assert operation.passes == operation.stand_in
         arrays.use("cupy", kernels=False)
-        assert operation.passes == operation.page
+        assert operation.passes == operation.reference
         arrays.use("cupy", kernels=True)
-    assert ops.linear.passes == ops.linear.page
+    assert ops.linear.passes == ops.linear.reference
     d_y = uniform(rng, "float32", 2, 5)
     ops.softmax(x).backward(d_y)
     page = mt.Tensor(x.data, requires_grad=True)
@@ -322,10 +322,10 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     arrays.use("cupy", kernels=True)
     close(x.grad, page.grad)
     # what one of them has saved serves the other's backward pass
-    _, saved = ops.softmax.page[0](x.data)
+    _, saved = ops.softmax.reference[0](x.data)
     close(softmax.backward(saved, d_y)[0], page.grad)
     _, saved = softmax.forward(x.data)
-    close(ops.softmax.page[1](saved, d_y)[0], page.grad)
+    close(ops.softmax.reference[1](saved, d_y)[0], page.grad)
 
 
 def test_the_environment_turns_kernels_off(monkeypatch):
@@ -343,7 +343,7 @@ def test_nothing_is_written_beside_the_results(rng):
     x = uniform(rng, "float32", 3, n)
     softmax.forward(x, out=room[1:4])
     np.testing.assert_array_equal(to_numpy(room)[[0, 4]], 123)
-    close(room[1:4], ops.softmax.page[0](x)[0])
+    close(room[1:4], ops.softmax.reference[0](x)[0])
 
 
 def test_every_file_of_kernels_is_known():

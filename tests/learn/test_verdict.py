@@ -146,7 +146,7 @@ def test_what_is_no_result_at_all():
 
 def test_an_input_that_was_written_to():
     with pytest.raises(Wrong, match="x was changed in place"):
-        refuse_writing("x", X + 1, X)
+        refuse_writing(x=(X + 1, X))
     with pytest.raises(Wrong, match="The gradient that came in was changed in place"):
         check_gradients(lambda d: np.multiply(d, 2.0, out=d), lambda x: 2 * x, {"x": X})
 

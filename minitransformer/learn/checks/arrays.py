@@ -18,19 +18,6 @@ from minitransformer.learn.verdict import (
     refuse_writing,
 )
 
-__all__ = [
-    "fast_to_the_last_bit",
-    "find_the_wrong_array",
-    "gain_and_bias",
-    "matmul_backward",
-    "mean_of_what_counts",
-    "one_weight_for_a_batch",
-    "repeated_ids",
-    "sum_along_an_axis",
-    "transpose_and_reshape",
-    "unbroadcast",
-]
-
 
 def sum_along_an_axis(backward: Callable[..., Any]) -> None:
     """Check the gradient of a sum along each axis."""
@@ -263,8 +250,7 @@ def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
         refuse_unsolved(found)
         if not isinstance(found, tuple | list) or len(found) != 2:
             raise Wrong("Return two arrays, d_x and d_gain.")
-        for name, array in inputs.items():
-            refuse_writing(name, array, before[name])
+        refuse_writing(**{name: (array, before[name]) for name, array in inputs.items()})
         expected = _slow(**inputs)
         for name, one, other in zip(("d_x", "d_gain"), found, expected, strict=True):
             check_bits(name, one, other)

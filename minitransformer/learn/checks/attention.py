@@ -11,22 +11,6 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.learn.verdict import Wrong, agree, check_choice, check_gradients, refuse_writing
 
-__all__ = [
-    "a_row_that_sees_nothing",
-    "attention_backward",
-    "attention_forward",
-    "causal_mask",
-    "find_the_wrong_attention",
-    "mask_before_softmax",
-    "merge_heads",
-    "queries_and_keys_backward",
-    "scaled_scores",
-    "scores_backward",
-    "self_attention_backward",
-    "split_heads",
-    "weights_and_values_backward",
-]
-
 B, H, Tq, Tk, Dk, Dv = 2, 3, 4, 6, 5, 7
 MASK = np.array(  # (Tq, Tk), each query with at least one key
     [[1, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1]], dtype=bool
@@ -61,12 +45,6 @@ def draw(seed: int, leading: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, n
     return rng.normal(size=(*leading, Tq, Dk)), rng.normal(size=(*leading, Tk, Dk)), rng.normal(size=(*leading, Tk, Dv))
 
 
-def unchanged(**pairs: tuple[np.ndarray, np.ndarray]) -> None:
-    """Raise if one of some arrays differs from what it was."""
-    for name, (array, before) in pairs.items():
-        refuse_writing(name, array, before)
-
-
 def scaled_scores(scores: Callable[..., Any]) -> None:
     """Check the scores, without and with leading axes."""
     for leading in ((), (B, H)):
@@ -86,7 +64,7 @@ def scaled_scores(scores: Callable[..., Any]) -> None:
                 "it is transposed: the queries are the rows, the keys are the columns": transpose(s) / sqrt(Dk),
             },
         )
-        unchanged(q=(given[0], q), k=(given[1], k))
+        refuse_writing(q=(given[0], q), k=(given[1], k))
 
 
 def causal_mask(causal_mask: Callable[..., Any]) -> None:
@@ -145,7 +123,7 @@ def mask_before_softmax(weights: Callable[..., Any]) -> None:
                     ),
                 },
             )
-        unchanged(scores=(given, scores), mask=(mask, MASK))
+        refuse_writing(scores=(given, scores), mask=(mask, MASK))
 
 
 def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
@@ -173,7 +151,7 @@ def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
     with np.errstate(invalid="raise", divide="raise"):
         weights(given, mask)
         agree("w, for scores of 10000,", weights(given + 1e4, mask), weigh(scores + 1e4, NOTHING))
-    unchanged(scores=(given, scores), mask=(mask, NOTHING))
+    refuse_writing(scores=(given, scores), mask=(mask, NOTHING))
 
 
 def attention_forward(attention: Callable[..., Any]) -> None:
@@ -196,7 +174,7 @@ def attention_forward(attention: Callable[..., Any]) -> None:
                 "these are the weights; multiply them by the values": weigh(s / sqrt(Dk), MASK),
             },
         )
-        unchanged(q=(given[0], q), k=(given[1], k), v=(given[2], v))
+        refuse_writing(q=(given[0], q), k=(given[1], k), v=(given[2], v))
 
 
 def weights_and_values_backward(backward: Callable[..., Any]) -> None:
@@ -223,7 +201,7 @@ def _product_gradients(backward: Callable[..., Any], w: np.ndarray, v: np.ndarra
         }
 
     check_gradients(lambda d_y: backward(*given, d_y), np.matmul, {"w": w, "v": v}, mistakes=mistakes)
-    unchanged(w=(given[0], w), v=(given[1], v))
+    refuse_writing(w=(given[0], w), v=(given[1], v))
 
 
 def scores_backward(backward: Callable[..., Any]) -> None:
@@ -256,7 +234,7 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
             }
         },
     )
-    refuse_writing("w", given, w)
+    refuse_writing(w=(given, w))
 
 
 def queries_and_keys_backward(backward: Callable[..., Any]) -> None:
@@ -292,7 +270,7 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
         sizes={"Dk": Dk},
         mistakes=mistakes,
     )
-    unchanged(q=(given[0], q), k=(given[1], k))
+    refuse_writing(q=(given[0], q), k=(given[1], k))
 
 
 def attention_backward(backward: Callable[..., Any]) -> None:
@@ -310,15 +288,13 @@ def _attention_gradients(
 
     def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
         d_w = d_y @ transpose(v)
-        row_sum = (d_w * w).sum(axis=-1, keepdims=True)
+        row_sum, column_sum = ((d_w * w).sum(axis=axis, keepdims=True) for axis in (-1, -2))
+        d_s = w * (d_w - row_sum)
         wrong = {
-            "the division by sqrt(Dk) is missing: every entry is sqrt(Dk) times too large": w
-            * (d_w - row_sum)
-            * sqrt(Dk),
-            "it is divided by sqrt(Dk) twice": w * (d_w - row_sum) / sqrt(Dk),
+            "the division by sqrt(Dk) is missing: every entry is sqrt(Dk) times too large": d_s * sqrt(Dk),
+            "it is divided by sqrt(Dk) twice": d_s / sqrt(Dk),
             "the row sum of the softmax is missing in d_s": w * d_w,
-            "the row sum of the softmax runs over the queries; it runs along the keys": w
-            * (d_w - (d_w * w).sum(axis=-2, keepdims=True)),
+            "the row sum of the softmax runs over the queries; it runs along the keys": w * (d_w - column_sum),
             "d_w is taken for d_s: the softmax has a backward pass of its own": d_w,
             "the factor w in front of d_s is missing": d_w - row_sum,
             "the row sum of the softmax is missing in d_s, and so is the division by sqrt(Dk)": w * d_w * sqrt(Dk),
@@ -327,9 +303,7 @@ def _attention_gradients(
         return {
             "d_q": {words: d_s @ k / sqrt(Dk) for words, d_s in wrong.items()},
             "d_k": {words: transpose(d_s) @ q / sqrt(Dk) for words, d_s in wrong.items()},
-            "d_v": {
-                "it is divided by sqrt(Dk); only queries and keys are": transpose(w) @ d_y / sqrt(Dk),
-            },
+            "d_v": {"it is divided by sqrt(Dk); only queries and keys are": transpose(w) @ d_y / sqrt(Dk)},
         }
 
     check_gradients(
@@ -339,7 +313,7 @@ def _attention_gradients(
         sizes={"Dk": Dk, "B": B, "H": H},
         mistakes=mistakes,
     )
-    unchanged(q=(given[0], q), k=(given[1], k), v=(given[2], v), w=(given[3], w))
+    refuse_writing(q=(given[0], q), k=(given[1], k), v=(given[2], v), w=(given[3], w))
 
 
 def split_heads(split: Callable[..., Any]) -> None:
@@ -364,7 +338,7 @@ def split_heads(split: Callable[..., Any]) -> None:
             "the heads come before the batch: (H, B, T, Dk)": heads.swapaxes(0, 1),
         },
     )
-    refuse_writing("x", given, x)
+    refuse_writing(x=(given, x))
 
 
 def merge_heads(merge: Callable[..., Any]) -> None:
@@ -386,7 +360,7 @@ def merge_heads(merge: Callable[..., Any]) -> None:
             "the heads are added up; they should lie side by side": heads.sum(axis=1),
         },
     )
-    refuse_writing("heads", given, heads)
+    refuse_writing(heads=(given, heads))
 
 
 def self_attention_backward(backward: Callable[..., Any]) -> None:
@@ -422,8 +396,7 @@ def self_attention_backward(backward: Callable[..., Any]) -> None:
         {"x": x},
         mistakes=mistakes,
     )
-    for name, array, before in zip(("w_q", "w_k", "w_v"), given, w, strict=True):
-        refuse_writing(name, array, before)
+    refuse_writing(w_q=(given[0], w[0]), w_k=(given[1], w[1]), w_v=(given[2], w[2]))
 
 
 def find_the_wrong_attention(WRONG: Any) -> None:

@@ -13,15 +13,6 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.learn.verdict import Wrong, agree, refuse_unsolved, refuse_writing
 
-__all__ = [
-    "a_cotangent_that_shows_it",
-    "along_one_direction",
-    "central_difference",
-    "measured_gradient",
-    "relative_error_with_a_floor",
-    "write_the_checker",
-]
-
 Function = Callable[[np.ndarray], np.ndarray]
 
 
@@ -72,8 +63,7 @@ def measured_gradient(measured: Callable[..., Any]) -> None:
             expected = exact(d_y) if h < 0.1 else _differences(f, x, d_y, h, -h)
             before, d_before = x.copy(), d_y.copy()
             found = measured(f, x, d_y) if h < 0.1 else measured(f, x, d_y, h)
-            refuse_writing("x", x, before)
-            refuse_writing("d_y", d_y, d_before)
+            refuse_writing(x=(x, before), d_y=(d_y, d_before))
             plain = _differences(f, x, np.ones_like(d_y), h, -h)
             view = "f returned a view of x, and x was moved in place; give f a new array"
             agree(
@@ -118,8 +108,7 @@ def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
         top = np.maximum(np.maximum(np.abs(a), np.abs(n)), floor)
         before = a.copy(), n.copy()
         found = error(a, n, floor)
-        refuse_writing("a", a, before[0])
-        refuse_writing("n", n, before[1])
+        refuse_writing(a=(a, before[0]), n=(n, before[1]))
         with np.errstate(all="ignore"):
             mistakes = {
                 "it is the absolute error; divide by the size of the numbers": np.abs(a - n).max(),
@@ -207,8 +196,7 @@ def _one_direction(
     h = 0.25  # so large that the measured slope is not the claimed one
     found = slopes(count_calls, x, d_y, d_x, p, h)
     refuse_unsolved(found)
-    for name, array in arrays.items():
-        refuse_writing(name, array, before[name])
+    refuse_writing(**{name: (array, before[name]) for name, array in arrays.items()})
     if not isinstance(found, tuple | list) or len(found) != 2:
         _refuse("That is not right yet.", "Return two numbers: the claimed slope and the measured one.")
     claimed, measured = found
@@ -333,7 +321,7 @@ def write_the_checker(check: Callable[..., Any]) -> None:
         refuse_unsolved(found)
         if not isinstance(found, bool | np.bool_):
             _refuse("That is not right yet.", f"check should return True or False, found {type(found).__name__}.")
-        refuse_writing("x", x, case.x)
+        refuse_writing(x=(x, case.x))
         if found != case.right:
             verdict = "refuses a right" if case.right else "accepts a wrong"
             _refuse(f"check {verdict} gradient: {case.title}.", case.advice)

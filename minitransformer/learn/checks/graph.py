@@ -11,15 +11,6 @@ import numpy as np
 
 from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_choice, check_gradients, refuse_unsolved
 
-__all__ = [
-    "add_up_the_shares",
-    "find_the_wrong_engine",
-    "one_input_two_functions",
-    "order_of_a_graph",
-    "stop_the_gradient",
-    "walk_back",
-]
-
 Parts = Mapping[str, Sequence[str]]
 Steps = list[tuple[str, tuple[str, ...], tuple[float, ...]]]
 

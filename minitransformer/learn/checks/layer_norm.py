@@ -10,14 +10,6 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.learn.verdict import agree, check_choice, check_gradients, refuse_writing
 
-__all__ = [
-    "centring_backward",
-    "find_the_wrong_layer_norm",
-    "gain_and_bias_gradients",
-    "layer_norm_backward",
-    "layer_norm_forward",
-]
-
 B, T, D = 2, 3, 5
 SHARED = "all B * T rows use the same D numbers"
 
@@ -40,8 +32,7 @@ def layer_norm_forward(forward: Callable[..., Any]) -> None:
             ops.layer_norm.forward(x, gain, bias, eps=eps)[0],
             mistakes=_wrong_forward(x, gain, bias, eps),
         )
-        for name, array, before in (("x", given, x), ("gain", kept_gain, gain), ("bias", kept_bias, bias)):
-            refuse_writing(name, array, before)
+        refuse_writing(x=(given, x), gain=(kept_gain, gain), bias=(kept_bias, bias))
     with np.errstate(all="ignore"):
         found = forward(np.full((T, D), 3.0), gain, bias, 1e-5)
     agree("y, for rows of equal features,", found, np.tile(bias, (T, 1)))
@@ -50,35 +41,26 @@ def layer_norm_forward(forward: Callable[..., Any]) -> None:
 def _wrong_forward(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float) -> dict[str, np.ndarray]:
     c = x - mean(x)
     var = mean(c * c)
-    std = np.sqrt(var)
-    x_hat = c / np.sqrt(var + eps)
-    return {
-        "eps is added to the standard deviation; it belongs inside the root, to the variance": gain * c / (std + eps)
-        + bias,
-        "the variance is divided by D - 1; here it is a mean, divided by D": gain
-        * c
-        / np.sqrt(x.var(axis=-1, keepdims=True, ddof=1) + eps)
-        + bias,
-        "the standard deviation is divided by D - 1 inside, and eps is added outside the root": gain
-        * c
-        / (x.std(axis=-1, keepdims=True, ddof=1) + eps)
-        + bias,
-        "eps is missing: a row of equal features would divide by 0": gain * c / std + bias,
-        "it is divided by the variance; take its square root": gain * c / (var + eps) + bias,
-        "the statistics run over the first axis; every row, along the last axis, has its own": gain
-        * (x - x.mean(axis=0))
-        / np.sqrt(x.var(axis=0) + eps)
-        + bias,
-        "the variance is that of the first axis; every row, along the last axis, has its own": gain
-        * c
-        / np.sqrt(x.var(axis=0) + eps)
-        + bias,
-        "the variance is that of the whole array; every row has its own": gain * c / np.sqrt(x.var() + eps) + bias,
-        "the mean of the squares of x is used; the variance is that of the centred features": gain
-        * c
-        / np.sqrt(mean(x * x) + eps)
-        + bias,
-        "x itself is divided; the centred features should be": gain * x / np.sqrt(var + eps) + bias,
+    std, sample_std = np.sqrt(var), x.std(axis=-1, keepdims=True, ddof=1)
+    sigma, first_sigma = np.sqrt(var + eps), np.sqrt(x.var(axis=0) + eps)
+    x_hat = c / sigma
+    wrong_x_hat = {
+        "eps is added to the standard deviation; it belongs inside the root, to the variance": c / (std + eps),
+        "the variance is divided by D - 1; here it is a mean, divided by D": c / np.sqrt(sample_std**2 + eps),
+        "the standard deviation is divided by D - 1 inside, and eps is added outside the root": c / (sample_std + eps),
+        "eps is missing: a row of equal features would divide by 0": c / std,
+        "it is divided by the variance; take its square root": c / (var + eps),
+        "the statistics run over the first axis; every row, along the last axis, has its own": (
+            (x - x.mean(axis=0)) / first_sigma
+        ),
+        "the variance is that of the first axis; every row, along the last axis, has its own": c / first_sigma,
+        "the variance is that of the whole array; every row has its own": c / np.sqrt(x.var() + eps),
+        "the mean of the squares of x is used; the variance is that of the centred features": (
+            c / np.sqrt(mean(x * x) + eps)
+        ),
+        "x itself is divided; the centred features should be": x / sigma,
+    }
+    return {words: gain * wrong + bias for words, wrong in wrong_x_hat.items()} | {
         "this is x_hat: gain and bias are still to come": x_hat,
         "the bias is missing": gain * x_hat,
         "the gain multiplies the bias too; the bias is added last": gain * (x_hat + bias),
@@ -116,7 +98,7 @@ def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
             },
         },
     )
-    refuse_writing("x_hat", given, x_hat)
+    refuse_writing(x_hat=(given, x_hat))
 
 
 def centring_backward(backward: Callable[..., Any]) -> None:
@@ -161,33 +143,31 @@ def _layer_norm_gradient(
 
     def mistakes(d_y: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
         d = d_y * gain
-        along = mean(d * x_hat)
-        n = D / (D - 1)
+        first, second = mean(d), x_hat * mean(d * x_hat)  # the terms that are subtracted
+        of_d_y = mean(d_y) + x_hat * mean(d_y * x_hat)
+        first_axis = d.mean(axis=0) + x_hat * (d * x_hat).mean(axis=0)
+        whole = d.mean() + x_hat * (d * x_hat).mean()
+        wrong_bracket = {
+            "the term mean(d_x_hat) is missing: x_j acts on mu too": d - second,
+            "the term with x_hat is missing: x_j acts on the variance too, and so on r": d - first,
+            "both means are missing: mu and r are not constants, they depend on x": d,
+            "the gain is forgotten: d_x_hat is d_y * gain": d_y - of_d_y,
+            "the gain stands in front of all; it belongs to d_x_hat, inside the means": gain * (d_y - of_d_y),
+            "the means are taken of d_y; take them of d_x_hat, with the gain inside": d - of_d_y,
+            "there are sums where means belong: a factor 1/D is missing in both": d - D * first - D * second,
+            "the second is a sum where a mean belongs": d - first - D * second,
+            "the second mean is divided by D - 1; the variance was divided by D": d - first - D / (D - 1) * second,
+            "the second mean is not multiplied by x_hat_j": d - first - mean(d * x_hat),
+            "the means run along the first axis; the features of a row lie along the last": d - first_axis,
+            "the means are those of the whole array; each row has its own": d - whole,
+            "the second term has the wrong sign: both are subtracted": d - first + second,
+        }
         return {
-            "d_x": {
-                "the term mean(d_x_hat) is missing: x_j acts on mu too": r * (d - x_hat * along),
-                "the term with x_hat is missing: x_j acts on the variance too, and so on r": r * (d - mean(d)),
-                "both means are missing: mu and r are not constants, they depend on x": r * d,
-                "the gain is forgotten: d_x_hat is d_y * gain": r * (d_y - mean(d_y) - x_hat * mean(d_y * x_hat)),
-                "the gain stands in front of all; it belongs to d_x_hat, inside the means": gain
-                * r
-                * (d_y - mean(d_y) - x_hat * mean(d_y * x_hat)),
-                "the means are taken of d_y; take them of d_x_hat, with the gain inside": r
-                * (d - mean(d_y) - x_hat * mean(d_y * x_hat)),
-                "the factor r in front is missing": d - mean(d) - x_hat * along,
-                "it is divided by r; r is 1 over the standard deviation already": (d - mean(d) - x_hat * along) / r,
-                "there are sums where means belong: a factor 1/D is missing in both": r
-                * (d - D * mean(d) - D * x_hat * along),
-                "the second is a sum where a mean belongs": r * (d - mean(d) - D * x_hat * along),
-                "the second mean is divided by D - 1; the variance was divided by D": r
-                * (d - mean(d) - n * x_hat * along),
-                "the second mean is not multiplied by x_hat_j": r * (d - mean(d) - along),
-                "the means run along the first axis; the features of a row lie along the last": r
-                * (d - d.mean(axis=0) - x_hat * (d * x_hat).mean(axis=0)),
-                "the means are those of the whole array; each row has its own": r
-                * (d - d.mean() - x_hat * (d * x_hat).mean()),
-                "the second term has the wrong sign: both are subtracted": r * (d - mean(d) + x_hat * along),
-                "r multiplies only the first term; it stands before the bracket": r * d - mean(d) - x_hat * along,
+            "d_x": {words: r * bracket for words, bracket in wrong_bracket.items()}
+            | {
+                "the factor r in front is missing": d - first - second,
+                "it is divided by r; r is 1 over the standard deviation already": (d - first - second) / r,
+                "r multiplies only the first term; it stands before the bracket": r * d - first - second,
             }
         }
 
@@ -197,8 +177,7 @@ def _layer_norm_gradient(
         {"x": x},
         mistakes=mistakes,
     )
-    for name, array, before in zip(("x_hat", "r", "gain"), saved, (x_hat, r, gain), strict=True):
-        refuse_writing(name, array, before)
+    refuse_writing(x_hat=(saved[0], x_hat), r=(saved[1], r), gain=(saved[2], gain))
 
 
 def find_the_wrong_layer_norm(WRONG: Any) -> None:

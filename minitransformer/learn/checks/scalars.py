@@ -9,8 +9,6 @@ import numpy as np
 
 from minitransformer.learn.verdict import agree, check_choice, check_gradients
 
-__all__ = ["chain_rule", "find_the_wrong_scalar", "product_rule", "relu_and_its_corner", "tanh_from_its_output"]
-
 
 def product_rule(backward: Callable[..., Any]) -> None:
     """Check the gradients of x * y."""

@@ -10,17 +10,6 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.learn.verdict import agree, check_gradients, refuse_writing
 
-__all__ = [
-    "cross_entropy_backward",
-    "ignored_targets",
-    "label_smoothing_backward",
-    "log_sum_exp",
-    "smoothed_targets",
-    "softmax_backward",
-    "softmax_forward",
-    "softmax_of_large_scores",
-]
-
 N, V = 5, 4
 TARGETS = np.array([2, 0, 3, 2, 1])
 
@@ -61,7 +50,7 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
                 / x.sum(axis=-1, keepdims=True),
             },
         )
-        refuse_writing("x", x, before)
+        refuse_writing(x=(x, before))
 
 
 def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
@@ -74,7 +63,7 @@ def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
         with np.errstate(all="ignore"):
             found = forward(x)
             agree(name, found, softmax(before), mistakes=_wrong_shifts(before))
-        refuse_writing("x", x, before)
+        refuse_writing(x=(x, before))
 
 
 def _wrong_shifts(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -104,7 +93,7 @@ def softmax_backward(backward: Callable[..., Any]) -> None:
         x = rng.normal(size=shape)
         y = softmax(x)
         _softmax_gradient(backward, x, y)
-        refuse_writing("y", y, softmax(x))
+        refuse_writing(y=(y, softmax(x)))
 
 
 def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
@@ -161,7 +150,7 @@ def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
                     "total first": np.log(np.exp(x).sum(axis=-1)),
                 },
             )
-        refuse_writing("x", x, before)
+        refuse_writing(x=(x, before))
 
 
 def cross_entropy_backward(backward: Callable[..., Any]) -> None:
@@ -178,12 +167,8 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
         sizes={"N": N, "V": V},
         mistakes=lambda d_loss: {
             "d_logits": {
-                "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (p - t)
-                * d_loss,
+                **_wrong_means(p - t, d_loss),
                 "1 is still to be subtracted at each row's target: that is the derivative of -x_t": p * d_loss / N,
-                "this holds for d_loss = 1; multiply it by d_loss": (p - t) / N,
-                "the mean is over the N rows, not over all N * V entries": (p - t) * d_loss / (N * V),
-                "the mean is over the N rows, not over the V tokens": (p - t) * d_loss / V,
                 "d_logits[:, targets] takes those columns in every row; d_logits[rows, targets] takes one entry of "
                 "each row": columns * d_loss / N,
                 "1 is subtracted after the division: it has to be divided by N as well": (p / N - t) * d_loss,
@@ -195,7 +180,19 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    refuse_writing("targets", targets, TARGETS)
+    refuse_writing(targets=(targets, TARGETS))
+
+
+def _wrong_means(d_of_rows: np.ndarray, d_loss: Any) -> dict[str, np.ndarray]:
+    """Return the gradient of the logits, with mistakes in the mean, from that of each row's own loss."""
+    return {
+        "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (
+            d_of_rows * d_loss
+        ),
+        "this holds for d_loss = 1; multiply it by d_loss": d_of_rows / N,
+        "the mean is over the N rows, not over all N * V entries": d_of_rows * d_loss / (N * V),
+        "the mean is over the N rows, not over the V tokens": d_of_rows * d_loss / V,
+    }
 
 
 def smoothed_targets(wanted: Callable[..., Any]) -> None:
@@ -220,7 +217,7 @@ def smoothed_targets(wanted: Callable[..., Any]) -> None:
                 + (1 - epsilon) / V,
             },
         )
-        refuse_writing("targets", targets, TARGETS)
+        refuse_writing(targets=(targets, TARGETS))
 
 
 def label_smoothing_backward(backward: Callable[..., Any]) -> None:
@@ -245,19 +242,15 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
         sizes={"N": N, "V": V},
         mistakes=lambda d_loss: {
             "d_logits": {
-                "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (p - q)
-                * d_loss,
+                **_wrong_means(p - q, d_loss),
                 "q is still to be subtracted: that is the derivative of -sum_v q_v x_v": p * d_loss / N,
-                "this holds for d_loss = 1; multiply it by d_loss": (p - q) / N,
-                "the mean is over the N rows, not over all N * V entries": (p - q) * d_loss / (N * V),
-                "the mean is over the N rows, not over the V tokens": (p - q) * d_loss / V,
                 "this is the gradient of p; the logits lie before the softmax": -q / p * d_loss / N,
                 "s depends on every x_v, also where q_v is small: p is not multiplied by q": q * (p - 1) * d_loss / N,
                 "q has gone through a softmax; it is a distribution already": (p - softmax(q)) * d_loss / N,
             }
         },
     )
-    refuse_writing("q", given, q)
+    refuse_writing(q=(given, q))
 
 
 def ignored_targets(backward: Callable[..., Any]) -> None:
@@ -296,7 +289,7 @@ def ignored_targets(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    refuse_writing("targets", targets, given)
+    refuse_writing(targets=(targets, given))
     with np.errstate(all="ignore"):
         found = backward(logits, np.zeros(N, dtype=int), 1.5)
         agree("d_logits where every target is padding", found, np.zeros((N, V)))

@@ -13,18 +13,6 @@ from minitransformer.data import END, PAD, START
 from minitransformer.decoding.beam import length_penalty as penalty
 from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, refuse_writing
 
-__all__ = [
-    "adam_step",
-    "beam_step",
-    "greedy_decoding",
-    "length_penalty",
-    "residual_backward",
-    "residual_connection",
-    "shifted_targets",
-    "sinusoidal_positions",
-    "warm_up",
-]
-
 T, D = 3, 5
 
 
@@ -101,7 +89,7 @@ def residual_connection(surrounded: Callable[..., Any]) -> None:
             "the sub-layer is applied after the norm": _sublayer(_norm(x)),
         },
     )
-    refuse_writing("x", given, x)
+    refuse_writing(x=(given, x))
 
 
 def residual_backward(backward: Callable[..., Any]) -> None:
@@ -175,7 +163,7 @@ def shifted_targets(seen: Callable[..., Any]) -> None:
             "the tokens turn round: the last one comes first. START should": blank(np.roll(wanted, 1, axis=1)),
         },
     )
-    refuse_writing("wanted", given, wanted)
+    refuse_writing(wanted=(given, wanted))
 
 
 def warm_up(learning_rate: Callable[..., Any]) -> None:
@@ -258,26 +246,23 @@ def adam_step(step: Callable[..., Any]) -> None:
 
 
 def _wrong_steps(
-    theta: np.ndarray,
-    g: np.ndarray,
-    both: Sequence[np.ndarray],
-    corrected: Sequence[np.ndarray],
-    lr: float,
-    eps: float,
+    theta: np.ndarray, g: np.ndarray, both: Sequence[Any], corrected: Sequence[Any], lr: float, eps: float
 ) -> dict[str, np.ndarray]:
     (m, v), (m_hat, v_hat) = both, corrected
-    return {
-        "the correction of the bias is missing: m and v begin as 0, and are too small at first": theta
-        - lr * m / (np.sqrt(v) + eps),
-        "the bias of v is not corrected": theta - lr * m_hat / (np.sqrt(v) + eps),
-        "the bias of m is not corrected": theta - lr * m / (np.sqrt(v_hat) + eps),
-        "the step has the wrong sign: it goes along the gradient, uphill": theta + lr * m_hat / (np.sqrt(v_hat) + eps),
-        "eps is inside the root; it is added to the root": theta - lr * m_hat / np.sqrt(v_hat + eps),
-        "the root of v_hat is missing": theta - lr * m_hat / (v_hat + eps),
-        "the gradient itself is used instead of its running mean m_hat": theta - lr * g / (np.sqrt(v_hat) + eps),
-        "eps is missing": theta - lr * m_hat / np.sqrt(v_hat),
-        "this is the step; it is subtracted from theta": lr * m_hat / (np.sqrt(v_hat) + eps),
-        "the learning rate is missing": theta - m_hat / (np.sqrt(v_hat) + eps),
+    step = m_hat / (np.sqrt(v_hat) + eps)
+    wrong = {
+        "the correction of the bias is missing: m and v begin as 0, and are too small at first": m / (np.sqrt(v) + eps),
+        "the bias of v is not corrected": m_hat / (np.sqrt(v) + eps),
+        "the bias of m is not corrected": m / (np.sqrt(v_hat) + eps),
+        "the step has the wrong sign: it goes along the gradient, uphill": -step,
+        "eps is inside the root; it is added to the root": m_hat / np.sqrt(v_hat + eps),
+        "the root of v_hat is missing": m_hat / (v_hat + eps),
+        "the gradient itself is used instead of its running mean m_hat": g / (np.sqrt(v_hat) + eps),
+        "eps is missing": m_hat / np.sqrt(v_hat),
+        "the learning rate is missing": step / lr,
+    }
+    return {words: theta - lr * other for words, other in wrong.items()} | {
+        "this is the step; it is subtracted from theta": lr * step
     }
 
 
@@ -380,8 +365,7 @@ def beam_step(step: Callable[..., Any]) -> None:
                 "these are probabilities; return their logarithms": np.exp(totals[rows, columns]),
             },
         )
-        for name, array, before in (("log_p", given[0], log_p), ("next_log_p", given[1], next_log_p)):
-            refuse_writing(name, array, before)
+        refuse_writing(log_p=(given[0], log_p), next_log_p=(given[1], next_log_p))
 
 
 def length_penalty(best: Callable[..., Any]) -> None:
@@ -414,5 +398,4 @@ def length_penalty(best: Callable[..., Any]) -> None:
             raise Wrong("best is the sentence with the lowest score; the best has the highest, the one nearest to 0.")
         if winner != right:
             raise Wrong(f"best is {winner}, but sentence {right} has the highest score: compare the scores, not log_p.")
-        for name, array, before in (("log_p", given[0], log_p), ("length", given[1], length)):
-            refuse_writing(name, array, before)
+        refuse_writing(log_p=(given[0], log_p), length=(given[1], length))
