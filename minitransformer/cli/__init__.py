@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, full_memory, use
+from minitransformer.cli.errors import UsageError
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.training import RunError
 
@@ -102,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(COMMANDS[args.command].run(args))
         sys.stdout.flush()  # what cannot be written is told here, not when Python ends
         return status
-    except (BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
+    except (UsageError, BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
         print(f"minitransformer {args.command}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`

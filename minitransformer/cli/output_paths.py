@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-__all__ = ["find_unwritable"]
+from minitransformer.cli.errors import UsageError
+
+__all__ = ["check_writable"]
 
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def find_unwritable(args: argparse.Namespace, *pictures: str, others: tuple[str, ...] = ()) -> str | None:
-    """Return why a file that was asked for cannot be written, or None; what is in it stays.
+def check_writable(args: argparse.Namespace, *pictures: str, others: tuple[str, ...] = ()) -> None:
+    """Raise a UsageError unless the files that were asked for can be written; what is in them stays.
 
     Parameters
     ----------
@@ -27,7 +29,7 @@ def find_unwritable(args: argparse.Namespace, *pictures: str, others: tuple[str,
             continue
         path: Path = getattr(args, name)
         if name in pictures and path.suffix.lower() not in PICTURES:
-            return f"--{name} writes {', '.join(PICTURES)}, found {path}"
+            raise UsageError(f"--{name} writes {', '.join(PICTURES)}, found {path}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             there = path.exists()
@@ -36,5 +38,6 @@ def find_unwritable(args: argparse.Namespace, *pictures: str, others: tuple[str,
             if not there:
                 path.unlink()
         except OSError as error:
-            return f"--{name}: {path} cannot be written: {error.strerror or error}; choose another place"
-    return None
+            raise UsageError(
+                f"--{name}: {path} cannot be written: {error.strerror or error}; choose another place"
+            ) from error

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minitransformer.cli.output_paths import find_unwritable
+from minitransformer.cli.output_paths import check_writable
 
-__all__ = ["add_arguments", "complaint", "run_experiment", "show", "tell"]
+__all__ = ["add_arguments", "check_outputs", "run_experiment", "show", "tell"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def complaint(args: argparse.Namespace) -> str | None:
-    """Return why the results cannot be written, if so."""
-    return find_unwritable(args, "plot", others=("json",))
+def check_outputs(args: argparse.Namespace) -> None:
+    """Raise a UsageError unless the results can be written where that was asked for."""
+    check_writable(args, "plot", others=("json",))
 
 
 def tell(what: str) -> None:
@@ -64,9 +64,7 @@ def run_experiment(
     picture: str,
 ) -> int:
     """Measure and show the result, unless it cannot be written; return the exit status."""
-    if wrong := complaint(args):
-        print(f"minitransformer {args.command}: {wrong}", file=sys.stderr)
-        return 2
+    check_outputs(args)
     result = measure(tell)
     show(args, result, text(result), picture)
     return 0
