@@ -17,7 +17,7 @@ from minitransformer.training import Configuration
 __all__ = ["add_options", "read_configuration"]
 
 KINDS = {int: "N", float: "X", str: "NAME"}
-OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("help")}
+OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
 """The options of a configuration that are options of the command line."""
 DEFAULT_TASK = "numbers"
 
@@ -78,8 +78,8 @@ class _Help(argparse.Action):
                 action.help = argparse.SUPPRESS
             elif value is not None:
                 action.help = f"{metadata['help'].partition(' (default')[0]} (default: {value})".replace("%", "%%")
-        given = "" if hasattr(namespace, "task") else "; for another task: `minitransformer train TASK --help`"
-        parser.epilog = f"The defaults are those of the task {task.name}{given}. Each run writes its own options down."
+        other = "" if hasattr(namespace, "task") else "; for another task: `minitransformer train TASK --help`"
+        parser.epilog = f"The defaults are those of the task {task.name}{other}."
         parser.print_help()
         parser.exit()
 
