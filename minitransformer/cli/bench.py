@@ -23,6 +23,7 @@ from minitransformer.bench import (
 )
 from minitransformer.cli import results
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.output_paths import check_writable
 
 __all__ = ["add_arguments", "run"]
 
@@ -74,7 +75,7 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(
             f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
         )
-    results.check_outputs(args)
+    check_writable(args, "json", "plot")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -12,23 +12,16 @@ __all__ = ["check_writable"]
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def check_writable(args: argparse.Namespace, *pictures: str, others: tuple[str, ...] = ()) -> None:
-    """Raise a UsageError unless the files that were asked for can be written; what is in them stays.
+def check_writable(args: argparse.Namespace, *names: str) -> None:
+    """Raise a UsageError unless the files of these options, where they are given, can be written; contents stay.
 
-    Parameters
-    ----------
-    args : argparse.Namespace
-        What was asked for.
-    *pictures : str
-        The options that name a picture, without their dashes; one that was not given is passed over.
-    others : tuple of str
-        The options that name another file.
+    Every option but ``json`` names a picture.
     """
-    for name in (*others, *pictures):
+    for name in names:
         if not hasattr(args, name):
             continue
         path: Path = getattr(args, name)
-        if name in pictures and path.suffix.lower() not in PICTURES:
+        if name != "json" and path.suffix.lower() not in PICTURES:
             raise UsageError(f"--{name} writes {', '.join(PICTURES)}, found {path}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from minitransformer.cli.output_paths import check_writable
 
-__all__ = ["add_arguments", "check_outputs", "run_experiment", "show", "tell"]
+__all__ = ["add_arguments", "run_experiment", "show", "tell"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
         )
-
-
-def check_outputs(args: argparse.Namespace) -> None:
-    """Raise a UsageError unless the results can be written where that was asked for."""
-    check_writable(args, "plot", others=("json",))
 
 
 def tell(what: str) -> None:
@@ -64,7 +59,7 @@ def run_experiment(
     picture: str,
 ) -> int:
     """Measure and show the result, unless it cannot be written; return the exit status."""
-    check_outputs(args)
+    check_writable(args, "json", "plot")
     result = measure(tell)
     show(args, result, text(result), picture)
     return 0

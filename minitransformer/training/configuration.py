@@ -63,7 +63,7 @@ class Configuration(Options):
             share_embeddings="target" if share is True and not shared else share,
             max_length=max(self.model.max_length, self.data.longest + 1),
         )
-        return Transformer(source_vocab, target_vocab, seed=self.seed, **options.flat())
+        return Transformer(source_vocab, target_vocab, options, seed=self.seed)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""

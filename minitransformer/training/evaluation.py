@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -143,8 +142,7 @@ def _teacher_forced(
     encoded = sorted(([*source.encode(one), END], target.encode(other)) for one, other in pairs)
     encoded.sort(key=lambda pair: max(map(len, pair)))
     accuracy, total = Share(0, 0), 0.0
-    for _, group in groupby(_by_size(encoded, len(target)), key=lambda numbered: numbered[0]):
-        chunk = [pair for _, pair in group]
+    for chunk in _chunks(encoded, len(target)):
         source_ids, wanted = pad([ids for ids, _ in chunk]), pad([[*ids, END] for _, ids in chunk])
         with no_grad():  # and without dropout
             memory = model.encode(source_ids)
@@ -156,14 +154,14 @@ def _teacher_forced(
     return accuracy, total / accuracy.total
 
 
-def _by_size(
-    encoded: Sequence[tuple[list[int], list[int]]], vocabulary: int
-) -> list[tuple[int, tuple[list[int], list[int]]]]:
-    """Give each pair the number of its batch, so that a batch's scores take little memory; pairs come sorted."""
-    numbered, number, inside = [], 0, 0
-    for pair in encoded:
-        inside += 1
-        if inside > 1 and inside * (max(map(len, pair)) + 1) * vocabulary > NUMBERS:
-            number, inside = number + 1, 1
-        numbered.append((number, pair))
-    return numbered
+def _chunks(
+    pairs: Sequence[tuple[list[int], list[int]]], vocabulary: int
+) -> Iterator[list[tuple[list[int], list[int]]]]:
+    """Cut pairs, the longest last, into batches whose scores take little memory."""
+    chunk: list[tuple[list[int], list[int]]] = []
+    for pair in pairs:
+        if chunk and (len(chunk) + 1) * (max(map(len, pair)) + 1) * vocabulary > NUMBERS:
+            yield chunk
+            chunk = []
+        chunk.append(pair)
+    yield chunk
