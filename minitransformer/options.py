@@ -20,7 +20,7 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from functools import cache
-from inspect import cleandoc
+from inspect import cleandoc, formatannotation
 from types import UnionType
 from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin, get_type_hints
 
@@ -114,6 +114,7 @@ class Options:
         summary, raises, errors = cleandoc(cls.__doc__ or "").partition("Raises\n")
         lines = [summary.strip(), "", "Parameters", "----------"]
         for name, kind in vars(cls).get("__annotations__", {}).items():
+            kind = kind if isinstance(kind, str) else formatannotation(kind)
             if not kind.startswith("ClassVar"):
                 told = getattr(vars(cls).get(name), "metadata", {})
                 choices = ", ".join(map(repr, told.get("choices", ())))

@@ -320,13 +320,13 @@ class Transformer(Module):
         return {kind: [to_numpy(weights) for weights in layers] for kind, layers in maps.items()}
 
     def _source(self, ids: Any) -> Any:
-        return _checked(ids, self.source_vocab, "source ids")
+        return _as_token_ids(ids, self.source_vocab, "source ids")
 
     def _target(self, ids: Any) -> Any:
-        return _checked(ids, self.target_vocab, "target ids")
+        return _as_token_ids(ids, self.target_vocab, "target ids")
 
 
-def _checked(ids: Any, vocabulary: int, what: str) -> Any:
+def _as_token_ids(ids: Any, vocabulary: int, what: str) -> Any:
     """Return ids as an array, after seeing that they are a matrix of token ids: all of it before any work."""
     ids = ids if isinstance(ids, np.ndarray | xp.ndarray) else np.asarray(ids)
     if ids.ndim != 2:

@@ -107,8 +107,10 @@ def evaluate(
     UnknownTokenError
         If a text has a token that is not in a closed vocabulary.
     ValueError
-        If a text is longer than the model's learned positions, or sacrebleu has no such tokeniser here.
+        If there are no pairs, a text is longer than the model's learned positions, or sacrebleu has no such tokeniser.
     """
+    if not pairs:
+        raise ValueError("evaluate: found no pairs, expected at least one")
     if "bleu" in measures:
         with suppress(MissingExtraError):
             bleu(["here?"], [["here?"]], bleu_tokenize)  # if it cannot be measured so, say it now

@@ -27,6 +27,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minitransformer.data import MissingExtraError, normalise_text, tokenisers_to_json
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
@@ -125,12 +127,13 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # The old configuration stays until all this is gone: at every moment the folder is one run or the other.
+            # The measurements go first: an old run that has lost something must not count as finished.
             for old in (
+                self.measurements.path,
                 *(self.path / name for name in DERIVED),
                 *(path for _, path in self.checkpoints.files()),
                 self.best_path,
                 self.average_path,
-                self.measurements.path,
                 *(self.path / name for name in ("training.png", "attention.png")),
                 *self.path.glob("attention-*.png"),
             ):
@@ -235,7 +238,7 @@ class RunFolder:
             raise RunError(f"there is no run folder {self.path}")
 
     def _write_json(self, name: str, value: Any) -> None:
-        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(value, indent=2, ensure_ascii=False, default=np.generic.item) + "\n"  # NumPy's numbers
         write_durably(self.path / name, text.encode("utf-8"))
 
     def _read(self, name: str) -> str:
