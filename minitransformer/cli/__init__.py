@@ -40,6 +40,13 @@ COMMANDS = {
 """Each command is the module of its name: ``add_arguments(parser)``, ``run(args)``, and a docstring for ``--help``."""
 
 
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Tell the default of an option, other than that a switch is off."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is False else super()._get_help_string(action)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line: each command's module adds its own arguments."""
     parser = argparse.ArgumentParser(
@@ -55,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
             name,
             help=text[0].rstrip(".").lower(),
             description=" ".join(part.replace("\n", " ") for part in text if part.strip()),
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            formatter_class=_Formatter,
             conflict_handler="resolve",  # train has a --help of its own
         )
         module.add_arguments(command)

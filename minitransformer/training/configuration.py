@@ -98,13 +98,11 @@ class Configuration(Options):
         ValueError
             If a value is missing, unknown or impossible, or there is no such task.
         """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"found {type(values).__name__}, expected a table of options")
         cls.check(values)
-        missing = [
-            name
-            for name, declared in cls.declarations().items()
-            if name not in values and not declared.metadata.get("added")
-        ]
-        if missing:
+        old = {name for name, declared in cls.declarations().items() if not declared.metadata.get("added")}
+        if missing := old - values.keys():
             raise ValueError(f"missing {sorted(missing)}")
         configuration = cls(task=values["task"]).changed(**values)
         configuration.build_task()

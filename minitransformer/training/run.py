@@ -159,7 +159,7 @@ class RunFolder:
         values = self._read_json("configuration.json")
         try:
             return Configuration.from_flat(values)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError) as error:
             raise RunError(f"{self.path / 'configuration.json'} is not a configuration: {error}") from error
 
     def tokenisers(self) -> Tokenisers:

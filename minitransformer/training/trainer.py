@@ -219,7 +219,7 @@ class Trainer:
         if not self.finished:
             self._train(run, on_step, on_evaluation)
         trained = load(run)
-        scores = self.evaluate(self.corpus.held_out, trained.model)
+        scores = self._evaluate(trained.model, self.corpus.held_out)
         seconds = round(self.seconds, 3)
         measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
         result = Result(trained, scores, measurement)
@@ -324,10 +324,13 @@ class Trainer:
             yield from self.batches.epoch(epoch, start)
             epoch, start = epoch + 1, 0
 
-    def evaluate(self, pairs: list[tuple[str, str]], model: Transformer | None = None) -> Scores:
-        """Measure a model, by default the one that is trained, on pairs of texts, greedily."""
+    def evaluate(self, pairs: list[tuple[str, str]]) -> Scores:
+        """Measure the model on pairs of texts, greedily."""
+        return self._evaluate(self.model, pairs)
+
+    def _evaluate(self, model: Transformer, pairs: list[tuple[str, str]]) -> Scores:
         measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
-        return evaluate(model or self.model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
+        return evaluate(model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
 
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to go on from here, and the mean weights as far as they go, on the host."""
