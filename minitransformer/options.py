@@ -19,6 +19,7 @@ import dataclasses
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from inspect import cleandoc, formatannotation
 from types import UnionType
@@ -145,8 +146,11 @@ class Options:
         prefix, declarations = f"{cls.owner}: " if cls.owner else "", cls.declarations()
         for name, value in values.items():
             if name not in declarations:
-                known = ", ".join(sorted(declarations))
-                raise OptionError(f"{prefix}there is no option {name!r}; the options are {known}", name)
+                near = [repr(one) for one in get_close_matches(name, declarations)]
+                hint = (
+                    f"is {' or '.join(near)} meant?" if near else f"the options are {', '.join(sorted(declarations))}"
+                )
+                raise OptionError(f"{prefix}there is no option {name!r}; {hint}", name)
             if wanted := _fault(value, declarations[name].kind, declarations[name].metadata):
                 raise OptionError(f"{prefix}{name} must be {wanted}, found {value!r}", name)
 

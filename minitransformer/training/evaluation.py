@@ -61,13 +61,15 @@ class Scores(NamedTuple):
 
     def measurements(self) -> dict[str, float]:
         """Return the scores by name, as they are logged."""
-        found = {"exact_match": self.exact_match, "token_accuracy": self.token_accuracy, "valid_loss": self.loss}
-        if self.phone_error_rate is not None:
-            found["phone_error_rate"] = self.phone_error_rate
-        for name, quality in (("bleu", self.bleu), ("chrf", self.chrf)):
-            if quality is not None:
-                found[name] = quality.value
-        return found
+        found = {
+            "exact_match": self.exact_match,
+            "token_accuracy": self.token_accuracy,
+            "valid_loss": self.loss,
+            "phone_error_rate": self.phone_error_rate,
+            "bleu": self.bleu and self.bleu.value,
+            "chrf": self.chrf and self.chrf.value,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def evaluate(

@@ -32,9 +32,9 @@ import numpy as np
 from minitransformer.data import MissingExtraError, normalise_text, tokenisers_to_json
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError, remove_partial
+from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.durable import write_durably
+from minitransformer.training.durable import PARTIAL, write_durably
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 
@@ -230,8 +230,8 @@ class RunFolder:
 
     def clean(self) -> None:
         """Remove what an end in the middle of writing has left behind."""
-        for folder in (self.path, self.checkpoints.path):
-            remove_partial(folder)
+        for path in self.path.rglob(f"*{PARTIAL}"):
+            path.unlink(missing_ok=True)
 
     def _must_exist(self) -> None:
         if not self.path.is_dir():
