@@ -146,10 +146,8 @@ class Options:
         prefix, declarations = f"{cls.owner}: " if cls.owner else "", cls.declarations()
         for name, value in values.items():
             if name not in declarations:
-                near = [repr(one) for one in get_close_matches(name, declarations)]
-                hint = (
-                    f"is {' or '.join(near)} meant?" if near else f"the options are {', '.join(sorted(declarations))}"
-                )
+                near = get_close_matches(name, declarations, n=1)
+                hint = f"is {near[0]!r} meant?" if near else f"the options are {', '.join(sorted(declarations))}"
                 raise OptionError(f"{prefix}there is no option {name!r}; {hint}", name)
             if wanted := _fault(value, declarations[name].kind, declarations[name].metadata):
                 raise OptionError(f"{prefix}{name} must be {wanted}, found {value!r}", name)
