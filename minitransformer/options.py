@@ -17,8 +17,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
+from inspect import cleandoc, formatannotation
 from types import UnionType
 from typing import Any, ClassVar, NamedTuple, Self, get_args, get_origin, get_type_hints
 
@@ -64,6 +67,7 @@ def option(
     choices: Sequence[Any] = (),
     common: bool = False,
     path: bool = False,
+    flag: bool = True,
     added: bool = False,
 ) -> Any:
     """Return a dataclass field that is an option.
@@ -73,7 +77,7 @@ def option(
     default
         Its default. None, where the type allows it, stands for "off" or "what suits the rest"; it is in every range.
     help : str
-        What the command line says of it; without a text it is no option of the command line.
+        What it is, as the command line and the docstring of its class say it.
     at_least, above, below : float, optional
         The range of its value, which is finite in any case.
     choices : sequence, optional
@@ -82,19 +86,21 @@ def option(
         Whether most people need it: these options come first in the help of the command line.
     path : bool
         Whether it names a file or a folder.
+    flag : bool
+        Whether the command line has it.
     added : bool
         Whether runs of earlier versions lack it. Then its default is what they did.
     """
     metadata = {
         "help": help, "at_least": at_least, "above": above, "below": below, "choices": tuple(choices),
-        "common": common, "path": path, "added": added,
+        "common": common, "path": path, "flag": flag, "added": added,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
-    """Options that check themselves.
+    """Options that check themselves; the docstring of a class lists them with their help.
 
     Raises
     ------
@@ -104,6 +110,18 @@ class Options:
 
     owner: ClassVar[str] = ""
     """Who is named in front of a message."""
+
+    def __init_subclass__(cls) -> None:
+        summary, raises, errors = cleandoc(cls.__doc__ or "").partition("Raises\n")
+        lines = [summary.strip(), "", "Parameters", "----------"]
+        for name, kind in vars(cls).get("__annotations__", {}).items():
+            kind = kind if isinstance(kind, str) else formatannotation(kind)
+            if not kind.startswith("ClassVar"):
+                told = getattr(vars(cls).get(name), "metadata", {})
+                choices = ", ".join(map(repr, told.get("choices", ())))
+                lines.append(f"{name} : {'{' + choices + '}' if choices else kind}")
+                lines += textwrap.wrap(f"    {told.get('help', '')}", 100, subsequent_indent="    ")
+        cls.__doc__ = "\n".join([*lines, "", raises + errors])
 
     def __post_init__(self) -> None:
         self.check({name: getattr(self, name) for name, one in self.declarations().items() if not one.part})
@@ -128,8 +146,9 @@ class Options:
         prefix, declarations = f"{cls.owner}: " if cls.owner else "", cls.declarations()
         for name, value in values.items():
             if name not in declarations:
-                known = ", ".join(sorted(declarations))
-                raise OptionError(f"{prefix}there is no option {name!r}; the options are {known}", name)
+                near = get_close_matches(name, declarations, n=1)
+                hint = f"is {near[0]!r} meant?" if near else f"the options are {', '.join(sorted(declarations))}"
+                raise OptionError(f"{prefix}there is no option {name!r}; {hint}", name)
             if wanted := _fault(value, declarations[name].kind, declarations[name].metadata):
                 raise OptionError(f"{prefix}{name} must be {wanted}, found {value!r}", name)
 

@@ -55,7 +55,7 @@ def test_options_with_parts_are_flat_outside():
     other = options.changed(size=4, limit=2, words={"a": "b"})
     assert (other.inner, other.limit, other.name) == (Inner(size=4), 2, "x")
     assert options == Outer(name="x")
-    with pytest.raises(OptionError, match="Outer: there is no option 'sise'; the options are kind, limit, name, rate"):
+    with pytest.raises(OptionError, match="Outer: there is no option 'sise'; is 'size' meant"):
         options.changed(sise=3)
     with pytest.raises(OptionError, match="Outer: limit must be above 0, found -1"):
         options.changed(limit=-1)

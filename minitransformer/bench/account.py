@@ -92,25 +92,11 @@ class Account:
 
 
 def arithmetic(function: Any, method: str, args: Sequence[Any], value: Any) -> int:
-    """Count the floating-point operations of a call, by the arrays that went in and came out.
+    """Count the floating-point operations of a call of NumPy's, by the arguments and the result.
 
-    Parameters
-    ----------
-    function : callable
-        What was called: a ufunc, ``einsum`` or anything else of NumPy's.
-    method : str
-        ``"__call__"``, or how else a ufunc was called: ``"reduce"``.
-    args : sequence
-        What went in.
-    value : array
-        What came out.
-
-    Returns
-    -------
-    int
-        One for each floating-point number that a ufunc makes, an exponential like a sum, or that a sum or a maximum
-        takes in; for ``einsum`` one for each operand and entry of the largest; for a product a multiplication and an
-        addition for each pair that meets. Comparing, choosing, copying and moving are not arithmetic: 0.
+    One for each floating-point number that a ufunc makes, an exponential like a sum, or that a sum or a maximum (a
+    ufunc's method ``"reduce"``) takes in; for ``einsum`` one for each operand and entry of the largest; for a product a
+    multiplication and an addition for each pair that meets. Comparing, choosing, copying and moving are not arithmetic.
     """
     if getattr(getattr(value, "dtype", None), "kind", "") != "f":
         return 0

@@ -41,9 +41,7 @@ def slope(x: Sequence[float], y: Sequence[float], last: int = 3) -> float | None
     points = [(math.log(a), math.log(b)) for a, b in zip(x, y, strict=True) if a > 0 and b > 0][-last:]
     if len(points) < 2:
         return None
-    mean_x = sum(a for a, _ in points) / len(points)
-    mean_y = sum(b for _, b in points) / len(points)
-    return sum((a - mean_x) * (b - mean_y) for a, b in points) / sum((a - mean_x) ** 2 for a, _ in points)
+    return float(np.polyfit([a for a, _ in points], [b for _, b in points], 1)[0])
 
 
 def fit_powers(points: Sequence[Mapping[str, float]], names: Sequence[str], what: str) -> dict[str, float]:

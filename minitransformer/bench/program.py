@@ -74,7 +74,7 @@ def reason(error: Exception) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Be such a process."""
+    """Run one benchmark process."""
     told = json.loads(arguments[0])
     # Libraries may print; only answers go where the answers are awaited.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -73,8 +73,7 @@ def speed_text(result: dict[str, Any]) -> str:
         header(result),
         wrap(
             "One training step: forward, backward, Adam; float32, dropout 0.1, label smoothing 0.1. Medians over "
-            f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''} in which the programs took turns; in "
-            f"brackets the least and the most of a round. {ON_A_CARD if on_a_card else ON_A_CPU}"
+            f"{_rounds(result)}. {ON_A_CARD if on_a_card else ON_A_CPU}"
         ),
     ]
     programs = [p for c in result["configurations"].values() for n, p in c["programs"].items() if n != "ours"]
@@ -90,6 +89,11 @@ def speed_text(result: dict[str, Any]) -> str:
         ]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
+
+
+def _rounds(result: dict[str, Any]) -> str:
+    rounds = f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
+    return f"{rounds} in which the programs took turns; in brackets the least and the most of a round"
 
 
 def _programs(programs: dict[str, Any], workload: Workload) -> list[str]:
@@ -168,9 +172,7 @@ def decoding_text(result: dict[str, Any]) -> str:
         header(result),
         wrap(
             "Decoding with cached keys and values: float32, the same weights on both sides, untrained, and no sentence "
-            f"ends before its limit. Medians over {result['rounds']} round{'s' if result['rounds'] > 1 else ''} in "
-            "which the programs took turns; in brackets the least and the most of a round. Tokens are those of the "
-            "sentences that are returned."
+            f"ends before its limit. Medians over {_rounds(result)}. Tokens are those of the returned sentences."
         ),
     ]
     for name, configuration in result["decoding"].items():

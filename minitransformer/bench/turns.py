@@ -9,10 +9,9 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from statistics import median
-from types import TracebackType
 from typing import Any
 
 __all__ = ["Entrant", "Outcome", "Process", "ProcessError", "steps_in_a_turn", "take_turns"]
@@ -49,7 +48,7 @@ class ProcessError(Exception):
     """A program has ended, or could not begin; the message says why."""
 
 
-class Process:
+class Process(AbstractContextManager["Process"]):
     """A running program.
 
     Parameters
@@ -84,12 +83,7 @@ class Process:
             self._errors.close()
             raise ProcessError(f"it cannot be started: {error}") from error
 
-    def __enter__(self) -> Process:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def read(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, full_memory, use
+from minitransformer.cli.errors import UsageError
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.training import RunError
 
@@ -39,6 +40,13 @@ COMMANDS = {
 """Each command is the module of its name: ``add_arguments(parser)``, ``run(args)``, and a docstring for ``--help``."""
 
 
+class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Tell the default of an option, other than that a switch is off."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is False else super()._get_help_string(action)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line: each command's module adds its own arguments."""
     parser = argparse.ArgumentParser(
@@ -54,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
             name,
             help=text[0].rstrip(".").lower(),
             description=" ".join(part.replace("\n", " ") for part in text if part.strip()),
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            formatter_class=_Formatter,
             conflict_handler="resolve",  # train has a --help of its own
         )
         module.add_arguments(command)
@@ -102,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(COMMANDS[args.command].run(args))
         sys.stdout.flush()  # what cannot be written is told here, not when Python ends
         return status
-    except (BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
+    except (UsageError, BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
         print(f"minitransformer {args.command}: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`

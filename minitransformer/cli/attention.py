@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 
-from minitransformer.cli.output_paths import find_unwritable
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.output_paths import check_writable
 from minitransformer.cli.pictures import translate_with_maps
 from minitransformer.cli.run_options import add_run, load_chosen
 
@@ -35,14 +35,11 @@ def run(args: argparse.Namespace) -> int:
     if not hasattr(args, "out"):
         name = re.sub(r"[^\w]+", "-", text).strip("-")[:60]
         args.out = args.run / f"attention-{name}.png"
-    if wrong := find_unwritable(args, "out"):
-        print(f"minitransformer attention: {wrong}", file=sys.stderr)
-        return 2
+    check_writable(args, "out")
     try:
         maps, source, target, answer = translate_with_maps(trained, text)
     except ValueError as error:
-        print(f"minitransformer attention: {error}", file=sys.stderr)
-        return 2
+        raise UsageError(f"{error}") from error
     attention_maps(maps, source, target, args.out, f"{text}  →  {answer}", target_input=["<start>", *target[:-1]])
     print(f"{text}  ->  {answer}")
     print(f"the picture is {args.out}")

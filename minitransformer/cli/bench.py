@@ -9,7 +9,6 @@ With --backend cupy: training steps on the GPU, beside PyTorch on the same one, 
 from __future__ import annotations
 
 import argparse
-import sys
 
 from minitransformer.arrays import backend
 from minitransformer.bench import (
@@ -23,6 +22,8 @@ from minitransformer.bench import (
     speed_text,
 )
 from minitransformer.cli import results
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.output_paths import check_writable
 
 __all__ = ["add_arguments", "run"]
 
@@ -50,38 +51,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results.add_arguments(parser)
 
 
-def complaint(args: argparse.Namespace) -> str | None:
-    """Return what is wrong with the arguments, if something is."""
+def check(args: argparse.Namespace) -> None:
+    """Raise a UsageError unless the arguments go together."""
     names, on_a_card = getattr(args, "configurations", []), backend() != "numpy"
     known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
     unknown = [name for name in names if name not in known]
     if unknown:
-        return f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}"
+        raise UsageError(f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}")
     if args.scale and names:
-        return f"--scale has sizes of its own, found {' '.join(names)} too; leave one of them out"
+        raise UsageError(f"--scale has sizes of its own, found {' '.join(names)} too; leave one of them out")
     if args.decode and args.scale:
-        return "--decode and --scale measure different things; leave one of them out"
+        raise UsageError("--decode and --scale measure different things; leave one of them out")
     if args.decode and hasattr(args, "workers"):
-        return "--decode has no workers; leave --workers out"
+        raise UsageError("--decode has no workers; leave --workers out")
     if args.decode and hasattr(args, "plot"):
-        return "--decode draws no picture; leave --plot out, --json writes the figures"
+        raise UsageError("--decode draws no picture; leave --plot out, --json writes the figures")
     if args.rounds < 1:
-        return f"--rounds must be at least 1, found {args.rounds}"
+        raise UsageError(f"--rounds must be at least 1, found {args.rounds}")
     if getattr(args, "workers", 1) < 1:
-        return f"--workers must be at least 1, found {args.workers}"
+        raise UsageError(f"--workers must be at least 1, found {args.workers}")
     of_the_processor = [f"--{name}" for name in ("scale", "decode", "workers", "plot") if getattr(args, name, False)]
     if on_a_card and of_the_processor:
-        return (
+        raise UsageError(
             f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
         )
-    return results.complaint(args)
+    check_writable(args, "json", "plot")
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, write."""
-    if wrong := complaint(args):
-        print(f"minitransformer bench: {wrong}", file=sys.stderr)
-        return 2
+    check(args)
     on_a_card = backend() != "numpy"
     known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
     names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(known)

@@ -6,10 +6,10 @@ On its held-out pairs, or on text of your own. Prints the scores, and some of wh
 from __future__ import annotations
 
 import argparse
-import sys
 
+from minitransformer.cli.errors import UsageError
 from minitransformer.cli.progress import describe_scores, describe_weights, percent
-from minitransformer.cli.run_options import add_beam, add_run, find_wrong_beam, load_chosen
+from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
 from minitransformer.data import read_parallel
 from minitransformer.training import RunFolder, evaluate
 
@@ -37,20 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the scores and some of the mistakes."""
-    wrong_option = find_wrong_beam(args)
+    check_beam(args)
     if hasattr(args, "reference") and not hasattr(args, "source"):
-        wrong_option = "found --reference without --source, expected both"
-    if wrong_option:
-        print(f"minitransformer evaluate: {wrong_option}", file=sys.stderr)
-        return 2
+        raise UsageError("found --reference without --source, expected both")
     trained = load_chosen(args)
     if hasattr(args, "bleu_tokenize") and "bleu" not in trained.task.measures:
-        print(
-            f"minitransformer evaluate: --bleu-tokenize has no effect here: the task {trained.task.name} is not "
-            "measured by BLEU; leave it out",
-            file=sys.stderr,
+        raise UsageError(
+            f"--bleu-tokenize has no effect here: the task {trained.task.name} is not measured by BLEU; leave it out"
         )
-        return 2
     if hasattr(args, "source"):
         given = read_parallel(args.source, getattr(args, "reference", None))
         pairs, which = [(trained.task.normalise_input(source), target) for source, target in given.pairs], ""
@@ -69,8 +63,7 @@ def run(args: argparse.Namespace) -> int:
             getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
         )
     except ValueError as error:
-        print(f"minitransformer evaluate: {error}", file=sys.stderr)
-        return 2
+        raise UsageError(f"{error}") from error
     wrong = [sample for sample in scores.samples if not sample.right]
     for sample in wrong[:SHOWN]:
         print(f"✗ {sample.source}  ->  {sample.found}\n    it should be  {sample.wanted}")

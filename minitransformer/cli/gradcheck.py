@@ -7,11 +7,11 @@ finite differences must agree. The exit status is 0 if they do, 1 if not.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from minitransformer import ops
-from minitransformer.cli.output_paths import find_unwritable
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.output_paths import check_writable
 from minitransformer.testing import prove
 from minitransformer.testing.examples import examples
 from minitransformer.testing.sweep import sweep
@@ -36,18 +36,12 @@ def run(args: argparse.Namespace) -> int:
     """Print a table of the worst relative errors."""
     name = args.operation
     if name != "all" and name not in ops.registry:
-        print(
-            f"minitransformer gradcheck: there is no operation {name!r}; the operations are {', '.join(ops.registry)}",
-            file=sys.stderr,
-        )
-        return 2
+        raise UsageError(f"there is no operation {name!r}; the operations are {', '.join(ops.registry)}")
     if hasattr(args, "plot") and name == "all":
-        print("minitransformer gradcheck: --plot draws one operation; say which", file=sys.stderr)
-        return 2
-    wrong = f"--seed must be 0 or more, found {args.seed}" if args.seed < 0 else find_unwritable(args, "plot")
-    if wrong:
-        print(f"minitransformer gradcheck: {wrong}", file=sys.stderr)
-        return 2
+        raise UsageError("--plot draws one operation; say which")
+    if args.seed < 0:
+        raise UsageError(f"--seed must be 0 or more, found {args.seed}")
+    check_writable(args, "plot")
     print("worst relative error, in float64, of the hand-written backward pass against")
     print(f"{'':51}  finite     composed of")
     print(f"{'operation':28} {'case':22}  differences  elementary ones")

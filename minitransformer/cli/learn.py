@@ -8,12 +8,12 @@ Nothing that you have written is ever overwritten.
 from __future__ import annotations
 
 import argparse
-import sys
 import textwrap
 import time
 from pathlib import Path
 
 from minitransformer.arrays import use
+from minitransformer.cli.errors import UsageError
 from minitransformer.learn import FOLDER, Book, Exercise, bank, command, find, judge_file
 
 __all__ = ["add_arguments", "run"]
@@ -40,8 +40,7 @@ def run(args: argparse.Namespace) -> int:
         if exercise is not None:
             _refuse_elsewhere(Path(args.name), args.folder / exercise.file)
     except LookupError as error:
-        print(f"minitransformer learn: {error.args[0]}", file=sys.stderr)
-        return 2
+        raise UsageError(error.args[0]) from error
     use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
     fresh = not args.folder.exists()
     try:
@@ -52,8 +51,7 @@ def run(args: argparse.Namespace) -> int:
     except BrokenPipeError:
         raise  # the folder is not to blame
     except OSError as error:
-        print(f"minitransformer learn: {args.folder} cannot be used: {error}; choose another --folder", file=sys.stderr)
-        return 2
+        raise UsageError(f"{args.folder} cannot be used: {error}; choose another --folder") from error
 
 
 def _refuse_elsewhere(given: Path, meant: Path) -> None:

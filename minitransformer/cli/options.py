@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +17,7 @@ from minitransformer.training import Configuration
 __all__ = ["add_options", "read_configuration"]
 
 KINDS = {int: "N", float: "X", str: "NAME"}
-OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("help")}
+OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
 """The options of a configuration that are options of the command line."""
 DEFAULT_TASK = "numbers"
 
@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help=f"what to train: {', '.join(TASKS)} (default: {DEFAULT_TASK})",
     )
-    parser.add_argument("--to", default=argparse.SUPPRESS, help="target language of the task numbers: de, fr or ko")
+    to = parser.add_argument("--to", default=argparse.SUPPRESS, help="target language: de, fr or ko (default: de)")
     parser.add_argument(
         "--config",
         default=argparse.SUPPRESS,
@@ -52,16 +52,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                 "metavar": choices or ("PATH" if declared.metadata["path"] else KINDS[kind]),
             }
         actions[name] = groups[declared.part or "training"].add_argument(_flag(name), **options)
-    parser.add_argument("-h", "--help", action=_Help, actions=actions, help="show the options that most people need")
-    parser.add_argument("--help-all", action=_Help, actions=actions, help="show all options of the task")
+    parser.usage = "%(prog)s [TASK] [OPTION ...]"  # the help lists the options
+    parser.add_argument(
+        "-h", "--help", action=_Help, actions=actions, to=to, help="show the options that most people need"
+    )
+    parser.add_argument("--help-all", action=_Help, actions=actions, to=to, help="show all options of the task")
 
 
 class _Help(argparse.Action):
     """Print the options of the task that stands before on the command line, with its defaults."""
 
-    def __init__(self, actions: Mapping[str, argparse.Action], **options: Any) -> None:
+    def __init__(self, actions: Mapping[str, argparse.Action], to: argparse.Action, **options: Any) -> None:
         super().__init__(nargs=0, default=argparse.SUPPRESS, **options)
-        self.actions = actions
+        self.actions, self.to = actions, to
 
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
@@ -71,6 +74,8 @@ class _Help(argparse.Action):
         except ValueError as error:
             parser.error(f"{error}")
         task, defaults = configuration.build_task(), configuration.flat()
+        if "to" not in task.options:
+            self.to.help = argparse.SUPPRESS
         for name, action in self.actions.items():
             metadata, value = OPTIONS[name].metadata, defaults[name]
             common = metadata["common"] and not configuration.why_ignored(name)
@@ -78,14 +83,19 @@ class _Help(argparse.Action):
                 action.help = argparse.SUPPRESS
             elif value is not None:
                 action.help = f"{metadata['help'].partition(' (default')[0]} (default: {value})".replace("%", "%%")
-        given = "" if hasattr(namespace, "task") else "; for another task: `minitransformer train TASK --help`"
-        parser.epilog = f"The defaults are those of the task {task.name}{given}. Each run writes its own options down."
+        other = "" if hasattr(namespace, "task") else "; for another task: `minitransformer train TASK --help`"
+        parser.epilog = f"The defaults are those of the task {task.name}{other}."
         parser.print_help()
         parser.exit()
 
 
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
+
+
+def _with_flags(message: str, names: Iterable[str]) -> str:
+    """Write options in a message as on the command line."""
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda match: _flag(match[0]), message)
 
 
 def _kind(declared: Declaration) -> type:
@@ -117,13 +127,13 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
     except OptionError as error:
         if not given.keys() & {*error.names}:
             raise
-        names = "|".join(OPTIONS.keys() & {*error.names})
-        raise ValueError(re.sub(rf"\b({names})\b", lambda match: _flag(match[0]), f"{error}")) from error
+        raise ValueError(_with_flags(f"{error}", OPTIONS.keys() & {*error.names})) from error
     for name in picked:
         if why := task.why_ignored(name):
             raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
     for name in given:
         if why := task.why_ignored(name) or configuration.why_ignored(name):
+            why = _with_flags(why, [other for other in OPTIONS if "_" in other])
             raise ValueError(f"{_flag(name)} has no effect here: {why}; leave it out")
     return configuration
 

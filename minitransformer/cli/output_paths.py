@@ -5,29 +5,24 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-__all__ = ["find_unwritable"]
+from minitransformer.cli.errors import UsageError
+
+__all__ = ["check_writable"]
 
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def find_unwritable(args: argparse.Namespace, *pictures: str, others: tuple[str, ...] = ()) -> str | None:
-    """Return why a file that was asked for cannot be written, or None; what is in it stays.
+def check_writable(args: argparse.Namespace, *names: str) -> None:
+    """Raise a UsageError unless the files of these options, where they are given, can be written; contents stay.
 
-    Parameters
-    ----------
-    args : argparse.Namespace
-        What was asked for.
-    *pictures : str
-        The options that name a picture, without their dashes; one that was not given is passed over.
-    others : tuple of str
-        The options that name another file.
+    Every option but ``json`` names a picture.
     """
-    for name in (*others, *pictures):
+    for name in names:
         if not hasattr(args, name):
             continue
         path: Path = getattr(args, name)
-        if name in pictures and path.suffix.lower() not in PICTURES:
-            return f"--{name} writes {', '.join(PICTURES)}, found {path}"
+        if name != "json" and path.suffix.lower() not in PICTURES:
+            raise UsageError(f"--{name} writes {', '.join(PICTURES)}, found {path}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             there = path.exists()
@@ -36,5 +31,6 @@ def find_unwritable(args: argparse.Namespace, *pictures: str, others: tuple[str,
             if not there:
                 path.unlink()
         except OSError as error:
-            return f"--{name}: {path} cannot be written: {error.strerror or error}; choose another place"
-    return None
+            raise UsageError(
+                f"--{name}: {path} cannot be written: {error.strerror or error}; choose another place"
+            ) from error

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from minitransformer.cli.output_paths import find_unwritable
+from minitransformer.cli.output_paths import check_writable
 
-__all__ = ["add_arguments", "complaint", "run_experiment", "show", "tell"]
+__all__ = ["add_arguments", "run_experiment", "show", "tell"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +20,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             f"--{name}", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
         )
-
-
-def complaint(args: argparse.Namespace) -> str | None:
-    """Return why the results cannot be written, if so."""
-    return find_unwritable(args, "plot", others=("json",))
 
 
 def tell(what: str) -> None:
@@ -64,9 +59,7 @@ def run_experiment(
     picture: str,
 ) -> int:
     """Measure and show the result, unless it cannot be written; return the exit status."""
-    if wrong := complaint(args):
-        print(f"minitransformer {args.command}: {wrong}", file=sys.stderr)
-        return 2
+    check_writable(args, "json", "plot")
     result = measure(tell)
     show(args, result, text(result), picture)
     return 0

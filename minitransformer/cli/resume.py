@@ -6,10 +6,10 @@ By Ctrl-C, a crash or a power cut: it ends with the same weights, to the bit, as
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
+from minitransformer.cli.errors import UsageError
 from minitransformer.cli.progress import note, train
 from minitransformer.training import RunFolder, lock_folder, resume
 
@@ -33,6 +33,5 @@ def run(args: argparse.Namespace) -> int:
         try:
             trainer = resume(folder, note)
         except ValueError as error:
-            print(f"minitransformer resume: {error}", file=sys.stderr)
-            return 2
+            raise UsageError(f"{error}") from error
         return train(trainer, folder, "resume")

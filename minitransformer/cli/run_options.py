@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from minitransformer.cli.errors import UsageError
 from minitransformer.cli.progress import note
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
-__all__ = ["add_beam", "add_run", "find_wrong_beam", "load_chosen"]
+__all__ = ["add_beam", "add_run", "check_beam", "load_chosen"]
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -29,15 +30,14 @@ def add_beam(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--alpha", type=float, default=0.6, metavar="X", help="length penalty, section 6.1")
 
 
-def find_wrong_beam(args: argparse.Namespace) -> str | None:
-    """Return what is wrong with the options of beam search, if something is."""
+def check_beam(args: argparse.Namespace) -> None:
+    """Raise a UsageError unless the options of beam search are possible."""
     if args.beam < 1:
-        return f"--beam must be at least 1, found {args.beam}"
+        raise UsageError(f"--beam must be at least 1, found {args.beam}")
     if not 0 <= args.alpha < float("inf"):
-        return f"--alpha must be a number of 0 or more, found {args.alpha}"
+        raise UsageError(f"--alpha must be a number of 0 or more, found {args.alpha}")
     if not 1 <= getattr(args, "n_best", 1) <= args.beam:
-        return f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}"
-    return None
+        raise UsageError(f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}")
 
 
 def load_chosen(args: argparse.Namespace) -> TrainedRun:

@@ -7,9 +7,9 @@ beside what is counted while the layers of this package run. On the processor; a
 from __future__ import annotations
 
 import argparse
-import sys
 
 from minitransformer.arrays import backend
+from minitransformer.cli.errors import UsageError
 from minitransformer.cli.results import add_arguments, run_experiment
 from minitransformer.paper.report import table1_text
 from minitransformer.paper.table1 import measure_table1
@@ -20,7 +20,7 @@ __all__ = ["add_arguments", "run"]
 def run(args: argparse.Namespace) -> int:
     """Measure, print, write."""
     if backend() != "numpy":
-        why = f"operations are counted and timed on the processor, found the array library {backend()}; choose numpy"
-        print(f"minitransformer table1: {why}", file=sys.stderr)
-        return 2
+        raise UsageError(
+            f"operations are counted and timed on the processor, found the array library {backend()}; choose numpy"
+        )
     return run_experiment(args, measure_table1, table1_text, "table1_picture")

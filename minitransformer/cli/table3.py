@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
+from minitransformer.cli.errors import UsageError
 from minitransformer.cli.progress import note
 from minitransformer.paper.table3 import ROWS, Result, Row, format_table, measure_row
 from minitransformer.training import Diverged
@@ -33,11 +34,7 @@ def run(args: argparse.Namespace) -> int:
     known = {row.group for row in ROWS if row.group}
     unknown = [letter for letter in args.rows if letter.upper() not in known]
     if unknown:
-        print(
-            f"minitransformer table3: there is no row {unknown[0]!r}; the rows are {', '.join(sorted(known))}",
-            file=sys.stderr,
-        )
-        return 2
+        raise UsageError(f"there is no row {unknown[0]!r}; the rows are {', '.join(sorted(known))}")
     wanted = {letter.upper() for letter in args.rows} or known
     rows = [row for row in ROWS if not row.group or row.group in wanted]
     # As many steps are averaged as in the recipe, relative to all, and nothing is measured on the way.
@@ -49,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
             options = {"steps": args.steps, "seed": args.seed, "average_last": last, "evaluate_every": args.steps}
             results.append((row, measure_row(row, args.out, note, **options)))
     except ValueError as error:
-        print(f"minitransformer table3: {error}", file=sys.stderr)
-        return 2
+        raise UsageError(f"{error}") from error
     except Diverged as error:
         print(f"minitransformer table3: {error} of {row.name}", file=sys.stderr)
         return 1

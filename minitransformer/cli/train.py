@@ -7,11 +7,11 @@ text --source FILE --target FILE`.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli import progress
+from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import add_options, read_configuration
 from minitransformer.training import RunFolder, Trainer, lock_folder
 
@@ -38,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
             RunFolder(args.out).refuse(args.overwrite)
         trainer = Trainer(configuration)
     except ValueError as error:
-        print(f"minitransformer train: {error}", file=sys.stderr)
-        return 2
+        raise UsageError(f"{error}") from error
     folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
     with lock_folder(folder.path):
         folder.create(trainer.configuration, trainer.corpus, args.overwrite)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from minitransformer.cli.run_options import add_beam, add_run, find_wrong_beam, load_chosen
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
 from minitransformer.data import normalise_text
 from minitransformer.data.text import split_lines
 from minitransformer.decoding import check_sentence, hypotheses
@@ -32,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
-    if wrong := find_wrong_beam(args):
-        print(f"minitransformer translate: {wrong}", file=sys.stderr)
-        return 2
+    check_beam(args)
     trained = load_chosen(args)
     texts = [" ".join(args.text)] if args.text else split_lines(sys.stdin.buffer.read(), "the standard input")
     texts = [trained.task.normalise_input(text) for text in texts]
@@ -44,8 +43,7 @@ def run(args: argparse.Namespace) -> int:
             check_sentence(trained.model, trained.source, texts[place])
         except ValueError as error:
             where = f"line {place + 1}: " if len(texts) > 1 else ""
-            print(f"minitransformer translate: {where}{error}", file=sys.stderr)
-            return 2
+            raise UsageError(f"{where}{error}") from error
     n_best = getattr(args, "n_best", 1)
     found = hypotheses(trained.model, trained.source, [texts[place] for place in full], args.beam, args.alpha, n_best)
     several = dict(zip(full, found, strict=True))

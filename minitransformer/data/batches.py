@@ -147,12 +147,8 @@ class ParallelBatches:
         self._source_lengths = np.array([len(source) + 1 for source, _ in pairs])
         self._target_lengths = np.array([len(target) + 1 for _, target in pairs])
         self._lengths = np.maximum(self._source_lengths, self._target_lengths)
-        self._batches_per_epoch = len(self._places(0))
-
-    @property
-    def batches_per_epoch(self) -> int:
+        self.batches_per_epoch = len(self._places(0))
         """How many batches an epoch has: the same for all, as only sentences of one length change places."""
-        return self._batches_per_epoch
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
         """Give the batches of one epoch; they depend only on the seed and the number.

@@ -41,7 +41,7 @@ MULTI30K = {
 """The files of each part: lower-case text, normalised and split into tokens by the tools of Moses."""
 
 
-def read_multi30k(folder: Path | str, part: str = "train", source: str = "en", target: str = "de") -> Pairs:
+def read_multi30k(folder: Path | str, part: str = "train") -> Pairs:
     """Read a part of Multi30k, task 1, as its published results take it: lower-case and split into tokens.
 
     Parameters
@@ -50,25 +50,20 @@ def read_multi30k(folder: Path | str, part: str = "train", source: str = "en", t
         Where files such as ``train.lc.norm.tok.en`` are, plain or with ``.gz``.
     part : {"train", "val", "test_2016_flickr"}
         Which part.
-    source, target : {"en", "de"}
-        Which languages.
 
     Returns
     -------
     list of (str, str)
-        29,000, 1,014 or 1,000 sentences with their translations.
+        29,000, 1,014 or 1,000 English sentences with their German translations.
 
     Raises
     ------
     ValueError
-        If there is no such part or language.
+        If there is no such part.
     TextError
         If a file is not there, or is not the published one to the byte.
     """
     if part not in MULTI30K:
         raise ValueError(f"Multi30k has no part {part!r}; the parts are {', '.join(MULTI30K)}")
-    files = MULTI30K[part]
-    for language in (source, target):
-        if language not in files:
-            raise ValueError(f"Multi30k in the language {language!r} is not known here; known are {', '.join(files)}")
-    return list(zip(files[source].read(folder), files[target].read(folder), strict=True))
+    english, german = (MULTI30K[part][language].read(folder) for language in ("en", "de"))
+    return list(zip(english, german, strict=True))

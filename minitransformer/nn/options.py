@@ -18,40 +18,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 class ModelOptions(Options):
     """The options of a Transformer; the defaults are the paper's base model (Table 3).
 
-    Parameters
-    ----------
-    d_model : int
-        D, the number of features.
-    n_heads : int
-        H, the number of attention heads.
-    n_layers : int
-        N, the number of layers in the encoder, and in the decoder.
-    d_ff : int
-        F, the number of features inside the feed-forward networks.
-    d_k, d_v : int, optional
-        Sizes of a head's keys and values; D / H by default.
-    norm : {"post", "pre"}
-        Layer normalisation after each residual connection, as in the paper, or before each sub-layer.
-    positions : {"sinusoidal", "learned"}
-        How positions are told apart (section 3.5).
-    attention_block : int, optional
-        How many queries attention works through at a time; all by default. The results are the same. Smaller blocks
-        need less memory for long sentences, and a little more time in the backward pass.
-    recompute : bool
-        Whether each layer keeps only its inputs for the backward pass and is run again there: less memory for more
-        time, with the same results. See ``nn.recompute``.
-    dropout : float
-        The probability of dropping an entry, 0 <= dropout < 1.
-    share_embeddings : {True, "target", False}
-        ``"target"``: the target embedding is also the last linear layer. True: the source embedding too, if both
-        vocabularies have the same size, as they have when they are one (section 3.4). False: nothing is shared.
-    attention_bias : bool
-        Whether attention's projections have biases; the paper's have none.
-    max_length : int
-        The longest sentence, for learned positions.
-    dtype : {"float32", "float64"}
-        The type of parameters and activations.
-
     Raises
     ------
     OptionError
@@ -64,24 +30,37 @@ class ModelOptions(Options):
     n_heads: int = option(8, "H, the number of attention heads", at_least=1, common=True)
     n_layers: int = option(6, "N, the number of layers in the encoder and in the decoder", at_least=1, common=True)
     d_ff: int = option(2048, "F, the number of features inside the feed-forward networks", at_least=1, common=True)
-    d_k: int | None = option(None, "size of a head's queries and keys (default: D / H)", at_least=1)
-    d_v: int | None = option(None, "size of a head's values (default: D / H)", at_least=1)
+    d_k: int | None = option(None, "Dk, the size of a head's queries and keys (default: D / H)", at_least=1)
+    d_v: int | None = option(None, "Dv, the size of a head's values (default: D / H)", at_least=1)
     norm: str = option(
-        "post", "layer norm after each residual connection as in the paper (post), or before (pre)",
+        "post", "layer norm after each residual connection as in the paper (post), or before each sub-layer (pre)",
         choices=("post", "pre"),
     )  # fmt: skip
-    positions: str = option(
-        "sinusoidal", "sinusoidal or learned positions, section 3.5", choices=("sinusoidal", "learned")
-    )
+    positions: str = option("sinusoidal", "encoding of positions, section 3.5", choices=("sinusoidal", "learned"))
     attention_block: int | None = option(
-        None, "queries at a time in attention, to save memory (default: all)", at_least=1
+        None,
+        "queries that attention computes at a time: fewer need less memory for long sentences and a little more time, "
+        "with the same results (default: all)",
+        at_least=1,
     )
-    recompute: bool = option(False, "compute each layer again in the backward pass, to save memory")
+    recompute: bool = option(
+        False, "keep only each layer's inputs, and compute it again in the backward pass: less memory for more time, "
+        "with the same results",
+    )  # fmt: skip
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
-    share_embeddings: bool | str = option(True, choices=(True, "target", False), added=True)
-    attention_bias: bool = option(False, added=True)
-    max_length: int = option(512, at_least=1, added=True)
-    dtype: str = option("float32", choices=("float32", "float64"), added=True)
+    share_embeddings: bool | str = option(
+        True,
+        '"target": the target embedding is also the last linear layer; True: the source embedding too, if both '
+        "vocabularies have the same size, as they have when they are one (section 3.4); False: nothing is shared",
+        choices=(True, "target", False), flag=False, added=True,
+    )  # fmt: skip
+    attention_bias: bool = option(
+        False, "whether attention's projections have biases; the paper's have none", flag=False, added=True
+    )
+    max_length: int = option(512, "the longest sentence, for learned positions", at_least=1, flag=False, added=True)
+    dtype: str = option(
+        "float32", "type of parameters and activations", choices=("float32", "float64"), flag=False, added=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -132,7 +132,7 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     result = {}
     for pair in pairs:
         for name in pair.theirs:
-            result[name] = _laid_out(state[pair.ours], pair.transposed)
+            result[name] = _lay_out(state[pair.ours], pair.transposed)
             if zero_biases and not attention_bias and name.endswith(("in_proj_weight", "out_proj.weight")):
                 zeros = np.zeros(len(result[name]), dtype=result[name].dtype)
                 result[name.removesuffix("weight") + "bias"] = zeros
@@ -211,7 +211,7 @@ def from_pytorch(
                     f"from_pytorch: {names[0]} and {name} differ, but share_embeddings={share_embeddings!r} makes them "
                     "one; choose share_embeddings='target' or False, here and for the Transformer"
                 )
-        result[pair.ours] = _laid_out(state[names[0]], pair.transposed)
+        result[pair.ours] = _lay_out(state[names[0]], pair.transposed)
     return result
 
 
@@ -250,7 +250,7 @@ def _count_layers(state: Mapping[str, Any], prefix: str) -> int:
     return len({name.removeprefix(prefix).partition(".")[0] for name in state if name.startswith(prefix)})
 
 
-def _laid_out(array: Any, transposed: bool) -> Array:
+def _lay_out(array: Any, transposed: bool) -> Array:
     """Return a copy in C order: safetensors, for one, writes other orders wrongly."""
     values = to_numpy(array)
     return np.array(values.T if transposed else values, order="C")

@@ -168,7 +168,8 @@ class Transformer(Module):
         IndexError
             If an id is out of range.
         """
-        source_ids, target_ids = self._source(source_ids), self._target(target_ids)
+        source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
+        target_ids = _as_token_ids(target_ids, self.target_vocab, "target ids")
         if len(source_ids) != len(target_ids):
             raise ValueError(
                 f"Transformer: {len(source_ids)} source sentences and {len(target_ids)} target sentences; "
@@ -210,7 +211,7 @@ class Transformer(Module):
         Tensor, shape (B, Tk, D)
             The memory: what the decoder attends to.
         """
-        source_ids = self._source(source_ids)
+        source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
         return self.encoder(self.source_embedding(source_ids, rng), ops.padding_mask(source_ids, PAD), rng, maps)
 
     def decode(
@@ -242,7 +243,7 @@ class Transformer(Module):
         Tensor, shape (B, Tq, V)
             Logits.
         """
-        target_ids = self._target(target_ids)
+        target_ids = _as_token_ids(target_ids, self.target_vocab, "target ids")
         x, mask = self.target_embedding(target_ids, rng), ops.padding_mask(target_ids, PAD)
         x = self.decoder(x, memory, mask, memory_mask, rng, self_maps, cross_maps)
         return ops.linear(x, self.output.T)
@@ -275,7 +276,7 @@ class Transformer(Module):
         IndexError
             If an id is out of range.
         """
-        tokens = self._target(tokens)
+        tokens = _as_token_ids(tokens, self.target_vocab, "target ids")
         x = self.target_embedding.step(tokens, cache.position)
         cache.branch(len(tokens), tokens.shape[1], None if parents is None else np.asarray(parents))
         x = self.decoder.step(x, cache)
@@ -290,7 +291,7 @@ class Transformer(Module):
         source_ids : integer array, shape (B, Tk)
             The source; 0 is padding.
         """
-        source_ids = self._source(source_ids)
+        source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
         with no_grad():
             memory = self.encode(source_ids).data
         layers = [
@@ -314,19 +315,13 @@ class Transformer(Module):
         """
         maps: dict[str, list[Array]] = {"cross": [], "encoder": [], "decoder": []}
         with no_grad():
-            memory = self.encode(source_ids, maps=maps["encoder"])
-            mask = ops.padding_mask(self._source(source_ids), PAD)
+            source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
+            memory, mask = self.encode(source_ids, maps=maps["encoder"]), ops.padding_mask(source_ids, PAD)
             self.decode(target_ids, memory, mask, self_maps=maps["decoder"], cross_maps=maps["cross"])
         return {kind: [to_numpy(weights) for weights in layers] for kind, layers in maps.items()}
 
-    def _source(self, ids: Any) -> Any:
-        return _checked(ids, self.source_vocab, "source ids")
 
-    def _target(self, ids: Any) -> Any:
-        return _checked(ids, self.target_vocab, "target ids")
-
-
-def _checked(ids: Any, vocabulary: int, what: str) -> Any:
+def _as_token_ids(ids: Any, vocabulary: int, what: str) -> Any:
     """Return ids as an array, after seeing that they are a matrix of token ids: all of it before any work."""
     ids = ids if isinstance(ids, np.ndarray | xp.ndarray) else np.asarray(ids)
     if ids.ndim != 2:

@@ -152,7 +152,7 @@ class RecallModel(Module):
     def encode(self, x: Tensor) -> Tensor:
         """Apply the layers and the output: (B, T, D) -> (B, T, symbols)."""
         for layer, residual in zip(self.mixing, self.residuals, strict=True):
-            x = residual(x, layer, None)
+            x = residual(x, layer)
         return ops.linear(x, self.w_out)
 
     def __call__(self, ids: Array) -> Tensor:
@@ -168,5 +168,5 @@ def reach(kind: str, sizes: RecallSizes) -> int | None:
 
 
 def chance(sizes: RecallSizes) -> float:
-    """Return how often one is right who cannot see the symbol that is asked for."""
+    """Return the accuracy of guessing."""
     return 1 / sizes.symbols

@@ -14,29 +14,8 @@ DIGITS = tuple("0123456789")
 LONGEST = 10
 
 
-def copying_task() -> DrawnTask:
-    """Make the task of copying strings of digits.
-
-    Returns
-    -------
-    DrawnTask
-        The task ``copy``.
-    """
-    return _task("copy", "copying strings of digits", backwards=False)
-
-
-def reversing_task() -> DrawnTask:
-    """Make the task of reversing strings of digits.
-
-    Returns
-    -------
-    DrawnTask
-        The task ``reverse``.
-    """
-    return _task("reverse", "reversing strings of digits", backwards=True)
-
-
 def _task(name: str, title: str, backwards: bool) -> DrawnTask:
+    """Return a task of writing strings of digits again."""
     return DrawnTask(
         name=name,
         options={},
@@ -83,4 +62,7 @@ def _draw(backwards: bool, n: int, rng: np.random.Generator) -> list[tuple[str, 
     return [(text, text[:: -1 if backwards else 1]) for text in texts]
 
 
-TASKS = {"copy": copying_task, "reverse": reversing_task}
+TASKS = {
+    "copy": partial(_task, "copy", "copying strings of digits", False),
+    "reverse": partial(_task, "reverse", "reversing strings of digits", True),
+}

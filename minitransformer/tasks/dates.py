@@ -32,13 +32,7 @@ _KOREAN_SPLIT = re.compile("|".join([*KOREAN_WEEKDAYS, "."]), re.DOTALL)
 
 
 def dates_task() -> DrawnTask:
-    """Make the task of translating dates.
-
-    Returns
-    -------
-    DrawnTask
-        The task ``dates``.
-    """
+    """Return the task of translating dates."""
     return DrawnTask(
         name="dates",
         options={},
@@ -58,34 +52,12 @@ def dates_task() -> DrawnTask:
 
 
 def in_english(day: date) -> str:
-    """Write a date in English.
-
-    Parameters
-    ----------
-    day : datetime.date
-        The day.
-
-    Returns
-    -------
-    str
-        Such as "Thursday, March 7, 2024".
-    """
+    """Write a date in English, as in "Thursday, March 7, 2024"."""
     return f"{WEEKDAYS[day.weekday()]}, {MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
 def in_korean(day: date) -> str:
-    """Write a date in Korean.
-
-    Parameters
-    ----------
-    day : datetime.date
-        The day.
-
-    Returns
-    -------
-    str
-        Such as "2024년 3월 7일 목요일".
-    """
+    """Write a date in Korean, as in "2024년 3월 7일 목요일"."""
     return f"{day.year}년 {day.month}월 {day.day}일 {KOREAN_WEEKDAYS[day.weekday()]}"
 
 

@@ -7,20 +7,15 @@ from dataclasses import dataclass
 from minitransformer.data import read_multi30k
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import Task
+from minitransformer.tasks.task import TEXT_TRAINING, Task
 
 __all__ = ["multi30k_task"]
 
 
 def multi30k_task() -> Task:
-    """Make the task of translating Multi30k's descriptions of pictures.
+    """Return the task of translating Multi30k's descriptions of pictures.
 
     Trained on the training part, measured during training on the validation part, and at the end on test_2016_flickr.
-
-    Returns
-    -------
-    Task
-        The task ``multi30k``.
     """
     return _Multi30kTask(
         name="multi30k",
@@ -35,15 +30,10 @@ def multi30k_task() -> Task:
             "n_layers": 4,
             "d_ff": 256,
             "dropout": 0.3,
-            "steps": 20_000,
-            "warmup_steps": 2000,
-            "learning_rate_factor": 1.0,
-            "batch_tokens": 4096,
-            "average_last": 1,
+            **TEXT_TRAINING,
             "evaluate_every": 200,
             "keep": 10,
             "valid_pairs": None,
-            "train_pairs": None,
             "source_tokens": "merges",
             "target_tokens": "merges",
             "vocabulary": 10_000,

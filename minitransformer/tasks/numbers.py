@@ -56,17 +56,12 @@ class _Language:
 
 
 def numbers_task(to: str = "de") -> DrawnTask:
-    """Make the task of translating numbers in words.
+    """Return the task of translating numbers in words.
 
     Parameters
     ----------
     to : {"de", "fr", "ko"}
         The target language: German, French or Korean.
-
-    Returns
-    -------
-    DrawnTask
-        The task ``numbers``.
 
     Raises
     ------

@@ -11,11 +11,11 @@ __all__ = ["DataOptions"]
 
 @dataclass(frozen=True, kw_only=True)
 class DataOptions(Options):
-    """The options of a task's data; each field's help says what it is."""
+    """The options of a task's data."""
 
-    train_pairs: int | None = option(20_000, "pairs to train on", at_least=1, common=True)
-    held_out: int = option(2000, "pairs kept apart, to measure on", at_least=1)
-    valid_pairs: int | None = option(200, "held-out pairs that are measured during training", at_least=1)
+    train_pairs: int | None = option(20_000, "pairs to train on (default: all)", at_least=1, common=True)
+    held_out: int = option(2000, "pairs kept apart, to measure the result on", at_least=1)
+    valid_pairs: int | None = option(200, "held-out pairs that are measured during training (default: all)", at_least=1)
     source: str | None = option(None, "file of source sentences, or of source, tab, target", path=True, common=True)
     target: str | None = option(None, "file of target sentences", path=True, common=True)
     valid_source: str | None = option(None, "file of held-out source sentences, or of source, tab, target", path=True)
@@ -23,9 +23,11 @@ class DataOptions(Options):
     dictionary: str | None = option(None, "pronouncing dictionary, lines such as CAT  K AE T", path=True, common=True)
     data: str | None = option(None, "folder of a benchmark's files", path=True, common=True)
     source_tokens: str = option("bpe", "kind of source tokens: bpe, words, chars or merges")
-    target_tokens: str = option("bpe", "kind of target tokens")
-    vocabulary: int | None = option(None, "the most tokens, or merges (default: what suits the kind)")
-    min_count: int | None = option(None, "how often a token has to occur (default: what suits the kind)")
+    target_tokens: str = option("bpe", "kind of target tokens, likewise")
+    vocabulary: int | None = option(None, "most tokens, or merges (default: what suits the kind)")
+    min_count: int | None = option(
+        None, "how often a token has to occur to be in the vocabulary (default: what suits the kind)"
+    )
     share_vocabulary: bool = option(True, "one vocabulary and one embedding for both sides, section 5.1")
     longest: int = option(100, "leave out training pairs with more tokens than this on a side", at_least=1)
     bleu_tokenize: str = option("13a", "how sacrebleu splits texts into words: 13a, or none if they are split")

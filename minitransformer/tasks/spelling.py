@@ -17,13 +17,8 @@ def spell(number: int, language: str) -> str:
     ----------
     number : int
         From 0 to 999,999.
-    language : str
-        One of "en", "de", "fr", "ko".
-
-    Returns
-    -------
-    str
-        The words.
+    language : {"en", "de", "fr", "ko"}
+        The language.
     """
     thousands, rest = divmod(number, 1000)
     if not (thousands and rest):

@@ -10,7 +10,7 @@ from minitransformer.data import read_parallel, references
 from minitransformer.data.text import Pairs
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import Task
+from minitransformer.tasks.task import TEXT_TRAINING, Task
 
 __all__ = ["text_task"]
 
@@ -19,13 +19,7 @@ MOST_HELD_OUT = 20
 
 
 def text_task() -> Task:
-    """Make the task of translating a user's own text.
-
-    Returns
-    -------
-    Task
-        The task ``text``.
-    """
+    """Return the task of translating a user's own text."""
     return _TextTask(
         name="text",
         options={},
@@ -38,14 +32,9 @@ def text_task() -> Task:
             "n_heads": 4,
             "n_layers": 3,
             "d_ff": 1024,
-            "steps": 20_000,
-            "warmup_steps": 2000,
-            "learning_rate_factor": 1.0,
-            "batch_tokens": 4096,
-            "average_last": 1,
+            **TEXT_TRAINING,
             "evaluate_every": 500,
             "keep": 5,
-            "train_pairs": None,
         },
     )
 

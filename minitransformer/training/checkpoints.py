@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from minitransformer.training.durable import PARTIAL, write_durably
+from minitransformer.training.durable import write_durably
 from minitransformer.training.options import TrainingOptions
 
 __all__ = ["Checkpoint", "Checkpoints", "Report", "RunError", "read_checkpoint", "warn", "write_checkpoint"]
@@ -207,12 +207,6 @@ def read_checkpoint(path: Path) -> Checkpoint:
     if (found := _checksum(arrays, metadata["state"])) != wanted:
         raise RunError(f"{path} is damaged: its contents have the checksum {found}, expected {wanted}")
     return Checkpoint(parts["model"], parts["optimiser"], parts["mean"], state)
-
-
-def remove_partial(folder: Path) -> None:
-    """Remove what an end in the middle of writing has left behind."""
-    for path in folder.glob(f"*{PARTIAL}"):
-        path.unlink(missing_ok=True)
 
 
 def _checksum(arrays: Mapping[str, Any], state: str) -> str:

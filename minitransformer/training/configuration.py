@@ -63,7 +63,7 @@ class Configuration(Options):
             share_embeddings="target" if share is True and not shared else share,
             max_length=max(self.model.max_length, self.data.longest + 1),
         )
-        return Transformer(source_vocab, target_vocab, seed=self.seed, **options.flat())
+        return Transformer(source_vocab, target_vocab, options, seed=self.seed)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step, from 1."""
@@ -98,13 +98,11 @@ class Configuration(Options):
         ValueError
             If a value is missing, unknown or impossible, or there is no such task.
         """
+        if not isinstance(values, Mapping):
+            raise ValueError(f"found {type(values).__name__}, expected a table of options")
         cls.check(values)
-        missing = [
-            name
-            for name, declared in cls.declarations().items()
-            if name not in values and not declared.metadata.get("added")
-        ]
-        if missing:
+        old = {name for name, declared in cls.declarations().items() if not declared.metadata.get("added")}
+        if missing := old - values.keys():
             raise ValueError(f"missing {sorted(missing)}")
         configuration = cls(task=values["task"]).changed(**values)
         configuration.build_task()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -62,13 +61,15 @@ class Scores(NamedTuple):
 
     def measurements(self) -> dict[str, float]:
         """Return the scores by name, as they are logged."""
-        found = {"exact_match": self.exact_match, "token_accuracy": self.token_accuracy, "valid_loss": self.loss}
-        if self.phone_error_rate is not None:
-            found["phone_error_rate"] = self.phone_error_rate
-        for name, quality in (("bleu", self.bleu), ("chrf", self.chrf)):
-            if quality is not None:
-                found[name] = quality.value
-        return found
+        found = {
+            "exact_match": self.exact_match,
+            "token_accuracy": self.token_accuracy,
+            "valid_loss": self.loss,
+            "phone_error_rate": self.phone_error_rate,
+            "bleu": self.bleu and self.bleu.value,
+            "chrf": self.chrf and self.chrf.value,
+        }
+        return {name: value for name, value in found.items() if value is not None}
 
 
 def evaluate(
@@ -108,8 +109,10 @@ def evaluate(
     UnknownTokenError
         If a text has a token that is not in a closed vocabulary.
     ValueError
-        If a text is longer than the model's learned positions, or sacrebleu has no such tokeniser here.
+        If there are no pairs, a text is longer than the model's learned positions, or sacrebleu has no such tokeniser.
     """
+    if not pairs:
+        raise ValueError("evaluate: found no pairs, expected at least one")
     if "bleu" in measures:
         with suppress(MissingExtraError):
             bleu(["here?"], [["here?"]], bleu_tokenize)  # if it cannot be measured so, say it now
@@ -143,8 +146,7 @@ def _teacher_forced(
     encoded = sorted(([*source.encode(one), END], target.encode(other)) for one, other in pairs)
     encoded.sort(key=lambda pair: max(map(len, pair)))
     accuracy, total = Share(0, 0), 0.0
-    for _, group in groupby(_by_size(encoded, len(target)), key=lambda numbered: numbered[0]):
-        chunk = [pair for _, pair in group]
+    for chunk in _chunks(encoded, len(target)):
         source_ids, wanted = pad([ids for ids, _ in chunk]), pad([[*ids, END] for _, ids in chunk])
         with no_grad():  # and without dropout
             memory = model.encode(source_ids)
@@ -156,14 +158,14 @@ def _teacher_forced(
     return accuracy, total / accuracy.total
 
 
-def _by_size(
-    encoded: Sequence[tuple[list[int], list[int]]], vocabulary: int
-) -> list[tuple[int, tuple[list[int], list[int]]]]:
-    """Give each pair the number of its batch, so that a batch's scores take little memory; pairs come sorted."""
-    numbered, number, inside = [], 0, 0
-    for pair in encoded:
-        inside += 1
-        if inside > 1 and inside * (max(map(len, pair)) + 1) * vocabulary > NUMBERS:
-            number, inside = number + 1, 1
-        numbered.append((number, pair))
-    return numbered
+def _chunks(
+    pairs: Sequence[tuple[list[int], list[int]]], vocabulary: int
+) -> Iterator[list[tuple[list[int], list[int]]]]:
+    """Cut pairs, the longest last, into batches whose scores take little memory."""
+    chunk: list[tuple[list[int], list[int]]] = []
+    for pair in pairs:
+        if chunk and (len(chunk) + 1) * (max(map(len, pair)) + 1) * vocabulary > NUMBERS:
+            yield chunk
+            chunk = []
+        chunk.append(pair)
+    yield chunk

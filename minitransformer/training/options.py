@@ -11,7 +11,7 @@ __all__ = ["TrainingOptions"]
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingOptions(Options):
-    """The options of training; each field's help says what it is.
+    """The options of training.
 
     Raises
     ------
@@ -20,40 +20,41 @@ class TrainingOptions(Options):
     """
 
     steps: int = option(900, "training steps", at_least=1, common=True)
-    batch_tokens: int = option(
-        2048, "the most tokens of one side in a batch, padding included", at_least=1, common=True
-    )
+    batch_tokens: int = option(2048, "most tokens on each side of a batch, padding included", at_least=1, common=True)
     accumulate: int = option(1, "batches whose gradients make one step", at_least=1)
     label_smoothing: float = option(
         0.1, "share of the wanted probability that is spread over all tokens, section 5.4", at_least=0, below=1
     )
     schedule: str = option(
         "warmup",
-        "learning rate: warmup as in section 5.3, inverse_sqrt, given by its peak, or linear down to zero",
+        "learning rate: warmup, as in section 5.3; inverse_sqrt, given by its peak; or linear, from its peak to zero",
         choices=("warmup", "inverse_sqrt", "linear"),
     )
     warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3", at_least=1, common=True)
     learning_rate_factor: float = option(
-        0.6, "what the learning rate of section 5.3 is multiplied by (warmup)", above=0, common=True
+        0.6, "factor of the learning rate of section 5.3, for the schedule warmup", above=0, common=True
     )
-    peak: float = option(0.001, "the highest learning rate (inverse_sqrt, linear)", above=0, common=True)
+    peak: float = option(0.001, "peak learning rate, for the schedules inverse_sqrt and linear", above=0, common=True)
     clip: float | None = option(
-        None, "the largest norm of a step's gradient; longer ones are shortened (default: off)", above=0
+        None, "largest norm of a step's gradient; a longer one is scaled down (default: off)", above=0
     )
     weight_decay: float = option(
-        0.0, "each step takes the rate times this share off every weight but biases and gains", at_least=0, added=True
+        0.0,
+        "share of every weight, times the learning rate, that each step subtracts; biases and gains are exempt",
+        at_least=0,
+        added=True,
     )
     average_last: int = option(
-        300, "keep the mean of the weights over so many last steps, section 6.1; it is the model (1: off)", at_least=1
+        300, "translate with the mean of the weights over this many last steps, section 6.1 (1: off)", at_least=1
     )
     evaluate_every: int = option(150, "steps between measurements on held-out pairs", at_least=1)
     save_every: int | None = option(None, "steps between checkpoints (default: as --evaluate-every)", at_least=1)
-    keep: int = option(2, "how many of the last checkpoints are kept, beside the best", at_least=1)
+    keep: int = option(2, "number of last checkpoints that are kept, beside the best weights", at_least=1)
     best_by: str = option(
-        "loss", "what makes a checkpoint the best, on held-out pairs", choices=("loss", "exact_match", "bleu")
+        "loss", "score on held-out pairs by which weights are the best", choices=("loss", "exact_match", "bleu")
     )
     patience: int | None = option(
-        None, "stop after so many measurements without a better one (default: off)", at_least=1
+        None, "stop after this many measurements without a better one (default: off)", at_least=1
     )
     workers: int | None = option(
         None, "threads that share each batch (default: one a core, if each has enough to do)", at_least=1

@@ -27,12 +27,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minitransformer.data import MissingExtraError, normalise_text, tokenisers_to_json
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError, remove_partial
+from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.durable import write_durably
+from minitransformer.training.durable import PARTIAL, write_durably
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 
@@ -125,12 +127,13 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             # The old configuration stays until all this is gone: at every moment the folder is one run or the other.
+            # The measurements go first: an old run that has lost something must not count as finished.
             for old in (
+                self.measurements.path,
                 *(self.path / name for name in DERIVED),
                 *(path for _, path in self.checkpoints.files()),
                 self.best_path,
                 self.average_path,
-                self.measurements.path,
                 *(self.path / name for name in ("training.png", "attention.png")),
                 *self.path.glob("attention-*.png"),
             ):
@@ -156,7 +159,7 @@ class RunFolder:
         values = self._read_json("configuration.json")
         try:
             return Configuration.from_flat(values)
-        except (ValueError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError) as error:
             raise RunError(f"{self.path / 'configuration.json'} is not a configuration: {error}") from error
 
     def tokenisers(self) -> Tokenisers:
@@ -227,15 +230,15 @@ class RunFolder:
 
     def clean(self) -> None:
         """Remove what an end in the middle of writing has left behind."""
-        for folder in (self.path, self.checkpoints.path):
-            remove_partial(folder)
+        for path in self.path.rglob(f"*{PARTIAL}"):
+            path.unlink(missing_ok=True)
 
     def _must_exist(self) -> None:
         if not self.path.is_dir():
             raise RunError(f"there is no run folder {self.path}")
 
     def _write_json(self, name: str, value: Any) -> None:
-        text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(value, indent=2, ensure_ascii=False, default=np.generic.item) + "\n"  # NumPy's numbers
         write_durably(self.path / name, text.encode("utf-8"))
 
     def _read(self, name: str) -> str:

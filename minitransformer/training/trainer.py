@@ -219,9 +219,7 @@ class Trainer:
         if not self.finished:
             self._train(run, on_step, on_evaluation)
         trained = load(run)
-        measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
-        held_out = self.corpus.held_out
-        scores = evaluate(trained.model, trained.source, trained.target, held_out, measures, bleu_tokenize=tokenize)
+        scores = self._evaluate(trained.model, self.corpus.held_out)
         seconds = round(self.seconds, 3)
         measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
         result = Result(trained, scores, measurement)
@@ -241,38 +239,35 @@ class Trainer:
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
         batches = self._batches_from(self.step * c.accumulate)
-        try:
-            with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1) as workers:
-                while not self.finished:
-                    group = list(islice(batches, c.accumulate))
-                    rate = self.configuration.learning_rate(self.step + 1)
-                    self._unread.append(
-                        training_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
-                    )
-                    self.step += 1
-                    due = self.step % LOG_EVERY == 0 or self.step == c.steps
-                    loss = self._read_losses() if due or backend() == "numpy" else None
-                    self._average()
-                    written = sum(int((batch.target_output != PAD).sum()) for batch in group)
-                    self.tokens += written
-                    tokens += written
+        with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1) as workers:
+            while not self.finished:
+                group = list(islice(batches, c.accumulate))
+                rate = self.configuration.learning_rate(self.step + 1)
+                self._unread.append(
+                    training_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
+                )
+                self.step += 1
+                due = self.step % LOG_EVERY == 0 or self.step == c.steps
+                loss = self._read_losses() if due or backend() == "numpy" else None
+                self._average()
+                written = sum(int((batch.target_output != PAD).sum()) for batch in group)
+                self.tokens += written
+                tokens += written
+                self.seconds = time.perf_counter() - started
+                speed = tokens / (time.perf_counter() - since)
+                on_step(loss, rate, speed)
+                if due:
+                    mean = sum(self._losses) / len(self._losses)
+                    self._log(run, loss=mean, learning_rate=rate, tokens_per_second=round(speed))
+                    since, tokens, self._losses = time.perf_counter(), 0, []
+                if self.step % c.evaluate_every == 0 or self.step == c.steps:
+                    self._measure(run, on_evaluation)
                     self.seconds = time.perf_counter() - started
-                    speed = tokens / (time.perf_counter() - since)
-                    on_step(loss, rate, speed)
-                    if due:
-                        measured = {"loss": sum(self._losses) / len(self._losses), "learning_rate": rate}
-                        self._log(run, **measured, tokens_per_second=round(speed))
-                        since, tokens, self._losses = time.perf_counter(), 0, []
-                    if self.step % c.evaluate_every == 0 or self.step == c.steps:
-                        self._measure(run, on_evaluation)
-                        self.seconds = time.perf_counter() - started
-                        since, tokens = time.perf_counter(), 0
-                    if c.saves_at(self.step) or self.finished or interrupted():
-                        self._save(run)
-                    if interrupted():
-                        raise KeyboardInterrupt
-        finally:
-            self.model.eval()
+                    since, tokens = time.perf_counter(), 0
+                if c.saves_at(self.step) or self.finished or interrupted():
+                    self._save(run)
+                if interrupted():
+                    raise KeyboardInterrupt
 
     def _read_losses(self) -> float | None:
         """Bring the losses of the last steps to the host, all in one copy; return the last one."""
@@ -312,8 +307,8 @@ class Trainer:
         if not bool(xp.isfinite(self.optimiser.values).all()):
             raise Diverged(f"a weight is not a finite number after step {self.step}")
 
-    def _log(self, run: RunFolder, **measured: float) -> None:
-        run.measurements.append({"step": self.step, **measured, "seconds": round(self.seconds, 3)})
+    def _log(self, run: RunFolder, **values: float) -> None:
+        run.measurements.append({"step": self.step, **values, "seconds": round(self.seconds, 3)})
 
     def _average(self) -> None:
         """Bring the mean of the last steps' weights up to date (section 6.1 averages the last checkpoints)."""
@@ -331,8 +326,11 @@ class Trainer:
 
     def evaluate(self, pairs: list[tuple[str, str]]) -> Scores:
         """Measure the model on pairs of texts, greedily."""
+        return self._evaluate(self.model, pairs)
+
+    def _evaluate(self, model: Transformer, pairs: list[tuple[str, str]]) -> Scores:
         measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
-        return evaluate(self.model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
+        return evaluate(model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
 
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to go on from here, and the mean weights as far as they go, on the host."""

@@ -40,7 +40,8 @@ def dictionary(tmp_path, text=DICTIONARY):
 
 def test_a_dictionary(tmp_path):
     path = dictionary(tmp_path)
-    assert read_pronunciations(path) == {
+    words = read_pronunciations(f"{path}")
+    assert words == {
         "cat": ["K AE T"],
         "'bout": ["B AW T"],
         "row": ["R OW", "R AW"],
@@ -49,10 +50,8 @@ def test_a_dictionary(tmp_path):
         "(2)": ["T UW"],
         "c#": ["S IY SH AA R P"],
     }
-    stressed = read_pronunciations(f"{path}", stress=True)
-    assert stressed["cat"] == ["K AE1 T", "K AE0 T"]
-    assert list(stressed) == ["cat", "'bout", "row", "(paren", "x-1", "(2)", "c#"]
-    assert as_pairs(stressed)[:3] == [("cat", "K AE1 T"), ("cat", "K AE0 T"), ("'bout", "B AW1 T")]
+    assert list(words) == ["cat", "'bout", "row", "(paren", "x-1", "(2)", "c#"]
+    assert as_pairs(words)[1:4] == [("'bout", "B AW T"), ("row", "R OW"), ("row", "R AW")]
 
 
 def test_only_a_number_behind_a_letter_is_stress(tmp_path):
@@ -79,7 +78,6 @@ def test_the_package():
     assert several["thorough"][0] == "TH ER OW"
     assert len(several) > 120_000
     assert len({phone for _, phones in as_pairs(several) for phone in phones.split()}) == 39
-    assert read_pronunciations(stress=True)["thorough"][0] == "TH ER1 OW0"
 
 
 def test_without_the_package(monkeypatch):
