@@ -95,17 +95,17 @@ def test_data_and_its_order_are_the_same():
 @pytest.mark.parametrize(
     ("options", "clip"), [*((options, None) for options in OPTIONS), ({}, 0.5), ({"dropout": 0.2}, None)]
 )
-def test_losses_of_a_hundred_steps_agree_to_rounding(options, clip):
+def test_losses_of_thirty_steps_agree_to_rounding(options, clip):
     found = []
     for library in LIBRARIES:
         with on(library):
             model = model_of(**options)
             optimiser = mt.optim.Adam(model.parameters())
-            losses = [training_step(model, optimiser, batch_of(n % 7), 0.002, 0.1, clip=clip) for n in range(100)]
+            losses = [training_step(model, optimiser, batch_of(n % 7), 0.002, 0.1, clip=clip) for n in range(30)]
             found.append([float(loss) for loss in losses])
     assert found[0][-1] < found[0][0] - 0.1  # it is a training
     np.testing.assert_allclose(found[1][:5], found[0][:5], rtol=3e-6)
-    np.testing.assert_allclose(found[1], found[0], rtol=3e-4)
+    np.testing.assert_allclose(found[1], found[0], rtol=3e-5)
 
 
 # From one to the other
@@ -199,7 +199,7 @@ def test_several_workers_are_refused_on_a_gpu_before_anything_is_written(tmp_pat
 def test_between_losses_that_are_shown_nothing_is_read_back(tmp_path, monkeypatch, clip, accumulate):
     if sys.modules["cupy"] is not double:
         pytest.skip("a real CuPy does not count")
-    changes = {"steps": 40, "dropout": 0.1, "clip": clip, "accumulate": accumulate, "evaluate_every": 20}
+    changes = {"steps": 20, "dropout": 0.1, "clip": clip, "accumulate": accumulate, "evaluate_every": 10}
     copies, shown = {}, []
     with on("cupy"):
         trainer = Trainer(Configuration.of_task(build("reverse"), **(SMALL | changes)))
@@ -215,8 +215,8 @@ def test_between_losses_that_are_shown_nothing_is_read_back(tmp_path, monkeypatc
             log.clear()
 
         trainer.train(run, on_step, lambda _: None)
-    assert [step for step, loss in enumerate(shown, 1) if loss is not None] == [10, 20, 30, 40]
-    assert copies == {step: [] if step % 10 else ["get"] for step in range(1, 41)}
+    assert [step for step, loss in enumerate(shown, 1) if loss is not None] == [10, 20]
+    assert copies == {step: [] if step % 10 else ["get"] for step in range(1, 21)}
 
 
 @pytest.mark.parametrize("options", [{"clip": 0.5}, {"accumulated": 3}])

@@ -264,17 +264,3 @@ def test_a_training_step_does_not_wait_for_the_device(options):
     assert copies == ["float"] * 3
     assert numbers[2] < numbers[0]
     assert all((values != before[name]).any() for name, values in model.state_dict().items())
-
-
-@pytest.mark.parametrize("options", [{}, {"norm": "pre", "positions": "learned"}])
-@pytest.mark.usefixtures("on_the_double")
-def test_losses_are_those_of_numpy(options):
-    def losses():
-        sizes = {"d_model": 12, "n_heads": 3, "n_layers": 2, "d_ff": 20, "dropout": 0.0}
-        model = mt.nn.Transformer(9, 9, **sizes, **options, seed=4)
-        optimiser = mt.optim.Adam(model.parameters())
-        return [float(training_step(model, optimiser, batch_of(), 0.003, 0.1)) for _ in range(20)]
-
-    on_the_device = losses()
-    use("numpy")
-    np.testing.assert_allclose(on_the_device, losses(), rtol=1e-4)

@@ -190,19 +190,20 @@ def gradcheck(
         movable = np.flatnonzero(np.isfinite(x))
         typical = float(np.median(np.abs(x.flat[movable]))) if movable.size else 0.0
         differences = np.full(x.shape, np.nan)
+        middle = case.loss(i, np.zeros_like(x), cotangent)(0.0)[0]
         few = movable.size <= max_entries
         for flat in movable if few else sorted(rng.choice(movable, max_entries, replace=False)):
             index = tuple(int(n) for n in np.unravel_index(flat, x.shape))
             direction = np.zeros_like(x)
             direction[index] = 1.0
             step = STEP * (max(abs(float(x[index])), typical) or 1.0)
-            slope = measure(case.loss(i, direction, cotangent), step, float(gradient[index]), tolerance)
+            slope = measure(case.loss(i, direction, cotangent), middle, step, float(gradient[index]), tolerance)
             differences[index] = slope.value
             report.enter(float(gradient[index]), slope, tolerance, index)
         for _ in range(0 if few else n_directions):
             direction = np.round(16 * rng.standard_normal(x.shape)) / 16 * np.isfinite(x)  # moves without rounding
             along = float((gradient * direction).sum())
-            slope = measure(case.loss(i, direction, cotangent), STEP * (typical or 1.0), along, tolerance)
+            slope = measure(case.loss(i, direction, cotangent), middle, STEP * (typical or 1.0), along, tolerance)
             report.enter(along, slope, tolerance, None)
         if report.wrong:
             known = np.isfinite(differences)  # where the function jumps there is nothing to compare with

@@ -101,13 +101,17 @@ def relative_error(a: Any, b: Any, floor: Any = 0.0) -> Any:
     return np.where(difference == 0, 0.0, difference / np.where(scale == 0, 1.0, scale))
 
 
-def measure(loss: Callable[[float], tuple[float, float]], step: float, claimed: float, tolerance: float) -> Slope:
+def measure(
+    loss: Callable[[float], tuple[float, float]], middle: float, step: float, claimed: float, tolerance: float
+) -> Slope:
     """Measure the slope of a function of one number at 0, with the step that suits it.
 
     Parameters
     ----------
     loss : callable
         ``loss(t) -> (L, size)``: the value, and the sum of the absolute values of what was added up to it.
+    middle : float
+        L(0), which is the same whatever is moved.
     step : float
         The first h; it is made smaller until the measurement is good enough.
     claimed : float
@@ -119,7 +123,6 @@ def measure(loss: Callable[[float], tuple[float, float]], step: float, claimed: 
     -------
     Slope
     """
-    middle, _ = loss(0.0)
     step = 2.0 ** round(log2(step))  # sums with powers of two are rarely rounded, so h is what it is said to be
     steps: list[Step] = []
     for shrink in SHRINK:

@@ -10,10 +10,11 @@ from minitransformer.data import END, START
 SOURCE = np.array([[3, 4, 5, END], [6, END, 0, 0], [7, 8, END, 0]])
 
 
-def last_scores(model, source, tokens):
-    """Return the scores after a sentence, without a cache."""
+def last_scores(model, source, pasts):
+    """Return the scores after each of several sentences of one length, without a cache."""
+    sources = np.repeat(source[None, source != 0], len(pasts), axis=0)
     with mt.no_grad():
-        return model.eval()(source[None, source != 0], [[START, *tokens]]).numpy()[0, -1]
+        return model.eval()(sources, [[START, *past] for past in pasts]).numpy()[:, -1]
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,8 @@ def test_each_hypothesis_sees_its_own_past(make_model, options):
     for step in range(24):
         logits = to_numpy(model.step(tokens, cache, parents))
         for i, of_sentence in enumerate(pasts):
-            for place, past in enumerate(of_sentence):
-                expected = last_scores(model, SOURCE[active[i]], past)
-                np.testing.assert_allclose(logits[i, place], expected, rtol=0, atol=1e-12)
+            expected = last_scores(model, SOURCE[active[i]], of_sentence)
+            np.testing.assert_allclose(logits[i], expected, rtol=0, atol=1e-12)
         stored.append(len(cache.layers[0].self_attention))
         if step == 15:  # the first sentence ends
             kept = cache.select(np.array([False, True, True]))

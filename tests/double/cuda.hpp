@@ -2,13 +2,14 @@
 // until it waits for others. Nothing is fast and nothing happens at the same time; but every index is computed, every
 // barrier is kept, and what must not depend on the order of the threads can be run in several orders and compared.
 
+#undef _FORTIFY_SOURCE  // its longjmp refuses to go to another stack
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <random>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -29,30 +30,59 @@ struct Place {
     unsigned x;
 };
 
+// A fiber starts by ucontext, which asks the operating system each time, and goes on by setjmp, which does not. It lives
+// on from block to block and from kernel to kernel: to start a thousand of them takes longer than most kernels.
 struct Thread {
-    ucontext_t context;
-    State state;
-    std::vector<char> stack;
+    jmp_buf place;
+    bool started = false;
+    State state = ENDED;
+    unsigned exchanges = 0;
+    char *stack = nullptr;
 };
 
 inline Place thread_index, block_index, block_size, grid_size;
-inline std::vector<Thread> threads;
-inline ucontext_t scheduler;
-inline uint64_t exchanged[32][32];
+inline std::vector<Thread> threads(1024);
+inline jmp_buf scheduler;
+inline uint64_t exchanged[2][32][32];
 inline char problem[200];
+inline void (*current_call)();
 
 inline void wait(State until) {
-    const unsigned me = thread_index.x;
-    threads[me].state = until;
-    swapcontext(&threads[me].context, &scheduler);
+    Thread &me = threads[thread_index.x];
+    me.state = until;
+    if (!_setjmp(me.place))
+        _longjmp(scheduler, 1);
 }
 
-inline void end() { wait(ENDED); }
+inline void live() {
+    for (;;) {
+        current_call();
+        wait(ENDED);
+    }
+}
+
+inline void run(Thread &thread) {
+    if (_setjmp(scheduler))
+        return;  // the thread waits
+    if (thread.started)
+        _longjmp(thread.place, 1);
+    const size_t size = 32768;
+    if (!thread.stack)
+        thread.stack = new char[size];  // never freed, as the fiber lives as long as the process
+    thread.started = true;
+    ucontext_t context;
+    getcontext(&context);
+    context.uc_stack.ss_sp = thread.stack;
+    context.uc_stack.ss_size = size;
+    context.uc_link = nullptr;
+    makecontext(&context, live, 0);
+    setcontext(&context);
+}
 
 // Let every thread go on that waits for threads which have all come; tell whether there was one.
 inline bool release() {
     bool released = false;
-    for (unsigned first = 0; first < threads.size(); first += 32) {
+    for (unsigned first = 0; first < block_size.x; first += 32) {
         bool all = true;
         for (unsigned i = first; i < first + 32; ++i)
             all = all && threads[i].state == AT_WARP;
@@ -62,46 +92,32 @@ inline bool release() {
     }
     if (released)
         return true;
-    for (Thread &thread : threads)
-        if (thread.state != AT_BLOCK && thread.state != ENDED)
+    for (unsigned i = 0; i < block_size.x; ++i)
+        if (threads[i].state != AT_BLOCK && threads[i].state != ENDED)
             return false;
-    for (Thread &thread : threads)
-        if (thread.state == AT_BLOCK) {
-            thread.state = READY;
+    for (unsigned i = 0; i < block_size.x; ++i)
+        if (threads[i].state == AT_BLOCK) {
+            threads[i].state = READY;
             released = true;
         }
     return released;
 }
 
-template <typename Call> void trampoline_of(Call *call) {
-    (*call)();
-    end();
-}
-
-inline void *current_call;
-template <typename Call> void trampoline() { trampoline_of(static_cast<Call *>(current_call)); }
-
 // order: 0 from the first thread to the last, 1 the other way, otherwise at random
-template <typename Call> bool run_block(Call &call, int order, std::mt19937 &random) {
-    current_call = &call;
-    for (Thread &thread : threads) {
-        getcontext(&thread.context);
-        thread.stack.resize(32768);
-        thread.context.uc_stack.ss_sp = thread.stack.data();
-        thread.context.uc_stack.ss_size = thread.stack.size();
-        thread.context.uc_link = nullptr;
-        makecontext(&thread.context, trampoline<Call>, 0);
-        thread.state = READY;
+inline bool run_block(int order, uint32_t &random) {
+    const unsigned n = block_size.x;
+    for (unsigned i = 0; i < n; ++i) {
+        threads[i].state = READY;
+        threads[i].exchanges = 0;
     }
-    const unsigned n = threads.size();
     for (;;) {
-        unsigned turn = order > 1 ? random() % n : 0, ran = 0, ended = 0;
+        unsigned turn = order > 1 ? (random = random * 1664525 + 1013904223) >> 16 : 0, ran = 0, ended = 0;
         for (unsigned i = 0; i < n; ++i) {
             const unsigned me = order == 1 ? n - 1 - i : (i + turn) % n;
             if (threads[me].state == READY) {
                 ++ran;
                 thread_index.x = me;
-                swapcontext(&scheduler, &threads[me].context);
+                run(threads[me]);
             }
             ended += threads[me].state == ENDED;
         }
@@ -110,6 +126,8 @@ template <typename Call> bool run_block(Call &call, int order, std::mt19937 &ran
         if (!ran && !release()) {
             std::snprintf(problem, sizeof problem, "block %u: some threads wait for others that never come",
                           block_index.x);
+            for (Thread &thread : threads)
+                thread.started = false;  // begin anew
             return false;
         }
     }
@@ -137,14 +155,17 @@ const char *start(void (*kernel)(P...), std::index_sequence<I...>, const char *k
         std::snprintf(problem, sizeof problem, "%u blocks of %u threads: expected whole warps", blocks, size);
         return problem;
     }
-    auto call = [&] { kernel(*static_cast<std::remove_const_t<P> *>(arguments[I])...); };
-    std::mt19937 random(order);
-    threads.assign(size, Thread());
+    static void (*called)(P...);
+    static void **given;
+    called = kernel;
+    given = arguments;
+    current_call = [] { called(*static_cast<std::remove_const_t<P> *>(given[I])...); };
+    uint32_t random = order;
     grid_size.x = blocks;
     block_size.x = size;
     for (unsigned b = 0; b < blocks; ++b) {
         block_index.x = order == 1 ? blocks - 1 - b : b;
-        if (!run_block(call, order, random))
+        if (!run_block(order, random))
             return problem;
     }
     return nullptr;
@@ -166,11 +187,12 @@ inline void __syncthreads() { emulation::wait(emulation::AT_BLOCK); }
 
 template <typename T> T __shfl_xor_sync(unsigned, T value, int distance) {
     const unsigned me = threadIdx.x, warp = me / 32, lane = me % 32;
-    std::memcpy(&emulation::exchanged[warp][lane], &value, sizeof value);
+    // Two places in turn: nobody writes into this one again before the whole warp has come to the next exchange.
+    auto &places = emulation::exchanged[emulation::threads[me].exchanges++ % 2][warp];
+    std::memcpy(&places[lane], &value, sizeof value);
     emulation::wait(emulation::AT_WARP);
     T other;
-    std::memcpy(&other, &emulation::exchanged[warp][lane ^ distance], sizeof other);
-    emulation::wait(emulation::AT_WARP);
+    std::memcpy(&other, &places[lane ^ distance], sizeof other);
     return other;
 }
 
