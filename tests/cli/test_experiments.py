@@ -29,10 +29,11 @@ def run(tmp_path, capsys, command):
 
 
 def test_paths(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(paths, "CHAINS", (8, 16, 64))
+    monkeypatch.setattr(paths, "CHAINS", (4, 8, 16))
+    monkeypatch.setattr(paths, "FAR", paths.FAR._replace(n=16))
     out, result = run(tmp_path, capsys, "paths")
-    assert "recurrent                  n       n^1.00      64    n        n^1.00             64       1" in out
-    assert "convolutional              1       n^0.00       1    log_k n  1.00 log_k n        3       3" in out
+    assert "recurrent                  n       n^1.00      16    n        n^1.00             16       1" in out
+    assert "convolutional              1       n^0.00       1    log_k n  1.00 log_k n        2       2" in out
     assert list(result["layers"]) == KINDS
 
 

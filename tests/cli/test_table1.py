@@ -14,7 +14,9 @@ pytestmark = pytest.mark.numpy_only("measures the processor")
 def test_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(table1, "ENOUGH", 0.001)
     monkeypatch.setattr(table1, "TIMED", (64, 128, 256))
-    monkeypatch.setattr(paths, "CHAINS", (8, 16, 64))
+    monkeypatch.setattr(paths, "CHAINS", (4, 8, 16))
+    for module in (paths, table1):
+        monkeypatch.setattr(module, "FAR", LayerSizes(n=16, d=8, k=4, r=4))
     monkeypatch.setattr(table1, "GRID", {"n": (64, 128), "d": (32, 64), "k": (3, 5), "r": (8, 16)})
     monkeypatch.setattr(table1, "DRAWS", 1)
     monkeypatch.setattr(table1, "EXAMPLE", LayerSizes(256, 32, 5, 16))
@@ -27,7 +29,7 @@ def test_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
     assert max(map(len, out.partition("\n\nthe figures are in")[0].splitlines())) <= 100
     rows = json.loads(figures.read_text())["layers"]
     assert list(rows) == ["self-attention", "recurrent", "convolutional", "restricted self-attention"]
-    assert rows["recurrent"]["sequential"]["points"][-1] == {"n": 64, "steps": 64}
+    assert rows["recurrent"]["sequential"]["points"][-1] == {"n": 16, "steps": 16}
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
 
 

@@ -50,6 +50,7 @@ def run(files):
     return files / "run"
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_training_reports_what_it_leaves_out_and_how_it_goes(files, tmp_path, capsys):
     assert train(files, tmp_path / "run") == 0
     out = capsys.readouterr().out
@@ -156,6 +157,7 @@ def test_bad_text_to_translate(run, capsys):
         assert message in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_written_in_full(run, files, tmp_path, capsys):
     assert train(files, tmp_path / "learned", "--positions", "learned", "--steps", "2") == 0
     capsys.readouterr()
@@ -182,6 +184,7 @@ def test_held_out_sentences_beyond_learned_positions_are_refused_too(files, tmp_
     assert not (tmp_path / "learned").exists()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_what_nobody_sees_is_no_difference(files, tmp_path, capsys):
     """Spaces at the end, and letters written in two parts: neither hides a sentence, nor lowers a score."""
     composed = [f"é{n} x" for n in range(40)]
@@ -228,6 +231,7 @@ def test_how_bleu_splits_is_known_before_translating(run, capsys, monkeypatch):
     assert "found tokenize='13b', expected one of 13a" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_what_is_held_out_is_said(files, tmp_path, capsys):
     assert train(files, tmp_path / "run", "--held-out", "3") == 2
     assert "--held-out has no effect here: what is measured at the end is valid_source" in capsys.readouterr().err
@@ -271,6 +275,7 @@ def test_bad_files_are_refused_before_a_run_is_made(files, tmp_path, capsys, nam
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_resume_refuses_text_that_has_changed(files, tmp_path, capsys):
     for part in ("train.en", "train.de", "valid.tsv"):
         (tmp_path / part).write_bytes((files / part).read_bytes())
@@ -285,6 +290,7 @@ def test_resume_refuses_text_that_has_changed(files, tmp_path, capsys):
     assert "train.en has changed since the run" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, tmp_path, capsys, monkeypatch):
     import os
 
@@ -306,6 +312,7 @@ def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, t
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 8
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_early_stopping(files, tmp_path, capsys):
     more = [
         "--steps",
@@ -329,6 +336,7 @@ def test_early_stopping(files, tmp_path, capsys):
     assert "is finished" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_path, capsys):
     recipe = tmp_path / "recipe.toml"
     (tmp_path / "here.tsv").write_bytes((files / "valid.tsv").read_bytes())
@@ -365,6 +373,7 @@ def test_a_shipped_recipe_says_what_is_missing(name, tmp_path, capsys):
     assert re.search(r"there is neither .* nor .*; it comes from github\.com", capsys.readouterr().err)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_pronunciation(tmp_path, capsys):
     words = [f"{a}{b}" for a in "abcdefgh" for b in "ijklm"]
     write(tmp_path / "words.dict", [f"{word.upper()}  {word[0].upper()}H {word[1].upper()}1" for word in words])

@@ -1,5 +1,6 @@
 """What the README shows is what is in the project, and its Python runs."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,11 +11,21 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
 
 
-def test_the_page_is_the_page():
-    page = (ROOT / "minitransformer" / "ops" / "softmax.py").read_text(encoding="utf-8")
-    docstring = page[: page.index("from __future__")].rstrip()
-    functions = page[page.index("def forward") :].rstrip()
-    assert PYTHON[0].rstrip() == f"{docstring}\n\n\n{functions}"
+def functions(source):
+    """Return the functions of a source by name, as their code alone: without comments and docstrings."""
+    found = {}
+    for function in ast.parse(source).body:
+        if isinstance(function, ast.FunctionDef):
+            if ast.get_docstring(function) is not None:
+                function.body = function.body[1:]
+            found[function.name] = ast.unparse(function)
+    return found
+
+
+def test_the_code_that_is_shown_is_that_of_the_operation():
+    shown = functions(PYTHON[0])
+    softmax = functions((ROOT / "minitransformer" / "ops" / "softmax.py").read_text(encoding="utf-8"))
+    assert shown == {name: softmax[name] for name in ("forward", "backward")}
 
 
 def test_the_example_runs(capsys):
