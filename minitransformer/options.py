@@ -16,7 +16,7 @@ line in its class, and its use.
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -182,7 +182,8 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
     if isinstance(value, str | bool | Mapping):
         return None
     low, above, below = limits.get("at_least"), limits.get("above"), limits.get("below")
-    inside = math.isfinite(value) and (low is None or value >= low) and (above is None or value > above)
+    finite = abs(value) <= sys.float_info.max  # also of whole numbers that no float can hold
+    inside = finite and (low is None or value >= low) and (above is None or value > above)
     if inside and (below is None or value < below):
         return None
     words = [
@@ -190,7 +191,7 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
         for word, limit in (("at least", low), ("above", above), ("below", below))
         if limit is not None
     ]
-    return " and ".join(words if math.isfinite(value) else [*words, "finite"])
+    return " and ".join(words if finite else [*words, "finite"])
 
 
 _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Mapping: "a table of texts"}

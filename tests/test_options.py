@@ -38,6 +38,7 @@ class Outer(Options):
         ({"rate": 0}, "rate must be above 0 and below 1, found 0"),
         ({"rate": 1.0}, r"rate must be above 0 and below 1, found 1\.0"),
         ({"rate": math.nan}, "rate must be above 0 and below 1 and finite, found nan"),
+        ({"size": 10**400}, "size must be at least 1 and finite, found 10000"),
         ({"rate": "fast"}, "rate must be a number, found 'fast'"),
         ({"kind": 1}, "kind must be one of True, half, found 1"),
     ],
