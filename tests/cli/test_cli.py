@@ -223,7 +223,10 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
         ),
         (["train", "--learning-rate-factor", "0"], "--learning-rate-factor must be above 0, found 0"),
         (["train", "--learning-rate-factor", "nan"], "--learning-rate-factor must be above 0 and finite, found nan"),
-        (["train", "--peak", "0.1"], "--peak has no effect here: the rate of the schedule warmup follows from d_model"),
+        (
+            ["train", "--peak", "0.1"],
+            "--peak has no effect here: the rate of the schedule warmup follows from --d-model",
+        ),
         (["train", "--schedule", "linear", "--learning-rate-factor", "2"], "the schedule linear is given by its peak"),
         (["train", "copy", "--source", "x.en"], "--source has no effect here: the task copy does not read it"),
         (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy has no use for it"),

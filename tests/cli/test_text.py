@@ -234,7 +234,7 @@ def test_how_bleu_splits_is_known_before_translating(run, capsys, monkeypatch):
 @pytest.mark.usefixtures("without_pictures")
 def test_what_is_held_out_is_said(files, tmp_path, capsys):
     assert train(files, tmp_path / "run", "--held-out", "3") == 2
-    assert "--held-out has no effect here: what is measured at the end is valid_source" in capsys.readouterr().err
+    assert "--held-out has no effect here: what is measured at the end is --valid-source" in capsys.readouterr().err
     text = ["train", "text", "--source", f"{files}/valid.tsv", *MODEL, *WORDS, "--out", str(tmp_path / "own")]
     assert main(text) == 0
     assert "given: 1 pairs of 2,000 or at most one in 20" in capsys.readouterr().out

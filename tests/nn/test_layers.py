@@ -230,12 +230,12 @@ def rows_and_positions(cache):
 
 
 def test_a_cache_grows_by_doubling():
-    cache, rooms = KeysAndValues(), set()
+    cache, lengths = KeysAndValues(), set()
     for first in range(17):
         cache.extend(*numbered(2, 1, first))
-        rooms.add(cache._room[0].shape[2])
+        lengths.add(cache._buffers[0].shape[2])
     assert rows_and_positions(cache) == [[*range(17)], [*range(100, 117)]]
-    assert rooms == {1, 2, 4, 8, 16, 32}
+    assert lengths == {1, 2, 4, 8, 16, 32}
     cache.extend(*numbered(2, 40, 17))
     assert rows_and_positions(cache) == [[*range(57)], [*range(100, 157)]]
 
