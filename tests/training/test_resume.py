@@ -20,7 +20,7 @@ from minitransformer.training.locking import lock_folder
 SMALL = [
     *("copy", "--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "12", "--steps", "36"),
     *("--warmup-steps", "10", "--batch-tokens", "128", "--train-pairs", "150", "--held-out", "6", "--dropout", "0.1"),
-    *("--evaluate-every", "6", "--save-every", "3", "--average-last", "12", "--keep", "3", "--accumulate", "2"),
+    *("--evaluate-every", "12", "--save-every", "3", "--average-last", "12", "--keep", "3", "--accumulate", "2"),
     *("--clip", "0.5", "--workers", "2" if backend() == "numpy" else "1"),
 ]
 
@@ -74,36 +74,40 @@ def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
     folder = RunFolder(tmp_path / "run")
     rng = random.Random(5)
     reached = []
-    for turn in range(8):
-        writing = 3 if turn % 2 else None  # three writes are at least one step further
-        with started(folder, stuck_at=writing) as process:
-            assert process.stdout.readline() == "ready\n"  # the interpreter's start is no moment of the run
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
+    ) as parent:
+        for turn in range(8):
+            writing = 3 if turn % 2 else None  # three writes are at least one step further
+            pid = start(parent, folder, stuck_at=writing)
             if writing is None:
                 time.sleep(rng.random() * 0.06)
             else:
-                while not (line := process.stdout.readline()).endswith("writing\n") and line:
+                while not (line := parent.stdout.readline()).endswith("writing\n") and line:
                     pass
-            process.kill()
-        if writing is not None:
-            assert list(folder.path.rglob("*.partial"))
-        reached.append(folder.checkpoints.load().state["step"] if folder.checkpoints.files() else None)
-    with started(folder) as process:
-        output, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, output
-    assert len(set(reached)) > 4, reached
+            os.kill(pid, signal.SIGKILL)
+            assert end(parent) == -signal.SIGKILL
+            if writing is not None:
+                assert list(folder.path.rglob("*.partial"))
+            reached.append(folder.checkpoints.load().state["step"] if folder.checkpoints.files() else None)
+        start(parent, folder)
+        assert end(parent) == 0
+        parent.stdin.close()
+    assert len(set(reached)) > 3, reached
     assert folder.is_finished()
     agree(whole, folder)
 
 
-# A disk that takes its time, and, when it is asked to, never finishes a certain write.
+# Starts a process for each line that it reads, so that the package is imported once. Each of them has a disk that takes
+# its time, and, when it is asked to, never finishes a certain write.
 PROGRAM = """
-import itertools, sys, time
+import itertools, json, os, sys, time
 from minitransformer.cli import main, resume, train
 from minitransformer.training import durable, RunFolder
 
 def telling(function):
     def told(*arguments):
-        print("ready", flush=True)
+        print("ready", os.getpid(), flush=True)
         return function(*arguments)
     return told
 
@@ -114,29 +118,46 @@ def slow_flush(number):
     time.sleep(0.01)
     flush(number)
 
-stuck_at, writes, flush = int(sys.argv.pop(1)), itertools.count(), durable.flush_to_disk
+writes, flush = itertools.count(), durable.flush_to_disk
 durable.flush_to_disk = slow_flush
 RunFolder.create = telling(RunFolder.create)
 resume.resume = telling(resume.resume)
-sys.exit(main(sys.argv[1:]))
+for line in sys.stdin:
+    stuck_at, *arguments = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        sys.exit(main(arguments))
+    _, status = os.waitpid(child, 0)
+    print()
+    print("ended", os.waitstatus_to_exitcode(status), flush=True)
 """
 
 
-def started(folder, stuck_at=None):
-    """Begin the run, or go on with it; the write with the number `stuck_at` never ends."""
+def start(parent, folder, stuck_at=None):
+    """Begin the run, or go on with it, and return the process; the write with the number `stuck_at` never ends."""
     begun = (folder.path / "configuration.json").exists()
     arguments = ["resume", str(folder.path)] if begun else ["train", *SMALL, "--out", str(folder.path), "--overwrite"]
-    return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(-1 if stuck_at is None else stuck_at), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        encoding="utf-8",
-        bufsize=1,
-    )
+    print(json.dumps([stuck_at, *arguments]), file=parent.stdin, flush=True)
+    return int(read_from(parent, "ready"))
+
+
+def end(parent):
+    """Wait for the end of the process and return its status, negative for a signal."""
+    return int(read_from(parent, "ended"))
+
+
+def read_from(parent, word):
+    """Return what stands behind a word at the beginning of a line."""
+    lines = []
+    for line in parent.stdout:
+        lines.append(line)
+        if line.startswith(f"{word} "):
+            return line.split()[1]
+    pytest.fail("".join(lines))
 
 
 @pytest.mark.same_bits
-@pytest.mark.parametrize("stop", [1, 5, 6, 25, 35, 36])
+@pytest.mark.parametrize("stop", [1, 5, 12, 25, 35, 36])
 def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatch, stop):
     steps = []
 
