@@ -132,7 +132,7 @@ class Trainer:
                     raise
         self.corpus = self.task.corpus(configuration.data, configuration.seed, tokenisers)
         self.source, self.target = self.corpus.source, self.corpus.target
-        self.model = configuration.build_model(len(self.source), len(self.target), self.corpus.shared)
+        self.model = configuration.build_model(len(self.source), len(self.target), self.corpus.shared).eval()
         self.batches = ParallelBatches(self.corpus.ids, options.batch_tokens, configuration.seed)
         self._refuse_longer(longest_sentence(self.model))
         self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay)
