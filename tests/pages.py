@@ -52,18 +52,8 @@ def _back(value, device, host):
     return host
 
 
-additive_attention = Page(mt.ops.additive_attention)
-convolution = Page(mt.ops.convolution)
-cross_entropy = Page(mt.ops.cross_entropy)
-dropout = Page(mt.ops.dropout)
-embedding = Page(mt.ops.embedding)
-feed_forward = Page(mt.ops.feed_forward)
-layer_norm = Page(mt.ops.layer_norm)
-linear = Page(mt.ops.linear)
-local_attention = Page(mt.ops.local_attention)
-log_softmax = Page(mt.ops.log_softmax)
-masking = Page(mt.ops.masking)
-multi_head_attention = Page(mt.ops.multi_head_attention)
-recurrence = Page(mt.ops.recurrence)
-scaled_dot_product_attention = Page(mt.ops.scaled_dot_product_attention)
-softmax = Page(mt.ops.softmax)
+def __getattr__(name):
+    """Return the passes of an operation, as in ``from pages import softmax``."""
+    if name not in mt.ops.registry:
+        raise AttributeError(name)
+    return Page(mt.ops.registry[name])

@@ -99,7 +99,7 @@ def describe_scores(scores: Scores) -> list[str]:
 def _introduce(trainer: Trainer) -> None:
     """Say what is trained on what."""
     c, corpus = trainer.configuration, trainer.corpus
-    model, training = c.model, c.training
+    training = c.training
     size = sum(parameter.size for parameter in trainer.model.parameters())
     print(f"task      {trainer.task.title}")
     print(f"          {corpus.held_out[0][0]}  ->  {corpus.held_out[0][1]}")
@@ -108,15 +108,8 @@ def _introduce(trainer: Trainer) -> None:
     tokens = f"{len(corpus.source):,} {'' if corpus.shared else 'source '}"
     tokens += "tokens of both sides" if corpus.shared else f"and {len(corpus.target):,} target tokens"
     print(f"data      {len(corpus.train):,} pairs to train on, {len(corpus.held_out):,} held out; {tokens}")
-    print(
-        f"model     {size:,} parameters: N {model.n_layers}, D {model.d_model}, H {model.n_heads}, F {model.d_ff}, "
-        f"dropout {model.dropout}, {model.norm}-norm"
-    )
-    several = f"{training.accumulate} times " if training.accumulate > 1 else ""
-    print(
-        f"training  {training.steps:,} steps of {several}up to {training.batch_tokens:,} tokens, "
-        f"warm-up {training.warmup_steps:,}, label smoothing {training.label_smoothing}, seed {c.seed}, on {library()}"
-    )
+    print(f"model     {size:,} parameters: {c.model}")
+    print(f"training  {training}, seed {c.seed}, on {library()}")
     epochs = training.steps * training.accumulate / trainer.batches.batches_per_epoch
     print(f"          {trainer.batches.batches_per_epoch:,} batches an epoch, {epochs:,.1f} epochs")
     if trainer.step:

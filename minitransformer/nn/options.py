@@ -71,6 +71,10 @@ class ModelOptions(Options):
                 "d_model", "n_heads", "d_k", "d_v",
             )  # fmt: skip
 
+    def __str__(self) -> str:
+        sizes = f"N {self.n_layers}, D {self.d_model}, H {self.n_heads}, F {self.d_ff}"
+        return f"{sizes}, dropout {self.dropout}, {self.norm}-norm"
+
     @property
     def key_size(self) -> int:
         """Dk, the size of a head's queries and keys."""

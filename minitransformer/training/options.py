@@ -70,6 +70,13 @@ class TrainingOptions(Options):
                 "steps",
             )
 
+    def __str__(self) -> str:
+        several = f"{self.accumulate} times " if self.accumulate > 1 else ""
+        return (
+            f"{self.steps:,} steps of {several}up to {self.batch_tokens:,} tokens, warm-up {self.warmup_steps:,}, "
+            f"label smoothing {self.label_smoothing}"
+        )
+
     def saves_at(self, step: int) -> bool:
         """Tell whether a checkpoint is due after a step; the last step's always is."""
         return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps

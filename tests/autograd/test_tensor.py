@@ -5,6 +5,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy, xp
+from minitransformer.autograd.rules import RULES
 
 BINARY = [
     lambda x, y: x + y,
@@ -124,7 +125,7 @@ def test_a_tensor_without_axes_is_a_number(operation):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
-    "name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "sum", "mean", "max", "transpose", "T"]
+    "name", [*(name for name, rule in RULES.items() if rule.doc), "sum", "mean", "max", "transpose", "T"]
 )
 def test_functions_keep_the_type(name, dtype):
     x = leaf([[0.5, 1.5, 2.5]], dtype)

@@ -166,12 +166,12 @@ def test_copy_and_reverse():
 
 ADDITION = """
 from minitransformer.tasks.dates import dates_task
-TASKS = {"addition": dates_task}
+TASKS = {"another_task": dates_task}
 """
 
 
 def test_a_file_is_enough_for_a_task(tmp_path, monkeypatch):
-    (tmp_path / "addition.py").write_text(ADDITION)
+    (tmp_path / "another_task.py").write_text(ADDITION)
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
-    assert dict(tasks._find_tasks()).keys() == TASKS.keys() | {"addition"}
-    del sys.modules["minitransformer.tasks.addition"]
+    assert dict(tasks._find_tasks()).keys() == TASKS.keys() | {"another_task"}
+    del sys.modules["minitransformer.tasks.another_task"]
