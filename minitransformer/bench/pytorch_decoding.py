@@ -1,6 +1,6 @@
 """Decoding with PyTorch, as one would write it for speed: caches, batches, and a beam that is one more axis.
 
-The weights are those of one of our models, so both write the same sentences, but for ties and the rounding of sums. The
+The weights are those of one of our models, so both write the same sentences, up to ties and rounding. The
 keys and values of each decoder layer are written into arrays that are made once, for the longest sentence; those of the
 source are computed once, and the hypotheses of a sentence share them: they are several queries of one source. Attention
 is ``scaled_dot_product_attention``. Sentences that have ended leave the batch. The rules of both searches are those of

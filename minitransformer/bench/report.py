@@ -93,7 +93,7 @@ def speed_text(result: dict[str, Any]) -> str:
 
 def _rounds(result: dict[str, Any]) -> str:
     rounds = f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
-    return f"{rounds} in which the programs took turns; in brackets the least and the most of a round"
+    return f"{rounds} in which the programs took turns; (min-max) of the rounds"
 
 
 def _programs(programs: dict[str, Any], workload: Workload) -> list[str]:
@@ -193,7 +193,7 @@ def decoding_text(result: dict[str, Any]) -> str:
                 lines.append(
                     wrap(
                         f"of {same['sentences']} sentences both wrote {same['same']} alike; {same['ties']} differ "
-                        f"where two choices are equal but for rounding, {same['different']} in more than that",
+                        f"where two choices are equal up to rounding, {same['different']} in more than that",
                         "    ",
                     )
                 )

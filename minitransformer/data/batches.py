@@ -78,7 +78,7 @@ def token_batches(lengths: Sequence[int] | NDArray[np.integer], tokens: int, rng
 
 
 def _cuts(ascending: list[int], tokens: int) -> list[int]:
-    """Find where batches begin, but for the first; the last sentence of a batch is its longest."""
+    """Find where all batches but the first begin; the last sentence of a batch is its longest."""
     cuts = []
     first = 0
     for place, length in enumerate(ascending):

@@ -69,7 +69,7 @@ class Bpe(Tokeniser):
     def train(cls, texts: Iterable[str], size: int = 8000) -> Bpe:
         """Learn the subwords of a text; from the same text come the same bytes.
 
-        The model knows all characters of the text, but for U+2585 and U+0000, which sentencepiece cannot learn. It
+        The model knows all characters of the text, except U+2585 and U+0000, which sentencepiece cannot learn. It
         normalises nothing: `normalise_text` does that beforehand.
 
         Parameters

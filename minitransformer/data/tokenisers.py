@@ -37,7 +37,7 @@ def train_tokeniser(
     texts : iterable of str
         The text, such as its lines.
     size : int, optional
-        The most tokens, but for "merges" the most merges; by default what suits the kind.
+        The most tokens, or for "merges" the most merges; by default what suits the kind.
     min_count : int, optional
         How often a token has to occur; by default what suits the kind. "bpe" takes none.
 

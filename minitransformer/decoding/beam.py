@@ -82,7 +82,7 @@ def beam_search(
     hypothesis which finished first is better, and of those that finished together, that of the more probable one;
     of two equally probable continuations, that of the better hypothesis, and then that with the lower token id.
 
-    The result for a sentence does not depend on which others are in the batch, but for the rounding of sums. The model
+    The result for a sentence does not depend on which others are in the batch, up to the rounding of sums. The model
     decodes without dropout, whether it is in training or not. The defaults are the paper's.
 
     Parameters

@@ -32,7 +32,7 @@ __all__ = ["backward", "composed", "dropout", "forward"]
 
 
 def check(x: Any, p: float, rng: Any, residual: Any) -> None:
-    """Refuse a wrong probability, what is no generator, and arrays whose shapes or types do not match."""
+    """Refuse a wrong probability, a wrong generator, and arrays whose shapes or types do not match."""
     if not 0 <= p < 1:
         raise ValueError(f"dropout: the probability must be at least 0 and below 1, found {p}")
     if residual is not None and residual.shape != x.shape:

@@ -318,7 +318,7 @@ class Trainer:
             self.mean_weights += (self.optimiser.values - self.mean_weights) / self.averaged
 
     def _batches_from(self, number: int) -> Iterator[Batch]:
-        """Yield the batches of all epochs, but for the first so many."""
+        """Yield the batches of all epochs, without the first ``number``."""
         epoch, start = divmod(number, self.batches.batches_per_epoch)
         while True:
             yield from self.batches.epoch(epoch, start)
