@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 
 def cores() -> int:
@@ -19,18 +20,33 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+@lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    """Return the BLAS libraries of this process; NumPy has loaded them by now."""
+    return ThreadpoolController().select(user_api="blas")
+
+
 def kernels() -> str:
     """Return the names of the BLAS libraries in use and of the processor whose kernels they chose, for reports."""
     found = [
         f"{info['internal_api']} {info.get('version') or ''} ({info.get('architecture', 'unknown')})"
-        for info in threadpool_info()
-        if info["user_api"] == "blas"
+        for info in _libraries().info()
     ]
     return ", ".join(found) or "unknown"
+
+
+def default_threads(workers: int) -> int:
+    """Return how many threads each of several workers' matrix products should use, so that all cores are busy.
+
+    For one worker that is what the library has been told already, by ``OPENBLAS_NUM_THREADS`` for instance.
+    """
+    if workers > 1:
+        return max(1, cores() // workers)
+    return max((info["num_threads"] for info in _libraries().info()), default=1)
 
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
     """Let each matrix product use so many threads, inside ``with threads(n):``; it holds for the whole process."""
-    with threadpool_limits(limits=number, user_api="blas"):
+    with _libraries().limit(limits=number):
         yield

@@ -89,9 +89,10 @@ def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any
     """
     run = RunFolder(root / row.name)
     wanted = Configuration.of_task(build("numbers"), **{**base, **row.changes})
+    threads = {name: getattr(wanted.training, name) for name in ("workers", "blas_threads")}
     with lock_folder(run.path):
         begun = run.holds_something()
-        if begun and run.configuration().changed(workers=wanted.training.workers) != wanted:
+        if begun and run.configuration().changed(**threads) != wanted:
             raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
         if not run.is_finished():
             trainer = resume(run, report) if begun else Trainer(wanted)

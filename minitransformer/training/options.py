@@ -59,6 +59,13 @@ class TrainingOptions(Options):
     workers: int | None = option(
         None, "threads that share each batch (default: one a core, if each has enough to do)", at_least=1
     )
+    blas_threads: int | None = option(
+        None,
+        "threads of each worker's matrix products (default: the cores, shared out among the workers); with another "
+        "number, sums are rounded differently",
+        at_least=1,
+        added=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import Array, backend, to_numpy, xp
+from minitransformer.arrays import Array, backend, blas, to_numpy, xp
 from minitransformer.data import PAD, Batch, MissingExtraError, ParallelBatches
 from minitransformer.decoding import longest_sentence
 from minitransformer.nn import Transformer
@@ -119,8 +119,10 @@ class Trainer:
     def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
         if configuration.training.workers is None:
             configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
+        check_workers(workers := configuration.training.workers or 1)
+        if configuration.training.blas_threads is None:
+            configuration = configuration.changed(blas_threads=blas.default_threads(workers))
         self.configuration, options = configuration, configuration.training
-        check_workers(options.workers or 1)
         self.task: Task = configuration.build_task()
         if options.best_by == "bleu" and "bleu" not in self.task.measures:
             raise ValueError(f"best_by must be loss or exact_match for the task {self.task.name}, found bleu")
@@ -239,7 +241,7 @@ class Trainer:
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
         batches = self._batches_from(self.step * c.accumulate)
-        with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1) as workers:
+        with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1, c.blas_threads) as workers:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)

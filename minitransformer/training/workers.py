@@ -62,7 +62,9 @@ class Workers:
     model : Transformer
         The model; the first worker uses it itself.
     number : int
-        How many. A single one works in the calling thread, and each of its matrix products may use all cores.
+        How many. A single one works in the calling thread.
+    blas_threads : int, optional
+        How many threads each of their matrix products may use; by default the cores are shared out.
 
     Raises
     ------
@@ -70,9 +72,10 @@ class Workers:
         If the number is below 1, or several are asked for on a GPU, which is busy with one.
     """
 
-    def __init__(self, model: Transformer, number: int = 1) -> None:
+    def __init__(self, model: Transformer, number: int = 1, blas_threads: int | None = None) -> None:
         check_workers(number)
         self.number = number
+        self.blas_threads = blas_threads
         self.models = [model, *(_twin(model) for _ in range(number - 1))]
         self._parameters = [m.parameters() for m in self.models]
         self._pool: ThreadPoolExecutor | None = None
@@ -84,8 +87,9 @@ class Workers:
         return [list(parameters) for parameters in self._parameters[1:]]
 
     def __enter__(self) -> Workers:
+        threads = self.blas_threads or blas.default_threads(self.number)
+        self._undo.enter_context(blas.threads(threads))
         if self.number > 1:
-            self._undo.enter_context(blas.threads(max(1, blas.cores() // self.number)))
             self._undo.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_INTERVAL)
             self._pool = self._undo.enter_context(ThreadPoolExecutor(self.number, thread_name_prefix="worker"))

@@ -12,8 +12,21 @@ from minitransformer.arrays import blas, to_numpy
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
-from minitransformer.training import Workers, default_workers, training_step
+from minitransformer.tasks import build
+from minitransformer.training import (
+    Configuration,
+    RunFolder,
+    Trainer,
+    Workers,
+    default_workers,
+    resume,
+    training_step,
+)
 
+SMALL = {
+    **{"d_model": 4, "n_heads": 1, "n_layers": 1, "d_ff": 4, "steps": 2, "warmup_steps": 1, "workers": 1},
+    **{"batch_tokens": 64, "train_pairs": 20, "held_out": 2, "evaluate_every": 2, "average_last": 1},
+}
 THREADS = pytest.mark.numpy_only("workers are threads that share the cores of a CPU")
 
 
@@ -160,6 +173,20 @@ def test_a_mistake_in_a_worker_is_raised_and_the_next_batch_works():
         with pytest.raises(IndexError, match="id 99 is out of range"):
             workers.gradients(bad, 0.1)
         assert float(workers.gradients(good, 0.1)) == before
+
+
+@THREADS
+def test_a_run_keeps_its_number_of_threads_wherever_it_goes_on(tmp_path):
+    """Sums are rounded differently on another number of threads, so a resumed run would end with other weights."""
+    configuration = Configuration.of_task(build("copy"), **SMALL)
+    run, found = RunFolder(tmp_path / "run"), []
+    with blas.threads(3):
+        trainer = Trainer(configuration)
+        run.create(trainer.configuration, trainer.corpus)
+    with blas.threads(1):
+        resume(run, print).train(run, lambda *_: found.append(blas.default_threads(1)))
+        assert blas.default_threads(1) == 1
+    assert found == [3, 3]
 
 
 @THREADS
