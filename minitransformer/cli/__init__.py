@@ -14,6 +14,7 @@ from importlib.metadata import version
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.cli.errors import UsageError
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
+from minitransformer.decoding import Diverged
 from minitransformer.training import RunError
 
 __all__ = ["main"]
@@ -113,6 +114,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UsageError, BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
         print(f"minitransformer {args.command}: {error}", file=sys.stderr)
         return 2
+    except Diverged as error:
+        print(
+            f"minitransformer {args.command}: {error}. Use an earlier checkpoint, or train again with a smaller rate",
+            file=sys.stderr,
+        )
+        return 1
     except BrokenPipeError:  # the reader of our output has gone, as in `| head`
         _discard_output()
         return 141

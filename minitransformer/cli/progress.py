@@ -41,8 +41,8 @@ def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
         return 130
     except Diverged as error:
         print(
-            f"\nminitransformer {command}: {error}; training stops. {folder.checkpoints.path} holds the last good "
-            "weights. Try a smaller learning rate, more --warmup-steps, or --clip.",
+            f"\nminitransformer {command}: {error}; training stops. {folder.checkpoints.path} holds what was "
+            "saved before. Try a smaller learning rate, more --warmup-steps, or --clip.",
             file=sys.stderr,
         )
         return 1

@@ -3,9 +3,11 @@
 from minitransformer.decoding.batches import in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search, length_penalty
 from minitransformer.decoding.greedy import greedy
+from minitransformer.decoding.search import Diverged
 from minitransformer.decoding.texts import check_sentence, hypotheses, longest_sentence, translate
 
 __all__ = [
+    "Diverged",
     "Hypothesis",
     "beam_search",
     "check_sentence",

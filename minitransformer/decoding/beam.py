@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer.arrays import Array, cache_slices, to_numpy, xp
+from minitransformer.arrays import Array, cache_slices, xp
 from minitransformer.data import END, START
-from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits
+from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
 
 __all__ = ["Hypothesis", "beam_search", "length_penalty"]
@@ -109,7 +109,7 @@ def beam_search(
     ------
     ValueError
         If an argument is out of its range.
-    FloatingPointError
+    Diverged
         If the model's scores are not numbers.
 
     See Also
@@ -195,10 +195,7 @@ def _most_probable(logits: Array, n: int) -> tuple[Ids, Array]:
     exclude(logits)
     # Chosen by the logits, as greedy does it: rounding may make two log-probabilities equal.
     tokens, best = best_tokens(logits, min(n, logits.shape[1]))
-    both = to_numpy(xp.stack((tokens, best - total[:, None])))  # one move
-    if np.isnan(both[1]).any():
-        raise FloatingPointError("beam_search: the model's scores are not numbers (NaN); its training has diverged")
-    return both[0].astype(np.int64), both[1]
+    return to_host(tokens, best - total[:, None])
 
 
 def _log_sum_exp(logits: Array) -> Array:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import to_numpy
+from minitransformer.arrays import xp
 from minitransformer.data import END, START
-from minitransformer.decoding.search import as_sources, exclude, limits
+from minitransformer.decoding.search import as_sources, exclude, limits, to_host
 from minitransformer.nn import Transformer
 
 __all__ = ["greedy"]
@@ -40,6 +40,8 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     ------
     ValueError
         If the source ids are not a matrix, or ``max_length`` is negative.
+    Diverged
+        If the model's scores are not numbers.
     """
     source_ids = as_sources(source_ids)
     most = limits(source_ids, max_length)
@@ -53,7 +55,8 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     while active.size:
         logits = model.step(tokens[:, None], cache)[:, 0]  # (B, V)
         exclude(logits)
-        tokens = to_numpy(logits.argmax(axis=-1))  # of equal ones the first
+        best = logits.argmax(axis=-1)  # of equal ones the first
+        tokens, _ = to_host(best, logits[xp.arange(len(best)), best])
         for sentence, token in zip(active.tolist(), tokens.tolist(), strict=True):
             if token != END:
                 sentences[sentence].append(token)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from minitransformer.arrays import Array, to_numpy, xp
 from minitransformer.data import PAD, START
 
-__all__ = ["Ids", "as_sources", "best_tokens", "exclude", "limits"]
+__all__ = ["Diverged", "Ids", "as_sources", "best_tokens", "exclude", "limits", "to_host"]
 
 Ids = NDArray[np.int64]
 
@@ -19,6 +19,10 @@ MORE_THAN_SOURCE = 50
 """How many tokens more than its source a target sentence may have (section 6.1)."""
 NEVER = [PAD, START]
 """Tokens that no sentence has inside, so none is written; what probability they have is lost, not shared out."""
+
+
+class Diverged(FloatingPointError):
+    """The scores of a model, its loss, or a weight is no longer a finite number."""
 
 
 def as_sources(source_ids: Any) -> Ids:
@@ -68,6 +72,14 @@ def limits(source_ids: Ids, max_length: int | None = None) -> Ids:
 def exclude(scores: Array) -> None:
     """Give the tokens that are never written the score -inf, in place: (..., V)."""
     scores[..., NEVER] = -xp.inf
+
+
+def to_host(tokens: Array, scores: Array) -> tuple[Ids, Array]:
+    """Bring tokens and their scores to the host, in one move; refuse scores that are not numbers."""
+    both = to_numpy(xp.stack((tokens, scores)))
+    if np.isnan(both[1]).any():
+        raise Diverged("the model's scores are not numbers (NaN): its training has diverged")
+    return both[0].astype(np.int64), both[1]
 
 
 def best_tokens(scores: Array, n: int) -> tuple[Array, Array]:

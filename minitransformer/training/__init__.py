@@ -1,5 +1,6 @@
 """Training: the loop, what it measures, and the folder that it leaves behind."""
 
+from minitransformer.decoding import Diverged
 from minitransformer.training.averaging import average
 from minitransformer.training.checkpoints import Checkpoint, RunError
 from minitransformer.training.clipping import clip_gradients
@@ -9,7 +10,7 @@ from minitransformer.training.loading import WEIGHTS, TrainedRun, load
 from minitransformer.training.locking import lock_folder
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Diverged, Result, Trainer, resume, training_step
+from minitransformer.training.trainer import Result, Trainer, resume, training_step
 from minitransformer.training.workers import Workers, default_workers
 
 __all__ = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
-from minitransformer.decoding import translate
+from minitransformer.decoding import Diverged, translate
 from minitransformer.nn import Transformer
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
@@ -110,6 +111,8 @@ def evaluate(
         If a text has a token that is not in a closed vocabulary.
     ValueError
         If there are no pairs, a text is longer than the model's learned positions, or sacrebleu has no such tokeniser.
+    Diverged
+        If the model's scores are not numbers.
     """
     if not pairs:
         raise ValueError("evaluate: found no pairs, expected at least one")
@@ -155,6 +158,8 @@ def _teacher_forced(
         share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
         accuracy += share
         total += float(loss.data) * share.total
+    if not isfinite(total):
+        raise Diverged(f"the loss is {total}: the training of this model has diverged")
     return accuracy, total / accuracy.total
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, backend, blas, to_numpy, xp
 from minitransformer.data import PAD, Batch, MissingExtraError, ParallelBatches
-from minitransformer.decoding import longest_sentence
+from minitransformer.decoding import Diverged, longest_sentence
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import Task
@@ -25,14 +25,10 @@ from minitransformer.training.run import RunFolder
 from minitransformer.training.scores import bleu
 from minitransformer.training.workers import Workers, check_workers, default_workers
 
-__all__ = ["Best", "Diverged", "Result", "Trainer", "resume", "training_step"]
+__all__ = ["Best", "Result", "Trainer", "resume", "training_step"]
 
 LOG_EVERY = 10
 """Steps to a line of the log. On a GPU the losses are read as often: the host waits for the device each time."""
-
-
-class Diverged(ArithmeticError):
-    """The loss, or a weight, is no longer a finite number."""
 
 
 class Result(NamedTuple):
@@ -211,7 +207,7 @@ class Trainer:
         Raises
         ------
         Diverged
-            If the loss is NaN or infinite. The last checkpoint is one from before.
+            If the loss or a score is no finite number. The last checkpoint is one from before.
         RunError
             If something cannot be written; the last checkpoint is kept.
         KeyboardInterrupt

@@ -7,7 +7,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.data import END, PAD, START, pad
-from minitransformer.decoding import Hypothesis, beam, beam_search, greedy, length_penalty
+from minitransformer.decoding import Diverged, Hypothesis, beam, beam_search, greedy, length_penalty
 
 WRITABLE = 3  # the first tokens are PAD, START and END; what follows are words
 SOURCES = [[3, 4, END], [7, END], [5, 5, 9, 10, 3, END], [8, 6, 3, 4, END]]
@@ -279,8 +279,9 @@ def test_the_model_decodes_without_dropout_and_keeps_its_mode(model):
 def test_scores_that_are_not_numbers_are_an_error(model):
     model.train()
     model.output.data[4] = np.nan
-    with pytest.raises(FloatingPointError, match="diverged"):
-        beam_search(model, pad(SOURCES))
+    for search in (beam_search, greedy):
+        with pytest.raises(Diverged, match="diverged"):
+            search(model, pad(SOURCES))
     assert model.training
 
 
