@@ -133,10 +133,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not (whose := full_memory(error)):
             raise
+        advice = ". ".join(getattr(error, "__notes__", ())) or (
+            "Make the batches smaller (--batch-tokens), let each layer be run again in the backward pass instead of "
+            "keeping what it computed (--recompute), or use a smaller model"
+        )
         print(
-            f"minitransformer {args.command}: The {whose}'s memory is full. Make the batches smaller (--batch-tokens), "
-            "let each layer be run again in the backward pass instead of keeping what it computed (--recompute), "
-            f"or use a smaller model. [{type(error).__name__}: {error}]",
+            f"minitransformer {args.command}: The {whose}'s memory is full. {advice}. "
+            f"[{type(error).__name__}: {error}]",
             file=sys.stderr,
         )
         return 1

@@ -4,7 +4,7 @@ from minitransformer.decoding.batches import in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search, length_penalty
 from minitransformer.decoding.greedy import greedy
 from minitransformer.decoding.search import Diverged
-from minitransformer.decoding.texts import check_sentence, hypotheses, longest_sentence, translate
+from minitransformer.decoding.texts import check_sentence, hypotheses, longest_sentence, naming_the_longest, translate
 
 __all__ = [
     "Diverged",
@@ -16,5 +16,6 @@ __all__ = [
     "in_batches",
     "length_penalty",
     "longest_sentence",
+    "naming_the_longest",
     "translate",
 ]

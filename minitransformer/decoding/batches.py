@@ -14,6 +14,9 @@ __all__ = ["in_batches"]
 
 T = TypeVar("T")
 
+TOKENS = 2**15
+"""The most tokens in a batch, padding included: one long sentence must not make all of its neighbours long."""
+
 
 def in_batches(
     search: Callable[[Ids], list[T]], sources: Sequence[Sequence[int]], size: int = 64, workers: int | None = None
@@ -28,7 +31,7 @@ def in_batches(
     sources : sequence of sequences of int
         Source sentences, each with its end token.
     size : int
-        The most sentences in a batch.
+        The most sentences in a batch; there are fewer where they have more than 32,768 tokens together.
     workers : int, optional
         How many batches are decoded side by side, each by a thread with its share of the cores; by default one for each
         core, and a single one on a GPU, which is busy with one.
@@ -48,7 +51,11 @@ def in_batches(
     if workers is not None and workers < 1:
         raise ValueError(f"in_batches: workers must be at least 1, found {workers}")
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
-    batches = [order[first : first + size] for first in range(0, len(order), size)]
+    batches: list[list[int]] = []
+    for i in order:
+        if not batches or len(batches[-1]) == size or (len(batches[-1]) + 1) * len(sources[i]) > TOKENS:
+            batches.append([])
+        batches[-1].append(i)
     if workers is None:
         workers = blas.cores() if backend() == "numpy" else 1
     workers = min(workers, len(batches))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+from minitransformer.arrays import full_memory
 from minitransformer.data import END, Tokeniser, pad
 from minitransformer.decoding.batches import in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search
@@ -13,7 +15,7 @@ from minitransformer.decoding.greedy import greedy
 from minitransformer.decoding.search import MORE_THAN_SOURCE
 from minitransformer.nn import Transformer
 
-__all__ = ["check_sentence", "hypotheses", "longest_sentence", "translate"]
+__all__ = ["check_sentence", "hypotheses", "longest_sentence", "naming_the_longest", "translate"]
 
 T = TypeVar("T")
 
@@ -116,12 +118,32 @@ def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int
     return ids
 
 
+@contextmanager
+def naming_the_longest(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> Iterator[None]:
+    """If memory is full inside ``with naming_the_longest(texts, ids):``, note which text is the longest."""
+    try:
+        yield
+    except Exception as error:
+        if full_memory(error):
+            place = max(range(len(ids)), key=lambda i: len(ids[i]))
+            error.add_note(
+                f"The longest text has {len(ids[place]):,} tokens: {texts[place][:40]!r}... "
+                "Leave it out, split it, or train with a smaller attention_block"
+            )
+        raise
+
+
 def _decode(
     model: Transformer, source: Tokeniser, texts: Sequence[str], search: Callable[..., list[T]], size: int
 ) -> list[T]:
     """Decode texts with ``search(ids, max_length=None)``; where positions are learned, none is written beyond them."""
     ids = [check_sentence(model, source, text) for text in texts]
-    most = longest_sentence(model)
+    with naming_the_longest(texts, ids):
+        return _decode_ids(ids, search, size, longest_sentence(model))
+
+
+def _decode_ids(ids: list[list[int]], search: Callable[..., list[T]], size: int, most: int | None) -> list[T]:
+    """Decode sentences; ``most`` is the number of learned positions, if they are learned."""
     if most is None:
         return in_batches(search, ids, size)
     # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.

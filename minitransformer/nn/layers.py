@@ -18,6 +18,9 @@ from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.nn.options import ModelOptions
 
+QUERIES = 256
+"""How many queries are worked through at a time where nothing is kept for a gradient, as then it costs no time."""
+
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
 
 
@@ -75,8 +78,9 @@ class MultiHeadAttention(Module):
             If maps are recorded while a gradient is wanted.
         """
         inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
-        n_heads, block_size = self.options.n_heads, self.options.attention_block
+        n_heads = self.options.n_heads
         if maps is None:
+            block_size = self._block_size()
             return ops.multi_head_attention(*inputs, mask=mask, n_heads=n_heads, causal=causal, block_size=block_size)
         if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
@@ -86,6 +90,12 @@ class MultiHeadAttention(Module):
         y, saved = ops.multi_head_attention.forward(*arrays, mask=mask, n_heads=n_heads, causal=causal)
         maps.append(saved[-1][-1])  # of what attention saved, the weights
         return Tensor(y)
+
+    def _block_size(self) -> int | None:
+        """Return how many queries are worked through at a time; None for all of them."""
+        # Recomputing runs twice, without a graph and with one, and both runs must have the same rounding.
+        for_training = is_recording() or self.options.recompute
+        return self.options.attention_block or (None if for_training else QUERIES)
 
     def step(self, x: Array, stored: KeysAndValues, mask: Array | None, own: bool = True) -> Array:
         """Attend from new positions to the keys and values in store.
@@ -110,10 +120,8 @@ class MultiHeadAttention(Module):
         if own:
             self._store(projected[..., n_keys:], stored)
         concat = xp.empty((*x.shape[:2], n_values), dtype=x.dtype)
-        ops.scaled_dot_product_attention.forward(
-            self._heads(projected[..., :n_keys]), stored.keys, stored.values, mask,
-            block_size=self.options.attention_block, out=self._heads(concat),
-        )  # fmt: skip
+        queries = self._heads(projected[..., :n_keys])
+        ops.scaled_dot_product_attention.forward(queries, stored.keys, stored.values, mask, out=self._heads(concat))
         return ops.linear.forward(concat, self.w_out.data, None if self.b_out is None else self.b_out.data)[0]
 
     def keys_and_values(self, memory: Array) -> KeysAndValues:

@@ -13,14 +13,16 @@ from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
-from minitransformer.decoding import Diverged, translate
+from minitransformer.decoding import Diverged, naming_the_longest, translate
 from minitransformer.nn import Transformer
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
 __all__ = ["Sample", "Scores", "evaluate"]
 
 NUMBERS = 2**23
-"""Scores, one for each position and token, that are computed together: as float32 they take 32 MB."""
+"""Numbers, one for each position and token, that are computed together: as float32 they take 32 MB."""
+WIDTH = 256
+"""The fewest numbers that a position counts for: even where there are few tokens, each layer computes as many."""
 
 
 class Sample(NamedTuple):
@@ -146,10 +148,17 @@ def _teacher_forced(
     model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]]
 ) -> tuple[Share, float]:
     """Return how many tokens are right when all before them are given, and the loss per token."""
-    encoded = sorted(([*source.encode(one), END], target.encode(other)) for one, other in pairs)
-    encoded.sort(key=lambda pair: max(map(len, pair)))
+    encoded = [([*source.encode(one), END], target.encode(other)) for one, other in pairs]
+    with naming_the_longest([max(pair, key=len) for pair in pairs], [max(pair, key=len) for pair in encoded]):
+        return _accuracy_and_loss(model, encoded, len(target))
+
+
+def _accuracy_and_loss(
+    model: Transformer, encoded: list[tuple[list[int], list[int]]], vocabulary: int
+) -> tuple[Share, float]:
+    """Return the same of pairs of ids."""
     accuracy, total = Share(0, 0), 0.0
-    for chunk in _chunks(encoded, len(target)):
+    for chunk in _chunks(sorted(encoded, key=lambda pair: (max(map(len, pair)), pair)), vocabulary):
         source_ids, wanted = pad([ids for ids, _ in chunk]), pad([[*ids, END] for _, ids in chunk])
         with no_grad():  # and without dropout
             memory = model.encode(source_ids)
@@ -169,7 +178,7 @@ def _chunks(
     """Cut pairs, the longest last, into batches whose scores take little memory."""
     chunk: list[tuple[list[int], list[int]]] = []
     for pair in pairs:
-        if chunk and (len(chunk) + 1) * (max(map(len, pair)) + 1) * vocabulary > NUMBERS:
+        if chunk and (len(chunk) + 1) * (max(map(len, pair)) + 1) * max(vocabulary, WIDTH) > NUMBERS:
             yield chunk
             chunk = []
         chunk.append(pair)

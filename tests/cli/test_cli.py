@@ -428,6 +428,17 @@ def test_too_little_memory_is_said_in_words(monkeypatch, capsys):
     said = capsys.readouterr().err
     assert re.search(r"memory is full\. .*--batch-tokens.*--recompute.*smaller model.*Unable to allocate 9 PB", said)
 
+    def too_long(args):
+        error = MemoryError("Unable to allocate 9 PB")
+        error.add_note("The longest text has 9 tokens")
+        raise error
+
+    monkeypatch.setattr(cli.COMMANDS["translate"], "run", too_long)
+    assert main(["translate", "run"]) == 1
+    said = capsys.readouterr().err
+    assert "memory is full. The longest text has 9 tokens. [" in said
+    assert "--batch-tokens" not in said
+
     def wrong(args):
         raise ZeroDivisionError("a mistake in the program")
 

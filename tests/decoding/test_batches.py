@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from minitransformer.data import END
-from minitransformer.decoding import beam_search, greedy, in_batches
+from minitransformer.decoding import batches, beam_search, greedy, in_batches, texts, translate
+from minitransformer.tasks import build
 
 
 def test_results_come_in_the_order_of_the_sentences(model):
@@ -23,6 +24,30 @@ def test_results_come_in_the_order_of_the_sentences(model):
     assert len({tuple(sentence) for sentence in found}) > 1
     # The four shortest, four more, and the two longest: little is padding.
     assert seen == [(4, 3), (4, 7), (2, 9)]
+
+
+def test_a_long_sentence_does_not_lengthen_its_neighbours(monkeypatch):
+    seen = []
+    monkeypatch.setattr(batches, "TOKENS", 12)
+    in_batches(lambda ids: seen.append(ids.shape) or [0] * len(ids), [[3] * n for n in (2, 4, 1, 3, 40, 5)], workers=1)
+    assert seen == [(3, 3), (2, 5), (1, 40)]
+
+
+def test_full_memory_names_the_longest_text(model, monkeypatch):
+    def full(*_, **__):
+        raise MemoryError("Unable to allocate 9 PB")
+
+    tokens = build("copy").tokenisers()[0]
+    monkeypatch.setattr(texts, "in_batches", full)
+    with pytest.raises(MemoryError, match="9 PB") as caught:
+        translate(model, tokens, tokens, ["12", "1234567", "3"])
+    (note,) = caught.value.__notes__
+    assert "has 8 tokens: '1234567'" in note
+    assert "split it" in note
+    monkeypatch.setattr(texts, "in_batches", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as other:
+        translate(model, tokens, tokens, ["12"])
+    assert not hasattr(other.value, "__notes__")
 
 
 def test_any_search_will_do(model):

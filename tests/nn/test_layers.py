@@ -1,5 +1,7 @@
 """The sub-layers and the layers, each on its own."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from minitransformer.nn import (
     MultiHeadAttention,
     Parameter,
     Residual,
+    layers,
 )
 from minitransformer.testing import gradcheck
 
@@ -167,6 +170,26 @@ def test_a_gradient_that_would_be_lost_is_refused():
             p.requires_grad = memory is None
         with pytest.raises(RuntimeError, match="no gradient flows past recorded maps"):
             attention(mt.Tensor(X), memory, maps=[])
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"), [({}, [2, 2]), ({"attention_block": 3}, [3, 1]), ({"recompute": True}, [4])]
+)
+def test_where_no_gradient_is_wanted_few_queries_are_worked_through_at_a_time(monkeypatch, options, rows):
+    """A long sentence then needs no square of its length. What recomputing repeats has one rounding both times."""
+    attention, found = make(MultiHeadAttention, **options), []
+    module = import_module("minitransformer.ops.scaled_dot_product_attention")
+    weights = module._weights
+    monkeypatch.setattr(layers, "QUERIES", 2)
+    monkeypatch.setattr(
+        module, "_weights", lambda *args: found.append(args[-2].stop - args[-2].start) or weights(*args)
+    )
+    with mt.no_grad():
+        y = attention(mt.Tensor(X)).numpy()
+    assert found == rows
+    found.clear()
+    np.testing.assert_allclose(attention(mt.Tensor(X)).numpy(), y, rtol=0, atol=1e-14)
+    assert found == ([3, 1] if "attention_block" in options else [4])
 
 
 # On arrays, a step at a time

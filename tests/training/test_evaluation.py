@@ -49,6 +49,16 @@ def test_loss_and_token_accuracy_are_those_of_single_sentences(tokenisers, monke
     assert model.rng.bit_generator.state == state
 
 
+def test_full_memory_names_the_longest_text(tokenisers, monkeypatch):
+    def full(*_):
+        raise MemoryError("Unable to allocate 9 PB")
+
+    monkeypatch.setattr(evaluation, "pad", full)
+    with pytest.raises(MemoryError) as caught:
+        evaluate(model_of(tokenisers), *tokenisers, [("1", "12345678"), ("123", "1")])
+    assert "has 8 tokens: '12345678'" in caught.value.__notes__[0]
+
+
 def test_the_search_is_the_one_that_was_asked_for(tokenisers, monkeypatch):
     source, target = tokenisers
     asked = []
