@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
 
+import numpy as np
 import pytest
 
 from minitransformer.arrays import namespace
@@ -384,7 +385,10 @@ def test_gradcheck_proves_every_operation(monkeypatch, capsys):
     from minitransformer import ops
     from minitransformer.testing.examples import examples
 
-    monkeypatch.setattr("minitransformer.cli.gradcheck.examples", lambda *of: examples(*of)[:1])
+    def smallest(*of):
+        return sorted(examples(*of), key=lambda example: sum(np.size(x) for x in example.inputs))[:1]
+
+    monkeypatch.setattr("minitransformer.cli.gradcheck.examples", smallest)
     assert main(["gradcheck"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.endswith("pass")]
     assert {row.split()[0] for row in rows} == set(ops.registry)
