@@ -30,7 +30,7 @@ from minitransformer.training import (
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "warmup_steps": 10, "batch_tokens": 128, "dropout": 0.0,
-    "train_pairs": 150, "held_out": 20, "evaluate_every": 100, "average_last": 1,
+    "train_pairs": 150, "held_out": 6, "evaluate_every": 100, "average_last": 1,
 }  # fmt: skip
 LIBRARIES = ("numpy", "cupy")
 OPTIONS = [{}, {"norm": "pre", "positions": "learned"}, {"attention_block": 3, "recompute": True}]
@@ -95,17 +95,17 @@ def test_data_and_its_order_are_the_same():
 @pytest.mark.parametrize(
     ("options", "clip"), [*((options, None) for options in OPTIONS), ({}, 0.5), ({"dropout": 0.2}, None)]
 )
-def test_losses_of_thirty_steps_agree_to_rounding(options, clip):
+def test_losses_of_ten_steps_agree_to_rounding(options, clip):
     found = []
     for library in LIBRARIES:
         with on(library):
             model = model_of(**options)
             optimiser = mt.optim.Adam(model.parameters())
-            losses = [training_step(model, optimiser, batch_of(n % 7), 0.002, 0.1, clip=clip) for n in range(30)]
+            losses = [training_step(model, optimiser, batch_of(n % 3), 0.004, 0.1, clip=clip) for n in range(10)]
             found.append([float(loss) for loss in losses])
     assert found[0][-1] < found[0][0] - 0.1  # it is a training
     np.testing.assert_allclose(found[1][:5], found[0][:5], rtol=3e-6)
-    np.testing.assert_allclose(found[1], found[0], rtol=3e-5)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
 
 
 # From one to the other
@@ -120,10 +120,11 @@ def trained(folder, **changes):
 
 
 @pytest.mark.parametrize(("here", "there"), [LIBRARIES, LIBRARIES[::-1]])
-def test_a_run_is_used_with_the_other_library(tmp_path, capsys, here, there):
-    said = {}
+def test_a_run_is_used_with_the_other_library(tmp_path, capsys, monkeypatch, here, there):
+    said, drawn = {}, []
+    monkeypatch.setattr("minitransformer.plots.attention_maps", lambda maps, *_, **__: drawn.append(maps))
     with on(here):
-        trained(tmp_path / "run", steps=60, average_last=10)
+        trained(tmp_path / "run", steps=12, average_last=3)
     for library in (here, there):
         with on(library):
             model, _, source, target, *_ = load(RunFolder(tmp_path / "run"))
@@ -143,6 +144,11 @@ def test_a_run_is_used_with_the_other_library(tmp_path, capsys, here, there):
         np.testing.assert_array_equal(said[there, "weights"][name], values)
     for what in (1, 3, "evaluate", "translate"):
         assert said[here, what] == said[there, what], what
+    assert drawn[0].keys() == drawn[1].keys()
+    for kind, layers in drawn[0].items():
+        for one, other in zip(layers, drawn[1][kind], strict=True):
+            assert type(one) is type(other) is np.ndarray
+            np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6, err_msg=kind)
 
 
 @pytest.mark.parametrize(("here", "there"), [LIBRARIES, LIBRARIES[::-1]])
@@ -194,8 +200,7 @@ def test_several_workers_are_refused_on_a_gpu_before_anything_is_written(tmp_pat
 # What waits for the device; only the double counts it
 
 
-@pytest.mark.parametrize("clip", [None, 0.5])
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(("clip", "accumulate"), [(None, 1), (0.5, 2)])
 def test_between_losses_that_are_shown_nothing_is_read_back(tmp_path, monkeypatch, clip, accumulate):
     if sys.modules["cupy"] is not double:
         pytest.skip("a real CuPy does not count")

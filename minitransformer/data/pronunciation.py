@@ -27,7 +27,8 @@ _COMMENT = re.compile(r"^;;;.*|(?:^|\s)#.*")
 # WORD(2) is another pronunciation of WORD
 _VARIANT = re.compile(r"(?<=.)\(\d+\)$")
 # the vowel AH1 is AH with the first stress; the digit of another phone, such as a tone's, is part of it
-_STRESS = re.compile(r"^(AA|AE|AH|AO|AW|AY|EH|ER|EY|IH|IY|OW|OY|UH|UW)[012]$")
+_VOWELS = ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW")
+_WITHOUT_STRESS = {f"{vowel}{stress}": vowel for vowel in _VOWELS for stress in "012"}
 
 
 def read_pronunciations(path: Path | str | None = None) -> Pronunciations:
@@ -139,7 +140,7 @@ def _parse(lines: Iterable[str], name: str) -> Pronunciations:
             raise TextError(
                 f"{name}, line {number}: the word {word} has no phones, expected a line such as CAT  K AE T"
             )
-        pairs.append((_VARIANT.sub("", word).lower(), " ".join(_STRESS.sub(r"\1", phone) for phone in phones)))
+        pairs.append((_VARIANT.sub("", word).lower(), " ".join(_WITHOUT_STRESS.get(phone, phone) for phone in phones)))
     if not pairs:
         raise TextError(f"{name} has no words, expected lines such as CAT  K AE T")
     return references(pairs)

@@ -36,10 +36,17 @@ def test_growth_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys
         monkeypatch.delitem(growth.AXES, name)
     few = growth.Axis("length", "T", TINY, (3, 6), length.vary, length.curves[:2])
     monkeypatch.setitem(growth.AXES, "length", few)
-    monkeypatch.setattr(growth, "ENOUGH", 0.01)
+
+    def point(workload, workers, value):  # `tests/bench/test_programs.py` measures some
+        assert (workload.length, workers) == (value, 1)
+        memory = 10**5 * value
+        return {"value": value, "seconds": 0.01 * value**2, "resident": 10**8, "peak": 10**8 + memory, "memory": memory}
+
+    monkeypatch.setattr(growth, "_point", point)
     picture = tmp_path / "growth.png"
     assert main(["bench", "--scale", "--plot", str(picture)]) == 0
-    assert "slopes: time" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "slopes: time 2.00 (2), memory 1.00 (2)" in out
     assert picture.read_bytes().startswith(PNG)
 
 

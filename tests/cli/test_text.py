@@ -46,7 +46,10 @@ def train(files, out, *more):
 
 @pytest.fixture(scope="module")
 def run(files):
-    assert train(files, files / "run") == 0
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("draw_curves", "draw_attention"):
+            patch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+        assert train(files, files / "run") == 0
     return files / "run"
 
 
@@ -116,19 +119,15 @@ def test_evaluate_on_files(run, files, capsys):
     assert "found --reference without --source" in capsys.readouterr().err
 
 
-def translate(run, *arguments, text):
-    return subprocess.run(
-        [sys.executable, "-m", "minitransformer", "translate", str(run), *arguments], input=text, capture_output=True
-    )
-
-
-def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run):
-    done = translate(run, "--beam", "4", "--n-best", "2", text=b"w1 x1 y1\n\nw2 x2\n")
-    assert done.returncode == 0, done.stderr
-    rows = [line.split("\t") for line in done.stdout.decode().splitlines()]
+def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standard_input):
+    standard_input(b"w1 x1 y1\n\nw2 x2\n")
+    assert main(["translate", str(run), "--beam", "4", "--n-best", "2"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
     assert [row[0] for row in rows] == ["1", "1", "3", "3"]
     assert float(rows[0][1]) >= float(rows[1][1])
-    plain = translate(run, "--beam", "4", text="w1 x1 y1\n\nw2 x2\u2028\n".encode())
+    arguments = [sys.executable, "-m", "minitransformer", "translate", str(run), "--beam", "4"]
+    plain = subprocess.run(arguments, input="w1 x1 y1\n\nw2 x2\u2028\n".encode(), capture_output=True)
+    assert plain.returncode == 0, plain.stderr
     assert plain.stdout.decode().split("\n") == [rows[0][2], "", rows[2][2], ""]
 
 
@@ -142,12 +141,13 @@ def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):
     assert "line 1: the translation has no end; it was cut off after 1 tokens" in captured.err
 
 
-def test_bad_text_to_translate(run, capsys):
+def test_bad_text_to_translate(run, capsys, standard_input):
     for text, message in ((b"w1\n\xff\n", "the standard input, line 2: the byte 0xFF is not UTF-8"), (b"", "is empty")):
-        done = translate(run, text=text)
-        assert done.returncode == 2
-        assert message in done.stderr.decode()
-        assert done.stdout == b""
+        standard_input(text)
+        assert main(["translate", str(run)]) == 2
+        captured = capsys.readouterr()
+        assert message in captured.err
+        assert captured.out == ""
     for option, message in (
         (["--beam", "0"], "--beam must be at least 1, found 0"),
         (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to --beam 2, found 3"),
@@ -158,7 +158,9 @@ def test_bad_text_to_translate(run, capsys):
 
 
 @pytest.mark.usefixtures("without_pictures")
-def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_written_in_full(run, files, tmp_path, capsys):
+def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_written_in_full(
+    run, files, tmp_path, capsys, standard_input
+):
     assert train(files, tmp_path / "learned", "--positions", "learned", "--steps", "2") == 0
     capsys.readouterr()
     assert main(["translate", str(tmp_path / "learned"), "w1 " * 600]) == 2
@@ -166,9 +168,9 @@ def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_writte
     assert "'... has 601 tokens, its end included, but this model has learned 512 positions" in captured.err
     assert captured.out == ""
     assert main(["translate", str(tmp_path / "learned"), "w1 " * 505]) == 0
-    done = translate(tmp_path / "learned", text=b"w1\n\n" + b"w1 " * 600)
-    assert done.returncode == 2
-    assert "translate: line 3: the text" in done.stderr.decode()
+    standard_input(b"w1\n\n" + b"w1 " * 600)
+    assert main(["translate", str(tmp_path / "learned")]) == 2
+    assert "translate: line 3: the text" in capsys.readouterr().err
     assert main(["attention", str(tmp_path / "learned"), "w1 " * 600]) == 2
     assert "this model has learned 512 positions" in capsys.readouterr().err
     # where positions are waves, there is no limit

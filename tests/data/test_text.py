@@ -47,9 +47,14 @@ def test_only_one_return_belongs_to_the_end_of_a_line(tmp_path):
     assert read_lines(write(tmp_path / "a", "x\r\r\ny\rz\r")) == ["x\r", "y\rz"]
 
 
+@pytest.fixture(scope="module")
+def lines_file(tmp_path_factory):
+    return tmp_path_factory.mktemp("text") / "lines"
+
+
 @given(st.lists(st.text().filter(lambda line: "\n" not in line and not line.endswith("\r")), min_size=1))
-def test_every_line_comes_back(tmp_path_factory, lines):
-    path = write(tmp_path_factory.mktemp("text") / "lines", "\n".join(["first", *lines]) + "\n")
+def test_every_line_comes_back(lines_file, lines):
+    path = write(lines_file, "\n".join(["first", *lines]) + "\n")
     assert read_lines(path) == ["first", *lines]
 
 

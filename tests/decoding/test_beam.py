@@ -13,16 +13,19 @@ WRITABLE = 3  # the first tokens are PAD, START and END; what follows are words
 SOURCES = [[3, 4, END], [7, END], [5, 5, 9, 10, 3, END], [8, 6, 3, 4, END]]
 
 
-def log_probabilities(model, source, tokens):
-    """Return the logarithms of the probabilities of each token at each place: one pass without a cache, (T, V)."""
+def log_probabilities(model, source, *sentences):
+    """Return the logarithms of the probabilities of each token at each place: one pass without a cache, (B, T, V).
+
+    The sentences are of one length.
+    """
     model.eval()
     with mt.no_grad():
-        logits = model([source], [[START, *tokens]]).numpy()[0].astype(np.float64)
+        logits = model([source] * len(sentences), [[START, *tokens] for tokens in sentences]).numpy().astype(np.float64)
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
 def log_probability(model, source, hypothesis):
-    y = log_probabilities(model, source, hypothesis.tokens)
+    (y,) = log_probabilities(model, source, hypothesis.tokens)
     written = [*hypothesis.tokens, END][: len(hypothesis.tokens) + hypothesis.finished]
     return sum(y[i, token] for i, token in enumerate(written))
 
@@ -33,9 +36,9 @@ def slow_beam(model, source, width, alphas, limit, n_best):
     live, finished = [([], 0.0)], []
     for _ in range(limit):
         continued = []
-        for tokens, log_p in live:
-            y = log_probabilities(model, source, tokens)[-1]
-            continued += [([*tokens, token], log_p + y[token]) for token in range(END, len(y))]
+        y = log_probabilities(model, source, *(tokens for tokens, _ in live))[:, -1] if live else []
+        for (tokens, log_p), row in zip(live, y, strict=True):
+            continued += [([*tokens, token], log_p + row[token]) for token in range(END, len(row))]
         continued.sort(key=lambda hypothesis: -hypothesis[1])
         live = [hypothesis for hypothesis in continued[:width] if hypothesis[0][-1] != END]
         finished += [hypothesis for hypothesis in continued[:width] if hypothesis[0][-1] == END]
@@ -108,11 +111,14 @@ def test_a_beam_of_one_is_greedy(make_model, options):
 @pytest.mark.parametrize("seed", range(5))
 def test_a_beam_as_wide_as_all_sentences_orders_them_all(make_model, seed):
     limit, model = 4, make_model(target_vocab=5, seed=seed, scale=0.3)
-    words = range(WRITABLE, 5)
+    whole = [*product(range(WRITABLE, 5), repeat=limit)]
     for source in SOURCES:
-        everything = [Hypothesis([*w], 0, 0, True) for n in range(limit) for w in product(words, repeat=n)]
-        everything += [Hypothesis([*w], 0, 0, False) for w in product(words, repeat=limit)]
-        log_p = {(*h.tokens, h.finished): log_probability(model, source, h) for h in everything}
+        log_p = {}
+        for tokens, y in zip(whole, log_probabilities(model, source, *whole), strict=True):
+            steps = [y[i, token] for i, token in enumerate(tokens)]
+            log_p[*tokens, False] = sum(steps)
+            # The beginnings of this sentence, each with an end behind it.
+            log_p |= {(*tokens[:n], True): sum(steps[:n]) + y[n, END] for n in range(limit)}
         for alpha in (0, 0.6, 1, 2):
             score = {key: log_p[key] / ((4 + len(key) + key[-1]) / 6) ** alpha for key in log_p}
             ordered = sorted(score, key=lambda key, score=score: (not key[-1], -score[key]))
@@ -157,7 +163,7 @@ def test_fewer_than_n_best_are_whole_lists_cut_off(make_model):
             ]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 2, 3])  # all sentences of seed 1 go to the limit
 def test_a_batch_gives_what_its_sentences_give_alone(make_model, seed):
     model = make_model(seed=seed, scale=0.3)
     rng = np.random.default_rng(seed)

@@ -2,11 +2,9 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -18,9 +16,9 @@ from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.locking import lock_folder
 
 SMALL = [
-    *("copy", "--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "12", "--steps", "36"),
-    *("--warmup-steps", "10", "--batch-tokens", "128", "--train-pairs", "150", "--held-out", "6", "--dropout", "0.1"),
-    *("--evaluate-every", "12", "--save-every", "3", "--average-last", "12", "--keep", "3", "--accumulate", "2"),
+    *("copy", "--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "12", "--steps", "24"),
+    *("--warmup-steps", "8", "--batch-tokens", "128", "--train-pairs", "150", "--held-out", "6", "--dropout", "0.1"),
+    *("--evaluate-every", "8", "--save-every", "3", "--average-last", "8", "--keep", "3", "--accumulate", "2"),
     *("--clip", "0.5", "--workers", "2" if backend() == "numpy" else "1"),
 ]
 
@@ -70,94 +68,87 @@ def whole(tmp_path_factory):
 @pytest.mark.numpy_only("starts processes that choose their library themselves; files are the same with any")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
-    """Eight times: by turns after a random time, and in the middle of writing a file."""
+    """Kill it eight times, and let it go on each time: with a file half written, just in place, and during a step."""
     folder = RunFolder(tmp_path / "run")
-    rng = random.Random(5)
     reached = []
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8", bufsize=1
     ) as parent:
-        for turn in range(8):
-            writing = 3 if turn % 2 else None  # three writes are at least one step further
-            pid = start(parent, folder, stuck_at=writing)
-            if writing is None:
-                time.sleep(rng.random() * 0.06)
-            else:
-                while not (line := parent.stdout.readline()).endswith("writing\n") and line:
-                    pass
+        for place, number in PLACES:
+            word, pid = start(parent, folder, place, number)
+            assert word == "there"
+            assert bool(list(folder.path.rglob("*.partial"))) == (place == "flush_to_disk")
             os.kill(pid, signal.SIGKILL)
-            assert end(parent) == -signal.SIGKILL
-            if writing is not None:
-                assert list(folder.path.rglob("*.partial"))
+            assert answer(parent) == ("ended", -signal.SIGKILL)
             reached.append(folder.checkpoints.load().state["step"] if folder.checkpoints.files() else None)
-        start(parent, folder)
-        assert end(parent) == 0
+        assert start(parent, folder) == ("ended", 0)
         parent.stdin.close()
-    assert len(set(reached)) > 3, reached
+    assert reached == [None, None, 0, 3, 3, 9, 12, 15]
     assert folder.is_finished()
     agree(whole, folder)
 
 
-# Starts a process for each line that it reads, so that the package is imported once. Each of them has a disk that takes
-# its time, and, when it is asked to, never finishes a certain write.
+PLACES = [
+    ("flush_to_disk", 2),  # while the run folder is created
+    ("_flush_folder", 3),
+    ("training_step", 2),
+    ("_flush_folder", 2),
+    ("flush_to_disk", 1),
+    ("training_step", 8),
+    ("_flush_folder", 2),
+    ("flush_to_disk", 3),
+]
+"""Where to kill each process: in which call of a function. In `_flush_folder`, a file has just got its name."""
+
+# Starts a process for each line that it reads, so that the package is imported once. Each of them never comes back from
+# a certain call of a function, if it is told one.
 PROGRAM = """
 import itertools, json, os, sys, time
-from minitransformer.cli import main, resume, train
-from minitransformer.training import durable, RunFolder
+from minitransformer.cli import main
+from minitransformer.training import durable, trainer
 
-def telling(function):
-    def told(*arguments):
-        print("ready", os.getpid(), flush=True)
+def stop_in(module, name, number):
+    calls, function = itertools.count(1), getattr(module, name)
+    def call(*arguments):
+        if next(calls) == number:
+            print("\\nthere", os.getpid(), flush=True)
+            time.sleep(60)
         return function(*arguments)
-    return told
+    setattr(module, name, call)
 
-def slow_flush(number):
-    if next(writes) == stuck_at:
-        print("writing", flush=True)
-        time.sleep(60)
-    time.sleep(0.01)
-    flush(number)
-
-writes, flush = itertools.count(), durable.flush_to_disk
-durable.flush_to_disk = slow_flush
-RunFolder.create = telling(RunFolder.create)
-resume.resume = telling(resume.resume)
 for line in sys.stdin:
-    stuck_at, *arguments = json.loads(line)
+    place, number, *arguments = json.loads(line)
     child = os.fork()
     if child == 0:
+        if place:
+            stop_in(trainer if place == "training_step" else durable, place, number)
         sys.exit(main(arguments))
     _, status = os.waitpid(child, 0)
-    print()
-    print("ended", os.waitstatus_to_exitcode(status), flush=True)
+    print("\\nended", os.waitstatus_to_exitcode(status), flush=True)
 """
 
 
-def start(parent, folder, stuck_at=None):
-    """Begin the run, or go on with it, and return the process; the write with the number `stuck_at` never ends."""
+def start(parent, folder, place=None, number=0):
+    """Begin the run, or go on with it; return what is said at that place, or at the end."""
     begun = (folder.path / "configuration.json").exists()
     arguments = ["resume", str(folder.path)] if begun else ["train", *SMALL, "--out", str(folder.path), "--overwrite"]
-    print(json.dumps([stuck_at, *arguments]), file=parent.stdin, flush=True)
-    return int(read_from(parent, "ready"))
+    print(json.dumps([place, number, *arguments]), file=parent.stdin, flush=True)
+    return answer(parent)
 
 
-def end(parent):
-    """Wait for the end of the process and return its status, negative for a signal."""
-    return int(read_from(parent, "ended"))
-
-
-def read_from(parent, word):
-    """Return what stands behind a word at the beginning of a line."""
+def answer(parent):
+    """Return the next word of the program, and its number: an exit status is negative for a signal."""
     lines = []
     for line in parent.stdout:
         lines.append(line)
-        if line.startswith(f"{word} "):
-            return line.split()[1]
+        if line.startswith(("there ", "ended ")):
+            word, number = line.split()
+            return word, int(number)
     pytest.fail("".join(lines))
 
 
 @pytest.mark.same_bits
-@pytest.mark.parametrize("stop", [1, 5, 12, 25, 35, 36])
+@pytest.mark.parametrize("stop", [1, 5, 8, 17, 23, 24])
 def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatch, stop):
     steps = []
 
@@ -188,20 +179,20 @@ def test_of_a_torn_checkpoint_the_one_before_goes_on(whole, tmp_path, capsys):
     folder = copy_of(whole, tmp_path)
     newest = folder.last_checkpoints(1)[0]
     newest.write_bytes(newest.read_bytes()[:1000])
-    folder.measurements.cut(36)
+    folder.measurements.cut(24)
     capsys.readouterr()
     assert main(["resume", str(folder.path)]) == 0
     captured = capsys.readouterr()
-    assert "step-00000036.safetensors is damaged" in captured.err
-    assert "going on after step 33" in captured.out
+    assert "step-00000024.safetensors is damaged" in captured.err
+    assert "going on after step 21" in captured.out
     agree(whole, folder)
 
 
 def test_a_run_that_was_stopped_before_its_result_was_measured(whole, tmp_path, capsys):
     folder = copy_of(whole, tmp_path)
-    folder.measurements.cut(36)
+    folder.measurements.cut(24)
     with folder.measurements.path.open("a") as file:
-        file.write('{"step": 36, "fin')
+        file.write('{"step": 24, "fin')
     capsys.readouterr()
     assert main(["resume", str(folder.path)]) == 0
     assert "exact match on 6 held-out strings" in capsys.readouterr().out

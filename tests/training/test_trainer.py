@@ -29,7 +29,7 @@ from minitransformer.training.trainer import Best
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "steps": 6, "warmup_steps": 4, "batch_tokens": 64,
-    "train_pairs": 100, "held_out": 20, "evaluate_every": 3, "average_last": 1,
+    "train_pairs": 100, "held_out": 8, "evaluate_every": 3, "average_last": 1,
 }  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def test_what_is_held_out_is_never_trained_on(tmp_path):
     trainer, folder, _, _ = trained(tmp_path)
     train, held_out = trainer.corpus.train, trainer.corpus.held_out
     assert len(train) == 100
-    assert len(held_out) == 20
+    assert len(held_out) == 8
     assert not {source for source, _ in train} & {source for source, _ in held_out}
     assert folder.held_out() == held_out
 
@@ -187,7 +187,7 @@ def begun(tmp_path, **changes):
 
 def test_it_learns(tmp_path):
     _, _, losses, scores = trained(
-        tmp_path, task="copy", steps=300, warmup_steps=60, evaluate_every=300, dropout=0.01, batch_tokens=256
+        tmp_path, task="copy", steps=180, warmup_steps=40, evaluate_every=180, dropout=0, batch_tokens=256
     )
     # Guessing among ten digits and the end costs about 2.4 nats.
     assert np.mean(losses[-10:]) < 1.6
@@ -231,7 +231,7 @@ def test_losses_that_are_read_late_are_checked_before_anything_is_saved(tmp_path
 @pytest.mark.same_bits
 def test_the_losses_of_a_run_are_the_same_however_late_they_are_read(tmp_path, monkeypatch):
     def logged(name):
-        _, folder, losses, _ = trained(tmp_path, name, steps=25)
+        _, folder, losses, _ = trained(tmp_path, name, steps=25, evaluate_every=25)
         return [line["loss"] for line in folder.measurements.read() if "loss" in line], losses
 
     at_once, every = logged("at once")
