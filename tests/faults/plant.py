@@ -110,10 +110,11 @@ def main() -> int:
         with ThreadPoolExecutor(arguments.jobs) as pool:
             alive = list(pool.map(survives, faults))
 
-    planted, survivors = (
-        Counter(fault["file"].split("/")[1].removesuffix(".py") for fault, keep in zip(faults, chosen, strict=True) if keep)
-        for chosen in ([True] * len(faults), alive)
-    )
+    def package_of(fault: dict[str, Any]) -> str:
+        return str(fault["file"]).split("/")[1].removesuffix(".py")
+
+    planted = Counter(map(package_of, faults))
+    survivors = Counter(package_of(fault) for fault, kept in zip(faults, alive, strict=True) if kept)
     for package, number in sorted(planted.items()):
         print(f"{package:12} {number - survivors[package]:4} of {number} killed")
     return int(any(alive))
