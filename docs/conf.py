@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 import minitransformer
+
+# The arrays of the derivations are small: threads gain nothing. Kernels inherit this.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
 TUTORIALS = HERE.parent / "tutorials"
@@ -113,6 +117,8 @@ def show_as_written(app: Any, what: str, name: str, obj: Any, options: Any, line
 
 def setup(app: Any) -> None:
     """Register what happens before pages are read."""
+    # This extension only copies files at the end, but does not declare that pages may be read in parallel.
+    app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
     app.connect("autodoc-process-docstring", show_as_written, priority=400)
     app.connect("builder-inited", bring_tutorials)
     app.connect("source-read", list_operations)

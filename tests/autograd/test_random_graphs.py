@@ -351,7 +351,7 @@ class RandomGraphs(RuleBasedStateMachine):
 
 TestRandomGraphs = RandomGraphs.TestCase
 TestRandomGraphs.settings = settings(
-    max_examples=150,
+    max_examples=6 * settings().max_examples,
     stateful_step_count=40,
     phases=[Phase.explicit, Phase.generate],  # add Phase.shrink to have a small graph found; it takes minutes
     derandomize=True,

@@ -11,6 +11,8 @@ from minitransformer.paper.table3 import ROWS
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder
 
+pytestmark = pytest.mark.numpy_only("experiments, on the processor")
+
 
 def rows_of(out):
     return [line for line in out.splitlines() if re.match(r"\s*(base|\([A-E]\))", line)]

@@ -65,6 +65,7 @@ def arrays_of(model):
 # Gradients
 
 
+@pytest.mark.numpy_only("moves every entry: the same calls many times")
 @pytest.mark.parametrize(
     "options",
     [
@@ -253,6 +254,7 @@ def test_in_blocks_later_tokens_do_not_change_earlier_logits_at_all(block):
         assert (after[:, i] != before[:, i]).any(axis=-1).all()
 
 
+@pytest.mark.numpy_only("tracemalloc sees the memory of the host")
 def test_a_long_sentence_in_blocks_needs_no_square_of_its_length():
     """Neither the attentions nor the masks that the model makes for them."""
 

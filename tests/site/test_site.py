@@ -6,7 +6,6 @@ tests are skipped and say so.
 
 import re
 import shutil
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
@@ -17,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_build" / "html"
 PAGES = sorted(path for path in SITE.rglob("*.html") if "_modules" not in path.parts and "_static" not in path.parts)
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
-WIDTHS = {"desktop": 1200, "phone": 390}
+DESKTOP, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 900}
 
 STICKING_OUT = """() => {
     const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
@@ -71,29 +70,31 @@ def references() -> dict[Path, References]:
 
 
 @pytest.fixture(scope="module")
-def browser():
+def tab():
+    """One tab of a browser for all pages, with the network blocked."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if BROWSER is None:
         pytest.skip("no Chromium is installed")
     with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
+        browser = running.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu"])
+        yield browser.new_context(offline=True).new_page()
+        browser.close()
 
 
-def opened(browser, page: Path, width: int, dark: bool = False) -> Iterator[tuple]:
-    """Open a page with nothing but its own files; yield it with what it asked for in vain and what went wrong."""
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", offline=True
-    )
-    tab, wrong = context.new_page(), []
-    tab.on("request", lambda request: request.url.startswith(("file:", "data:", "blob:")) or wrong.append(request.url))
-    tab.on("requestfailed", lambda request: wrong.append(f"not loaded: {request.url}"))
-    tab.on("pageerror", lambda error: wrong.append(f"script failed: {error}"))
-    tab.goto(page.as_uri(), wait_until="load")
-    tab.evaluate("() => window.MathJax && MathJax.startup ? MathJax.startup.promise : null")
-    yield tab, wrong
-    context.close()
+@pytest.fixture
+def failures(tab):
+    """What a page asks for in vain, and the errors of its scripts."""
+    found: list[str] = []
+    listeners = {
+        "request": lambda request: request.url.startswith(("file:", "data:", "blob:")) or found.append(request.url),
+        "requestfailed": lambda request: found.append(f"not loaded: {request.url}"),
+        "pageerror": lambda error: found.append(f"script failed: {error}"),
+    }
+    for event, listener in listeners.items():
+        tab.on(event, listener)
+    yield found
+    for event, listener in listeners.items():
+        tab.remove_listener(event, listener)
 
 
 def name(page: Path) -> str:
@@ -141,23 +142,33 @@ def test_every_picture_is_described(references):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_mathematics_is_rendered_and_pictures_are_shown(browser, page):
-    for tab, wrong in opened(browser, page, WIDTHS["desktop"]):
-        formulas = tab.locator(".math").count()
-        assert tab.locator("mjx-container").count() >= formulas
-        bad = tab.locator("mjx-merror, mjx-container [style*='color: red']")  # syntax; a macro that does not exist
-        assert bad.count() == 0, bad.first.inner_text()
-        assert not re.search(r"\\\(|\\\[|\$[^$\n]+\$|\\frac|\\sum|\\bar", tab.evaluate(PROSE)), (
-            "mathematics is left unrendered"
-        )
-        empty = tab.evaluate("() => [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)")
-        assert not empty
-        assert not wrong
+def test_a_page_in_the_browser(tab, failures, page):
+    """Loading takes seconds, because mathematics is rendered then. So each page is loaded once, for all questions."""
+    tab.set_viewport_size(PHONE)
+    tab.emulate_media(color_scheme="dark")
+    tab.goto(page.as_uri(), wait_until="load")
+    tab.evaluate("() => window.MathJax && MathJax.startup ? MathJax.startup.promise : null")
+    fits_the_width(tab)
+    tab.set_viewport_size(DESKTOP)
+    tab.emulate_media(color_scheme="light")
+    mathematics_is_rendered(tab)
+    pictures_are_shown(tab)
+    assert not failures
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_a_phone_shows_the_whole_width(browser, page):
+def fits_the_width(tab):
     """Nothing sticks out at the side: what is too wide scrolls in a box of its own."""
-    for tab, _ in opened(browser, page, WIDTHS["phone"], dark=True):
-        assert tab.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1
-        assert not tab.evaluate(STICKING_OUT)
+    assert tab.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1
+    assert not tab.evaluate(STICKING_OUT)
+
+
+def mathematics_is_rendered(tab):
+    formulas = tab.locator(".math").count()
+    assert tab.locator("mjx-container").count() >= formulas
+    bad = tab.locator("mjx-merror, mjx-container [style*='color: red']")  # syntax; a macro that does not exist
+    assert bad.count() == 0, bad.first.inner_text()
+    assert not UNRENDERED.search(tab.evaluate(PROSE)), "mathematics is left unrendered"
+
+
+def pictures_are_shown(tab):
+    assert not tab.evaluate("() => [...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import minitransformer as mt
 from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray
-from minitransformer.testing import GradientError, gradcheck, strategies
+from minitransformer.testing import GradientError, strategies
+from minitransformer.testing.gradcheck import gradcheck
 
 RNG = np.random.default_rng(1)
 

@@ -13,6 +13,8 @@ from hypothesis.errors import NoSuchExample
 import minitransformer as mt
 from minitransformer.testing import strategies
 
+pytestmark = pytest.mark.numpy_only("draws on the host")
+
 SEARCH = settings(
     max_examples=1000,
     database=None,
