@@ -44,13 +44,12 @@ def _perturb(value: Any, delta: float, rng: np.random.Generator) -> Any:
 
 
 def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> Iterator[list[Array]]:
-    """Yield S (see above) for each entry of the value and of each gradient: 0 at first, then the largest of the tries.
+    """Yield S (see above) for each entry of the value and of each gradient, after each try: the largest so far.
 
     Each try runs both passes of both forms, so take the next sizes only where those before do not explain a difference.
     """
     old = [result.value, *result.gradients.values()]
     sizes = [np.zeros(x.shape) for x in old]
-    yield sizes
     exact = _gradients_from_parts(case, result)
     for _ in range(TRIES):
         value, saved = case.forward(_perturb(case.inputs, DELTA, rng))
