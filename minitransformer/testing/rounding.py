@@ -14,6 +14,7 @@ division by S is a small multiple of ε = 2e-16 for float64.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,29 +43,37 @@ def _perturb(value: Any, delta: float, rng: np.random.Generator) -> Any:
     return value
 
 
-def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> tuple[Array, dict[int, Array]]:
-    """Return S (see above) for each entry of the value and of the gradients."""
-    value_size = np.zeros(result.value.shape)
-    sizes = {i: np.zeros(g.shape) for i, g in result.gradients.items()}
+def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> Iterator[list[Array]]:
+    """Yield S (see above) for each entry of the value and of each gradient, after each try: the largest so far.
+
+    Each try runs both passes of both forms, so take the next sizes only where those before do not explain a difference.
+    """
+    old = [result.value, *result.gradients.values()]
+    sizes = [np.zeros(x.shape) for x in old]
+    exact = _gradients_from_parts(case, result)
     for _ in range(TRIES):
         value, saved = case.forward(_perturb(case.inputs, DELTA, rng))
         gradients = case.backward(_perturb(saved, DELTA, rng), _perturb(result.d_output, DELTA, rng))
-        value_size = np.maximum(value_size, change(value, result.value) / DELTA)
-        for i, old in result.gradients.items():
-            if gradients[i] is not None:
-                sizes[i] = np.maximum(sizes[i], change(gradients[i], old) / DELTA)
-    inside = _sizes_inside(case, result, rng) if case.function.composed is not None else {}
-    return value_size, {i: np.maximum(size, inside.get(i, 0)) for i, size in sizes.items()}
+        new = [value, *(gradients[i] for i in result.gradients)]
+        sizes = [_larger(size, x, was) for size, x, was in zip(sizes, new, old, strict=True)]
+        inside = _gradients_from_parts(case, result, rng)
+        sizes[1:] = [_larger(size, x, was) for size, x, was in zip(sizes[1:], inside, exact, strict=True)]
+        yield sizes
 
 
-def _sizes_inside(case: Case, result: Result, rng: np.random.Generator) -> dict[int, Array]:
-    """Return S for each entry of the gradients, from changes to the gradients inside the composed form."""
-    exact = from_parts(case, result)[1]
-    sizes = {i: np.zeros(g.shape) for i, g in exact.items()}
-    for _ in range(TRIES):
-        for i, gradient in from_parts(case, result, rng)[1].items():
-            sizes[i] = np.maximum(sizes[i], change(gradient, exact[i]) / DELTA)
-    return sizes
+def _larger(size: Array, new: Array | None, old: Array | None) -> Array:
+    """Return S after one more try."""
+    return size if new is None else np.maximum(size, change(new, old) / DELTA)
+
+
+def _gradients_from_parts(
+    case: Case, result: Result, rng: np.random.Generator | None = None
+) -> list[Array] | list[None]:
+    """Return the composed form's gradients (see ``from_parts``), or None for each where there is no such form."""
+    if case.function.composed is None:
+        return [None] * len(result.gradients)
+    gradients = from_parts(case, result, rng)[1]
+    return [gradients[i] for i in result.gradients]
 
 
 def from_parts(case: Case, result: Result, rng: np.random.Generator | None = None) -> tuple[Tensor, dict[int, Array]]:

@@ -65,22 +65,22 @@ def arrays_of(model):
 # Gradients
 
 
-@pytest.mark.numpy_only("moves every entry: the same calls many times")
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"norm": "post", "positions": "learned", "share_embeddings": False, "attention_bias": True},
-        {"norm": "pre", "share_embeddings": True, "source_vocab": 9, "target_vocab": 9},
-    ],
-    ids=str,
-)
-def test_every_entry_of_every_gradient(options):
-    """Two models that have every parameter between them; directions, below, move every entry of all others."""
-    model = model_of(**options)
+@pytest.mark.numpy_only("counts the entries that are moved: the double moves fewer")
+def test_many_entries_of_every_gradient():
+    """A model that shares nothing: every entry of small parameters, and all of large ones in directions."""
+    model = model_of(norm="post", positions="learned", share_embeddings=False, attention_bias=True)
     names, arrays = arrays_of(model)
-    report = gradcheck(loss_of(model), arrays, names=names, max_entries=10_000)
-    assert [r.comparisons for r in report.inputs] == [array.size for array in arrays]
+    report = gradcheck(loss_of(model), arrays, names=names, max_entries=14, n_directions=2)
+    assert [r.comparisons for r in report.inputs] == [a.size if a.size <= 14 else 16 for a in arrays]
     assert not any(r.kinks for r in report.inputs)
+
+
+def test_every_entry_of_a_shared_embedding():
+    model = model_of(9, 9, norm="pre")
+    _, (table, *others) = arrays_of(model)
+    loss = loss_of(model)
+    report = gradcheck(lambda table: loss(table, *others), [table])
+    assert report.inputs[0].comparisons == 9 * 6
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,8 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
 @pytest.mark.parametrize(
     "options",
     [
-        {"attention_block": 2, "n_layers": 2},
+        {"attention_block": 2},
         {"attention_block": 3, "recompute": True, "norm": "pre", "n_layers": 2},
-        {},
         {"norm": "pre", "positions": "learned", "share_embeddings": "target", "attention_bias": True},
     ],
     ids=str,
@@ -115,14 +114,14 @@ def test_gradients_of_every_parameter(options):
     """Each parameter alone: a direction moves all its entries, so one wrong entry is enough to be seen."""
     model = model_of(**options)
     names, arrays = arrays_of(model)
-    gradcheck(loss_of(model), arrays, names=names, max_entries=2, n_directions=1)
+    gradcheck(loss_of(model), arrays, names=names, max_entries=1, n_directions=1)
 
 
 def test_gradients_without_padding_and_with_other_lengths():
     model = model_of(norm="pre")
     _, arrays = arrays_of(model)
     loss = loss_of(model, SOURCE[2:], np.array([[1, 2]]), np.array([[3, 3]]))
-    gradcheck(loss, arrays, max_entries=3, n_directions=2)
+    gradcheck(loss, arrays, max_entries=1, n_directions=1)
 
 
 def test_dropout_has_the_gradient_of_its_draw():
@@ -134,7 +133,7 @@ def test_dropout_has_the_gradient_of_its_draw():
         model.rng = np.random.default_rng(5)
         return loss(*tensors)
 
-    gradcheck(with_one_draw, arrays, max_entries=3, n_directions=2)
+    gradcheck(with_one_draw, arrays, max_entries=1, n_directions=1)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import minitransformer as mt
 from minitransformer.testing import prove, strategies
+from minitransformer.testing.examples import examples
 
 SLOW = {"scaled_dot_product_attention": 15, "multi_head_attention": 12, "local_attention": 15, "additive_attention": 12}
 
@@ -16,8 +17,8 @@ SLOW = {"scaled_dot_product_attention": 15, "multi_head_attention": 12, "local_a
 @pytest.mark.parametrize("extreme", [False, True], ids=["moderate", "extreme"])
 @pytest.mark.parametrize("name", mt.ops.registry)
 def test_every_operation_is_proved(name, extreme, monkeypatch):
-    # Few entries of each of many draws, and all entries in directions. More are moved in the public examples, and the
-    # composed form is compared in every entry.
+    # Few entries of each of many draws, and all entries in directions. More are moved in the examples below,
+    # and the composed form is compared in every entry.
     monkeypatch.setattr(sys.modules[prove.__module__], "MAX_ENTRIES", 16)
     operation = mt.ops.registry[name]
     most = settings().max_examples
@@ -31,6 +32,15 @@ def test_every_operation_is_proved(name, extreme, monkeypatch):
             prove(operation, example.inputs, seed=seed, **example.options)
 
     proved()
+
+
+@pytest.mark.parametrize("name", mt.ops.registry)
+def test_the_examples_are_proved(name):
+    """Each special case once and with more entries, whatever is drawn above: masks, blocks, dilations, padding."""
+    cases = examples(mt.ops.registry[name], seed=3)
+    assert len({example.case for example in cases}) == len(cases) > 0
+    for example in cases:
+        prove(mt.ops.registry[name], example.inputs, **example.options)
 
 
 @settings(max_examples=10)

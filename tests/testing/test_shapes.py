@@ -54,7 +54,7 @@ def test_fixed_examples_follow_and_are_proved():
 def test_the_strategy_follows_and_is_proved():
     shapes, without = set(), set()
 
-    @settings(max_examples=40)
+    @settings(max_examples=15)
     @given(strategies.inputs(OPERATION), strategies.inputs(OPERATION, extreme=True))
     def proved(moderate, extreme):
         for example in (moderate, extreme):
