@@ -343,6 +343,36 @@ def test_rows_are_given_what_they_are_given_in_the_whole_batch(cuts):
         assert values.dtype == np.uint16
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 7), (2, 5), (0, 3), (4, 7), (3, 3)])
+def test_a_kernel_may_draw_where_the_generator_stands(first, last):
+    """It is told the state before its rows; the generator goes on behind all rows, as if it had drawn itself."""
+    whole, rng = rows_generator(), rows_generator(first, 7 - last)
+    for words in (2, 0, 5):
+        expected = arrays.random_bits(whole, (7, 4 * words))
+        parts = arrays.generator_state(rng, last - first, words)
+        assert rng.bit_generator.state == whole.bit_generator.state
+        assert [type(part) for part in parts] == [np.uint64] * 4
+        state, inc = (int(parts[i]) * 2**64 + int(parts[i + 1]) for i in (0, 2))
+        kernel = np.random.PCG64DXSM()
+        kernel.state = {**kernel.state, "state": {"state": state, "inc": inc}}
+        drawn = kernel.random_raw((last - first) * words).view(np.uint16)
+        np.testing.assert_array_equal(drawn, expected[first:last].ravel())
+
+
+def test_a_plain_generator_tells_its_state_too():
+    rng, other = (np.random.Generator(np.random.PCG64DXSM(5)) for _ in range(2))
+    assert arrays.generator_state(rng, 3, 2) is not None
+    arrays.random_bits(other, (3, 8))
+    assert rng.bit_generator.state == other.bit_generator.state
+
+
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.Philox])
+def test_other_generators_stay_where_they_are(kind):
+    rng = np.random.Generator(kind(3))
+    assert arrays.generator_state(rng, 3, 2) is None
+    assert rng.random() == np.random.Generator(kind(3)).random()
+
+
 @pytest.mark.parametrize(
     ("platform", "variables", "asks"),
     [("linux", {}, True), ("linux", {"MALLOC_ARENA_MAX": "2"}, False), ("darwin", {}, False)],
