@@ -125,6 +125,16 @@ def test_what_has_no_leading_axes_in_common_is_left_to_cupy(x_shape, y_shape):
 
 
 @pytest.mark.usefixtures("on_the_double")
+def test_whole_numbers_are_left_to_cupy():
+    x = cupy.asarray(np.arange(12).reshape(2, 2, 3))
+    cuda.Cublas.calls = 0
+    np.testing.assert_array_equal(
+        arrays.matmul(x, x.swapaxes(1, 2)).get(), np.matmul(x.get(), x.get().swapaxes(1, 2))
+    )
+    assert cuda.Cublas.calls == 0
+
+
+@pytest.mark.usefixtures("on_the_double")
 def test_shapes_that_do_not_fit_are_refused_before_cublas_reads_beyond_an_array():
     x, y = cupy.ones((2, 3, 4)), cupy.ones((2, 5, 6))
     with pytest.raises(ValueError, match="mismatch"):

@@ -224,6 +224,14 @@ def test_dropout_at_every_probability(rng, p):
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
+def test_a_number_equal_to_the_threshold_stays(rng):
+    bits = arrays.random_bits(generator(np.random.PCG64DXSM, 3), (4, 50))
+    p, x = int(bits[2, 7]) / 65536, uniform(rng, "float32", 4, 50)
+    _, (keep, *_) = dropout.forward(x, p, generator(np.random.PCG64DXSM, 3))
+    np.testing.assert_array_equal(to_numpy(keep), to_numpy(bits) >= int(bits[2, 7]))
+    assert keep[2, 7]
+
+
 def test_a_part_of_the_rows_drops_what_the_whole_drops(rng):
     x = uniform(rng, "float32", 7, 9)
     whole, _ = dropout.forward(x, 0.4, generator(np.random.PCG64DXSM, 3))
