@@ -149,6 +149,15 @@ def test_softmax_writes_into_nothing_that_does_not_fit(rng):
             softmax.forward(x, out=out)
 
 
+@pytest.mark.parametrize("mask", [None, [[True], [False], [True]]])
+def test_softmax_of_a_row_of_minus_infinity(rng, mask):
+    x = uniform(rng, "float64", 3, 40)
+    x[0] = -math.inf
+    mask = None if mask is None else asarray(np.array(mask))
+    both(softmax, ops.softmax, lambda shape: uniform(rng, "float64", *shape), x, mask=mask)
+    np.testing.assert_array_equal(to_numpy(softmax.forward(x, mask=mask)[0])[0], 0)
+
+
 def test_what_is_not_a_number_stays_seen(rng):
     for value in (math.nan, math.inf):
         x = uniform(rng, "float64", 2, 40)

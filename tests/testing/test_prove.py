@@ -55,6 +55,58 @@ def test_a_wrong_gradient_is_caught_without_a_composed_form():
     refused("DIFFERS", backward=lambda x, d: (2.001 * x * d,), composed=None)
 
 
+# The tolerances: what is a few times above each is wrong.
+
+
+def test_the_tolerance_between_hand_written_and_composed():
+    refused("allowed 1e-12", backward=lambda x, d: (2 * x * d * (1 + 3e-12),))
+    refused("the value written by hand differs", forward=lambda x: (x * x * (1 + 3e-12), x))
+
+
+def test_the_tolerance_of_finite_differences():
+    wrong = {"backward": lambda x, d: (2 * x * d * (1 + 3e-7),), "composed": None}
+    refused("square, hand-written: .* DIFFERS", **wrong)
+    prove(square(**wrong), (X,), tolerance=1e-6)
+
+
+def test_a_composed_form_that_is_right_at_the_inputs_only_is_caught():
+    refused("square, composed: .* DIFFERS", composed=lambda x: x * x + (x.detach() - Tensor(X)))
+
+
+def test_a_composed_form_whose_gradient_is_no_number_is_caught():
+    with np.errstate(all="ignore"):
+        refused("the gradient of x written by hand differs", composed=lambda x: x * x + (x * 0).sqrt())
+
+
+@pytest.mark.parametrize("part", ["value", "gradient"])
+def test_the_tolerance_of_float32(part):
+    def slightly(x, result):
+        return result if x.dtype == np.float64 else result * np.float32(1 + 1e-4)
+
+    passes = {
+        "value": {"forward": lambda x: (slightly(x, x * x), x)},
+        "gradient": {"backward": lambda x, d: (slightly(x, 2 * x * d),)},
+    }
+    refused(f"the {part}.* in float32 differs from float64 by .* allowed 1e-05", **passes[part])
+
+
+def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_times_as_much():
+    x = X.astype(np.float32).astype(np.float64)
+
+    def far(size):
+        return Operation(lambda x: ((x + size) - size, None), lambda saved, d: (d.copy(),), lambda x: (x + 1e3) - 1e3)
+
+    prove(far(1e3), (x,))
+    with pytest.raises(AssertionError, match="the value in float32 differs"):
+        prove(far(16e3), (x,))
+
+
+def test_inputs_above_a_hundred_are_not_compared_in_float32():
+    x = X / np.abs(X).max()
+    assert prove(square(), (99 * x,)).float32 is not None
+    assert prove(square(), (101 * x,)).float32 is None
+
+
 def test_a_missing_gradient_is_caught():
     refused("zero everywhere", backward=lambda x, d: (None,))
 
@@ -110,6 +162,38 @@ def test_backward_that_changes_when_it_runs_again_is_caught():
         return (2 * x * d * len(calls),)
 
     refused("not the same when backward runs a second time", backward=backward)
+
+
+@pytest.mark.parametrize("second", [None, 1 + 1e-9])
+def test_backward_that_changes_a_little_or_forgets_when_it_runs_again_is_caught(second):
+    calls = []
+
+    def backward(x, d):
+        calls.append(1)
+        return (2 * x * d if len(calls) == 1 else second and 2 * x * d * second,)
+
+    refused("not the same when backward runs a second time", backward=backward)
+
+
+def test_forward_that_writes_into_an_option_is_caught():
+    def forward(x, scale):
+        scale += 1
+        return x * 2, None
+
+    operation = Operation(forward, lambda saved, d: (2 * d,), name="scaled")
+    with pytest.raises(AssertionError, match="forward wrote into its input scale"):
+        prove(operation, (X,), scale=xp.ones(3))
+
+
+def test_a_value_of_another_type_is_caught():
+    refused("float64 inputs gave a value of type float32", forward=lambda x: ((x * x).astype(np.float32), x))
+
+
+def test_a_backward_pass_that_takes_the_usual_order_for_granted_is_caught():
+    refused(
+        "the gradient of x written by hand differs from the composed form",
+        backward=lambda x, d: (2 * x * d.ravel(order="K").reshape(d.shape),),
+    )
 
 
 def test_a_gradient_of_another_shape_is_caught():
