@@ -170,7 +170,9 @@ def test_a_report_names_the_library_and_the_gpu(monkeypatch):
 
 def test_the_memory_of_a_gpu_is_what_its_pool_holds(monkeypatch):
     freed = []
-    pool = SimpleNamespace(total_bytes=lambda: np.int64(7), used_bytes=lambda: 5, free_all_blocks=lambda: freed.append(1))
+    pool = SimpleNamespace(
+        total_bytes=lambda: np.int64(7), used_bytes=lambda: 5, free_all_blocks=lambda: freed.append(1)
+    )
     library = a_cupy()
     library.get_default_memory_pool = lambda: pool
     monkeypatch.setitem(sys.modules, "cupy", library)
@@ -433,6 +435,7 @@ def test_cache_slices(length):
     assert [i for part in slices for i in range(length)[part]] == list(range(length))
     assert all(0 < part.stop - part.start <= 6 for part in slices)
     assert len(slices) == -(-length // 6)
+    assert all(part.stop <= length for part in slices)
 
 
 def test_on_a_device_one_slice_is_enough(monkeypatch):

@@ -128,9 +128,7 @@ def test_what_has_no_leading_axes_in_common_is_left_to_cupy(x_shape, y_shape):
 def test_whole_numbers_are_left_to_cupy():
     x = cupy.asarray(np.arange(12).reshape(2, 2, 3))
     cuda.Cublas.calls = 0
-    np.testing.assert_array_equal(
-        arrays.matmul(x, x.swapaxes(1, 2)).get(), np.matmul(x.get(), x.get().swapaxes(1, 2))
-    )
+    np.testing.assert_array_equal(arrays.matmul(x, x.swapaxes(1, 2)).get(), np.matmul(x.get(), x.get().swapaxes(1, 2)))
     assert cuda.Cublas.calls == 0
 
 
@@ -144,11 +142,21 @@ def test_shapes_that_do_not_fit_are_refused_before_cublas_reads_beyond_an_array(
             arrays.matmul(x, y[:, :4], cupy.empty(shape))
 
 
+def test_an_out_that_is_transposed_is_written_without_a_copy(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y, out = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4, 5)), np.empty((2, 5, 3)).swapaxes(1, 2)
+    monkeypatch.setattr(cupy, "array", lambda *_, **__: pytest.fail("an array was copied"))
+    batched_matmul(cupy, device(x), device(y), device(out))
+    np.testing.assert_allclose(out, np.matmul(x, y), rtol=1e-12)
+
+
 def test_nothing_to_multiply():
+    cuda.Cublas.calls = 0
     assert batched_matmul(cupy, cupy.zeros((2, 0, 3)), cupy.zeros((2, 3, 4))).shape == (2, 0, 4)
     assert batched_matmul(cupy, cupy.zeros((0, 2, 3)), cupy.zeros((0, 3, 4))).shape == (0, 2, 4)
     out = cupy.ones((2, 3, 4))
     np.testing.assert_array_equal(batched_matmul(cupy, cupy.zeros((2, 3, 0)), cupy.zeros((2, 0, 4)), out).get(), 0)
+    assert cuda.Cublas.calls == 0
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [(1, 68), (COMPUTE_TYPE_TF32, 77)])

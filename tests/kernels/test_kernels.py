@@ -207,7 +207,9 @@ def generator(kind, seed, before=0, after=0):
 @pytest.mark.parametrize("most_blocks", [512, 2])
 @pytest.mark.parametrize("residual", [False, True])
 def test_dropout_drops_what_the_host_drops(rng, monkeypatch, dtype, shape, residual, most_blocks):
-    monkeypatch.setattr(dropout, "MOST_BLOCKS", most_blocks)  # with 2 of them each thread takes several words of 70 x 33
+    monkeypatch.setattr(
+        dropout, "MOST_BLOCKS", most_blocks
+    )  # with 2 of them each thread takes several words of 70 x 33
     x = uniform(rng, dtype, *shape)
     inputs = (x, 0.3, uniform(rng, dtype, *shape) if residual else None)
     ours, pages = (generator(np.random.PCG64DXSM, 7) for _ in range(2))
@@ -475,19 +477,16 @@ def test_a_cotangent_of_another_type_is_left_to_the_page(rng, name):
 
 @pytest.mark.parametrize("name", FORWARD)
 def test_no_entries_are_left_to_the_page(rng, name):
-    shape, options = (2, 0), {}
-    x, rest = uniform(rng, "float32", *shape), ()
+    x, rest = uniform(rng, "float32", 2, 0), ()
     if name == "layer_norm":
         x, rest = uniform(rng, "float32", 0, 3), (xp.ones(3, dtype="float32"), xp.ones(3, dtype="float32"))
     if name == "cross_entropy":
         x, rest = uniform(rng, "float32", 0, 3), (np.zeros(0, dtype=int),)
     if name == "dropout":
         rest = (0.3, generator(np.random.PCG64DXSM, 3))
-    stand_in, operation = {"softmax": softmax, "layer_norm": layer_norm, "dropout": dropout}.get(
-        name, cross_entropy
-    ), ops.registry[name]
-    value, saved = stand_in.forward(x, *rest, **options)
-    wanted, wanted_saved = operation.reference[0](x, *rest, **options)
+    stand_in, operation = case(rng, name)[0], ops.registry[name]
+    value, saved = stand_in.forward(x, *rest)
+    wanted, wanted_saved = operation.reference[0](x, *rest)
     close(value, wanted)
     d_output = xp.ones(value.shape, dtype="float32")
     close(tuple(stand_in.backward(saved, d_output)), tuple(operation.reference[1](wanted_saved, d_output)))

@@ -196,21 +196,26 @@ def test_randomness_is_refused():
 
 
 def test_a_second_value_must_be_the_first_one():
-    calls = []
+    calls, rng = [], np.random.default_rng(0)
 
     def alternating(x):
         calls.append(1)
         return x * (2.0 + len(calls) % 2)  # the third call gives what the first one gave
 
-    for function in (alternating, lambda x: x * (2.0 if x.requires_grad else 3.0), lambda x: x * (1 + 1e-8 * rng.random())):
-        rng = np.random.default_rng(0)
+    for function in (
+        alternating,
+        lambda x: x * (2.0 if x.requires_grad else 3.0),
+        lambda x: x * (1 + 1e-8 * rng.random()),
+    ):
         with pytest.raises(ValueError, match="two calls with the same input gave two values"):
             gradcheck(function, (normal(5),))
 
 
 def test_a_gradient_of_another_shape_is_refused_whatever_the_core_says(monkeypatch):
     monkeypatch.setattr(Case, "pull_back", lambda *_: {0: np.zeros(2)})
-    with pytest.raises(AssertionError, match=r"the gradient of input x has shape \(2,\), but the input has shape \(3,\)"):
+    with pytest.raises(
+        AssertionError, match=r"the gradient of input x has shape \(2,\), but the input has shape \(3,\)"
+    ):
         gradcheck(lambda x: x * x, (normal(3),), names=["x"])
 
 

@@ -1,12 +1,17 @@
 """The proof, tested: it passes what is right and catches what breaks each of its rules."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
 import minitransformer as mt
 from minitransformer import Operation, Tensor
-from minitransformer.arrays import xp
+from minitransformer.arrays import to_numpy, xp
 from minitransformer.testing import Proof, prove
+from minitransformer.testing.case import Case
+from minitransformer.testing.rounding import change, sizes_of_terms
+from minitransformer.testing.rules import keep_rules
 
 X = np.random.default_rng(2).standard_normal((3, 4))
 
@@ -99,6 +104,53 @@ def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_
     prove(far(1e3), (x,))
     with pytest.raises(AssertionError, match="the value in float32 differs"):
         prove(far(16e3), (x,))
+
+
+def test_the_size_of_terms_that_cancel_is_found_for_every_entry():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 2, 200)
+    add = Operation(lambda x, y: (x + y, None), lambda saved, d: (d.copy(), d.copy()), name="add")
+    case = Case("prove", add, (x, -x), {})
+    result = keep_rules(case, rng)
+    value_size, sizes = sizes_of_terms(case, result, rng)
+    for size, terms in ((value_size, x), (sizes[0], result.d_output), (sizes[1], result.d_output)):
+        ratio = size / np.abs(to_numpy(terms))
+        assert 0.2 < ratio.min() < ratio.max() < 10
+
+
+def test_the_size_of_terms_that_cancel_in_backward_or_in_the_composed_form_only():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 2, 200)
+    inside = Operation(lambda x: (x + 0, None), lambda saved, d: (d.copy(),), lambda x: x * 1e3 - x * 1e3 + x)
+    saved = Operation(lambda x: (x + 0, (1e3 * x, 1e3 * x - 1)), lambda saved, d: ((saved[0] - saved[1]) * d,))
+    for operation in (inside, saved):
+        case = Case("prove", operation, (x,), {})
+        result = keep_rules(case, rng)
+        _, sizes = sizes_of_terms(case, result, rng)
+        assert (sizes[0] > 1e2 * np.abs(to_numpy(result.d_output))).all()
+
+
+def test_equal_infinities_are_no_change():
+    new, old = xp.asarray([np.inf, -np.inf, 1.0, np.inf]), xp.asarray([np.inf, -np.inf, 3.0, 0.0])
+    np.testing.assert_array_equal(change(new, old), [0, 0, 2, np.inf])
+
+
+class Saved(NamedTuple):
+    twice: Any
+    nothing: None = None
+
+
+def test_what_is_saved_may_be_a_named_tuple():
+    prove(square(lambda x: (x * x, Saved(2 * x)), lambda saved, d: (saved.twice * d,)), (X,))
+
+
+def test_what_float32_loses_far_away_is_no_excuse():
+    def composed(x):
+        return mt.where(np.abs(X) - 0.01 < np.abs(x.data), x, (x + 1e6) - 1e6)
+
+    far = Operation(lambda x: ((x + 8e3) - 8e3, None), lambda saved, d: (d.copy(),), composed)
+    with pytest.raises(AssertionError, match="the value in float32 differs"):
+        prove(far, (X.astype(np.float32).astype(np.float64),))
 
 
 def test_inputs_above_a_hundred_are_not_compared_in_float32():
