@@ -366,3 +366,29 @@ def test_a_first_step_out_of_the_domain_does_no_harm():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gradcheck(mt.log, (np.array([1e-5, 1.0, 2.0]),))
+
+
+def test_infinite_entries_take_no_part_in_directions():
+    def backward(x, d):
+        return np.where(np.isfinite(x), 2 * x * d, 5.0)  # where x is infinite nothing can be measured
+
+    x = normal(10)
+    x[3] = np.inf
+    function = operation(lambda x: np.where(np.isfinite(x), x * x, 0.0), backward)
+    report = gradcheck(function, (asarray(x),), max_entries=4)
+    assert report.inputs[0].directions == 8
+
+
+@pytest.mark.parametrize("size", [2.0**-22, 2.0**-26, 2.0**-30])
+def test_steps_larger_than_rounding_are_no_slope(size):
+    stairs = operation(lambda x: np.floor(1e-3 * x / size) * size, lambda x, d: 1e-3 * d)
+    with pytest.raises(GradientError, match="DIFFERS"):
+        gradcheck(stairs, (np.array([0.3]),), d_output=np.ones(1))
+
+
+def test_as_many_entries_are_compared_as_asked_for():
+    for most, compared in ((40, 40), (47, 47), (48, 48), (100, 48)):
+        report = gradcheck(lambda x: x * x, (normal(6, 8),), max_entries=most, n_directions=3)
+        found = report.inputs[0]
+        assert np.isfinite(found.differences).sum() == compared
+        assert (found.comparisons, found.directions) == ((compared, 0) if compared == 48 else (compared + 3, 3))
