@@ -392,3 +392,20 @@ def test_as_many_entries_are_compared_as_asked_for():
         found = report.inputs[0]
         assert np.isfinite(found.differences).sum() == compared
         assert (found.comparisons, found.directions) == ((compared, 0) if compared == 48 else (compared + 3, 3))
+
+
+def test_the_guess_is_made_from_what_was_measured():
+    x = normal(6)
+    x[2] = np.inf
+    wrong = operation(
+        lambda x: np.where(np.isfinite(x), x * x, 0.0), lambda x, d: np.where(np.isfinite(x), 4 * x * d, 0.0)
+    )
+    with pytest.raises(GradientError, match="guess: every entry is 2 times what it should be"):
+        gradcheck(wrong, (asarray(x),))
+
+
+def test_steps_are_as_long_as_the_inputs_are_large():
+    x = np.array([1e9, 2e9, -5e8])
+    gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: np.cos(x / 1e9) / 1e9 * d), (x,))
+    with pytest.raises(GradientError, match="3 of 3 entries wrong"):
+        gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: 1.00001 * np.cos(x / 1e9) / 1e9 * d), (x,))
