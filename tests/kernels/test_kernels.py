@@ -330,11 +330,10 @@ def test_the_gradient_of_an_embedding(rng, dtype, n_features, shape):
     close(found, ops.embedding.reference[1](saved, d_y)[1])
 
 
-def test_the_gradient_of_an_embedding_of_nothing(rng):
-    saved = (asarray(np.zeros((0,), dtype=int)), (4, 5))
-    np.testing.assert_array_equal(
-        to_numpy(embedding.backward(saved, uniform(rng, "float32", 0, 5))[1]), np.zeros((4, 5))
-    )
+@pytest.mark.parametrize(("n", "table"), [(0, (4, 5)), (3, (4, 0)), (0, (0, 5))])
+def test_the_gradient_of_an_embedding_of_nothing(rng, n, table):
+    saved, d_y = (asarray(np.zeros(n, dtype=int)), table), uniform(rng, "float32", n, table[1])
+    np.testing.assert_array_equal(to_numpy(embedding.backward(saved, d_y)[1]), np.zeros(table))
 
 
 @dtypes
