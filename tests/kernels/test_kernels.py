@@ -367,6 +367,11 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     for name in ("softmax", "layer_norm", "dropout", "cross_entropy", "embedding"):
         operation = ops.registry[name]
         assert operation.passes == operation.stand_in
+        module = {"softmax": softmax, "layer_norm": layer_norm, "dropout": dropout, "cross_entropy": cross_entropy}
+        if name in module:
+            assert operation.stand_in == (module[name].forward, module[name].backward)
+        else:
+            assert operation.stand_in == (operation.reference[0], embedding.backward)
         arrays.use("cupy", kernels=False)
         assert operation.passes == operation.reference
         arrays.use("cupy", kernels=True)
@@ -528,6 +533,7 @@ def test_adam_of_parameters_without_entries_starts_nothing():
 def test_a_row_has_whole_warps_and_no_more_than_a_block_takes(n):
     threads = threads_for(n)
     assert threads % 32 == 0
+    assert 32 <= threads <= 256
     assert threads == 256 or 4 * threads >= n > 4 * (threads - 32)
 
 

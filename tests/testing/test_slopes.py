@@ -53,5 +53,17 @@ def test_a_claim_at_a_kink_lies_between_the_slopes(claimed, error):
 
 
 def test_a_relative_error_is_held_against_the_larger_number_or_the_floor():
-    found = relative_error(np.array([1.0, 3.0, 1e-9, 0.0, np.inf]), np.array([2.0, 1.0, 0.0, 0.0, np.inf]), 1e-3)
-    np.testing.assert_allclose(found, [0.5, 2 / 3, 1e-6, 0, 0])
+    found = relative_error(np.array([1.0, 3.0, 1e-9, 0.0]), np.array([2.0, 1.0, 0.0, 0.0]), 1e-3)
+    np.testing.assert_allclose(found, [0.5, 2 / 3, 1e-6, 0])
+
+
+def test_before_a_claim_is_called_wrong_a_few_steps_more_are_taken():
+    seen = []
+
+    def loss(t):
+        seen.append(abs(t))
+        return 2 * t, 1.0
+
+    measure(loss, 0.0, 1.0, 3.0, 1e-7)
+    assert {1, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536} <= set(seen)
+    assert {part / 65536 for part in (7 / 8, 6 / 8, 5 / 8)} <= set(seen)

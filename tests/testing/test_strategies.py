@@ -224,3 +224,9 @@ def test_without_hypothesis_the_error_says_what_to_install():
 def test_other_names_are_unknown():
     with pytest.raises(AttributeError, match="no attribute 'strategy'"):
         _ = mt.testing.strategy
+
+
+def test_a_row_of_a_mask_may_be_false_and_heads_differ():
+    assert drawn(strategies.masks((4, 5), kinds=("causal",)), lambda mask: not mask.any(axis=-1).all())
+    per_head = strategies.masks(SCORES, kinds=("per-head",))
+    assert drawn(per_head, lambda mask: mask.shape == SCORES[1:] and (mask[0] != mask[1]).any())
