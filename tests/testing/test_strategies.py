@@ -230,3 +230,14 @@ def test_a_row_of_a_mask_may_be_false_and_heads_differ():
     assert drawn(strategies.masks((4, 5), kinds=("causal",)), lambda mask: not mask.any(axis=-1).all())
     per_head = strategies.masks(SCORES, kinds=("per-head",))
     assert drawn(per_head, lambda mask: mask.shape == SCORES[1:] and (mask[0] != mask[1]).any())
+
+
+def test_another_missing_module_is_not_said_to_be_hypothesis(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'sortedcontainers'", name="sortedcontainers")
+
+    monkeypatch.delattr(mt.testing, "strategies", raising=False)
+    monkeypatch.setattr(mt.testing.importlib, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError, match="sortedcontainers") as caught:
+        _ = mt.testing.strategies
+    assert "install it with" not in str(caught.value)
