@@ -241,3 +241,9 @@ def test_another_missing_module_is_not_said_to_be_hypothesis(monkeypatch):
     with pytest.raises(ModuleNotFoundError, match="sortedcontainers") as caught:
         _ = mt.testing.strategies
     assert "install it with" not in str(caught.value)
+
+
+def test_ids_may_be_the_last_token_and_few_of_many():
+    many = strategies.ids((60,), 9)
+    assert drawn(many, lambda ids: len(np.unique(ids)) == 2)
+    assert drawn(many, lambda ids: len(np.unique(ids)) == 9)
