@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from double.library import cupy as double
+from threadpoolctl import threadpool_info
 
 from minitransformer import arrays
-from minitransformer.arrays import BackendError, RowsGenerator, backend, heap, use, xp
+from minitransformer.arrays import BackendError, RowsGenerator, backend, blas, heap, use, xp
 
 pytestmark = pytest.mark.numpy_only("chooses the library itself, or is about how NumPy does it")
 
@@ -129,6 +131,91 @@ def test_a_choice_comes_before_the_environment_variable():
     assert run(code, MINITRANSFORMER_BACKEND="abacus").stdout.strip() == "(1,) numpy"
 
 
+def test_kernels_are_used_on_a_gpu_unless_the_environment_says_off(monkeypatch):
+    monkeypatch.delenv(arrays.namespace.KERNELS_VARIABLE, raising=False)
+    monkeypatch.setitem(sys.modules, "cupy", a_cupy())
+    for value, expected in ((None, True), ("on", True), ("off", False)):
+        if value:
+            monkeypatch.setenv(arrays.namespace.KERNELS_VARIABLE, value)
+        use("cupy")
+        assert arrays.uses_kernels() == expected
+    use("cupy", kernels=True)
+    assert arrays.uses_kernels()
+    use("cupy", kernels=False)
+    assert not arrays.uses_kernels()
+    use("numpy", kernels=True)
+    assert not arrays.uses_kernels()
+
+
+def test_a_report_names_the_library_and_the_gpu(monkeypatch):
+    assert arrays.library() == f"numpy {np.__version__}"
+    waits = []
+    runtime = SimpleNamespace(
+        getDeviceProperties=lambda device: {"name": b"H200", "totalGlobalMem": device + 8},
+        runtimeGetVersion=lambda: 13020,
+        driverGetVersion=lambda: 12080,
+    )
+    device = SimpleNamespace(id=3, synchronize=lambda: waits.append("for the device"))
+    library = a_cupy()
+    library.cuda, library.__version__ = SimpleNamespace(Device=lambda: device, runtime=runtime), "14.1"
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    arrays.synchronize()
+    assert waits == []
+    use("cupy")
+    assert arrays.library() == "cupy 14.1"
+    assert arrays.card() == {"name": "H200", "memory": 11, "cupy": "14.1", "cuda": "13.2", "driver": "12.8"}
+    arrays.synchronize()
+    assert waits == ["for the device"]
+
+
+def test_the_memory_of_a_gpu_is_what_its_pool_holds(monkeypatch):
+    freed = []
+    pool = SimpleNamespace(
+        total_bytes=lambda: np.int64(7), used_bytes=lambda: 5, free_all_blocks=lambda: freed.append(1)
+    )
+    library = a_cupy()
+    library.get_default_memory_pool = lambda: pool
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    use("cupy")
+    assert arrays.device_memory() == 7
+    assert freed == []
+    arrays.free_device_memory()
+    assert freed == [1]
+
+
+def test_the_cores_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(blas.os, "sched_getaffinity", lambda process: {1, 4, 5}, raising=False)
+    assert blas.cores() == 3
+    monkeypatch.delattr(blas.os, "sched_getaffinity")
+    monkeypatch.setattr(blas.os, "cpu_count", lambda: 6)
+    assert blas.cores() == 6
+    monkeypatch.setattr(blas.os, "cpu_count", lambda: None)
+    assert blas.cores() == 1
+
+
+def test_matrix_products_use_so_many_threads():
+    def found():
+        return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+    before = found()
+    for number in (1, 2):
+        with blas.threads(number):
+            assert found() == [number] * len(before)
+    assert found() == before
+
+
+def test_a_report_names_the_libraries_of_matrix_products(monkeypatch):
+    known = [
+        {"user_api": "openmp", "internal_api": "openmp", "version": None},
+        {"user_api": "blas", "internal_api": "openblas", "version": "0.3", "architecture": "Zen"},
+        {"user_api": "blas", "internal_api": "mkl", "version": None},
+    ]
+    monkeypatch.setattr(blas, "threadpool_info", lambda: known)
+    assert blas.kernels() == "openblas 0.3 (Zen), mkl  (unknown)"
+    del known[1:]
+    assert blas.kernels() == "unknown"
+
+
 def test_full_memory(monkeypatch):
     class OutOfMemoryError(MemoryError):  # as in cupy.cuda.memory
         pass
@@ -141,6 +228,7 @@ def test_full_memory(monkeypatch):
         error,
         RuntimeError("cudaErrorMemoryAllocation: out of memory"),
         RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"),
+        RuntimeError("CUBLAS_STATUS_NOT_INITIALIZED"),
     ):
         assert arrays.full_memory(full) == "GPU"
     for other in (RuntimeError("cudaErrorIllegalAddress"), ValueError("memory"), KeyboardInterrupt()):
@@ -154,6 +242,14 @@ def test_asarray_takes_arrays_as_they_are():
     x = np.arange(3.0)
     assert arrays.asarray(x) is x
     assert arrays.asarray([1, 2]).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("data", "found"), [([1j], "list of complex128"), ("text", "str of <U4"), (np.array([None]), "ndarray of object")]
+)
+def test_asarray_refuses_what_is_no_number(data, found):
+    with pytest.raises(TypeError, match=f"expected numbers, found {found}"):
+        arrays.asarray(data)
 
 
 def test_to_numpy():
@@ -248,6 +344,35 @@ def test_check_index_looks_where_cupy_does_not(monkeypatch, index):
         assert arrays.check_index(inside, (4, 3)) is inside
 
 
+@pytest.fixture(params=["numpy", "double"])
+def library(request, monkeypatch):
+    """Use NumPy, then the double of CuPy."""
+    if request.param == "double":
+        monkeypatch.setitem(sys.modules, "cupy", double)
+        use("cupy")
+    return request.param
+
+
+@pytest.mark.parametrize("shape", [(5,), (63, 3), (64, 65), (2, 63, 4), (4, 3, 2, 5)])
+@pytest.mark.usefixtures("library")
+def test_maxima_and_sums_keep_their_axis(shape):
+    x = np.random.default_rng(0).standard_normal(shape)
+    for axis in range(-len(shape), len(shape)):
+        largest, total = (arrays.to_numpy(along(xp.asarray(x), axis)) for along in (arrays.max_along, arrays.sum_along))
+        np.testing.assert_array_equal(largest, x.max(axis=axis, keepdims=True))
+        np.testing.assert_allclose(total, x.sum(axis=axis, keepdims=True), rtol=1e-12, atol=1e-12)
+        assert total.shape == largest.shape
+
+
+@pytest.mark.usefixtures("library")
+def test_rows_are_added_on_both_libraries():
+    indices, rows = xp.asarray(np.array([2, 0, 2, 2])), xp.asarray(np.arange(8, dtype=np.float32).reshape(4, 2))
+    found = arrays.scatter_add((4, 2), indices, rows)
+    assert found.dtype == np.float32
+    assert found.tolist() == [[2, 3], [0, 0], [10, 13], [0, 0]]
+    assert arrays.scatter_add((3, 2), indices[:0], rows[:0]).tolist() == [[0, 0]] * 3
+
+
 @pytest.mark.parametrize("trailing", [(), (3,), (2, 3)])
 @pytest.mark.parametrize(("size", "n"), [(7, 40), (7, 1), (50, 7), (1, 5), (7, 0), (0, 0)])
 def test_scatter_add(size, n, trailing):
@@ -310,6 +435,7 @@ def test_cache_slices(length):
     assert [i for part in slices for i in range(length)[part]] == list(range(length))
     assert all(0 < part.stop - part.start <= 6 for part in slices)
     assert len(slices) == -(-length // 6)
+    assert all(part.stop <= length for part in slices)
 
 
 def test_on_a_device_one_slice_is_enough(monkeypatch):
@@ -343,6 +469,36 @@ def test_rows_are_given_what_they_are_given_in_the_whole_batch(cuts):
         assert values.dtype == np.uint16
 
 
+@pytest.mark.parametrize(("first", "last"), [(0, 7), (2, 5), (0, 3), (4, 7), (3, 3)])
+def test_a_kernel_may_draw_where_the_generator_stands(first, last):
+    """It is told the state before its rows; the generator goes on behind all rows, as if it had drawn itself."""
+    whole, rng = rows_generator(), rows_generator(first, 7 - last)
+    for words in (2, 0, 5):
+        expected = arrays.random_bits(whole, (7, 4 * words))
+        parts = arrays.generator_state(rng, last - first, words)
+        assert rng.bit_generator.state == whole.bit_generator.state
+        assert [type(part) for part in parts] == [np.uint64] * 4
+        state, inc = (int(parts[i]) * 2**64 + int(parts[i + 1]) for i in (0, 2))
+        kernel = np.random.PCG64DXSM()
+        kernel.state = {**kernel.state, "state": {"state": state, "inc": inc}}
+        drawn = kernel.random_raw((last - first) * words).view(np.uint16)
+        np.testing.assert_array_equal(drawn, expected[first:last].ravel())
+
+
+def test_a_plain_generator_tells_its_state_too():
+    rng, other = (np.random.Generator(np.random.PCG64DXSM(5)) for _ in range(2))
+    assert arrays.generator_state(rng, 3, 2) is not None
+    arrays.random_bits(other, (3, 8))
+    assert rng.bit_generator.state == other.bit_generator.state
+
+
+@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.Philox])
+def test_other_generators_stay_where_they_are(kind):
+    rng = np.random.Generator(kind(3))
+    assert arrays.generator_state(rng, 3, 2) is None
+    assert rng.random() == np.random.Generator(kind(3)).random()
+
+
 @pytest.mark.parametrize(
     ("platform", "variables", "asks"),
     [("linux", {}, True), ("linux", {"MALLOC_ARENA_MAX": "2"}, False), ("darwin", {}, False)],
@@ -359,6 +515,22 @@ def test_freed_memory_is_kept_where_nobody_says_otherwise(monkeypatch, platform,
     monkeypatch.setattr(heap.sys, "platform", platform)
     use("numpy")
     assert asked == ([(-3, 32 * 2**20), (-1, 2**30), (-2, 2**26), (-8, 1)] if asks else [])
+
+
+@pytest.mark.parametrize("missing", [OSError, AttributeError])
+def test_a_c_library_without_mallopt_is_left_alone(monkeypatch, missing):
+    for name in [name for name in os.environ if name.startswith("MALLOC_")]:
+        monkeypatch.delenv(name)
+    asked = []
+
+    def load(name):
+        asked.append(name)
+        raise missing
+
+    monkeypatch.setattr(heap.ctypes, "CDLL", load)
+    monkeypatch.setattr(heap.sys, "platform", "linux")
+    heap.keep_freed_memory()
+    assert asked == [None]
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda rng: pickle.loads(pickle.dumps(rng))])

@@ -1,6 +1,7 @@
 """Products of many matrices through cuBLAS, on the double, which reads and writes by address as cuBLAS does."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from double import cuda
 from double.device_array import wrap
 from double.library import cupy
 
+from minitransformer import arrays
 from minitransformer.arrays.products import COMPUTE_TYPE_TF32, batched_matmul
 
 HEADS = (3, 5, 2, 4)  # (B, T, H, Dk), from which heads are cut
@@ -26,8 +28,21 @@ def views(rng, shape, dtype):
     wide = rng.standard_normal((*shape[:-1], 3 * shape[-1])).astype(dtype)
     yield wide[..., shape[-1] : 2 * shape[-1]]
     yield rng.standard_normal((*shape[:-1], 2 * shape[-1])).astype(dtype)[..., ::2]
-    yield np.broadcast_to(rng.standard_normal((1, *shape[1:])).astype(dtype), shape)
-    yield rng.standard_normal(shape).astype(dtype)[:, ::-1]
+    for axis in (1, 2, 3):
+        yield np.flip(rng.standard_normal(shape).astype(dtype), axis)
+
+
+def overlapping(rng, shape, dtype):
+    """Yield arrays to read from whose entries share memory: axes at a distance of 0, and rows that overlap."""
+    for axis in range(4):
+        one = [1 if i == axis else size for i, size in enumerate(shape)]
+        yield np.broadcast_to(rng.standard_normal(one).astype(dtype), shape)
+        transposed = rng.standard_normal([one[i] for i in (0, 1, 3, 2)]).astype(dtype).swapaxes(2, 3)
+        yield np.broadcast_to(transposed, shape)
+    # each row begins one place after the last one, in the middle of it; and the same of the columns
+    line = rng.standard_normal((*shape[:2], shape[2] + shape[3] - 1)).astype(dtype)
+    yield np.lib.stride_tricks.sliding_window_view(line, shape[3], axis=2, writeable=True)
+    yield np.lib.stride_tricks.sliding_window_view(line, shape[2], axis=2, writeable=True).swapaxes(2, 3)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -39,15 +54,13 @@ def test_every_way_in_which_operands_lie(dtype, sizes):
     rounding = {"rtol": 0, "atol": 64 * np.finfo(dtype).eps}  # sums of at most 5 products of numbers up to 4
     b, h, m, k, n = sizes
     plain_x, plain_y = (rng.standard_normal((b, h, *shape)).astype(dtype) for shape in ((m, k), (k, n)))
-    for x in views(rng, (b, h, m, k), dtype):
+    for x in (*views(rng, (b, h, m, k), dtype), *overlapping(rng, (b, h, m, k), dtype)):
         found = batched_matmul(cupy, device(x), device(plain_y), scale=scale)
         np.testing.assert_allclose(found.get(), scale * np.matmul(x, plain_y), **rounding)
-    for y in views(rng, (b, h, k, n), dtype):
+    for y in (*views(rng, (b, h, k, n), dtype), *overlapping(rng, (b, h, k, n), dtype)):
         found = batched_matmul(cupy, device(plain_x), device(y))
         np.testing.assert_allclose(found.get(), np.matmul(plain_x, y), **rounding)
     for out in views(rng, (b, h, m, n), dtype):
-        if not out.flags.writeable:
-            continue
         around = out.base.copy() if out.base is not None and out.base.size > out.size else None
         returned = device(out)
         assert batched_matmul(cupy, device(plain_x), device(plain_y), returned) is returned
@@ -74,11 +87,76 @@ def test_heads_are_multiplied_without_a_copy(monkeypatch):
     assert cuda.Cublas.calls == 5
 
 
+@pytest.fixture
+def on_the_double(monkeypatch):
+    before = arrays.backend()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    arrays.use("cupy")
+    yield
+    arrays.use(before)
+
+
+@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.parametrize(("x_type", "y_type"), [("float32", "float64"), ("float64", "float32"), ("float32", "float32")])
+@pytest.mark.parametrize("out_type", [None, "float32", "float64"])
+def test_cublas_is_given_arrays_of_one_type_only(x_type, y_type, out_type):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 3, 4)).astype(x_type), rng.standard_normal((2, 4, 5)).astype(y_type)
+    product = np.matmul(x, y)
+    out = None if out_type is None else cupy.empty((2, 3, 5), dtype=out_type)
+    cuda.Cublas.calls = 0
+    found = arrays.matmul(device(x), device(y), out, scale=0.5)
+    assert out is None or found is out
+    assert found.dtype == (out_type or product.dtype)
+    np.testing.assert_allclose(found.get(), product / 2, rtol=1e-5)
+    assert cuda.Cublas.calls == (x_type == y_type == (out_type or x_type))
+
+
+@pytest.mark.usefixtures("on_the_double")
+@pytest.mark.parametrize(
+    ("x_shape", "y_shape"), [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (1, 4, 5)), ((4,), (2, 4, 5))]
+)
+def test_what_has_no_leading_axes_in_common_is_left_to_cupy(x_shape, y_shape):
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(x_shape), rng.standard_normal(y_shape)
+    cuda.Cublas.calls = 0
+    np.testing.assert_allclose(arrays.matmul(device(x), device(y), scale=3.0).get(), 3 * np.matmul(x, y), rtol=1e-12)
+    assert cuda.Cublas.calls == 0
+
+
+@pytest.mark.usefixtures("on_the_double")
+def test_whole_numbers_are_left_to_cupy():
+    x = cupy.asarray(np.arange(12).reshape(2, 2, 3))
+    cuda.Cublas.calls = 0
+    np.testing.assert_array_equal(arrays.matmul(x, x.swapaxes(1, 2)).get(), np.matmul(x.get(), x.get().swapaxes(1, 2)))
+    assert cuda.Cublas.calls == 0
+
+
+@pytest.mark.usefixtures("on_the_double")
+def test_shapes_that_do_not_fit_are_refused_before_cublas_reads_beyond_an_array():
+    x, y = cupy.ones((2, 3, 4)), cupy.ones((2, 5, 6))
+    with pytest.raises(ValueError, match="mismatch"):
+        arrays.matmul(x, y)
+    for shape in ((2, 3, 7), (2, 2, 6), (1, 3, 6)):
+        with pytest.raises(ValueError, match=r"mismatch|broadcast"):
+            arrays.matmul(x, y[:, :4], cupy.empty(shape))
+
+
+def test_an_out_that_is_transposed_is_written_without_a_copy(monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y, out = rng.standard_normal((2, 3, 4)), rng.standard_normal((2, 4, 5)), np.empty((2, 5, 3)).swapaxes(1, 2)
+    monkeypatch.setattr(cupy, "array", lambda *_, **__: pytest.fail("an array was copied"))
+    batched_matmul(cupy, device(x), device(y), device(out))
+    np.testing.assert_allclose(out, np.matmul(x, y), rtol=1e-12)
+
+
 def test_nothing_to_multiply():
+    cuda.Cublas.calls = 0
     assert batched_matmul(cupy, cupy.zeros((2, 0, 3)), cupy.zeros((2, 3, 4))).shape == (2, 0, 4)
     assert batched_matmul(cupy, cupy.zeros((0, 2, 3)), cupy.zeros((0, 3, 4))).shape == (0, 2, 4)
     out = cupy.ones((2, 3, 4))
     np.testing.assert_array_equal(batched_matmul(cupy, cupy.zeros((2, 3, 0)), cupy.zeros((2, 0, 4)), out).get(), 0)
+    assert cuda.Cublas.calls == 0
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [(1, 68), (COMPUTE_TYPE_TF32, 77)])

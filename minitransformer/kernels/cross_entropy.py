@@ -39,7 +39,7 @@ def backward(saved: Any, d_loss: Array) -> Any:
     d_x = xp.empty(shape, dtype=p.dtype)
     source.start(
         "cross_entropy_backward", p.dtype, len(targets), threads_for(shape[-1]),
-        p, targets, counts, d_loss, max(n_counted, 1), label_smoothing, shape[-1], d_x,
+        p, targets, counts, d_loss, n_counted, label_smoothing, shape[-1], d_x,
     )  # fmt: skip
     return d_x, None
 

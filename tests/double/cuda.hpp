@@ -12,7 +12,6 @@
 #include <cstring>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -41,7 +40,7 @@ struct Thread {
 };
 
 inline Place thread_index, block_index, block_size, grid_size;
-inline std::vector<Thread> threads(1024);
+inline Thread threads[1024];
 inline jmp_buf scheduler;
 inline uint64_t exchanged[2][32][32];
 inline char problem[200];
@@ -79,58 +78,81 @@ inline void run(Thread &thread) {
     setcontext(&context);
 }
 
-// Let every thread go on that waits for threads which have all come; tell whether there was one.
-inline bool release() {
-    bool released = false;
-    for (unsigned first = 0; first < block_size.x; first += 32) {
-        bool all = true;
-        for (unsigned i = first; i < first + 32; ++i)
-            all = all && threads[i].state == AT_WARP;
-        for (unsigned i = first; all && i < first + 32; ++i)
-            threads[i].state = READY;
-        released = released || all;
-    }
-    if (released)
-        return true;
-    for (unsigned i = 0; i < block_size.x; ++i)
-        if (threads[i].state != AT_BLOCK && threads[i].state != ENDED)
-            return false;
-    for (unsigned i = 0; i < block_size.x; ++i)
-        if (threads[i].state == AT_BLOCK) {
-            threads[i].state = READY;
-            released = true;
+// Move threads from one state to another; return how many there were in it.
+inline int change(unsigned first, unsigned n, State before, State after) {
+    int found = 0;
+    for (Thread *thread = threads + first; thread < threads + first + n; ++thread)
+        if (thread->state == before) {
+            thread->state = after;
+            ++found;
         }
-    return released;
+    return found;
 }
 
-// order: 0 from the first thread to the last, 1 the other way, otherwise at random
-inline bool run_block(int order, uint32_t &random) {
-    const unsigned n = block_size.x;
-    for (unsigned i = 0; i < n; ++i) {
-        threads[i].state = READY;
-        threads[i].exchanges = 0;
+// An array in shared memory. It holds nothing when a block begins: what is read before it is written is NaN.
+struct Shared {
+    static inline Shared *last = nullptr;
+    void *place;
+    size_t size;
+    Shared *before = last;
+    Shared(void *place, size_t size) : place(place), size(size) {
+        forget();
+        last = this;
     }
+    void forget() { std::memset(place, 0xff, size); }
+};
+
+inline uint32_t draw() {
+    static uint32_t number = 1;
+    return (number = number * 1664525 + 1013904223) >> 16;
+}
+
+// The order in which n things take their turns: 0 forwards, 1 backwards, otherwise at random.
+inline void arrange(unsigned *turns, unsigned n, int order) {
+    for (unsigned i = 0; i < n; ++i)
+        turns[i] = order == 1 ? n - 1 - i : i;
+    for (unsigned i = n; order > 1 && i > 1; --i)
+        std::swap(turns[i - 1], turns[draw() % i]);
+}
+
+// Run a warp until each of its threads waits for the whole block or has ended; tell whether they came that far.
+inline bool run_warp(unsigned warp, int order) {
+    unsigned turns[32];
+    arrange(turns, 32, order);
     for (;;) {
-        unsigned turn = order > 1 ? (random = random * 1664525 + 1013904223) >> 16 : 0, ran = 0, ended = 0;
-        for (unsigned i = 0; i < n; ++i) {
-            const unsigned me = order == 1 ? n - 1 - i : (i + turn) % n;
-            if (threads[me].state == READY) {
-                ++ran;
-                thread_index.x = me;
-                run(threads[me]);
-            }
-            ended += threads[me].state == ENDED;
+        for (unsigned turn : turns) {
+            thread_index.x = warp * 32 + turn;
+            if (threads[thread_index.x].state == READY)
+                run(threads[thread_index.x]);
         }
-        if (ended == n)
-            return true;
-        if (!ran && !release()) {
-            std::snprintf(problem, sizeof problem, "block %u: some threads wait for others that never come",
-                          block_index.x);
-            for (Thread &thread : threads)
-                thread.started = false;  // begin anew
-            return false;
-        }
+        const int exchanging = change(warp * 32, 32, AT_WARP, READY);
+        if (exchanging < 32)
+            return exchanging == 0;
     }
+}
+
+// Run a block. From one barrier of the block to the next, the warps run one after the other. So two warps that use the
+// same shared memory without a barrier between them do so in one order forwards and in the other backwards.
+inline bool run_block(int order) {
+    change(0, block_size.x, ENDED, READY);
+    for (Shared *array = Shared::last; array; array = array->before)
+        array->forget();
+    do {
+        unsigned turns[32];
+        arrange(turns, block_size.x / 32, order);
+        for (unsigned i = 0; i < block_size.x / 32; ++i)
+            if (!run_warp(turns[i], order)) {
+                std::snprintf(problem, sizeof problem, "block %u: some threads wait for others that never come",
+                              block_index.x);
+                for (Thread &thread : threads) {  // begin anew
+                    thread.started = false;
+                    thread.state = ENDED;
+                    thread.exchanges = 0;
+                }
+                return false;
+            }
+    } while (change(0, block_size.x, AT_BLOCK, READY));
+    return true;
 }
 
 template <typename T> constexpr char kind() {
@@ -160,12 +182,11 @@ const char *start(void (*kernel)(P...), std::index_sequence<I...>, const char *k
     called = kernel;
     given = arguments;
     current_call = [] { called(*static_cast<std::remove_const_t<P> *>(given[I])...); };
-    uint32_t random = order;
     grid_size.x = blocks;
     block_size.x = size;
     for (unsigned b = 0; b < blocks; ++b) {
         block_index.x = order == 1 ? blocks - 1 - b : b;
-        if (!run_block(order, random))
+        if (!run_block(order))
             return problem;
     }
     return nullptr;

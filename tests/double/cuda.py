@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -37,6 +38,7 @@ class RawModule:
             f"{{ return emulation::start(&{name}, kinds, arguments, blocks, size, order); }}\n"
             for name, c_name in self._names.items()
         )
+        code = re.sub(r"__shared__ .*?(\w+)\[.*;", r"\g<0> static emulation::Shared place_of_\1(\1, sizeof \1);", code)
         self._library = ctypes.PyDLL(str(_compiled(f'#include "{HEADER}"\n{code}\n{starters}')))
 
     def get_function(self, name: str) -> RawKernel:
@@ -85,7 +87,7 @@ def _compiled(code: str) -> Path:
         aside = folder / f"{library.stem}-{os.getpid()}"
         source = aside.with_suffix(".cpp")
         source.write_text(code, encoding="utf-8")
-        command = [COMPILER, "-std=c++20", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(aside), str(source)]
+        command = [COMPILER, "-std=c++17", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", str(aside), str(source)]
         done = subprocess.run(command, capture_output=True, text=True)
         source.unlink()
         if done.returncode:

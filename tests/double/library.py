@@ -218,6 +218,17 @@ def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     return np.shares_memory(a._memory, b._memory)
 
 
+def _unwritten(numpy: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes arrays as NumPy's does, but full of NaN: what is read before it is written shows."""
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        made = numpy(*args, **kwargs)
+        made.fill(np.nan if made.dtype.kind == "f" else 99)
+        return made
+
+    return function
+
+
 class Generator:
     """A generator of random numbers; equal seeds give other numbers than NumPy's do."""
 
@@ -252,6 +263,8 @@ def _module() -> types.ModuleType:
             setattr(found, name, getattr(np, name))
     for name, parameters in SPECIFICATION["functions"].items():
         setattr(found, name, _function(name, parameters, getattr(np, name, None)))
+    for name in ("empty", "empty_like"):
+        setattr(found, name, _function(name, SPECIFICATION["functions"][name], _unwritten(getattr(np, name))))
     for name, has in SPECIFICATION["ufuncs"].items():
         numpy = getattr(np, name, None)
         setattr(found, name, _function(name, ["*a"], None) if numpy is None else Ufunc(name, numpy, has))

@@ -1,5 +1,6 @@
 """Each kernel against the page that it stands in for, and against itself with its threads in another order."""
 
+import itertools
 import math
 
 import numpy as np
@@ -9,14 +10,38 @@ from double import cuda
 import minitransformer as mt
 from minitransformer import arrays, ops
 from minitransformer.arrays import asarray, to_numpy, xp
-from minitransformer.kernels import cross_entropy, dropout, embedding, layer_norm, softmax, sources
-from minitransformer.kernels.source import FOLDER
+from minitransformer.kernels import adam, cross_entropy, dropout, embedding, layer_norm, softmax, sources
+from minitransformer.kernels.source import FOLDER, Source, threads_for
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
 ROW_LENGTHS = (1, 2, 31, 32, 33, 100, 257, 1025)
 TOLERANCE = {"float32": 2e-6, "float64": 4e-15}
 """Of the largest entry: sums of a thousand numbers are taken in another order."""
+
+
+GUARD = 64
+"""How many entries of its own surround each array that a kernel writes to."""
+
+
+@pytest.fixture(autouse=True)
+def guards(monkeypatch):
+    """Let every array that a kernel writes to lie between two guards, which must be untouched afterwards."""
+    lines = []
+
+    def empty(shape, dtype="float64"):
+        line = xp.zeros(math.prod(shape if isinstance(shape, tuple) else (shape,)) + 2 * GUARD, dtype=dtype)
+        lines.append(line)
+        inside = line[GUARD:-GUARD]
+        inside[...] = math.nan if line.dtype.kind == "f" else 1
+        return inside.reshape(shape)
+
+    monkeypatch.setattr(xp, "empty", empty)
+    monkeypatch.setattr(xp, "empty_like", lambda x: empty(x.shape, x.dtype))
+    yield
+    for line in lines:
+        assert not line[:GUARD].any()
+        assert not line[-GUARD:].any()
 
 
 def uniform(rng, dtype, *shape):
@@ -124,6 +149,15 @@ def test_softmax_writes_into_nothing_that_does_not_fit(rng):
             softmax.forward(x, out=out)
 
 
+@pytest.mark.parametrize("mask", [None, [[True], [False], [True]]])
+def test_softmax_of_a_row_of_minus_infinity(rng, mask):
+    x = uniform(rng, "float64", 3, 40)
+    x[0] = -math.inf
+    mask = None if mask is None else asarray(np.array(mask))
+    both(softmax, ops.softmax, lambda shape: uniform(rng, "float64", *shape), x, mask=mask)
+    np.testing.assert_array_equal(to_numpy(softmax.forward(x, mask=mask)[0])[0], 0)
+
+
 def test_what_is_not_a_number_stays_seen(rng):
     for value in (math.nan, math.inf):
         x = uniform(rng, "float64", 2, 40)
@@ -134,8 +168,11 @@ def test_what_is_not_a_number_stays_seen(rng):
 
 
 @dtypes
-@pytest.mark.parametrize("n", ROW_LENGTHS)
-@pytest.mark.parametrize("shape", [(), (1,), (3, 7), (300,)])
+@pytest.mark.parametrize(
+    ("shape", "n"),
+    # 300 rows are more than all warps of all parts, 33 features more than one block takes
+    [*itertools.product([(), (1,), (3, 7)], ROW_LENGTHS), *itertools.product([(300,)], (1, 2, 31, 32, 33))],
+)
 def test_layer_norm(rng, dtype, n, shape):
     parameters = (uniform(rng, dtype, n) for _ in range(2))
     both(
@@ -166,9 +203,13 @@ def generator(kind, seed, before=0, after=0):
 
 
 @dtypes
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 1), (3, 4), (3, 5), (2, 7, 9), (70, 33), (600, 1024)])
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (3, 1), (3, 4), (3, 5), (2, 7, 9), (70, 33)])
+@pytest.mark.parametrize("most_blocks", [512, 2])
 @pytest.mark.parametrize("residual", [False, True])
-def test_dropout_drops_what_the_host_drops(rng, dtype, shape, residual):
+def test_dropout_drops_what_the_host_drops(rng, monkeypatch, dtype, shape, residual, most_blocks):
+    monkeypatch.setattr(
+        dropout, "MOST_BLOCKS", most_blocks
+    )  # with 2 of them each thread takes several words of 70 x 33
     x = uniform(rng, dtype, *shape)
     inputs = (x, 0.3, uniform(rng, dtype, *shape) if residual else None)
     ours, pages = (generator(np.random.PCG64DXSM, 7) for _ in range(2))
@@ -194,11 +235,28 @@ def test_dropout_at_every_probability(rng, p):
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
+def test_a_number_equal_to_the_threshold_stays(rng):
+    bits = arrays.random_bits(generator(np.random.PCG64DXSM, 3), (4, 50))
+    p, x = int(bits[2, 7]) / 65536, uniform(rng, "float32", 4, 50)
+    _, (keep, *_) = dropout.forward(x, p, generator(np.random.PCG64DXSM, 3))
+    np.testing.assert_array_equal(to_numpy(keep), to_numpy(bits) >= int(bits[2, 7]))
+    assert keep[2, 7]
+
+
 def test_a_part_of_the_rows_drops_what_the_whole_drops(rng):
     x = uniform(rng, "float32", 7, 9)
     whole, _ = dropout.forward(x, 0.4, generator(np.random.PCG64DXSM, 3))
     part, _ = dropout.forward(x[2:5], 0.4, generator(np.random.PCG64DXSM, 3, before=2, after=2))
     np.testing.assert_array_equal(to_numpy(part), to_numpy(whole)[2:5])
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (4, 0), (0, 4)])
+def test_a_generator_of_a_part_goes_on_behind_the_whole(rng, before, after):
+    x = uniform(rng, "float32", 7, 9)
+    whole, part = generator(np.random.PCG64DXSM, 3), generator(np.random.PCG64DXSM, 3, before, after)
+    dropout.forward(x, 0.4, whole)
+    dropout.forward(x[:3], 0.4, part)
+    assert part.bit_generator.state == whole.bit_generator.state
 
 
 @pytest.mark.parametrize("kind", [np.random.PCG64, np.random.Philox, np.random.MT19937])
@@ -272,11 +330,10 @@ def test_the_gradient_of_an_embedding(rng, dtype, n_features, shape):
     close(found, ops.embedding.reference[1](saved, d_y)[1])
 
 
-def test_the_gradient_of_an_embedding_of_nothing(rng):
-    saved = (asarray(np.zeros((0,), dtype=int)), (4, 5))
-    np.testing.assert_array_equal(
-        to_numpy(embedding.backward(saved, uniform(rng, "float32", 0, 5))[1]), np.zeros((4, 5))
-    )
+@pytest.mark.parametrize(("n", "table"), [(0, (4, 5)), (3, (4, 0)), (0, (0, 5))])
+def test_the_gradient_of_an_embedding_of_nothing(rng, n, table):
+    saved, d_y = (asarray(np.zeros(n, dtype=int)), table), uniform(rng, "float32", n, table[1])
+    np.testing.assert_array_equal(to_numpy(embedding.backward(saved, d_y)[1]), np.zeros(table))
 
 
 @dtypes
@@ -293,13 +350,13 @@ def test_adam(rng, dtype, weight_decay):
     for step in range(3):
         gradients = [None if i == step else rng.standard_normal(shape).astype(dtype) for i, shape in enumerate(shapes)]
         gradients[2] = np.asfortranarray(gradients[2]) if gradients[2] is not None else None
-        for parameters, adam in copies:
+        for parameters, optimiser in copies:
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = None if gradient is None else asarray(gradient)
-            adam.step(0.01)
+            optimiser.step(0.01)
         (_, first), (_, second) = copies
         for name in ("values", "mean", "mean_square"):
-            found, wanted = (to_numpy(getattr(adam, name)) for adam in (first, second))
+            found, wanted = (to_numpy(getattr(one, name)) for one in (first, second))
             np.testing.assert_allclose(found, wanted, rtol=4 * np.finfo(dtype).eps, atol=1e-3 * np.finfo(dtype).eps)
     assert first._fused is not None
     assert second._fused is None
@@ -310,6 +367,11 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     for name in ("softmax", "layer_norm", "dropout", "cross_entropy", "embedding"):
         operation = ops.registry[name]
         assert operation.passes == operation.stand_in
+        module = {"softmax": softmax, "layer_norm": layer_norm, "dropout": dropout, "cross_entropy": cross_entropy}
+        if name in module:
+            assert operation.stand_in == (module[name].forward, module[name].backward)
+        else:
+            assert operation.stand_in == (operation.reference[0], embedding.backward)
         arrays.use("cupy", kernels=False)
         assert operation.passes == operation.reference
         arrays.use("cupy", kernels=True)
@@ -336,14 +398,166 @@ def test_the_environment_turns_kernels_off(monkeypatch):
     assert arrays.uses_kernels()
 
 
-def test_nothing_is_written_beside_the_results(rng):
-    """Every output lies between two guards."""
-    n = 37
-    room = xp.full((5, n), 123.0, dtype="float32")
-    x = uniform(rng, "float32", 3, n)
-    softmax.forward(x, out=room[1:4])
-    np.testing.assert_array_equal(to_numpy(room)[[0, 4]], 123)
-    close(room[1:4], ops.softmax.reference[0](x)[0])
+def scattered(value):
+    """Return a value whose arrays have the same entries, with others between them in memory."""
+    if isinstance(value, tuple):
+        return tuple(scattered(part) for part in value)
+    if not isinstance(value, xp.ndarray) or not value.ndim:
+        return value
+    larger = xp.full((*value.shape[:-1], 2 * value.shape[-1]), 77, dtype=value.dtype)
+    larger[..., ::2] = value
+    return larger[..., ::2]
+
+
+def case(rng, name):
+    """Return a stand-in, what it is called with, and what it takes as float32 and as float64."""
+    x = uniform(rng, "float32", 3, 5, 33)
+    if name == "softmax":
+        return softmax, (x,)
+    if name == "layer_norm":
+        return layer_norm, (x, x[0, 0] + 1, x[1, 1] - 1)
+    if name == "dropout":
+        return dropout, (x, 0.3, generator(np.random.PCG64DXSM, 3), x + 1)
+    return cross_entropy, (x, rng.integers(0, 33, (3, 5)))
+
+
+FORWARD = ("softmax", "layer_norm", "dropout", "cross_entropy")
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_arrays_that_are_not_contiguous_are_read_as_they_lie(rng, name):
+    stand_in, inputs = case(rng, name)
+    state = [x.bit_generator.state for x in inputs if isinstance(x, np.random.Generator)]
+    value, saved = stand_in.forward(*scattered(inputs))
+    for x in inputs:
+        if isinstance(x, np.random.Generator):
+            x.bit_generator.state = state[0]
+    wanted, wanted_saved = ops.registry[name].reference[0](*inputs)
+    close((value, saved), (wanted, wanted_saved))
+    if name != "cross_entropy":  # whose passes save contiguous arrays only
+        saved = scattered(saved)
+    d_output = uniform(rng, "float32", *value.shape)
+    found = stand_in.backward(saved, scattered(d_output))
+    close(tuple(found), tuple(ops.registry[name].reference[1](wanted_saved, d_output)))
+
+
+def test_the_gradient_of_an_embedding_reads_rows_as_they_lie(rng):
+    saved, d_y = (asarray(rng.integers(0, 9, (3, 5))), (9, 33)), uniform(rng, "float32", 3, 5, 33)
+    (_, found) = embedding.backward(scattered(saved), scattered(d_y))
+    close(found, ops.embedding.reference[1](saved, d_y)[1])
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64"])
+def test_ids_and_targets_of_every_type(rng, kind):
+    ids = rng.integers(0, 9, 40)
+    saved, d_y = (asarray(ids.astype(kind)), (9, 5)), uniform(rng, "float32", 40, 5)
+    close(embedding.backward(saved, d_y)[1], ops.embedding.reference[1](saved, d_y)[1])
+    logits = uniform(rng, "float32", 40, 9)
+    value, ours = cross_entropy.forward(logits, ids.astype(kind))
+    # what the reference implementation has saved serves the kernel, whatever type the targets have there
+    wanted, saved = ops.cross_entropy.reference[0](logits, ids.astype(kind))
+    close(value, wanted)
+    d_loss = asarray(np.float32(1.5))
+    for one in (ours, saved):
+        close(cross_entropy.backward(one, d_loss)[0], ops.cross_entropy.reference[1](saved, d_loss)[0])
+
+
+@pytest.mark.parametrize("label_smoothing", [0, 1, np.float64(0.5)])
+def test_cross_entropy_with_smoothing_of_another_type(rng, label_smoothing):
+    logits, targets = uniform(rng, "float32", 3, 9), rng.integers(0, 9, 3)
+    found, _ = cross_entropy.forward(logits, targets, label_smoothing)
+    close(found, ops.cross_entropy.reference[0](logits, targets, float(label_smoothing))[0])
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "cross_entropy"])
+def test_a_cotangent_of_another_type_is_left_to_the_page(rng, name):
+    stand_in, inputs = case(rng, name)
+    value, saved = stand_in.forward(*inputs)
+    d_output = uniform(rng, "float64", *value.shape)
+    found, wanted = stand_in.backward(saved, d_output), ops.registry[name].reference[1](saved, d_output)
+    for one, other in zip(flat(found), flat(wanted), strict=True):
+        np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_no_entries_are_left_to_the_page(rng, name):
+    x, rest = uniform(rng, "float32", 2, 0), ()
+    if name == "layer_norm":
+        x, rest = uniform(rng, "float32", 0, 3), (xp.ones(3, dtype="float32"), xp.ones(3, dtype="float32"))
+    if name == "cross_entropy":
+        x, rest = uniform(rng, "float32", 0, 3), (np.zeros(0, dtype=int),)
+    if name == "dropout":
+        rest = (0.3, generator(np.random.PCG64DXSM, 3))
+    stand_in, operation = case(rng, name)[0], ops.registry[name]
+    value, saved = stand_in.forward(x, *rest)
+    wanted, wanted_saved = operation.reference[0](x, *rest)
+    close(value, wanted)
+    d_output = xp.ones(value.shape, dtype="float32")
+    close(tuple(stand_in.backward(saved, d_output)), tuple(operation.reference[1](wanted_saved, d_output)))
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_whole_numbers_are_refused_as_the_page_refuses_them(rng, name):
+    stand_in, (_, *rest) = case(rng, name)
+    with pytest.raises(TypeError, match="floating-point"):
+        stand_in.forward(asarray(np.ones((3, 5, 33), dtype=int)), *rest)
+
+
+def test_softmax_refuses_a_mask_that_does_not_fit(rng):
+    with pytest.raises(ValueError, match="softmax: a mask of shape"):
+        softmax.forward(uniform(rng, "float32", 3, 5), mask=asarray(np.ones((4, 5), dtype=bool)))
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 1.0])
+def test_dropout_refuses_what_the_page_refuses(rng, wrong):
+    with pytest.raises(ValueError, match="dropout: the probability"):
+        dropout.forward(uniform(rng, "float32", 3, 5), wrong, generator(np.random.PCG64DXSM, 3))
+
+
+@pytest.mark.parametrize("changed", ["gradient", "theta"])
+def test_adam_has_no_kernel_for_other_types(changed):
+    step = adam.AdamStep([0, 2, 3], [True, False])
+    other = {"gradient": "float64", "theta": "float16"}[changed]
+    buffers = [xp.ones(3, dtype="float16" if changed == "theta" else "float32") for _ in range(3)]
+    gradients = [xp.ones(2, dtype=buffers[0].dtype), xp.ones(1, dtype=other)]
+    assert not step(gradients, *buffers, (0.9, 0.98), 0.1, 1e-9, 0.0)
+    assert all((buffer == 1).all() for buffer in buffers)
+
+
+def test_adam_of_parameters_without_entries_starts_nothing():
+    buffers = [xp.ones(0, dtype="float32") for _ in range(3)]
+    assert adam.AdamStep([0, 0], [True])([xp.ones((0, 3), dtype="float32")], *buffers, (0.9, 0.98), 0.1, 1e-9, 0.0)
+
+
+@pytest.mark.parametrize("n", [1, 127, 128, 129, 1000, 1025, 32_000, 500_000])
+def test_a_row_has_whole_warps_and_no_more_than_a_block_takes(n):
+    threads = threads_for(n)
+    assert threads % 32 == 0
+    assert 32 <= threads <= 256
+    assert threads == 256 or 4 * threads >= n > 4 * (threads - 32)
+
+
+def test_a_file_is_compiled_once_for_each_library(monkeypatch):
+    compiled, started = [], []
+
+    class Module:
+        def __init__(self, **options):
+            compiled.append(options)
+
+        def get_function(self, name):
+            return lambda *call: started.append((name, *call))
+
+    source = Source("softmax.cu", "softmax_backward")
+    for module in (Module, Module, type("Another", (Module,), {}), Module):
+        monkeypatch.setattr(xp, "RawModule", module)
+        source.start("softmax_backward", "float64", 3, 64, None, 5, 2.5)
+    assert [options["name_expressions"] for options in compiled] == 2 * [
+        ("softmax_backward<float>", "softmax_backward<double>")
+    ]
+    assert "over_warp" in compiled[0]["code"]  # rows.cuh is in the text
+    name, grid, block, parameters = started[0]
+    assert (name, grid, block) == ("softmax_backward<double>", (3,), (64,))
+    assert [(type(value), value) for value in parameters] == [(np.uint64, 0), (np.int64, 5), (np.float64, 2.5)]
 
 
 def test_every_file_of_kernels_is_known():

@@ -11,6 +11,7 @@ import minitransformer as mt
 from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray
 from minitransformer.testing import GradientError, strategies
+from minitransformer.testing.case import Case
 from minitransformer.testing.gradcheck import gradcheck
 
 RNG = np.random.default_rng(1)
@@ -200,6 +201,40 @@ def test_randomness_is_refused():
         gradcheck(lambda x: mt.ops.dropout(x, 0.5, rng), (normal(5, 5),))
 
 
+def changing(values):
+    """Return a function that multiplies by another number each time it is called."""
+    left = iter(values)
+    return lambda x: x * next(left)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        changing([2.0, 3.0, 2.0]),
+        changing([2.0, 2.0, 3.0]),
+        changing([2.0, 2.0 + 1e-8, 2.0]),
+        lambda x: x * (2.0 if x.requires_grad else 3.0),
+    ],
+)
+def test_a_second_value_must_be_the_first_one(function):
+    with pytest.raises(ValueError, match="two calls with the same input gave two values"):
+        gradcheck(function, (normal(5),))
+
+
+def test_the_second_call_is_looked_at_whatever_the_third_gives():
+    plain = changing([2.0, 3.0])
+    with pytest.raises(ValueError, match="two calls with the same input gave two values"):
+        gradcheck(lambda x: x * 2.0 if x.requires_grad else plain(x), (normal(5),))
+
+
+def test_a_gradient_of_another_shape_is_refused_whatever_the_core_says(monkeypatch):
+    monkeypatch.setattr(Case, "pull_back", lambda *_: {0: np.zeros(2)})
+    with pytest.raises(
+        AssertionError, match=r"the gradient of input x has shape \(2,\), but the input has shape \(3,\)"
+    ):
+        gradcheck(lambda x: x * x, (normal(3),), names=["x"])
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_value_that_is_not_finite_is_refused(value):
     with pytest.raises(ValueError, match="not finite"):
@@ -347,3 +382,57 @@ def test_a_first_step_out_of_the_domain_does_no_harm():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         gradcheck(mt.log, (np.array([1e-5, 1.0, 2.0]),))
+
+
+def test_infinite_entries_take_no_part_in_directions():
+    def backward(x, d):
+        return np.where(np.isfinite(x), 2 * x * d, 5.0)  # where x is infinite nothing can be measured
+
+    x = normal(10)
+    x[3] = np.inf
+    function = operation(lambda x: np.where(np.isfinite(x), x * x, 0.0), backward)
+    report = gradcheck(function, (asarray(x),), max_entries=4)
+    assert report.inputs[0].directions == 8
+
+
+@pytest.mark.parametrize("size", [2.0**-22, 2.0**-26, 2.0**-30])
+def test_steps_larger_than_rounding_are_no_slope(size):
+    stairs = operation(lambda x: np.floor(1e-3 * x / size) * size, lambda x, d: 1e-3 * d)
+    with pytest.raises(GradientError, match="DIFFERS"):
+        gradcheck(stairs, (np.array([0.3]),), d_output=np.ones(1))
+
+
+def test_as_many_entries_are_compared_as_asked_for():
+    for most, compared in ((40, 40), (47, 47), (48, 48), (100, 48)):
+        report = gradcheck(lambda x: x * x, (normal(6, 8),), max_entries=most, n_directions=3)
+        found = report.inputs[0]
+        assert np.isfinite(found.differences).sum() == compared
+        assert (found.comparisons, found.directions) == ((compared, 0) if compared == 48 else (compared + 3, 3))
+
+
+def test_the_guess_is_made_from_what_was_measured():
+    x = normal(6)
+    x[2] = np.inf
+    wrong = operation(
+        lambda x: np.where(np.isfinite(x), x * x, 0.0), lambda x, d: np.where(np.isfinite(x), 4 * x * d, 0.0)
+    )
+    with pytest.raises(GradientError, match="guess: every entry is 2 times what it should be"):
+        gradcheck(wrong, (asarray(x),))
+
+
+def test_steps_are_as_long_as_the_inputs_are_large():
+    x = np.array([1e9, 2e9, -5e8])
+    gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: np.cos(x / 1e9) / 1e9 * d), (x,))
+    with pytest.raises(GradientError, match="3 of 3 entries wrong"):
+        gradcheck(operation(lambda x: np.sin(x / 1e9), lambda x, d: 1.00001 * np.cos(x / 1e9) / 1e9 * d), (x,))
+
+
+def test_many_kinks_are_counted():
+    report = gradcheck(lambda x: x.relu(), (np.zeros(7),))
+    assert str(report).endswith("kinks at [0], [1], [2], [3], [4] and 2 more")
+
+
+def test_the_worst_error_is_that_of_the_worst_input():
+    report = gradcheck(lambda x, y: x * y + (y + 1e5).log(), (normal(3), normal(3)))
+    errors = [found.worst_error for found in report.inputs]
+    assert min(errors) < report.worst_error == max(errors)

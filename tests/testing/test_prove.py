@@ -1,12 +1,17 @@
 """The proof, tested: it passes what is right and catches what breaks each of its rules."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
 import minitransformer as mt
 from minitransformer import Operation, Tensor
-from minitransformer.arrays import xp
+from minitransformer.arrays import to_numpy, xp
 from minitransformer.testing import Proof, prove
+from minitransformer.testing.case import Case
+from minitransformer.testing.rounding import change, sizes_of_terms
+from minitransformer.testing.rules import keep_rules
 
 X = np.random.default_rng(2).standard_normal((3, 4))
 
@@ -53,6 +58,105 @@ def test_a_wrong_gradient_is_caught():
 
 def test_a_wrong_gradient_is_caught_without_a_composed_form():
     refused("DIFFERS", backward=lambda x, d: (2.001 * x * d,), composed=None)
+
+
+# The tolerances: what is a few times above each is wrong.
+
+
+def test_the_tolerance_between_hand_written_and_composed():
+    refused("allowed 1e-12", backward=lambda x, d: (2 * x * d * (1 + 3e-12),))
+    refused("the value written by hand differs", forward=lambda x: (x * x * (1 + 3e-12), x))
+
+
+def test_the_tolerance_of_finite_differences():
+    wrong = {"backward": lambda x, d: (2 * x * d * (1 + 3e-7),), "composed": None}
+    refused("square, hand-written: .* DIFFERS", **wrong)
+    prove(square(**wrong), (X,), tolerance=1e-6)
+
+
+def test_a_composed_form_that_is_right_at_the_inputs_only_is_caught():
+    refused("square, composed: .* DIFFERS", composed=lambda x: x * x + (x.detach() - Tensor(X)))
+
+
+def test_a_composed_form_whose_gradient_is_no_number_is_caught():
+    with np.errstate(all="ignore"):
+        refused("the gradient of x written by hand differs", composed=lambda x: x * x + (x * 0).sqrt())
+
+
+@pytest.mark.parametrize("part", ["value", "gradient"])
+def test_the_tolerance_of_float32(part):
+    def slightly(x, result):
+        return result if x.dtype == np.float64 else result * np.float32(1 + 1e-4)
+
+    passes = {
+        "value": {"forward": lambda x: (slightly(x, x * x), x)},
+        "gradient": {"backward": lambda x, d: (slightly(x, 2 * x * d),)},
+    }
+    refused(f"the {part}.* in float32 differs from float64 by .* allowed 1e-05", **passes[part])
+
+
+def test_the_value_may_lose_in_float32_what_the_composed_form_loses_but_not_ten_times_as_much():
+    x = X.astype(np.float32).astype(np.float64)
+
+    def far(size):
+        return Operation(lambda x: ((x + size) - size, None), lambda saved, d: (d.copy(),), lambda x: (x + 1e3) - 1e3)
+
+    prove(far(1e3), (x,))
+    with pytest.raises(AssertionError, match="the value in float32 differs"):
+        prove(far(16e3), (x,))
+
+
+def test_the_size_of_terms_that_cancel_is_found_for_every_entry():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 2, 200)
+    add = Operation(lambda x, y: (x + y, None), lambda saved, d: (d.copy(), d.copy()), name="add")
+    case = Case("prove", add, (x, -x), {})
+    result = keep_rules(case, rng)
+    value_size, sizes = sizes_of_terms(case, result, rng)
+    for size, terms in ((value_size, x), (sizes[0], result.d_output), (sizes[1], result.d_output)):
+        ratio = size / np.abs(to_numpy(terms))
+        assert 0.2 < ratio.min() < ratio.max() < 10
+
+
+def test_the_size_of_terms_that_cancel_in_backward_or_in_the_composed_form_only():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 2, 200)
+    inside = Operation(lambda x: (x + 0, None), lambda saved, d: (d.copy(),), lambda x: x * 1e3 - x * 1e3 + x)
+    saved = Operation(lambda x: (x + 0, (1e3 * x, 1e3 * x - 1)), lambda saved, d: ((saved[0] - saved[1]) * d,))
+    for operation in (inside, saved):
+        case = Case("prove", operation, (x,), {})
+        result = keep_rules(case, rng)
+        _, sizes = sizes_of_terms(case, result, rng)
+        assert (sizes[0] > 1e2 * np.abs(to_numpy(result.d_output))).all()
+
+
+def test_equal_infinities_are_no_change():
+    new, old = xp.asarray([np.inf, -np.inf, 1.0, np.inf]), xp.asarray([np.inf, -np.inf, 3.0, 0.0])
+    np.testing.assert_array_equal(change(new, old), [0, 0, 2, np.inf])
+
+
+class Saved(NamedTuple):
+    twice: Any
+    nothing: None = None
+
+
+def test_what_is_saved_may_be_a_named_tuple():
+    prove(square(lambda x: (x * x, Saved(2 * x)), lambda saved, d: (saved.twice * d,)), (X,))
+
+
+def test_what_float32_loses_far_away_is_no_excuse():
+    def composed(x):
+        return mt.where(np.abs(X) - 0.01 < np.abs(x.data), x, (x + 1e6) - 1e6)
+
+    far = Operation(lambda x: ((x + 8e3) - 8e3, None), lambda saved, d: (d.copy(),), composed)
+    with pytest.raises(AssertionError, match="the value in float32 differs"):
+        prove(far, (X.astype(np.float32).astype(np.float64),))
+
+
+def test_inputs_above_a_hundred_are_not_compared_in_float32():
+    x = X / np.abs(X).max()
+    assert prove(square(), (99 * x,)).float32 is not None
+    assert prove(square(), (101 * x,)).float32 is None
 
 
 def test_a_missing_gradient_is_caught():
@@ -112,6 +216,38 @@ def test_backward_that_changes_when_it_runs_again_is_caught():
     refused("not the same when backward runs a second time", backward=backward)
 
 
+@pytest.mark.parametrize("second", [None, 1 + 1e-9])
+def test_backward_that_changes_a_little_or_forgets_when_it_runs_again_is_caught(second):
+    calls = []
+
+    def backward(x, d):
+        calls.append(1)
+        return (2 * x * d if len(calls) == 1 else second and 2 * x * d * second,)
+
+    refused("not the same when backward runs a second time", backward=backward)
+
+
+def test_forward_that_writes_into_an_option_is_caught():
+    def forward(x, scale):
+        scale += 1
+        return x * 2, None
+
+    operation = Operation(forward, lambda saved, d: (2 * d,), name="scaled")
+    with pytest.raises(AssertionError, match="forward wrote into its input scale"):
+        prove(operation, (X,), scale=xp.ones(3))
+
+
+def test_a_value_of_another_type_is_caught():
+    refused("float64 inputs gave a value of type float32", forward=lambda x: ((x * x).astype(np.float32), x))
+
+
+def test_a_backward_pass_that_takes_the_usual_order_for_granted_is_caught():
+    refused(
+        "the gradient of x written by hand differs from the composed form",
+        backward=lambda x, d: (2 * x * d.ravel(order="K").reshape(d.shape),),
+    )
+
+
 def test_a_gradient_of_another_shape_is_caught():
     refused(r"has shape \(4,\)", backward=lambda x, d: ((2 * x * d).sum(axis=0),))
 
@@ -145,16 +281,19 @@ def test_a_gradient_that_is_d_output_itself_is_caught():
 
 
 def test_a_gradient_that_is_a_view_of_saved_is_caught():
-    saved = xp.empty((2, *X.shape))
+    refused(
+        r"the gradient of x shares memory with a saved array of shape \(2, 3, 4\); return a copy",
+        forward=lambda x: (x * x, xp.stack([x, 2 * x])),
+        backward=lambda saved, d: (saved[1],),
+    )
 
-    def backward(saved, d):
-        saved[1] = d
-        return (saved[1],)
 
-    # Writing the same again is no change, so only the shared memory gives it away.
-    saved[1] = 0
-    with pytest.raises(AssertionError, match=r"wrote into a saved array|shares memory with a saved array"):
-        prove(Operation(lambda x: (x + 0, saved), backward, name="view"), (X,))
+def test_a_gradient_that_is_the_value_is_caught():
+    refused(
+        "the gradient of x shares memory with the value; return a copy",
+        forward=lambda x: (value := x * x, lambda: value),
+        backward=lambda saved, d: (saved(),),
+    )
 
 
 def test_two_gradients_that_share_memory_are_caught():

@@ -226,3 +226,26 @@ def test_without_hypothesis_the_error_says_what_to_install():
 def test_other_names_are_unknown():
     with pytest.raises(AttributeError, match="no attribute 'strategy'"):
         _ = mt.testing.strategy
+
+
+def test_a_row_of_a_mask_may_be_false_and_heads_differ():
+    assert drawn(strategies.masks((4, 5), kinds=("causal",)), lambda mask: not mask.any(axis=-1).all())
+    per_head = strategies.masks(SCORES, kinds=("per-head",))
+    assert drawn(per_head, lambda mask: mask.shape == SCORES[1:] and (mask[0] != mask[1]).any())
+
+
+def test_another_missing_module_is_not_said_to_be_hypothesis(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'sortedcontainers'", name="sortedcontainers")
+
+    monkeypatch.delattr(mt.testing, "strategies", raising=False)
+    monkeypatch.setattr(mt.testing.importlib, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError, match="sortedcontainers") as caught:
+        _ = mt.testing.strategies
+    assert "install it with" not in str(caught.value)
+
+
+def test_ids_may_be_the_last_token_and_few_of_many():
+    many = strategies.ids((60,), 9)
+    assert drawn(many, lambda ids: len(np.unique(ids)) == 2)
+    assert drawn(many, lambda ids: len(np.unique(ids)) == 9)

@@ -40,3 +40,61 @@ def test_a_wrong_gradient_has_no_good_step():
 def test_an_input_that_cannot_move_is_refused():
     with pytest.raises(ValueError, match="there is nothing to move"):
         sweep(mt.exp, [np.zeros((0, 3))])
+
+
+def test_steps_are_ascending_and_by_default_from_rounding_to_one():
+    found = sweep(mt.tanh, [np.array([0.5])])
+    np.testing.assert_allclose(found.steps, 10 ** (np.arange(-36, 1) / 3))
+    assert sweep(mt.tanh, [np.array([0.5])], steps=[1e-2, 1e-4]).steps.tolist() == [1e-4, 1e-2]
+
+
+def test_the_worst_entry_and_a_difference_relative_to_the_largest_gradient():
+    def backward(x, d_y):
+        d_x = 2e3 * x * d_y
+        d_x[2] *= 1.01
+        return (d_x,)
+
+    x = np.array([1.0, -2.0, 0.5, 3.0])
+    wrong = mt.Operation(lambda x: (1e3 * x * x, x), backward, name="square")
+    found = sweep(wrong, [x], names=["scores"], steps=[1e-3])
+    assert (found.worst_name, found.worst_index) == ("scores", (2,))
+    assert 0 < found.extrapolated[0] < 0.01
+
+
+def test_no_more_than_forty_entries_move_and_the_seed_chooses_them():
+    calls = []
+
+    def square(x):
+        calls.append(1)
+        return x * x * x
+
+    x = np.linspace(-1, 1, 100)
+    first, second = (sweep(square, [x], steps=[1e-3, 1e-2], seed=seed) for seed in (0, 1))
+    assert len(calls) / 2 == pytest.approx(40 * (1 + 2 * 4), abs=5)
+    assert first.worst_index != second.worst_index or (first.extrapolated != second.extrapolated).all()
+
+
+def test_the_examples_hold_what_their_names_say():
+    def of(name, case):
+        return next(example for example in examples(mt.ops.registry[name]) if example.case == case)
+
+    for name, place in (("softmax", None), ("scaled_dot_product_attention", 3), ("additive_attention", 7)):
+        example = of(name, "masked, one row wholly")
+        mask = example.options["mask"] if place is None else example.inputs[place]
+        assert (~mask.any(axis=-1)).any()
+        assert mask[..., -1].any()
+        assert not mask[..., 1:, :].all()
+    q, k, v = of("scaled_dot_product_attention", "no mask").inputs
+    assert len({*q.shape, k.shape[-2], v.shape[-1]}) == 6
+    (tied,) = of("softmax", "tied scores").inputs
+    assert len(np.unique(tied)) < tied.size
+    (large,) = of("log_softmax", "scores of ±10,000").inputs
+    assert np.abs(large).min() > 9000
+    padded = of("cross_entropy", "smoothed, padded")
+    assert (padded.inputs[1] == padded.options["ignore_index"]).any()
+    ids = of("embedding", "repeated ids").inputs[0]
+    assert len(np.unique(ids)) < ids.size
+    for name, case in (("multi_head_attention", "self, causal, in blocks of 3"), ("convolution", "causal, dilation 2")):
+        assert of(name, case).options["causal"]
+    assert of("scaled_dot_product_attention", "in blocks of 3, causal").options["causal"]
+    assert not np.array_equal(*(examples(mt.ops.softmax, seed)[0].inputs[0] for seed in (0, 1)))

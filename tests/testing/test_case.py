@@ -1,0 +1,123 @@
+"""The parts that both checks are made of: cotangents, comparisons, and what is seen of a function."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.arrays import xp
+from minitransformer.testing.case import Case, arrays_in, draw_cotangent, is_float, nearly_same, same_bits
+
+X = np.array([1.0, -2.0, 0.5])
+
+
+def test_cotangents_have_both_signs_and_no_two_entries_alike():
+    d = draw_cotangent(np.random.default_rng(0), (20, 30))
+    assert d.shape == (20, 30)
+    assert len(np.unique(np.abs(d))) == d.size
+    assert 0.5 <= np.abs(d).min() < 0.52
+    assert 1.98 < np.abs(d).max() <= 2
+    assert 0.4 < (d < 0).mean() < 0.6
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ([1.0, np.nan, np.inf], [1.0, np.nan, np.inf], True),
+        ([1.0, 2.0], [1.0, 2.0 + 5e-16], False),
+        ([1, 2], [1, 2], True),
+        ([1, 2], [1.0, 2.0], False),
+        ([1.0], [1.0, 1.0], False),
+        ([True], [True], True),
+    ],
+)
+def test_the_same_bits(a, b, same):
+    assert same_bits(np.array(a), np.array(b)) == same
+
+
+def test_the_same_bits_are_of_one_type():
+    assert not same_bits(np.ones(2), np.ones(2, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ([1e6, 1.0], [1e6, 1.0 + 1e-5], True),  # beside a million, 1e-5 is rounding
+        ([1e6, 1.0], [1e6, 1.0 + 1e-3], False),
+        ([1.0, 0.0], [1.0, 1e-11], True),
+        ([1.0, 0.0], [1.0, 1e-9], False),
+        ([np.inf, 1.0], [np.inf, 1.0], True),
+        ([np.inf, 1.0], [np.inf, 1.1], False),
+        ([np.nan], [np.nan], True),
+        ([[2.0, 2.0]], [2.0, 2.0], False),
+        ([1.0], [1.0, 1.0], False),
+        ([], [], True),
+    ],
+)
+def test_nearly_the_same(a, b, same):
+    assert nearly_same(np.array(a), np.array(b), 1e-10) == same
+
+
+def case(function, inputs=(X,), **options):
+    return Case("check", function, inputs, options)
+
+
+def test_who_wrote_into_an_input_is_named():
+    def write(x):
+        x.data[0] = 7.0
+        return x * 2
+
+    with pytest.raises(AssertionError, match="check of write: the function wrote into its input 0"):
+        case(write).claim(np.random.default_rng(0))
+
+
+def test_the_loss_and_the_size_of_its_terms():
+    loss = case(lambda x, y: x * y, (X, X + 1)).loss(1, np.array([0.0, 1.0, 0.0]), np.array([1.0, -1.0, 1.0]))
+    # x (y + t e) c with t = 3: 1 * 2 - (-2) (-1 + 3) + 0.5 * 1.5
+    value, size = loss(3.0)
+    assert value == 2 + 4 + 0.75
+    assert size == value
+    value, size = loss(0.0)
+    assert (value, size) == (2 - 2 + 0.75, 2 + 2 + 0.75)
+
+
+def test_a_sum_that_cancels_is_taken_with_care():
+    many = np.array([1e16, 1.0, -1e16, 1.0])
+    value, _ = case(lambda x: x * 1.0, (many,)).loss(0, np.zeros(4), np.ones(4))(0.0)
+    assert value == (2.0 if np.finfo(np.longdouble).eps < 1e-18 else many.sum())
+
+
+def test_gradients_keep_their_places():
+    operation = mt.Operation(
+        lambda ids, x, mask, y: (x * y, (x, y)), lambda saved, d: (None, saved[1] * d, None, saved[0] * d), name="three"
+    )
+    found = case(operation, (np.array([1]), X, None, X + 1)).backward((X, X + 1), np.ones(3))
+    assert found[0] is found[2] is None
+    np.testing.assert_array_equal(found[1], X + 1)
+    np.testing.assert_array_equal(found[3], X)
+    short = mt.Operation(lambda x, ids: (x, None), lambda saved, d: (d,), name="short")
+    assert case(short, (X, 3)).backward(None, X)[1] is None
+
+
+def test_names_are_those_of_forward_and_then_numbers():
+    assert case(mt.ops.softmax).names == ["x"]
+    assert case(mt.ops.softmax, (X, -1)).names == ["x", "axis"]
+    assert case(lambda *x: x[0], (X, X)).names == ["0", "1"]
+    with pytest.raises(ValueError, match=r"3 names for 1 inputs; give one for each"):
+        Case("check", mt.ops.softmax, (X,), {}, ["a", "b", "c"])
+
+
+def test_inputs_are_widened_and_keep_their_layout():
+    narrow = np.asfortranarray(np.ones((2, 3), dtype=np.float32))
+    found = case(lambda x, n, ids: x, (narrow, np.float32(2), np.arange(3))).inputs
+    assert [x.dtype for x in found] == [np.float64, np.float64, np.int64]
+    assert found[0].flags.f_contiguous
+    assert [is_float(x) for x in found] == [True, True, False]
+
+
+def test_arrays_are_found_wherever_they_are_saved():
+    class Kept:
+        def __init__(self):
+            self.array = xp.asarray(X)
+
+    value = (xp.asarray(X), {"a": [xp.asarray(X), None, 3]}, Kept(), "text", len)
+    assert len(list(arrays_in(value))) == 3

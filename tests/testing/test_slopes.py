@@ -1,0 +1,69 @@
+"""How a slope is measured: against polynomials, whose differences can be written down, and at kinks."""
+
+import numpy as np
+import pytest
+
+from minitransformer.testing.slopes import STEP, measure, relative_error, take_step
+
+
+def polynomial(t):
+    return 3 + 2 * t + t**3 + 5 * t**4 + t**5, 1.0
+
+
+def test_one_step_tells_what_the_formulas_say():
+    h = 0.5
+    step = take_step(polynomial, 3.0, h)
+    assert step.central == pytest.approx(2 + h**2 + h**4)
+    assert step.slope == pytest.approx(2 - h**4 / 4)  # Richardson's extrapolation removes h²
+    assert step.truncation == pytest.approx(abs(-(h**4) / 4 - (h**2 / 4 + h**4 / 16)))
+    assert step.noise == pytest.approx(5 * 1.5 * h**4)  # the fourth difference: only t⁴ is left
+    assert step.rounding == 8 * np.finfo(float).eps / h
+    half = h / 2
+    rise = half**2 + half**4
+    assert step.left == pytest.approx(2 + rise - 5 * half**3)
+    assert step.right == pytest.approx(2 + rise + 5 * half**3)
+    assert step.jump == pytest.approx(10 * half**3)
+
+
+def test_steps_are_powers_of_two():
+    seen = []
+
+    def loss(t):
+        seen.append(abs(t))
+        return 2 * t + t**3, 1.0
+
+    measure(loss, 0.0, STEP, 2.0, 1e-7)
+    assert all(np.frexp(t)[0] == 0.5 for t in seen)
+    assert 0.5 < max(seen) / STEP < 2
+
+
+@pytest.mark.parametrize("claimed", [2.0, 1.0, 1.5])
+def test_a_narrow_flank_is_seen_by_the_smaller_steps(claimed):
+    slope = measure(lambda t: (t + 1e-7 * np.tanh(1e7 * t), 1.0), 0.0, STEP, claimed, 1e-7)
+    assert (slope.disagreement(claimed, 1e-7) <= 1e-7) == (claimed == 2.0)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "error"), [(-1.0, 0), (0.3, 0), (2.0, 0), (-2.0, 0.5), (4.0, 0.5), (np.nan, np.inf)]
+)
+def test_a_claim_at_a_kink_lies_between_the_slopes(claimed, error):
+    slope = measure(lambda t: (max(2 * t, -t), 1.0), 0.0, STEP, 7.0, 1e-7)
+    assert slope.sides == (-1, 2)
+    assert slope.disagreement(claimed, 1e-7) == error
+
+
+def test_a_relative_error_is_held_against_the_larger_number_or_the_floor():
+    found = relative_error(np.array([1.0, 3.0, 1e-9, 0.0]), np.array([2.0, 1.0, 0.0, 0.0]), 1e-3)
+    np.testing.assert_allclose(found, [0.5, 2 / 3, 1e-6, 0])
+
+
+def test_before_a_claim_is_called_wrong_a_few_steps_more_are_taken():
+    seen = []
+
+    def loss(t):
+        seen.append(abs(t))
+        return 2 * t, 1.0
+
+    measure(loss, 0.0, 1.0, 3.0, 1e-7)
+    assert {1, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536} <= set(seen)
+    assert {part / 65536 for part in (7 / 8, 6 / 8, 5 / 8)} <= set(seen)
