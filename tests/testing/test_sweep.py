@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.testing.examples import EXAMPLES
+from minitransformer.testing.examples import EXAMPLES, examples
 from minitransformer.testing.sweep import sweep
 
 
