@@ -18,6 +18,7 @@ __all__ = [
     "PARTIAL",
     "append",
     "check_folder",
+    "check_replaceable",
     "create",
     "flush_file",
     "flush_folder",
@@ -164,8 +165,28 @@ def check_folder(path: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), f"{path}")
 
 
+def check_replaceable(path: Path) -> None:
+    """Try whether `write_whole` could write a file, and leave everything as it is.
+
+    Raises
+    ------
+    OSError
+        If it could not.
+    """
+    if path.is_dir() and not path.is_symlink():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), f"{path}")
+    aside = _fresh_name(path)
+    create(aside, b"", flush=False)
+    aside.unlink()
+
+
+def _fresh_name(path: Path) -> Path:
+    """Return a name beside a file that nothing else has: two processes may write the same file at once."""
+    return path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
+
+
 def _write(path: Path, data: bytes, flush: bool) -> None:
-    aside = path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")  # fresh, as two processes may write the same file
+    aside = _fresh_name(path)
     try:
         create(aside, data, flush)
         if flush:

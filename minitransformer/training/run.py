@@ -181,10 +181,10 @@ class RunFolder:
 
     def configuration(self) -> Configuration:
         """Read the configuration."""
-        if self._is_half_set_up():
+        if self.path.is_dir() and (self._is_half_set_up() or not self.holds_something()):
             raise RunError(
-                f"{self.path} has no configuration yet: training was stopped while it was preparing the folder; begin "
-                f"anew with `minitransformer train --out {self.path} --overwrite` and the options of before"
+                f"{self.path} is not a whole run folder: {CONFIGURATION} is missing, as where training was stopped "
+                f"before its first step; begin anew with `minitransformer train --out {self.path} --overwrite`"
             )
         values = self._read_json(CONFIGURATION)
         try:
