@@ -14,13 +14,13 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
-from robustness.disk import Killed, changes, names
 
 from minitransformer import cli
 from minitransformer.durable import write_whole
 from minitransformer.training import RunError, RunFolder, Scores, load, training_step
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.run import SETTING_UP
+from robustness.disk import Disk, Killed, changes, names
 
 SMALL = [
     *("copy", "--d-model", "4", "--n-heads", "1", "--n-layers", "1", "--d-ff", "4", "--batch-tokens", "64"),
@@ -56,8 +56,10 @@ SCENARIOS = {
 class Outcome(NamedTuple):
     """What a command came to."""
 
-    status: int
+    status: int | None
+    """None if it was killed."""
     words: str
+    disk: Disk
 
 
 _parser = cache(cli.build_parser)
@@ -88,14 +90,14 @@ def cheap():
 
 
 def run(command, folder, last=None):
-    """Run a command, killed after so many changes if asked to; return the disk and the outcome, None if killed."""
+    """Run a command, killed after so many changes if asked to; return the outcome."""
     out = io.StringIO()
     with cheap(), redirect_stdout(out), redirect_stderr(out), changes(last) as disk:
         try:
             status = cli.main([str(folder) if word == "RUN" else word for word in command])
         except Killed:
-            return disk, None
-    return disk, Outcome(status, out.getvalue())
+            status = None
+    return Outcome(status, out.getvalue(), disk)
 
 
 @contextmanager
@@ -125,18 +127,19 @@ class Kills:
     def __init__(self, root):
         self.root = Path(root)
         self.turns = 0
-        assert run(train("--keep", "1"), self.root / "whole")[1].status == 0
-        assert run(train("--keep", "2"), self.root / "two")[1].status == 0
-        assert run((*train("--keep", "2"), "--seed", "1"), self.root / "other")[1].status == 0
-        assert run(("average", "RUN", "--last", "2"), self.root / "other")[1].status == 0
+        assert run(train("--keep", "1"), self.root / "whole").status == 0
+        assert run(train("--keep", "2"), self.root / "two").status == 0
+        assert run((*train("--keep", "2"), "--seed", "1"), self.root / "other").status == 0
+        assert run(("average", "RUN", "--last", "2"), self.root / "other").status == 0
         with _interrupted_after(3):
-            assert run(train("--keep", "1"), self.root / "interrupted")[1].status == 130
+            assert run(train("--keep", "1"), self.root / "interrupted").status == 130
         shutil.copytree(self.root / "whole", self.root / "unmeasured")
         RunFolder(self.root / "unmeasured").measurements.cut(4)
         shutil.copytree(self.root / "other", self.root / "half replaced")
-        assert run(train("--overwrite"), self.root / "half replaced", last=12)[1] is None
+        assert run(train("--overwrite"), self.root / "half replaced", last=12).status is None
+        assert not (self.root / "half replaced" / "configuration.json").exists()
         shutil.copytree(self.root / "two", self.root / "averaged")
-        assert run(("average", "RUN", "--last", "2"), self.root / "averaged")[1].status == 0
+        assert run(("average", "RUN", "--last", "2"), self.root / "averaged").status == 0
 
     def prepare(self, scenario):
         """Return a folder as it is before a scenario."""
@@ -153,23 +156,28 @@ class Kills:
         Of a training that replaces a run, those before the new run stands; from then on it is like any other.
         """
         folder = self.prepare(SCENARIOS[name])
-        disk, outcome = run(SCENARIOS[name].command, folder)
+        outcome = run(SCENARIOS[name].command, folder)
+        done = outcome.disk.changes
         assert outcome.status == 0, outcome.words
-        assert not disk.unseen, disk.unseen
+        assert not outcome.disk.unseen
         agree(folder, self.root / ("averaged" if name == "average" else "whole"))
-        done = [i for i, (what, path) in enumerate(disk.changes) if what == "replace" and path.name == SETTING_UP]
-        return done[0] + 2 if "--overwrite" in SCENARIOS[name].command else len(disk.changes)
+        if "--overwrite" not in SCENARIOS[name].command:
+            return len(done)
+        in_place = [what == "replace" and path.name == SETTING_UP for what, path in done]
+        return in_place.index(True) + 2
 
     def kill(self, name, point):
         """Kill a scenario after so many changes, and check what is left and what can be done with it."""
         scenario = SCENARIOS[name]
         folder = self.prepare(scenario)
-        disk, outcome = run(scenario.command, folder, last=point)
-        assert outcome is None, f"the scenario ended before its change {point}"
+        outcome = run(scenario.command, folder, last=point)
+        assert outcome.status is None, f"the scenario ended before its change {point}"
         try:
             self._check(name, folder)
         except AssertionError as error:
-            raise AssertionError(f"{name}, killed after change {point}, at {disk.changes[point]}: {error}") from error
+            raise AssertionError(
+                f"{name}, killed after change {point}, at {outcome.disk.changes[point]}: {error}"
+            ) from error
         shutil.rmtree(folder.parent)
 
     def _check(self, name, folder):
@@ -177,11 +185,11 @@ class Kills:
         if folder.exists():
             RunFolder(folder).refuse(overwrite=True)
         if name == "average":
-            assert run(("resume", "RUN"), folder)[1].words.endswith("nothing to resume\n")
-            assert run(SCENARIOS[name].command, folder)[1].status == 0
+            assert run(("resume", "RUN"), folder).words.endswith("nothing to resume\n")
+            assert run(SCENARIOS[name].command, folder).status == 0
             agree(folder, self.root / "averaged", partial=True)
             return
-        outcome = run(("resume", "RUN"), folder)[1]
+        outcome = run(("resume", "RUN"), folder)
         replaces = name.startswith("overwrite")
         if outcome.status == 0 and replaces and "is finished" in outcome.words:
             agree(folder, self.root / "other", partial=True)  # nothing has been touched yet
@@ -192,7 +200,7 @@ class Kills:
             advice = f"train --out {folder} --overwrite" if folder.exists() else "there is no run folder"
             assert advice in outcome.words, outcome.words
         more = ("--overwrite",) if replaces else ()
-        outcome = run(train("--keep", "1", *more), folder)[1]
+        outcome = run(train("--keep", "1", *more), folder)
         assert outcome.status == 0, outcome.words
         agree(folder, self.root / "whole")
 

@@ -7,15 +7,11 @@ import os
 import random
 
 import pytest
-from robustness.kills import SCENARIOS, Kills
+
+from robustness.kills import SCENARIOS
 
 ALL = os.environ.get("MINITRANSFORMER_ROBUSTNESS") == "all"
 pytestmark = pytest.mark.numpy_only("files are the same with any library")
-
-
-@pytest.fixture(scope="module")
-def kills(tmp_path_factory):
-    return Kills(tmp_path_factory.mktemp("kills"))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
