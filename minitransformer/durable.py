@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import stat
 from contextlib import suppress
@@ -23,6 +24,7 @@ __all__ = [
     "flush_file",
     "flush_folder",
     "flush_to_disk",
+    "is_partial",
     "make_folder",
     "put_in_place",
     "remove_partial",
@@ -33,6 +35,8 @@ __all__ = [
 PARTIAL = ".partial"
 """What the name of a file ends with while it is being written."""
 
+_LEFT = re.compile(r"(\.[0-9a-f]{16}|.+\.(json|jsonl|tsv|safetensors))\.partial")
+"""Names of files that were being written; those of the second kind are of earlier versions."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EBADF}
 """What file systems answer that cannot flush a folder."""
@@ -145,10 +149,17 @@ def make_folder(path: Path) -> None:
     check_folder(path)
 
 
-def remove_partial(folder: Path) -> None:
-    """Remove what processes that were killed while they wrote have left in a folder."""
-    for path in folder.glob(f"*{PARTIAL}"):
-        path.unlink(missing_ok=True)
+def is_partial(path: Path) -> bool:
+    """Tell by its name whether a file is one that a killed process was writing."""
+    return _LEFT.fullmatch(path.name) is not None
+
+
+def remove_partial(folder: Path, but: str = "") -> None:
+    """Remove what processes that were killed while they wrote have left in a folder, but for one name."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if is_partial(path) and path.name != but:
+                path.unlink(missing_ok=True)
 
 
 def check_folder(path: Path) -> None:

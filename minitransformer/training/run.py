@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.data import MissingExtraError, normalise_text, tokenisers_to_json
-from minitransformer.durable import PARTIAL, flush_folder, put_in_place, remove_partial, write_durably
+from minitransformer.durable import PARTIAL, flush_folder, is_partial, put_in_place, remove_partial, write_durably
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError
@@ -95,7 +95,7 @@ class RunFolder:
         if not self.path.is_dir():
             return self.path.exists()
         try:
-            if all(path.name.endswith(PARTIAL) for path in self.path.iterdir()):
+            if all(is_partial(path) for path in self.path.iterdir()):
                 return False
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
@@ -163,9 +163,9 @@ class RunFolder:
             self.average_path,
             *(self.path / name for name in ("training.png", "attention.png")),
             *self.path.glob("attention-*.png"),
-            *(path for path in self.path.glob(f"*{PARTIAL}") if path.name != SETTING_UP),
         ):
             path.unlink(missing_ok=True)
+        remove_partial(self.path, but=SETTING_UP)
         flush_folder(self.path)
 
     def complete(self, corpus: Corpus) -> None:

@@ -133,6 +133,7 @@ class Kills:
         assert run(("average", "RUN", "--last", "2"), self.root / "other").status == 0
         with _interrupted_after(3):
             assert run(train("--keep", "1"), self.root / "interrupted").status == 130
+        assert run(("average", "RUN", "--last", "1"), self.root / "interrupted").status == 0
         shutil.copytree(self.root / "whole", self.root / "unmeasured")
         RunFolder(self.root / "unmeasured").measurements.cut(4)
         shutil.copytree(self.root / "other", self.root / "half replaced")

@@ -170,8 +170,9 @@ def test_what_is_no_run_is_still_kept(tmp_path):
     (folder / "notes.txt").write_text("mine")
     assert run(train("--overwrite"), folder).status == 0
     assert (folder / "notes.txt").read_text() == "mine"
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "data.json").write_text("mine")
-    assert run(train("--overwrite"), other).status == 2
-    assert (other / "data.json").read_text() == "mine"
+    for name in ("data.json", "film.partial", "configuration.partial"):
+        other = tmp_path / name / "folder"
+        other.mkdir(parents=True)
+        (other / name).write_text("mine")
+        assert run(train("--overwrite"), other).status == 2
+        assert (other / name).read_text() == "mine"

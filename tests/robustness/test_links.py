@@ -33,7 +33,8 @@ def linked(kills, tmp_path):
             if path.parent.name != "checkpoints" or not folder_too:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.symlink_to(outside / name)
-                path.with_name(f"{path.name}.partial").symlink_to(outside / f"new-{path.name}")
+                if path.suffix != ".png":  # which earlier versions wrote under such names
+                    path.with_name(f"{path.name}.partial").symlink_to(outside / f"new-{path.name}")
         if folder_too:
             (folder / "checkpoints").symlink_to(outside / "checkpoints")
         for name in ("average.safetensors", "attention.png", "attention-1.png"):
