@@ -98,17 +98,17 @@ def test_a_checkpoint_that_goes_while_it_is_read_is_not_missed(folder, checkpoin
     assert reports == []
 
 
-def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(folder, monkeypatch):
-    real = averaging.read_checkpoint
+def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(folder, checkpoint, monkeypatch):
+    real, saved = averaging.read_checkpoint, checkpoint(6)
 
     def late(path):
         if "00000004" in path.name and path.exists():
-            path.rename(path.with_name("step-00000006.safetensors"))
+            folder.checkpoints.save(saved, folder.configuration().training.changed(steps=6))
         return real(path)
 
     monkeypatch.setattr(averaging, "read_checkpoint", late)
     folder.measurements.append({"step": 6, "final": True})
-    assert average(folder, 1)[1] == [4]
+    assert average(folder, 1)[1] == [6]
 
 
 def test_a_listing_that_misses_both_is_not_believed(folder, monkeypatch):
@@ -118,12 +118,11 @@ def test_a_listing_that_misses_both_is_not_believed(folder, monkeypatch):
     assert load(folder, "last").checkpoint.state["step"] == 4
 
 
-def test_a_damaged_checkpoint_costs_none_before_it(kills, checkpoint, tmp_path):
+def test_a_damaged_checkpoint_costs_none_before_it(kills, tmp_path):
     """What is kept when a run goes on is counted from the checkpoint that is whole."""
     shutil.copytree(kills.root / "unmeasured", tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    saved = checkpoint(2)._replace(mean={})
-    checkpoints.write_checkpoint(folder.checkpoints.path / "step-00000002.safetensors", saved)
+    shutil.copy(kills.root / "two" / "checkpoints" / "step-00000002.safetensors", folder.checkpoints.path)
     newest = folder.checkpoints.path / "step-00000004.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     outcome = run(("resume", "RUN"), folder.path)
@@ -132,10 +131,10 @@ def test_a_damaged_checkpoint_costs_none_before_it(kills, checkpoint, tmp_path):
     assert [step for step, _ in folder.checkpoints.files()] == [4]
 
 
-def test_what_a_kill_before_pruning_left_goes_when_the_run_goes_on(kills, checkpoint, tmp_path):
+def test_what_a_kill_before_pruning_left_goes_when_the_run_goes_on(kills, tmp_path):
     shutil.copytree(kills.root / "unmeasured", tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    checkpoints.write_checkpoint(folder.checkpoints.path / "step-00000002.safetensors", checkpoint(2))
+    shutil.copy(kills.root / "two" / "checkpoints" / "step-00000002.safetensors", folder.checkpoints.path)
     assert run(("resume", "RUN"), folder.path).status == 0
     agree(folder.path, kills.root / "whole")
 
