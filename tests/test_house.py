@@ -19,6 +19,7 @@ ROOT = Path(minitransformer.__file__).parent
 FLOORS = {
     "arrays": 0,
     "options": 0,
+    "durable": 0,
     "plots": 0,
     "data": 1,
     "autograd": 1,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -36,10 +37,24 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     """
     if last < 1:
         raise RunError(f"cannot average the last {last} checkpoints, expected 1 or more")
+    while True:
+        paths = run.last_checkpoints(last)
+        try:
+            mean, steps = _mean(paths)
+            break
+        except RunError:
+            if all(os.path.lexists(path) for path in paths):
+                raise  # if not, a training has removed one, after it had saved a newer one
+    write_checkpoint(run.average_path, Checkpoint(mean, {}, {}, {"step": steps[-1], "steps": steps}))
+    return run.average_path, steps
+
+
+def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], list[int]]:
+    """Return the mean of the weights of checkpoints, and their steps."""
     total: dict[str, np.ndarray] = {}
     steps: list[int] = []
     checkpoint = None
-    for path in run.last_checkpoints(last):
+    for path in paths:
         checkpoint = read_checkpoint(path)
         shapes = {name: array.shape for name, array in checkpoint.model.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
@@ -48,6 +63,4 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
             total[name] = total.get(name, 0) + array.astype(np.float64)
         steps.append(checkpoint.state["step"])
     assert checkpoint is not None
-    mean = {name: (total[name] / last).astype(array.dtype) for name, array in checkpoint.model.items()}
-    write_checkpoint(run.average_path, Checkpoint(mean, {}, {}, {"step": steps[-1], "steps": steps}))
-    return run.average_path, steps
+    return {name: (total[name] / len(paths)).astype(array.dtype) for name, array in checkpoint.model.items()}, steps

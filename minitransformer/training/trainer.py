@@ -399,14 +399,15 @@ def resume(run: RunFolder, report: Report) -> Trainer:
     if backend() != "numpy" and workers > 1:
         report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
         configuration = configuration.changed(workers=1)
+    run.clean()
     complete = run.is_complete()
     trainer = Trainer(configuration, run.tokenisers() if complete else None)
     if complete:
         run.check_data(trainer.corpus)
     else:
         run.complete(trainer.corpus)
-    run.clean()
     if run.checkpoints.files():
         trainer.restore(run.checkpoints.load(report))
+        run.checkpoints.prune(trainer.step, configuration.training)
     run.measurements.cut(trainer.step)
     return trainer
