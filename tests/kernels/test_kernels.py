@@ -152,7 +152,12 @@ def test_layer_norm_far_from_zero_keeps_its_digits(rng):
     y, _ = layer_norm.forward(x, xp.ones(700, dtype="float32"), xp.zeros(700, dtype="float32"))
     exact = to_numpy(x).astype("float64")
     exact = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-5)
-    np.testing.assert_allclose(to_numpy(y), exact, atol=2e-3)
+    np.testing.assert_allclose(to_numpy(y), exact, atol=2e-6)
+
+
+def test_layer_norm_of_equal_features_far_from_zero_is_the_bias():
+    x, gain, bias = (xp.full(shape, v, dtype="float32") for shape, v in (((2, 700), 12345.678), (700, 2), (700, 0.5)))
+    np.testing.assert_array_equal(to_numpy(layer_norm.forward(x, gain, bias)[0]), 0.5)
 
 
 def test_layer_norm_refuses_what_the_page_refuses(rng):
