@@ -25,7 +25,7 @@ imports CuPy, and it does so only when CuPy is asked for.
 ==================  =====================================================================================
 """
 
-from minitransformer.arrays.checks import as_indices, as_mask, as_optional_mask, check_floats, check_index
+from minitransformer.arrays.checks import as_indices, as_mask, as_optional_mask, check_floats, check_index, is_whole
 from minitransformer.arrays.elementwise import relu_in_place, tanh_slope
 from minitransformer.arrays.memory import cache_slices, device_memory, free_device_memory, full_memory
 from minitransformer.arrays.namespace import (
@@ -41,7 +41,7 @@ from minitransformer.arrays.namespace import (
 )
 from minitransformer.arrays.products import matmul
 from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
-from minitransformer.arrays.reductions import max_along, row_dot, scatter_add, sum_along
+from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, sum_along
 from minitransformer.arrays.transfer import asarray, operand, to_numpy
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "as_optional_mask",
     "asarray",
     "backend",
+    "below_largest",
     "cache_slices",
     "card",
     "check_floats",
@@ -61,9 +62,9 @@ __all__ = [
     "free_device_memory",
     "full_memory",
     "generator_state",
+    "is_whole",
     "library",
     "matmul",
-    "max_along",
     "operand",
     "random_bits",
     "relu_in_place",

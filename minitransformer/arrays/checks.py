@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,16 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
     return xp.asarray(host)
 
 
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is a whole number: True, False and 1.0 are not, although Python would count with them."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def check_floats(operation: str, **arrays: Any) -> None:
-    """Refuse arrays of anything but floating-point numbers, and of more than one type; None is passed over.
+    """Refuse arrays of anything but float32 or float64, and of more than one type; None is passed over.
+
+    In float16 the sums of an operation overflow or lose small terms, and the small numbers that keep it stable are 0:
+    a softmax along 8,000 equal scores sums to 3.9, and layer norm of features of deviation 20 is 0.
 
     Parameters
     ----------
@@ -61,7 +70,7 @@ def check_floats(operation: str, **arrays: Any) -> None:
     Raises
     ------
     TypeError
-        If an array does not hold floating-point numbers, or two have different types.
+        If an array does not hold floating-point numbers or is float16, or two have different types.
     """
     first = None
     for name, array in arrays.items():
@@ -71,6 +80,11 @@ def check_floats(operation: str, **arrays: Any) -> None:
             raise TypeError(
                 f"{operation}: {name} must hold floating-point numbers, found {array.dtype}; write 1.0 for 1, or use "
                 ".astype(float)"
+            )
+        if array.dtype.itemsize < 4:
+            raise TypeError(
+                f"{operation}: {name} must be float32 or float64, found {array.dtype}, in which sums overflow; "
+                "use .astype('float32')"
             )
         first = first or (name, array.dtype)
         if array.dtype != first[1]:

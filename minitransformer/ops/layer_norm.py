@@ -111,6 +111,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array]:
 
 def composed(x: Tensor, gain: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
     """Return the same function in elementary operations."""
+    check(x, gain, bias)
     centred = x - x.mean(axis=-1, keepdims=True)
     centred = centred - centred.mean(axis=-1, keepdims=True)
     variance = (centred * centred).mean(axis=-1, keepdims=True)

@@ -250,6 +250,12 @@ def test_cross_entropy_of_a_logit_of_minus_infinity(rng):
     logits = uniform(rng, "float64", 2, 6)
     logits[0, 2] = -math.inf
     both(cross_entropy, ops.cross_entropy, lambda shape: uniform(rng, "float64", *shape), logits, np.array([1, 3]))
+    for row in (logits[0], xp.full(6, -math.inf)):
+        for smoothing in (0.0, 0.3, 1.0):
+            loss, saved = cross_entropy.forward(row, np.array(2), smoothing)
+            assert float(loss) == math.inf
+            d_row, _ = cross_entropy.backward(saved, asarray(np.array(1.5)))
+            close(d_row, ops.cross_entropy.reference[1](saved, asarray(np.array(1.5)))[0])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
