@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays.namespace import Array, xp
-from minitransformer.arrays.transfer import to_numpy
+from minitransformer.arrays.transfer import asarray, to_numpy
 
 
 def as_indices(indices: Any, size: int, operation: str) -> Array:
@@ -46,7 +46,7 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
             raise IndexError(
                 f"{operation}: id {low if low < 0 else high} is out of range: ids must be from 0 to {size - 1}"
             )
-    return xp.asarray(host)
+    return asarray(host)
 
 
 def is_whole(value: Any) -> bool:
@@ -93,6 +93,21 @@ def check_floats(operation: str, **arrays: Any) -> None:
             )
 
 
+def check_gradient(wanted: bool, array: Array) -> None:
+    """Refuse gradients of whole numbers, which would be cut to whole numbers.
+
+    Raises
+    ------
+    TypeError
+        If a gradient is wanted of an array that does not hold floating-point numbers.
+    """
+    if wanted and array.dtype.kind != "f":
+        raise TypeError(
+            f"Tensor: only floating-point values have a gradient, found {array.dtype}; "
+            "write 1.0 for 1, or convert with .astype(float)"
+        )
+
+
 def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores") -> Array:
     """Check a boolean mask (True = may attend) and return it as an array of the library in use.
 
@@ -125,7 +140,7 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores
         raise ValueError(
             f"{operation}: a mask of shape {tuple(mask.shape)} cannot be broadcast to the {of}' shape {shape}"
         )
-    return xp.asarray(mask)
+    return asarray(mask)
 
 
 def as_optional_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array | None:
