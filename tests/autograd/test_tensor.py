@@ -1,5 +1,7 @@
 """What a tensor is: its attributes, its types, and what it refuses."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -113,12 +115,17 @@ def subtract_in_place(x):
     x.data -= 0.5
 
 
+def change_and_look(x):
+    x.data[0] = 4.0
+    assert x.data[0] == 4
+
+
 def load(x):
     values = x.data
     xp.copyto(values, xp.full_like(values, 7.0))
 
 
-@pytest.mark.parametrize("change", [set_to_ten, set_one_entry, subtract_in_place, load])
+@pytest.mark.parametrize("change", [set_to_ten, set_one_entry, subtract_in_place, change_and_look, load])
 def test_values_changed_in_place_between_the_passes_are_noticed(change):
     x, w = leaf([1.0, 2.0, 3.0]), leaf([0.5, 0.5, 0.5])
     loss = (x * x * w).sum()
@@ -147,6 +154,34 @@ def test_a_new_array_leaves_the_graph_of_the_old_one_right():
     x.data = asarray(np.array([5.0, 5.0]))
     loss.backward()
     assert x.grad.tolist() == [2, 4]
+
+
+def test_a_new_array_is_watched_as_the_old_one_was():
+    x = leaf([1.0, 2.0])
+    old = (x * x).sum()
+    x.data = asarray(np.array([5.0, 5.0]))
+    new = (x * x).sum()
+    x.data[0] = 6.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        new.backward()
+    old.backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+@pytest.mark.numpy_only("tracemalloc sees arrays of the host")
+def test_values_are_copied_only_between_the_passes():
+    x = leaf(np.ones(20_000))
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            loss = (x * 2.0).sum()
+            loss.backward()
+            x.grad = loss = None
+            before = tracemalloc.get_traced_memory()[0]
+            _ = x.data
+            assert tracemalloc.get_traced_memory()[0] - before < 1000
+    finally:
+        tracemalloc.stop()
 
 
 def test_after_a_change_other_graphs_are_right():
