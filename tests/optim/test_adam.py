@@ -1,7 +1,7 @@
 """Adam, against the algorithm as the paper writes it."""
 
-import copy
 import pickle
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -351,10 +351,10 @@ def test_parameters_may_come_from_a_generator():
 
 
 COPIES = {
-    "deepcopy": copy.deepcopy,
+    "deepcopy": deepcopy,
     "pickle": lambda pair: pickle.loads(pickle.dumps(pair)),
-    "deepcopy of the optimiser first": lambda pair: copy.deepcopy(pair[::-1])[::-1],
-    "a copy of a copy": lambda pair: copy.deepcopy(pickle.loads(pickle.dumps(pair))),
+    "deepcopy of the optimiser first": lambda pair: deepcopy(pair[::-1])[::-1],
+    "a copy of a copy": lambda pair: deepcopy(pickle.loads(pickle.dumps(pair))),
 }
 
 
