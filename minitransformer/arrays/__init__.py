@@ -15,6 +15,7 @@ imports CuPy, and it does so only when CuPy is asked for.
 ``namespace.py``    the library in use, and the choice of it
 ``transfer.py``     arrays from the host to the device and back
 ``checks.py``       ids, masks, types and indices, checked before any work
+``watch.py``        whether an array changes in place
 ``random.py``       random numbers
 ``reductions.py``   maxima, sums, and sums of rows by index
 ``elementwise.py``  ReLU in place, and the slope of tanh
@@ -25,7 +26,15 @@ imports CuPy, and it does so only when CuPy is asked for.
 ==================  =====================================================================================
 """
 
-from minitransformer.arrays.checks import as_indices, as_mask, as_optional_mask, check_floats, check_index
+from minitransformer.arrays.checks import (
+    as_indices,
+    as_mask,
+    as_optional_mask,
+    check_floats,
+    check_gradient,
+    check_index,
+    is_whole,
+)
 from minitransformer.arrays.elementwise import relu_in_place, tanh_slope
 from minitransformer.arrays.memory import cache_slices, device_memory, free_device_memory, full_memory
 from minitransformer.arrays.namespace import (
@@ -41,29 +50,33 @@ from minitransformer.arrays.namespace import (
 )
 from minitransformer.arrays.products import matmul
 from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
-from minitransformer.arrays.reductions import max_along, row_dot, scatter_add, sum_along
+from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, sum_along
 from minitransformer.arrays.transfer import asarray, operand, to_numpy
+from minitransformer.arrays.watch import Watch
 
 __all__ = [
     "Array",
     "BackendError",
     "RowsGenerator",
+    "Watch",
     "as_indices",
     "as_mask",
     "as_optional_mask",
     "asarray",
     "backend",
+    "below_largest",
     "cache_slices",
     "card",
     "check_floats",
+    "check_gradient",
     "check_index",
     "device_memory",
     "free_device_memory",
     "full_memory",
     "generator_state",
+    "is_whole",
     "library",
     "matmul",
-    "max_along",
     "operand",
     "random_bits",
     "relu_in_place",

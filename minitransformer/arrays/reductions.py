@@ -20,6 +20,17 @@ def max_along(x: Array, axis: int) -> Array:
     return x.max(axis=axis, keepdims=True)
 
 
+def below_largest(x: Array, axis: int, out: Array | None = None) -> Array:
+    """Return x minus its largest along an axis, in which nothing is above 0: what a softmax takes the exponential of.
+
+    A row in which all is -inf stays as it is. A difference that is too large for its type is -inf, without a warning:
+    its exponential is 0 in any case.
+    """
+    largest = max_along(x, axis)
+    with np.errstate(over="ignore"):
+        return xp.subtract(x, xp.where(largest == -xp.inf, 0, largest), out=out)
+
+
 def sum_along(x: Array, axis: int) -> Array:
     """Return the sum along an axis, which stays as an axis of length 1."""
     if xp.ndarray is np.ndarray:  # for many short rows einsum is several times faster than sum

@@ -15,9 +15,14 @@ def asarray(data: Any) -> Array:
     Raises
     ------
     TypeError
-        If it does not consist of numbers.
+        If it does not consist of numbers, or is a masked array.
     """
     array = data if hasattr(data, "dtype") else np.asarray(data)
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            "expected a plain array, found a masked array, whose mask would be lost; "
+            "give one without, by .filled(0), and say by a boolean mask which entries count"
+        )
     if array.dtype.kind not in "fiub":
         raise TypeError(f"expected numbers, found {type(data).__name__} of {array.dtype}")
     return xp.asarray(array)
@@ -31,7 +36,8 @@ def operand(data: Any) -> Any:
     """
     if isinstance(data, list | tuple):
         data = np.asarray(data)
-    return asarray(data) if isinstance(data, np.ndarray) and data.dtype.kind == "f" else data
+    moves = isinstance(data, np.ndarray) and (data.dtype.kind == "f" or isinstance(data, np.ma.MaskedArray))
+    return asarray(data) if moves else data
 
 
 def to_numpy(array: Any) -> Array:

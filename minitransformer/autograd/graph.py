@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from minitransformer.arrays import Array, xp
+from minitransformer.arrays import Array, Watch, xp
 
 if TYPE_CHECKING:
     from minitransformer.autograd.tensor import Tensor
@@ -34,6 +34,8 @@ class Edge(NamedTuple):
     """The node that made the input, or the input itself if it is a leaf."""
     shape: tuple[int, ...]
     dtype: Any
+    watch: Watch | None
+    """What notices that the values of a leaf change."""
 
 
 class Node:
@@ -159,6 +161,11 @@ def count_uses(root: Node) -> dict[Target, int]:
             )
         for edge in node.edges:
             if edge is not None:
+                if edge.watch is not None and edge.watch.changed():
+                    raise RuntimeError(
+                        f"{node.name}: an input was changed in place after it was used: its .data was written to, or "
+                        "an optimiser made a step; compute the value again, or assign a new array to .data"
+                    )
                 if edge.target not in uses and isinstance(edge.target, Node):
                     stack.append(edge.target)
                 uses[edge.target] = uses.get(edge.target, 0) + 1
@@ -205,9 +212,10 @@ def _is_new(gradient: Any, gradients: Sequence[Array | None], d_node: Array | No
 
 def accumulate(leaf: Tensor, gradient: Array, own: bool = False) -> None:
     """Add a gradient to ``leaf.grad``; the first one becomes it, as a copy unless nobody else holds the array."""
+    leaf._watch = None  # from here on its values may change
     if leaf.grad is not None:
         leaf.grad += gradient
-    elif own and isinstance(gradient, xp.ndarray) and gradient.dtype == leaf.data.dtype and gradient.flags.c_contiguous:
+    elif own and isinstance(gradient, xp.ndarray) and gradient.dtype == leaf.dtype and gradient.flags.c_contiguous:
         leaf.grad = gradient
     else:
-        leaf.grad = xp.array(gradient, dtype=leaf.data.dtype, order="C")
+        leaf.grad = xp.array(gradient, dtype=leaf.dtype, order="C")

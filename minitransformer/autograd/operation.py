@@ -74,7 +74,7 @@ class Operation:
             if any(isinstance(value, Tensor) for value in options.values()):
                 raise TypeError(f"{self.name}: a tensor by keyword gets no gradient; make it positional in forward")
         forward, backward = self.passes
-        result = forward(*[x.data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
+        result = forward(*[x._data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
         if not isinstance(result, tuple):
             raise TypeError(f"{self.name}: forward returned {type(result).__name__}, expected (value, saved)")
         value, saved = result

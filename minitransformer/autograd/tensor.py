@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, to_numpy, xp
+from minitransformer.arrays import Array, Watch, asarray, check_gradient, to_numpy, xp
 from minitransformer.autograd.graph import Edge, Node, accumulate, backpropagate, is_recording
 from minitransformer.autograd.rules import RULES, unbroadcast
 
@@ -21,10 +21,7 @@ def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
     """Return an edge for each input that wants a gradient, None for the others (and for all under no_grad)."""
     if not is_recording():
         return [None] * len(inputs)
-    return [
-        Edge(x._node or x, x.data.shape, x.data.dtype) if isinstance(x, Tensor) and x.requires_grad else None
-        for x in inputs
-    ]
+    return [x._edge() if isinstance(x, Tensor) and x._requires_grad else None for x in inputs]
 
 
 def make_tensor(
@@ -33,16 +30,16 @@ def make_tensor(
     """Return the tensor of an operation's value, with a node behind it if a gradient is wanted."""
     tensor = Tensor.__new__(Tensor)
     # NumPy turns arrays without axes into numbers of its own; a tensor always holds an array.
-    tensor.data = value if isinstance(value, xp.ndarray) else asarray(value)
-    tensor.grad = None
-    tensor.requires_grad = any(edge is not None for edge in edges)
-    tensor._node = Node(name, edges, backward) if tensor.requires_grad else None
+    tensor._data = value if isinstance(value, xp.ndarray) else asarray(value)
+    tensor.grad = tensor._watch = None
+    tensor._requires_grad = any(edge is not None for edge in edges)
+    tensor._node = Node(name, edges, backward) if tensor._requires_grad else None
     return tensor
 
 
 def _operands(inputs: Sequence[Any]) -> list[Any]:
     """Return arrays, and Python numbers for scalars, which never widen an array's type; nor do whole numbers."""
-    operands = [x.data if isinstance(x, Tensor) else x for x in inputs]
+    operands = [x._data if isinstance(x, Tensor) else x for x in inputs]
     alone = len(inputs) == 1
     for i, x in enumerate(operands):
         if not alone and (isinstance(x, np.generic) or (isinstance(x, np.ndarray) and not x.ndim and inputs[i] is x)):
@@ -95,7 +92,8 @@ class Tensor:
     Attributes
     ----------
     data : array
-        The values.
+        The values. Change them before the forward pass or after the backward pass. In between, ``backward`` raises an
+        error if they were written to through a leaf's ``data``; a new array leaves the graph of the old one right.
     grad : array or None
         The sum of the gradients of all backward passes so far, in the shape of ``data``. Only leaves (tensors
         that no operation made) collect one.
@@ -105,7 +103,7 @@ class Tensor:
     Raises
     ------
     TypeError
-        If ``requires_grad`` is asked for values that are not floating-point numbers.
+        If ``requires_grad`` is asked for values that are not floating-point numbers, or the data are masked.
 
     Examples
     --------
@@ -119,7 +117,7 @@ class Tensor:
 
         def __getattr__(self, name: str) -> Callable[..., Tensor]: ...
 
-    __slots__ = ("__weakref__", "_node", "data", "grad", "requires_grad")
+    __slots__ = ("__weakref__", "_data", "_node", "_requires_grad", "_watch", "grad")
     __array_ufunc__ = None  # so that array + tensor calls Tensor.__radd__
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
@@ -128,40 +126,40 @@ class Tensor:
         data = data if hasattr(data, "dtype") else np.asarray(data)
         if data.dtype.kind not in "fiub":
             raise TypeError(f"Tensor: the data must be numbers, found {data.dtype}")
-        self.data: Array = asarray(data)
-        if requires_grad and self.data.dtype.kind != "f":
-            raise TypeError(
-                f"Tensor: only floating-point values have a gradient, found {self.data.dtype}; "
-                "write 1.0 for 1, or convert with .astype(float)"
-            )
-        self.grad: Array | None = None
+        self._data: Array = asarray(data)
         self.requires_grad = requires_grad
+        self.grad: Array | None = None
         self._node: Node | None = None
+        self._watch: Watch | None = None  # of a leaf, while a graph waits for its backward pass
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The length of each axis."""
-        return self.data.shape
+    def data(self) -> Array:
+        """The values."""
+        if self._watch is not None:
+            self._watch.lend()
+        return self._data
 
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self.data.ndim
+    @data.setter
+    def data(self, array: Array) -> None:
+        check_gradient(self._requires_grad, array)
+        self._data, self._watch = array, None
 
-    @property
-    def size(self) -> int:
-        """The number of entries."""
-        return self.data.size
+    def _want_gradient(self, wanted: bool) -> None:
+        check_gradient(wanted, self._data)
+        self._requires_grad = wanted
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the entries."""
-        return self.data.dtype
+    def _edge(self) -> Edge:
+        """Return the way from an operation back to this tensor."""
+        if self._node is None and (self._watch is None or self._watch.changed()):
+            self._watch = Watch(self._data)
+        return Edge(self._node or self, self._data.shape, self._data.dtype, self._watch)
 
-    @property
-    def T(self) -> Tensor:
-        """The tensor with its axes in reverse order."""
-        return self.transpose()
+    requires_grad = property(lambda self: self._requires_grad, _want_gradient, doc="Whether a gradient flows to here.")
+    shape = property(lambda self: self._data.shape, doc="The length of each axis.")
+    ndim = property(lambda self: self._data.ndim, doc="The number of axes.")
+    size = property(lambda self: self._data.size, doc="The number of entries.")
+    dtype = property(lambda self: self._data.dtype, doc="The type of the entries.")
+    T = property(lambda self: self.transpose(), doc="The tensor with its axes in reverse order.")
 
     def numpy(self) -> Array:
         """Return the values as a NumPy array."""
@@ -172,7 +170,7 @@ class Tensor:
 
     def item(self) -> float:
         """Return the only entry as a Python number. On a GPU this waits for the device."""
-        return self.data.item()
+        return self._data.item()
 
     def detach(self) -> Tensor:
         """Return a tensor with the same values and no graph behind it."""
@@ -228,7 +226,7 @@ class Tensor:
         return f"Tensor({values}{', requires_grad=True' if self.requires_grad else ''})"
 
     def __len__(self) -> int:
-        return len(self.data)
+        return len(self._data)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
@@ -237,7 +235,7 @@ class Tensor:
         return float(self.item())
 
     def __bool__(self) -> bool:
-        return bool(self.data)
+        return bool(self._data)
 
     def __getitem__(self, index: Any) -> Tensor:
         parts = index if isinstance(index, tuple) else (index,)
@@ -317,7 +315,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     """Return the tensors put one after another along an axis that they have."""
     tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
-    value = xp.concatenate([x.data for x in tensors], axis=axis)
+    value = xp.concatenate([x._data for x in tensors], axis=axis)
     ends = list(running_sums(x.shape[axis] for x in tensors))[:-1]
     # The number of inputs is not known beforehand, so this rule is not in the table: cut d where the joints are.
     return make_tensor("concatenate", value, edges_to(tensors), lambda d: xp.split(d, ends, axis=axis))

@@ -13,6 +13,8 @@ __global__ void cross_entropy_forward(const T *x, const long long *targets, cons
     for (long long v = threadIdx.x; v < n; v += blockDim.x)
         largest = Largest::of(largest, x[v]);
     largest = over_block<Largest>(largest);
+    if (largest == Largest::start<T>())
+        largest = 0;  // no token is possible: every p is exp(-inf) = 0
     T total = 0, sum = 0;
     for (long long v = threadIdx.x; v < n; v += blockDim.x) {
         const T shifted = x[v] - largest;
@@ -22,11 +24,14 @@ __global__ void cross_entropy_forward(const T *x, const long long *targets, cons
     }
     total = over_block<Sum>(total);
     sum = over_block<Sum>(sum);
+    if (total == 0)
+        total = 1;
     for (long long v = threadIdx.x; v < n; v += blockDim.x)
         p[v] /= total;
     if (threadIdx.x == 0) {
-        T wanted = T(1 - smoothing) * (x[targets[row]] - largest);
-        if (smoothing != 0)  // 0 times a logit of -inf would be NaN
+        // what has no share is left out: 0 times a logit of -inf would be NaN
+        T wanted = smoothing != 1 ? T(1 - smoothing) * (x[targets[row]] - largest) : T(0);
+        if (smoothing != 0)
             wanted += T(smoothing) * (sum / T(n));
         loss[row] = counts[row] ? log(total) - wanted : T(0);
     }

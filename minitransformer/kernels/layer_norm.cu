@@ -16,17 +16,25 @@ __global__ void layer_norm_forward(const T *x, const T *gain, const T *bias, dou
         sum += x[i];
     const T mean = over_block<Sum>(sum) / T(n);
 
-    // rstd = 1 / sqrt((1/D) Σ_i (x_i - μ)² + ε)
-    T squares = 0;
+    // c_i = (x_i - μ) - shift: what the rounded μ leaves of the mean is subtracted too
+    sum = 0;
     for (long long i = threadIdx.x; i < n; i += blockDim.x)
-        squares += (x[i] - mean) * (x[i] - mean);
+        sum += x[i] - mean;
+    const T shift = over_block<Sum>(sum) / T(n);
+
+    // rstd = 1 / sqrt((1/D) Σ_i c_i² + ε)
+    T squares = 0;
+    for (long long i = threadIdx.x; i < n; i += blockDim.x) {
+        const T centred = (x[i] - mean) - shift;
+        squares += centred * centred;
+    }
     const T scale = T(1) / sqrt(over_block<Sum>(squares) / T(n) + T(eps));
     if (threadIdx.x == 0)
         rstd[row] = scale;
 
-    // x̂ = rstd (x - μ), y = g x̂ + b
+    // x̂ = rstd c, y = g x̂ + b
     for (long long i = threadIdx.x; i < n; i += blockDim.x) {
-        x_hat[i] = (x[i] - mean) * scale;
+        x_hat[i] = ((x[i] - mean) - shift) * scale;
         y[i] = gain[i] * x_hat[i] + bias[i];
     }
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, to_numpy
+from minitransformer.arrays import Array, asarray, is_whole, to_numpy
 from minitransformer.autograd import Tensor
 
 __all__ = ["Module", "Parameter", "check_sizes", "xavier"]
@@ -41,7 +41,7 @@ def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
 def check_sizes(owner: str, **sizes: Any) -> None:
     """Raise a ValueError unless all sizes are whole numbers of at least 1."""
     for name, size in sizes.items():
-        if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
+        if not is_whole(size) or size < 1:
             raise ValueError(f"{owner}: {name} must be a whole number of at least 1, found {size!r}")
 
 

@@ -27,10 +27,9 @@ kernels, Neural Machine Translation in Linear Time (Kalchbrenner et al., 2016).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, xp
+from minitransformer.arrays import Array, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor, concatenate
 from minitransformer.ops.linear import rows
 
@@ -52,7 +51,7 @@ def check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
             f"convolution: a kernel of even size {weight.shape[0]} has no middle: "
             "use an odd size, or causal=True, which looks to the left only"
         )
-    if not isinstance(dilation, Integral) or isinstance(dilation, bool) or dilation < 1:
+    if not is_whole(dilation) or dilation < 1:
         raise ValueError(f"convolution: dilation must be a whole number of at least 1, found {dilation!r}")
 
 

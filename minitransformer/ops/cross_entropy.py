@@ -19,6 +19,9 @@ If no row counts, ℓ is 0. With log p_rv = x_rv - lse_r and Σ_v q_rv = 1, (3) 
 Subtracting the largest logit from every x first changes nothing but the rounding: no exponent is above 0, and large
 logits leave the loss its digits.
 
+A target of probability 0, whose logit is -inf, costs infinitely much, and so does every target of a row in which all
+logits are -inf: as in ``softmax`` every p of such a row is 0. Where q is 0, p may be 0: 0 log 0 counts as 0.
+
 Gradient. ∂lse_r/∂x_rv = p_rv (see ``log_softmax``), so each row has p - q, times its share of d_ℓ:
 
     d_ℓ_r  = d_ℓ χ_r / R'                            (11)
@@ -33,24 +36,26 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, as_indices, asarray, check_floats, xp
-from minitransformer.autograd import Operation, Tensor
+from minitransformer.arrays import Array, as_indices, asarray, below_largest, check_floats, is_whole, xp
+from minitransformer.autograd import Operation, Tensor, where
 from minitransformer.ops.linear import rows
 from minitransformer.ops.log_softmax import composed as composed_log_softmax
 
 __all__ = ["backward", "composed", "cross_entropy", "forward"]
 
 
-def check(logits: Any, targets: Any, label_smoothing: float) -> None:
-    """Refuse arrays whose types or shapes do not match, and a smoothing that is no share."""
+def check(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> None:
+    """Refuse arrays whose types or shapes do not match, a smoothing that is no share, and a wrong index."""
     check_floats("cross_entropy", logits=logits)
     if logits.ndim == 0 or targets.shape != logits.shape[:-1] or logits.shape[-1] == 0:
         raise ValueError(
             f"cross_entropy: logits of shape {logits.shape} and targets of shape {targets.shape} do not match: "
             "expected (..., V) and (...) with V at least 1"
         )
-    if not 0 <= label_smoothing <= 1:
+    if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
         raise ValueError(f"cross_entropy: label_smoothing must be from 0 to 1, found {label_smoothing}")
+    if ignore_index is not None and not is_whole(ignore_index):
+        raise TypeError(f"cross_entropy: ignore_index must be a whole number, found {ignore_index!r}")
 
 
 def read_targets(
@@ -58,7 +63,7 @@ def read_targets(
 ) -> tuple[Array, Array, int]:
     """Check the input; return the targets with 0 in place of ignored ones, which rows count, and how many do."""
     targets = targets if hasattr(targets, "dtype") else np.asarray(targets)
-    check(logits, targets, label_smoothing)
+    check(logits, targets, label_smoothing, ignore_index)
     targets = targets.reshape(-1)
     counts = targets != ignore_index if ignore_index is not None else targets == targets
     targets = as_indices(targets * counts, logits.shape[-1], "cross_entropy")
@@ -91,7 +96,7 @@ def forward(
     Raises
     ------
     TypeError
-        If the logits are not floating-point, or the targets not whole numbers.
+        If the logits are not floating-point, or targets or ignore_index not whole numbers.
     ValueError
         If the shapes do not match or ε is not from 0 to 1.
     IndexError
@@ -101,13 +106,14 @@ def forward(
     label_smoothing = float(label_smoothing)  # a NumPy float64 would widen float32
     x = rows(logits)
     row = xp.arange(len(targets))
-    shifted = x - x.max(axis=-1, keepdims=True)
-    # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv
-    expected_logit = (1 - label_smoothing) * shifted[row, targets]
-    if label_smoothing:  # 0 times a logit of -inf would be NaN
+    shifted = below_largest(x, -1)
+    # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv; what has no share is left out: 0 times -inf would be NaN
+    expected_logit = (1 - label_smoothing) * shifted[row, targets] if label_smoothing < 1 else 0
+    if label_smoothing:
         expected_logit += label_smoothing * shifted.mean(axis=-1)
     exponentials = xp.exp(shifted, out=shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
+    total += total == 0  # in a row without any possible token
     p = xp.divide(exponentials, total, out=exponentials)  # (1)
     loss = xp.log(total)[:, 0] - expected_logit
     mean = xp.where(counts, loss, 0).sum() / max(n_counted, 1)  # (4)
@@ -130,11 +136,12 @@ def backward(saved: Any, d_loss: Array) -> tuple[Array, None]:
 
 
 def composed(logits: Tensor, targets: Array, label_smoothing: float = 0.0, ignore_index: int | None = None) -> Tensor:
-    """Return the same function in elementary operations."""
+    """Return the same function in elementary operations; every row needs one logit above -inf."""
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
     log_p = composed_log_softmax(logits.reshape(len(targets), logits.shape[-1]))
-    of_target = log_p[xp.arange(len(targets)), targets]
-    loss = -((1 - label_smoothing) * of_target + label_smoothing * log_p.mean(axis=-1))
+    q = xp.full(log_p.shape, label_smoothing / logits.shape[-1], dtype=logits.dtype)  # (2)
+    q[xp.arange(len(targets)), targets] += 1 - label_smoothing
+    loss = -(q * where(q > 0, log_p, 0.0)).sum(axis=-1)  # (3)
     return (loss * counts.astype(logits.dtype)).sum() / max(n_counted, 1)
 
 

@@ -14,11 +14,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, as_indices, scatter_add
+from minitransformer.arrays import Array, as_indices, check_floats, scatter_add
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import rows
 
 __all__ = ["backward", "composed", "embedding", "forward"]
+
+
+def check(table: Any) -> None:
+    """Refuse a table that is no matrix of floating-point numbers."""
+    check_floats("embedding", table=table)
+    if table.ndim != 2:
+        raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")
 
 
 def forward(ids: Array, table: Array) -> tuple[Array, Any]:
@@ -41,14 +48,13 @@ def forward(ids: Array, table: Array) -> tuple[Array, Any]:
     Raises
     ------
     TypeError
-        If the ids are not whole numbers.
+        If the ids are not whole numbers, or the table not floating-point.
     IndexError
         If an id is out of range.
     ValueError
         If the table has not two axes.
     """
-    if table.ndim != 2:
-        raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")
+    check(table)
     ids = as_indices(ids, table.shape[0], "embedding")
     y = table.take(ids, axis=0)  # (1)
     return y, (ids, table.shape)
@@ -64,6 +70,7 @@ def backward(saved: Any, d_y: Array) -> tuple[None, Array]:
 
 def composed(ids: Array, table: Tensor) -> Tensor:
     """Return the same function in elementary operations."""
+    check(table)
     return table[as_indices(ids, table.shape[0], "embedding")]
 
 

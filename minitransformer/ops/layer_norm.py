@@ -9,6 +9,9 @@ For each row x of D features, with gain g, bias b and a small ε:
     x̂  = c / σ                                       (5)
     y  = g x̂ + b                                     (6)
 
+The computed μ is rounded: far from zero, features that are all equal would be left with an error, which 1/σ enlarges
+up to 316 times. So (1) and (2) are applied a second time, to c: its mean is 0 but for that error, and is subtracted.
+
 Gradient. The last line is local to each feature; gain and bias are shared by all rows:
 
     d_b_i = Σ_r d_y_ri                               (14)
@@ -78,8 +81,8 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
     """
     check(x, gain, bias)
     n_features = x.shape[-1]
-    mean = sum_along(x, -1) / n_features  # (1)
-    centred = x - mean  # (2)
+    centred = x - sum_along(x, -1) / n_features  # (1), (2)
+    centred -= sum_along(centred, -1) / n_features  # the rounding error of the mean
     variance = row_dot(centred, centred) / n_features  # (3)
     rstd = 1 / xp.sqrt(variance + eps)  # (4) the reciprocal of σ
     x_hat = xp.multiply(centred, rstd, out=centred)  # (5)
@@ -108,7 +111,9 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array]:
 
 def composed(x: Tensor, gain: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
     """Return the same function in elementary operations."""
+    check(x, gain, bias)
     centred = x - x.mean(axis=-1, keepdims=True)
+    centred = centred - centred.mean(axis=-1, keepdims=True)
     variance = (centred * centred).mean(axis=-1, keepdims=True)
     return gain * centred / (variance + eps).sqrt() + bias
 

@@ -44,10 +44,9 @@ of size r in the input sequence centered around the respective output position".
 from __future__ import annotations
 
 from math import sqrt
-from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, check_floats, matmul, xp
+from minitransformer.arrays import Array, as_mask, check_floats, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.softmax import softmax
@@ -63,7 +62,7 @@ def check(q: Any, k: Any, v: Any, radius: Any) -> None:
             f"local_attention: q of shape {q.shape}, k of shape {k.shape} and v of shape {v.shape} do not match: "
             "expected (..., T, Dk), (..., T, Dk) and (..., T, Dv) with the same leading axes and Dk at least 1"
         )
-    if not isinstance(radius, Integral) or isinstance(radius, bool) or radius < 0:
+    if not is_whole(radius) or radius < 0:
         raise ValueError(f"local_attention: radius must be a whole number of at least 0, found {radius!r}")
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, max_along, sum_along, xp
+from minitransformer.arrays import Array, below_largest, sum_along, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.softmax import check_axis
 
@@ -59,9 +59,8 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:
         return xp.empty_like(x), (x, axis)
-    largest = max_along(x, axis)
     # (4) u_i = x_i - max x, z = Σ_j exp(u_j)
-    shifted = x - xp.where(largest == -xp.inf, 0, largest)
+    shifted = below_largest(x, axis)
     total = sum_along(xp.exp(shifted), axis)
     # (5) y_i = u_i - log z
     y = xp.subtract(shifted, xp.log(total + (total == 0)), out=shifted)
@@ -79,6 +78,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
 
 def composed(x: Tensor, axis: int = -1) -> Tensor:
     """Return the same function in elementary operations; every row needs one score above -inf."""
+    check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:
         return x * 1  # there is no largest of no scores
     shifted = x - x.max(axis=axis, keepdims=True).detach()

@@ -21,10 +21,9 @@ which correspond to illegal connections").
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, asarray, xp
+from minitransformer.arrays import Array, as_mask, asarray, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor, where
 
 __all__ = ["backward", "causal_mask", "composed", "forward", "masking", "padding_mask"]
@@ -48,7 +47,7 @@ def causal_mask(n: int) -> Array:
     ValueError
         If n is no whole number of 0 or more.
     """
-    if not isinstance(n, Integral) or n < 0:
+    if not is_whole(n) or n < 0:
         raise ValueError(f"causal_mask: the number of positions must be 0 or more, and whole, found {n!r}")
     positions = xp.arange(n)
     return positions[:, None] >= positions[None, :]  # (3)
@@ -72,8 +71,10 @@ def padding_mask(ids: Any, pad: int = 0) -> Array:
     Raises
     ------
     TypeError
-        If the ids are not whole numbers.
+        If the ids or the padding are not whole numbers.
     """
+    if not is_whole(pad):
+        raise TypeError(f"padding_mask: pad, the id of padding, must be a whole number, found {pad!r}")
     ids = asarray(ids.data if isinstance(ids, Tensor) else ids)
     if ids.dtype.kind not in "iu" and ids.size:
         raise TypeError(f"padding_mask: ids must be whole numbers, found an array of {ids.dtype}")
@@ -100,10 +101,11 @@ def forward(x: Array, mask: Array) -> tuple[Array, Any]:
     Raises
     ------
     TypeError
-        If the mask is not boolean.
+        If the scores are not floating-point numbers, or the mask is not boolean.
     ValueError
         If it cannot be broadcast to the scores.
     """
+    check_floats("masking", x=x)
     mask = as_mask(mask, x.shape, "masking")
     y = xp.where(mask, x, -xp.inf)  # (1)
     return y, mask
@@ -119,6 +121,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
 
 def composed(x: Tensor, mask: Array) -> Tensor:
     """Return the same function in elementary operations."""
+    check_floats("masking", x=x)
     return where(mask, x, -xp.inf)
 
 

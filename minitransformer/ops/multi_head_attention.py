@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, xp
+from minitransformer.arrays import Array, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import affine, rows
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
@@ -44,6 +44,8 @@ __all__ = ["backward", "composed", "forward", "multi_head_attention"]
 def check(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int) -> None:
     """Refuse arrays whose types or shapes do not match."""
     check_floats("multi_head_attention", x=x, memory=memory, w_in=w_in, w_out=w_out, b_in=b_in, b_out=b_out)
+    if not is_whole(n_heads):
+        raise ValueError(f"multi_head_attention: n_heads must be a whole number, found {n_heads!r}")
     d_keys, d_values = _widths(w_in, w_out) if w_in.ndim == w_out.ndim == 2 else (-1, -1)
     if (
         min(d_values, d_keys) < 0

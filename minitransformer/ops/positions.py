@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray
+from minitransformer.arrays import Array, asarray, is_whole
 
 __all__ = ["sinusoidal_positions"]
 
@@ -42,10 +42,15 @@ def sinusoidal_positions(length: int, d_model: int, dtype: Any = "float64") -> A
     Raises
     ------
     ValueError
-        If the length is negative or there is no feature.
+        If a number is not whole, the length is negative, there is no feature, or the type is not floating-point.
     """
-    if length < 0 or d_model < 1:
-        raise ValueError(f"sinusoidal_positions: expected length >= 0 and d_model >= 1, found {length} and {d_model}")
+    if not (is_whole(length) and is_whole(d_model)) or length < 0 or d_model < 1:
+        raise ValueError(
+            f"sinusoidal_positions: expected length >= 0 and d_model >= 1, found {length} and {d_model}; "
+            "both are whole numbers"
+        )
+    if np.dtype(dtype).kind != "f":
+        raise ValueError(f"sinusoidal_positions: expected a floating-point type, found {np.dtype(dtype)}")
     position = np.arange(length)[:, None]  # (T, 1)
     even_feature = np.arange(0, d_model, 2)  # the 2i of the formula
     angle = position / 10000.0 ** (even_feature / d_model)  # (1) ω_i pos, (T, ceil(D / 2))

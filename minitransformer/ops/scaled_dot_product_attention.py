@@ -36,10 +36,9 @@ Memory (Rabe and Staats, 2021), with blocks of queries only.
 from __future__ import annotations
 
 from math import sqrt
-from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, as_optional_mask, check_floats, matmul, xp
+from minitransformer.arrays import Array, as_mask, as_optional_mask, check_floats, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
@@ -68,9 +67,7 @@ def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
             f"scaled_dot_product_attention: causal attention needs as many queries as keys, found {q.shape[-2]} "
             f"and {k.shape[-2]}; give a mask that says which query may see which key"
         )
-    if block_size is not None and (
-        not isinstance(block_size, Integral) or isinstance(block_size, bool) or block_size < 1
-    ):
+    if block_size is not None and (not is_whole(block_size) or block_size < 1):
         raise ValueError(
             "scaled_dot_product_attention: block_size must be a whole number of at least 1, or None for all queries "
             f"at once, found {block_size!r}"

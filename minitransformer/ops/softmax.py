@@ -5,7 +5,8 @@ For each row x of n scores along the axis:
     y_i = exp(x_i) / Σ_j exp(x_j)                    (1)
 
 Subtracting the same number from every score multiplies numerator and denominator by the same factor and changes
-nothing. With the largest score subtracted no exponent is above 0, so nothing overflows:
+nothing. With the largest score subtracted no exponent is above 0, so no exponential overflows; a score so far below
+the largest that the difference itself does has weight 0:
 
     e_i = exp(x_i - max x)                           (2)
     z   = Σ_j e_j                                    (3)
@@ -32,10 +33,9 @@ Source: Attention Is All You Need, equation (1) and section 3.2.3.
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
-from minitransformer.arrays import Array, as_optional_mask, check_floats, max_along, sum_along, xp
+from minitransformer.arrays import Array, as_optional_mask, below_largest, check_floats, is_whole, sum_along, xp
 from minitransformer.autograd import Operation, Tensor, where
 
 __all__ = ["backward", "composed", "forward", "softmax"]
@@ -53,7 +53,7 @@ def check(x: Any, axis: int, out: Array | None = None) -> None:
 def check_axis(x: Any, axis: int, operation: str) -> None:
     """Refuse scores that are not floating-point numbers, and an axis that they do not have."""
     check_floats(operation, x=x)
-    if not isinstance(axis, Integral):
+    if not is_whole(axis):
         raise TypeError(f"{operation}: axis must be a whole number, found {axis!r}")
     if not -x.ndim <= axis < x.ndim:
         raise ValueError(f"{operation}: axis {axis} is out of range: x of shape {x.shape} has {x.ndim} axes")
@@ -102,9 +102,8 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
         return xp.empty_like(x), (x, axis)
     if mask is not None:
         x = out = hide(x, mask, out)
-    largest = max_along(x, axis)
     # (2) e_i = exp(x_i - max x)
-    shifted = xp.subtract(x, xp.where(largest == -xp.inf, 0, largest), out=out)
+    shifted = below_largest(x, axis, out)
     exponentials = xp.exp(shifted, out=shifted)
     # (3) z = Σ_j e_j
     total = sum_along(exponentials, axis)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, cache_slices, to_numpy, uses_kernels, xp
+from minitransformer.arrays import Array, asarray, cache_slices, check_floats, to_numpy, uses_kernels, xp
 from minitransformer.autograd import Tensor
 from minitransformer.kernels.adam import AdamStep
 
@@ -52,8 +52,13 @@ class Adam:
     weight_decay : float, default 0
         λ, 0 or more; the paper has none.
 
+    A copy (by ``copy.deepcopy`` or ``pickle``) has copies of the parameters. Copy the model in the same call, as in
+    ``copy.deepcopy((model, optimiser))``: only then are they the copied model's own.
+
     Raises
     ------
+    TypeError
+        If the parameters are float16, which is too coarse for training.
     ValueError
         If there is no parameter, one occurs twice or has no gradient, the types differ, or a number is out of range.
 
@@ -82,21 +87,37 @@ class Adam:
             raise ValueError(
                 f"Adam: the parameters have different types: {sorted({str(p.dtype) for p in self.parameters})}"
             )
+        check_floats("Adam", parameters=self.parameters[0])
         if not (len(betas) == 2 and all(0 <= beta < 1 for beta in betas) and eps > 0):
             raise ValueError(f"Adam: expected two betas, 0 <= beta < 1, and eps > 0, found betas {betas} and eps {eps}")
+        dtype = self.parameters[0].dtype
+        if not dtype.type(eps * (1 - betas[1]) ** 0.5):  # as the first step uses it
+            raise ValueError(f"Adam: eps {eps} is 0 in {dtype}: choose a larger one, 1e-9 for example")
         if not (weight_decay >= 0 and math.isfinite(weight_decay)):
             raise ValueError(f"Adam: expected a weight decay of 0 or more, found {weight_decay}")
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.step_count = 0
-        dtype = self.parameters[0].dtype
-        size = sum(p.size for p in self.parameters)
-        self.values, self.mean, self.mean_square = (xp.zeros(size, dtype=dtype) for _ in range(3))
+        self.mean, self.mean_square = (xp.zeros(sum(p.size for p in self.parameters), dtype=dtype) for _ in range(2))
+        self._lay_out()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without what ``_lay_out`` makes: a copy's parameters need a buffer of their own."""
+        names = ("parameters", "betas", "eps", "weight_decay", "step_count", "mean", "mean_square")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        """Lay the parameters side by side in one array, ``values``, and make every ``data`` a view of it."""
+        self.values = xp.zeros_like(self.mean)
         ends = list(accumulate((p.size for p in self.parameters), initial=0))
         self._views = [
             self.values[first:last].reshape(p.shape)
             for p, (first, last) in zip(self.parameters, pairwise(ends), strict=True)
         ]
-        self._slices = [(part, _pieces(part, ends)) for part in cache_slices(size)]
+        self._slices = [(part, _pieces(part, ends)) for part in cache_slices(self.values.size)]
         self._decays = [len(p.shape) > 1 for p in self.parameters]
         self._fused = AdamStep(ends, self._decays) if uses_kernels() else None
         self._gather()

@@ -1,5 +1,7 @@
 """What a tensor is: its attributes, its types, and what it refuses."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ BINARY = [
     mt.maximum,
     lambda x, y: mt.where([True, False, True], x, y),
 ]
+RNG = np.random.default_rng(0)
 NUMBERS = [2, 2.5, True, np.float64(2.5), np.float32(2.5), np.float16(2.5), np.int64(2), np.array(2.5), np.array(2)]
 
 
@@ -59,6 +62,158 @@ def test_repr_shows_the_values():
 def test_whole_numbers_have_no_gradient(data):
     with pytest.raises(TypeError, match=r"only floating-point values have a gradient, found (int|bool)"):
         mt.Tensor(data, requires_grad=True)
+
+
+@pytest.mark.parametrize("data", [[1, 2], [True], np.arange(3)])
+def test_whole_numbers_want_no_gradient_later_either(data):
+    """Their gradients would be cut to whole numbers: those of a * 2.5 to 2."""
+    x = mt.Tensor(data)
+    x.requires_grad = False
+    with pytest.raises(TypeError, match=r"only floating-point values have a gradient, found .*\.astype\(float\)"):
+        x.requires_grad = True
+    assert not x.requires_grad
+    y = leaf([1.0, 2.0])
+    with pytest.raises(TypeError, match="only floating-point values have a gradient, found int"):
+        y.data = np.array([1, 2])
+    y.requires_grad = False
+    y.data = np.array([1, 2])
+    assert not (y * 2.5).requires_grad
+
+
+def test_requires_grad_may_be_set_later():
+    x = mt.Tensor([1.0, 2.0])
+    x.requires_grad = True
+    (x * 2.5).sum().backward()
+    assert x.grad.tolist() == [2.5, 2.5]
+
+
+@pytest.mark.numpy_only("CuPy has no masked arrays")
+@pytest.mark.parametrize("kind", [float, int, bool])
+def test_masked_arrays_are_refused_as_their_mask_would_be_lost(kind):
+    masked = np.ma.masked_array(np.ones((2, 2), dtype=kind), mask=[[False, True], [False, False]])
+    table = np.ones((3, 2))
+    uses = [mt.Tensor, lambda x: mt.Tensor(np.ones((2, 2))) + x, lambda x: mt.ops.dropout(x, 0.5, RNG),
+            lambda x: mt.ops.embedding(x, table), lambda x: mt.ops.softmax(np.ones((2, 2)), mask=x),
+            lambda x: mt.ops.cross_entropy(np.ones((2, 2, 3)), x), mt.ops.padding_mask]  # fmt: skip
+    for use in uses:
+        with pytest.raises(TypeError, match=r"masked array.* would be lost.*\.filled"):
+            use(masked)
+
+
+# Values that change between the two passes
+
+
+def set_to_ten(x):
+    x.data[...] = 10
+
+
+def set_one_entry(x):
+    x.data[1] += 1e-3
+
+
+def subtract_in_place(x):
+    x.data -= 0.5
+
+
+def change_and_look(x):
+    x.data[0] = 4.0
+    assert x.data[0] == 4
+
+
+def load(x):
+    values = x.data
+    xp.copyto(values, xp.full_like(values, 7.0))
+
+
+@pytest.mark.parametrize("change", [set_to_ten, set_one_entry, subtract_in_place, change_and_look, load])
+def test_values_changed_in_place_between_the_passes_are_noticed(change):
+    x, w = leaf([1.0, 2.0, 3.0]), leaf([0.5, 0.5, 0.5])
+    loss = (x * x * w).sum()
+    change(x)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"multiply: .* changed in place .* compute the value again"):
+            loss.backward()
+    assert x.grad is None
+    assert w.grad is None
+    (x * x * w).sum().backward()  # a new graph is of the new values
+    np.testing.assert_allclose(to_numpy(x.grad), to_numpy(2 * x.data * w.data))
+
+
+def test_values_that_are_only_looked_at_are_no_change():
+    x = leaf([1.0, np.nan, 3.0])
+    loss = (x * x).sum()
+    x.data[...] = x.data.copy()
+    assert x.data.shape == (3,)
+    loss.backward()
+    assert x.grad.tolist()[::2] == [2, 6]
+
+
+def test_a_new_array_leaves_the_graph_of_the_old_one_right():
+    x = leaf([1.0, 2.0])
+    loss = (x * x).sum()
+    x.data = asarray(np.array([5.0, 5.0]))
+    loss.backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+def test_a_new_array_is_watched_as_the_old_one_was():
+    x = leaf([1.0, 2.0])
+    old = (x * x).sum()
+    x.data = asarray(np.array([5.0, 5.0]))
+    new = (x * x).sum()
+    x.data[0] = 6.0
+    with pytest.raises(RuntimeError, match="changed in place"):
+        new.backward()
+    old.backward()
+    assert x.grad.tolist() == [2, 4]
+
+
+@pytest.mark.numpy_only("tracemalloc sees arrays of the host")
+def test_values_are_copied_only_between_the_passes():
+    x = leaf(np.ones(20_000))
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            loss = (x * 2.0).sum()
+            loss.backward()
+            x.grad = loss = None
+            before = tracemalloc.get_traced_memory()[0]
+            _ = x.data
+            assert tracemalloc.get_traced_memory()[0] - before < 1000
+    finally:
+        tracemalloc.stop()
+
+
+def test_after_a_change_other_graphs_are_right():
+    x = leaf([1.0, 2.0])
+    kept = (x * x).sum()
+    x.data[...] = 3.0
+    loss = (x * x).sum()
+    loss.backward()
+    assert x.grad.tolist() == [6, 6]
+    with pytest.raises(RuntimeError, match="changed in place"):
+        kept.backward()
+
+
+def test_after_the_backward_pass_values_may_change():
+    x = leaf([1.0, 2.0])
+    for _ in range(3):
+        x.grad = None
+        loss = (x * x).sum()
+        loss.backward()
+        x.data -= 0.25 * x.grad
+    assert x.data.tolist() == [0.125, 0.25]
+
+
+def test_a_step_of_the_optimiser_between_the_passes_is_noticed():
+    x = leaf([1.0, 2.0])
+    adam = mt.optim.Adam([x])
+    one, two = (x * x).sum(), (x * x).sum()
+    x.grad = xp.ones(2)
+    adam.step(0.1)
+    for loss in (one, two):
+        with pytest.raises(RuntimeError, match="changed in place"):
+            loss.backward()
 
 
 @pytest.mark.parametrize("data", ["text", ["a"], [None], 1j, [object()]])

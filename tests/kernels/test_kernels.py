@@ -189,7 +189,12 @@ def test_layer_norm_far_from_zero_keeps_its_digits(rng):
     y, _ = layer_norm.forward(x, xp.ones(700, dtype="float32"), xp.zeros(700, dtype="float32"))
     exact = to_numpy(x).astype("float64")
     exact = (exact - exact.mean(-1, keepdims=True)) / np.sqrt(exact.var(-1, keepdims=True) + 1e-5)
-    np.testing.assert_allclose(to_numpy(y), exact, atol=2e-3)
+    np.testing.assert_allclose(to_numpy(y), exact, atol=2e-6)
+
+
+def test_layer_norm_of_equal_features_far_from_zero_is_the_bias():
+    x, gain, bias = (xp.full(shape, v, dtype="float32") for shape, v in (((2, 700), 12345.678), (700, 2), (700, 0.5)))
+    np.testing.assert_array_equal(to_numpy(layer_norm.forward(x, gain, bias)[0]), 0.5)
 
 
 def test_layer_norm_refuses_what_the_page_refuses(rng):
@@ -303,6 +308,12 @@ def test_cross_entropy_of_a_logit_of_minus_infinity(rng):
     logits = uniform(rng, "float64", 2, 6)
     logits[0, 2] = -math.inf
     both(cross_entropy, ops.cross_entropy, lambda shape: uniform(rng, "float64", *shape), logits, np.array([1, 3]))
+    for row in (logits[0], xp.full(6, -math.inf)):
+        for smoothing in (0.0, 0.3, 1.0):
+            loss, saved = cross_entropy.forward(row, np.array(2), smoothing)
+            assert float(loss) == math.inf
+            d_row, _ = cross_entropy.backward(saved, asarray(np.array(1.5)))
+            close(d_row, ops.cross_entropy.reference[1](saved, asarray(np.array(1.5)))[0])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -138,6 +138,38 @@ def test_the_composed_form_takes_lists_and_keeps_the_type():
     np.testing.assert_allclose(loss.numpy(), value, rtol=1e-6)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("logits", [[-np.inf] * 4, [1.0, 2.0, -np.inf, 3.0]])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_target_without_any_probability_costs_infinitely_much(logits, smoothing, dtype):
+    """Also where all logits are -inf: no token is possible, and every p is 0, as in softmax."""
+    x = np.array([logits], dtype=dtype)
+    loss, saved = cross_entropy.forward(x, np.array([2]), smoothing)
+    assert loss == np.inf
+    assert loss.dtype == dtype
+    p = np.exp(x[0].astype(float)) / max(np.exp(x[0].astype(float)).sum(), 1e-300)
+    wanted = p - (1 - smoothing) * np.eye(4)[2] - smoothing / 4
+    np.testing.assert_allclose(cross_entropy.backward(saved, np.array(1, dtype=dtype))[0][0], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("targets", [[0, 1], [0, 3]])
+def test_a_logit_of_minus_infinity_costs_nothing_where_it_has_no_share(targets):
+    logits = np.array([[1.0, 2.0, -np.inf, 0.5], [-np.inf, 0.0, -np.inf, 2.0]])
+    loss, _ = cross_entropy.forward(logits, np.array(targets))
+    assert loss == pytest.approx(slow(np.maximum(logits, -300), np.array(targets), 0.0, None)[0], rel=1e-14)
+    composed = cross_entropy.composed(Tensor(logits), np.array(targets))
+    assert composed.item() == pytest.approx(float(loss), rel=1e-14)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.25])
+def test_an_ignored_row_may_have_no_possible_token(smoothing):
+    logits = np.array([[1.0, 2.0, 0.0], [-np.inf] * 3])
+    options = {"label_smoothing": smoothing, "ignore_index": 9}
+    loss, saved = cross_entropy.forward(logits, np.array([1, 9]), **options)
+    assert loss == cross_entropy.forward(logits[:1], np.array([1]), **options)[0]
+    np.testing.assert_array_equal(cross_entropy.backward(saved, np.array(2.0))[0][1], 0)
+
+
 def test_an_ignored_row_may_hold_anything():
     """Neither its loss nor its gradient is looked at, not even as 0 times what is there."""
     logits, targets = np.arange(12.0).reshape(3, 4), np.array([2, 0, 3])

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pages import layer_norm
 
+import minitransformer as mt
 from minitransformer.arrays import to_numpy
 from minitransformer.testing import strategies
 
@@ -72,6 +73,29 @@ def test_large_and_equal_features_are_stable(dtype):
     np.testing.assert_allclose(y, [[2.5, -1.5, 2.5, -1.5], [0.5] * 4, [0.5] * 4], rtol=1e-6)
     gradients = layer_norm.backward(saved, np.arange(12, dtype=dtype).reshape(3, 4))
     assert all(np.isfinite(g).all() and g.dtype == dtype for g in (y, *gradients))
+
+
+def passes(x, gain, bias):
+    """Return the outputs of the hand-written and of the composed form."""
+    tensors = [mt.Tensor(value) for value in (x, gain, bias)]
+    return layer_norm.forward(x, gain, bias)[0], layer_norm.composed(*tensors).numpy()
+
+
+@pytest.mark.parametrize("n_features", [3, 512, 4096])
+def test_equal_features_far_from_zero_give_the_bias(n_features):
+    """The sums of most such rows are rounded, unlike those of a few round numbers, and with them the means."""
+    x = np.repeat(RNG.normal(12345, 10, (40, 1)).astype("float32"), n_features, axis=1)
+    assert (np.einsum("...i->...", x) / np.float32(n_features) != x[:, 0]).any(), "these rows test nothing"
+    for y in passes(x, np.full(n_features, 2, "float32"), np.full(n_features, 0.5, "float32")):
+        np.testing.assert_array_equal(y, 0.5)
+
+
+def test_features_far_from_zero_keep_their_digits():
+    x = RNG.normal(1e4, 1, (20, 512)).astype("float32")
+    gain, bias = np.ones(512, "float32"), np.zeros(512, "float32")
+    exact, _ = layer_norm.forward(*(value.astype("float64") for value in (x, gain, bias)))
+    for y in passes(x, gain, bias):
+        np.testing.assert_allclose(y, exact, rtol=0, atol=2e-6)
 
 
 def test_a_single_feature_is_always_its_mean():

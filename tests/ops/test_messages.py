@@ -263,6 +263,56 @@ for operation, names, call in (
     refuses(TypeError, operation, call, says(names[0], "float32", names[1], "float64"), says("astype"))
 
 
+for operation, name, call in (
+    ("embedding", "table", lambda: ops.embedding([0], whole(2, 3))),
+    ("embedding", "table", lambda: ops.embedding.composed([0], mt.Tensor(whole(2, 3)))),
+    ("masking", "x", lambda: ops.masking(whole(2, 3), mask(2, 3))),
+    ("masking", "x", lambda: ops.masking.composed(mt.Tensor(whole(2, 3)), mask(2, 3))),
+    ("log_softmax", "x", lambda: ops.log_softmax.composed(mt.Tensor(whole(2, 3)))),
+    ("layer_norm", "x", lambda: ops.layer_norm.composed(*(mt.Tensor(whole(*s)) for s in ((2, 3), (3,), (3,))))),
+):
+    refuses(TypeError, operation, call, says(name), expected("floating-point"), found("int64"))
+
+
+def half(*shape):
+    return np.zeros(shape, dtype=np.float16)
+
+
+for operation, name, call in (
+    ("softmax", "x", lambda: ops.softmax(half(8000, 4), axis=0)),
+    ("layer_norm", "x", lambda: ops.layer_norm(half(2, 3), half(3), half(3))),
+    ("cross_entropy", "logits", lambda: ops.cross_entropy(half(1, 2), [0])),
+    ("dropout", "x", lambda: ops.dropout(half(3), 0.5, np.random.default_rng(0))),
+    ("embedding", "table", lambda: ops.embedding([0], half(2, 3))),
+    ("masking", "x", lambda: ops.masking(half(2, 3), mask(2, 3))),
+    (ATTENTION, "q", lambda: ops.scaled_dot_product_attention(half(2, 3), half(4, 3), half(4, 5))),
+):
+    refuses(TypeError, operation, call, says(name), expected("float32", "float64"), found("float16"),
+            says(".astype('float32')"))  # fmt: skip
+
+for axis in (True, False, 1.0, np.True_):
+    for softmax in (ops.softmax, ops.softmax.composed, ops.log_softmax, ops.log_softmax.composed):
+        name = "softmax" if softmax in (ops.softmax, ops.softmax.composed) else "log_softmax"
+        refuses(TypeError, name, lambda axis=axis, softmax=softmax: softmax(mt.Tensor(a(2, 3)), axis=axis),
+                says("axis"), expected("whole"), found(axis))  # fmt: skip
+for n in (True, 2.0):
+    refuses(ValueError, "causal_mask", lambda n=n: ops.causal_mask(n), expected("0 or more", "whole"), found(n))
+    refuses(TypeError, "padding_mask", lambda n=n: ops.padding_mask([[1, 2]], pad=n), says("pad"), expected("whole"),
+            found(n))  # fmt: skip
+    refuses(TypeError, "cross_entropy", lambda n=n: ops.cross_entropy(a(1, 3), [0], ignore_index=n),
+            says("ignore_index"), expected("whole"), found(n))  # fmt: skip
+    refuses(ValueError, "multi_head_attention",
+            lambda n=n: ops.multi_head_attention(a(1, 3, 4), None, a(4, 12), a(4, 4), n_heads=n),
+            says("n_heads"), expected("whole"), found(n))  # fmt: skip
+    for sizes in ((n, 4), (3, n)):
+        refuses(ValueError, "sinusoidal_positions", lambda sizes=sizes: ops.sinusoidal_positions(*sizes),
+                expected("whole"), found(*sizes))  # fmt: skip
+refuses(ValueError, "cross_entropy", lambda: ops.cross_entropy(a(1, 3), [0], label_smoothing=True),
+        says("label_smoothing"), expected("0 to 1"), found(True))  # fmt: skip
+refuses(ValueError, "sinusoidal_positions", lambda: ops.sinusoidal_positions(3, 4, int),
+        expected("floating-point"), found("int"))  # fmt: skip
+
+
 @pytest.mark.parametrize(("error", "operation", "call", "facts"), CASES)
 def test_bad_input_is_refused_with_what_was_found_and_expected(error, operation, call, facts):
     with pytest.raises(error) as caught:

@@ -125,6 +125,18 @@ def test_an_axis_that_is_not_there_is_refused(page, shape, axis):
         page.forward(np.zeros(shape), axis=axis)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_difference_beyond_all_numbers_is_a_weight_of_zero_without_a_warning(dtype):
+    large = dtype(0.9) * np.finfo(dtype).max
+    x = np.array([[large, -large, large], [-large, -large, large]])
+    for axis, rows in ((-1, x), (0, x.T)):
+        y, saved = softmax.forward(rows.copy(), axis=axis)
+        np.testing.assert_array_equal(y if axis else y.T, [[0.5, 0, 0.5], [0, 0, 1]])
+        assert np.isfinite(softmax.backward(saved, np.ones_like(rows))[0]).all()
+    y, _ = log_softmax.forward(x)
+    np.testing.assert_allclose(y, [[-math.log(2), -INF, -math.log(2)], [-INF, -INF, 0]], rtol=1e-6)
+
+
 def test_a_row_without_scores_has_weights_of_plus_zero():
     y, _ = softmax.forward(np.full((2, 3), -np.inf))
     np.testing.assert_array_equal(y, 0)

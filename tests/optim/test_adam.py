@@ -1,5 +1,7 @@
 """Adam, against the algorithm as the paper writes it."""
 
+import pickle
+from copy import deepcopy
 from itertools import pairwise
 
 import numpy as np
@@ -346,3 +348,50 @@ def test_parameters_may_come_from_a_generator():
     model = mt.nn.FeedForward(mt.nn.ModelOptions(d_model=3, n_heads=1, d_ff=5), np.random.default_rng(0))
     adam = mt.optim.Adam(parameter for parameter in model.parameters())
     assert adam.values.size == 15 + 5 + 15 + 3
+
+
+COPIES = {
+    "deepcopy": deepcopy,
+    "pickle": lambda pair: pickle.loads(pickle.dumps(pair)),
+    "deepcopy of the optimiser first": lambda pair: deepcopy(pair[::-1])[::-1],
+    "a copy of a copy": lambda pair: deepcopy(pickle.loads(pickle.dumps(pair))),
+}
+
+
+@pytest.mark.parametrize("kind", COPIES)
+def test_a_copy_of_parameters_and_optimiser_trains_on_as_the_original_does(kind):
+    shapes = [(3,), (2, 5), ()]
+    parameters = parameters_of(shapes)
+    adam = mt.optim.Adam(parameters, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)
+    give(parameters, gradients_of(shapes, 0))
+    adam.step(0.1)
+    twins, twin = COPIES[kind]((parameters, adam))
+    assert all(one is other for one, other in zip(twins, twin.parameters, strict=True))
+    before = [to_numpy(p.data).copy() for p in parameters]
+    for step in (1, 2):
+        give(twins, gradients_of(shapes, step))
+        twin.step(0.1)
+    for p, value in zip(parameters, before, strict=True):
+        np.testing.assert_array_equal(p.data, value)  # the original has not moved with it
+    for step in (1, 2):
+        give(parameters, gradients_of(shapes, step))
+        adam.step(0.1)
+    for p, other, value in zip(parameters, twins, before, strict=True):
+        np.testing.assert_array_equal(p.data, other.data)
+        assert (to_numpy(p.data) != value).all()
+    assert twin.step_count == adam.step_count == 3
+
+
+def test_float16_and_an_eps_that_is_zero_in_float32_are_refused():
+    """Both would divide by 0 where a gradient is 0."""
+    with pytest.raises(TypeError, match=r"Adam: .*float32 or float64, found float16.*astype\('float32'\)"):
+        mt.optim.Adam(parameters_of([(3,)], "float16"))
+    for eps in (1e-50, 4e-45):  # the second is 0 after its correction for the first step
+        with pytest.raises(ValueError, match=f"Adam: eps {eps} is 0 in float32"):
+            mt.optim.Adam(parameters_of([(3,)], "float32"), eps=eps)
+    parameters = parameters_of([(3,)])
+    adam = mt.optim.Adam(parameters, eps=1e-50)
+    before = to_numpy(parameters[0].data).copy()
+    give(parameters, [np.zeros(3)])
+    adam.step(0.1)
+    np.testing.assert_array_equal(parameters[0].data, before)
