@@ -8,6 +8,7 @@ import numpy as np
 
 from minitransformer.training.checkpoints import Checkpoint, RunError, read_checkpoint, write_checkpoint
 from minitransformer.training.run import RunFolder
+from minitransformer.training.state import AverageState
 
 __all__ = ["average"]
 
@@ -41,6 +42,7 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     checkpoint = None
     for path in run.last_checkpoints(last):
         checkpoint = read_checkpoint(path)
+        run.check_weights(checkpoint)
         shapes = {name: array.shape for name, array in checkpoint.model.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
             raise RunError(f"{path} has other weights than the checkpoint before it; they are of different models")
@@ -49,5 +51,6 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
         steps.append(checkpoint.state["step"])
     assert checkpoint is not None
     mean = {name: (total[name] / last).astype(array.dtype) for name, array in checkpoint.model.items()}
-    write_checkpoint(run.average_path, Checkpoint(mean, {}, {}, {"step": steps[-1], "steps": steps}))
+    state = AverageState(step=steps[-1], steps=steps, provenance=checkpoint.state.get("provenance"))
+    write_checkpoint(run.average_path, Checkpoint(mean, {}, {}, state.flat()))
     return run.average_path, steps
