@@ -18,7 +18,7 @@ from typing import Any
 __all__ = ["LARGEST", "FileError", "parse_json", "read_file", "read_json", "read_toml", "require_regular_file"]
 
 LARGEST = 2**30
-"""The most bytes of a file that is read whole."""
+"""The most bytes of a file of JSON, TOML or lines."""
 
 _KINDS: dict[Callable[[int], bool], str] = {
     stat.S_ISDIR: "a folder",
@@ -33,8 +33,8 @@ class FileError(ValueError):
     """A file is missing, is not a regular file, or does not hold what it should; the message names it."""
 
 
-def require_regular_file(path: Path | str, largest: int = LARGEST) -> None:
-    """Raise a FileError unless a path leads to a regular file of at most so many bytes; the file is not opened."""
+def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> None:
+    """Raise a FileError unless a path leads to a regular file of at most so many bytes; it is not opened."""
     try:
         status = os.stat(path)
     except FileNotFoundError as error:
@@ -43,12 +43,12 @@ def require_regular_file(path: Path | str, largest: int = LARGEST) -> None:
         raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
     if not stat.S_ISREG(status.st_mode):
         found = next((words for is_one, words in _KINDS.items() if is_one(status.st_mode)), "something else")
-        raise FileError(f"{path} is {found}, expected a file; put a file in its place")
-    if status.st_size > largest:
+        raise FileError(f"{path} is {found}, expected a regular file, which can be read again; put one there")
+    if largest is not None and status.st_size > largest:
         raise FileError(f"{path} has {status.st_size:,} bytes, expected at most {largest:,}")
 
 
-def read_file(path: Path | str, largest: int = LARGEST) -> bytes:
+def read_file(path: Path | str, largest: int | None = LARGEST) -> bytes:
     """Return what is in a regular file.
 
     Raises
@@ -111,6 +111,6 @@ def _decode(path: Path | str, name: str, parse: Callable[[bytes], Any]) -> Any:
     try:
         return parse(data)
     except RecursionError as error:
-        raise FileError(f"{path} is not {name}: it is nested too deeply") from error
+        raise FileError(f"{path} cannot be read as {name}: it is nested too deeply") from error
     except ValueError as error:  # that of each decoder is one, and so is a number of too many digits
-        raise FileError(f"{path} is not {name}: {error}") from error
+        raise FileError(f"{path} cannot be read as {name}: {error}") from error

@@ -146,7 +146,8 @@ class Options:
         if missing := old - values.keys():
             raise OptionError(f"missing {sorted(missing)}", *missing)
         own = {name: value for name, value in values.items() if not declarations[name].part}
-        return cls(**own).changed(**{name: value for name, value in values.items() if name not in own})
+        rest = {name: value for name, value in values.items() if declarations[name].part}
+        return cls(**own).changed(**rest) if rest else cls(**own)
 
     def __post_init__(self) -> None:
         self.check({name: getattr(self, name) for name, one in self.declarations().items() if not one.part})

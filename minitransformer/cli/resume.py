@@ -9,7 +9,6 @@ import argparse
 from pathlib import Path
 
 from minitransformer.arrays import backend
-from minitransformer.cli.errors import UsageError
 from minitransformer.cli.progress import note, train
 from minitransformer.training import RunFolder, lock_folder, resume
 
@@ -30,8 +29,4 @@ def run(args: argparse.Namespace) -> int:
         return 0
     folder.configuration()  # what is no run is refused before anything else
     with lock_folder(folder.path):
-        try:
-            trainer = resume(folder, note)
-        except ValueError as error:
-            raise UsageError(f"{error}") from error
-        return train(trainer, folder, "resume")
+        return train(resume(folder, note), folder, "resume")

@@ -37,12 +37,13 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     """
     if last < 1:
         raise RunError(f"cannot average the last {last} checkpoints, expected 1 or more")
+    configuration, tokenisers = run.configuration(), run.tokenisers()
     total: dict[str, np.ndarray] = {}
     steps: list[int] = []
     checkpoint = None
     for path in run.last_checkpoints(last):
         checkpoint = read_checkpoint(path)
-        run.check_weights(checkpoint)
+        run.check_weights(checkpoint, configuration, tokenisers)
         shapes = {name: array.shape for name, array in checkpoint.model.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
             raise RunError(f"{path} has other weights than the checkpoint before it; they are of different models")

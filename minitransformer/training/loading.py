@@ -106,7 +106,7 @@ def load(run: RunFolder | Path | str, weights: str | None = None, report: Report
     configuration = run.configuration()
     source, target = run.tokenisers()
     checkpoint, chosen = _choose(run, weights, report)
-    run.check_weights(checkpoint)
+    run.check_weights(checkpoint, configuration, (source, target))
     if chosen in _STATES:
         read_state(checkpoint, _STATES[chosen])
     try:

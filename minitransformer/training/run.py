@@ -22,7 +22,7 @@ configuration is written first: it alone is enough to make the others again. The
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -188,38 +188,37 @@ class RunFolder:
                 f"{self.path / 'vocabulary.json'} does not hold the vocabularies of this run: {error}"
             ) from error
 
-    def digests(self, names: Iterable[str] = DERIVED) -> dict[str, str]:
-        """Return the digests, as `Provenance` has them, of those of these files that are there.
-
-        Raises
-        ------
-        RunError
-            If a file is damaged.
-        """
-        digest: dict[str, Callable[[], str]] = {
-            "vocabulary.json": lambda: digest_of_tokenisers(self.tokenisers()),
-            "held_out.tsv": lambda: digest_of_pairs(self.held_out()),
-            "data.json": lambda: self._data().fingerprint,
-        }
-        return {name: digest[name]() for name in names if self.has(name)}
-
-    def check_weights(self, checkpoint: Checkpoint) -> None:
+    def check_weights(
+        self, checkpoint: Checkpoint, configuration: Configuration, tokenisers: Tokenisers | None
+    ) -> None:
         """Check that configuration, vocabulary and held-out pairs are those that weights were trained with.
 
         Checkpoints of earlier versions do not say what they were trained with.
 
+        Parameters
+        ----------
+        checkpoint : Checkpoint
+            The weights.
+        configuration : Configuration
+            That of this folder.
+        tokenisers : pair of Tokeniser, optional
+            Those of this folder, if its vocabulary is there.
+
         Raises
         ------
         RunError
-            If they are not, or a file is damaged; the message names the file.
+            If something has changed, or the held-out pairs are damaged; the message names the file.
         """
         if (trained := _provenance(checkpoint)) is None:
             return
-        if changes := trained.changes(self.configuration()):
+        if changes := trained.changes(configuration):
             raise RunError(
                 f"{self.path / 'configuration.json'} has changed: {'; '.join(changes)}; put it back, or begin a new run"
             )
-        for name, found in self.digests(("vocabulary.json", "held_out.tsv")).items():
+        digests = {} if tokenisers is None else {"vocabulary.json": digest_of_tokenisers(tokenisers)}
+        if self.has("held_out.tsv"):
+            digests["held_out.tsv"] = digest_of_pairs(self.held_out())
+        for name, found in digests.items():
             if found != (wanted := trained.digests.get(name, found)):
                 raise RunError(
                     f"{self.path / name} has changed since the weights were trained: its digest is {found[:12]}..., "
@@ -247,15 +246,19 @@ class RunFolder:
             for path, checksum in corpus.files.items():  # the data may have been moved
                 if checksum not in checksums:
                     raise RunError(
-                        f"{path} has changed since the run {self.path} began; put back the text that it had, or begin "
-                        "a new run"
+                        f"{path} has changed since the run {self.path} began: data.json there has another checksum; "
+                        "put back the text that it had, or begin a new run"
                     )
         elif not trained:
             raise RunError(
                 f"{self.path} is not a whole run folder: data.json is missing, and nothing else proves that the data "
                 "is what the run was begun with; put the file back, or begin a new run"
             )
-        wanted = self.digests() | dict(trained.digests if trained else {})
+        wanted = dict(trained.digests) if trained else {}
+        if self.has("held_out.tsv"):
+            wanted["held_out.tsv"] = digest_of_pairs(self.held_out())
+        if self.has("data.json"):
+            wanted["data.json"] = self._data().fingerprint
         for name, digest in digests_of(corpus).items():
             if wanted.get(name, digest) != digest:
                 raise RunError(

@@ -389,6 +389,9 @@ class Trainer:
             raise RunError(f"{where}the checkpoint does not belong to this configuration: {error}") from error
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.averaged, self.waited, self._losses = state.averaged, state.waited, list(state.losses)
+        c = self.configuration.training
+        if self.step <= c.steps - c.average_last:  # steps were added: the last ones are yet to come
+            self.averaged, self.mean_weights[...] = 0, 0
         self.best, self._unread = None if state.best is None else Best(state.best[0], int(state.best[1])), []
 
 
@@ -419,10 +422,10 @@ def resume(run: RunFolder, report: Report) -> Trainer:
         report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
         configuration = configuration.changed(workers=1)
     checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
-    if checkpoint:
-        run.check_weights(checkpoint)  # before any work
     begun = checkpoint is not None or run.has("data.json")  # if not, the run ended while its folder was written
     tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
+    if checkpoint:
+        run.check_weights(checkpoint, configuration, tokenisers)  # before any work
     try:
         trainer = Trainer(configuration, tokenisers)
     except ValueError as error:
