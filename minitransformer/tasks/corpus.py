@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 
 from minitransformer.data import Tokeniser, encode_pairs, train_tokenisers
@@ -60,6 +61,10 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """Return a checksum of all that training and measuring during training see."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         digest = sha256()
         for pair in self.ids:
             digest.update(repr(pair).encode())

@@ -3,12 +3,13 @@
 =======================  ================================================================================
 ``configuration.json``   everything that the run depends on
 ``vocabulary.json``      the tokenisers of source and target
-``data.json``            checksums of the files that were read and of what was made of them
+``data.json``            checksums of the texts that were read and of what was made of them
 ``held_out.tsv``         pairs that are never trained on, to measure the model on: source, tab, target
 ``metrics.jsonl``        a line for each measurement during training
 ``checkpoints/``         the state of the training after some of its last steps, such as ``step-00000900.safetensors``:
                          weights, optimiser state, and the mean of the last steps' weights (``model.``, ``optimiser.``
-                         and ``mean.`` before each name), and in its metadata step, random state and a checksum
+                         and ``mean.`` before each name), and in its metadata step, random state, what the weights were
+                         trained with (options and digests of the files above) and a checksum
 ``best.safetensors``     the weights that did best on held-out pairs during training
 ``average.safetensors``  the mean of the last checkpoints' weights, if it was asked for
 ``*.png``                pictures
@@ -16,7 +17,11 @@
 
 Each file but the pictures is written aside and then renamed, so that whatever happens there is a whole one; only the
 measurements are appended, and those after the last checkpoint are cut off when the run goes on from there. The
-configuration is written first: it alone is enough to make the others again. The measurement of the result comes last.
+configuration is written first: before anything is trained, it alone is enough to make the others again. The measurement
+of the result comes last.
+
+A folder may have been edited, damaged or made by somebody else. Each file has one strict reader, which names it in its
+message: a regular file, JSON whose values a class of options declares, a checkpoint of finite numbers.
 """
 
 from __future__ import annotations
@@ -263,8 +268,8 @@ class RunFolder:
             if wanted.get(name, digest) != digest:
                 raise RunError(
                     f"{self.path / name}{'' if self.has(name) else ' is missing'}: the data of the run {self.path} "
-                    "cannot be made again as it was: this file, a text or the version of a package has changed; put "
-                    "back what was there, or begin a new run"
+                    "cannot be made again as it was: this file, the vocabulary, a text or the version of a package has "
+                    "changed; put back what was there, or begin a new run"
                 )
 
     def _data(self) -> _Data:
