@@ -20,6 +20,7 @@ FLOORS = {
     "arrays": 0,
     "files": 0,
     "options": 0,
+    "durable": 0,
     "plots": 0,
     "data": 1,
     "autograd": 1,

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from minitransformer.cli.errors import UsageError
+from minitransformer.durable import check_replaceable
 
 __all__ = ["check_writable"]
 
@@ -25,11 +26,13 @@ def check_writable(args: argparse.Namespace, *names: str) -> None:
             raise UsageError(f"--{name} writes {', '.join(PICTURES)}, found {path}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            there = path.exists()
-            with path.open("ab"):
-                pass
-            if not there:
-                path.unlink()
+            if name != "json":
+                check_replaceable(path)
+            elif path.exists():  # it may be a device
+                with path.open("ab"):
+                    pass
+            else:
+                check_replaceable(path.resolve())
         except OSError as error:
             raise UsageError(
                 f"--{name}: {path} cannot be written: {error.strerror or error}; choose another place"

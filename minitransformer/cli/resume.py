@@ -24,9 +24,9 @@ def run(args: argparse.Namespace) -> int:
     """Train on from the newest whole checkpoint."""
     backend()
     folder = RunFolder(args.run)
+    folder.configuration()  # what is no run is refused before anything else
     if folder.is_finished():
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0
-    folder.configuration()  # what is no run is refused before anything else
     with lock_folder(folder.path):
         return train(resume(folder, note), folder, "resume")

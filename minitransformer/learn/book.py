@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from minitransformer.durable import check_folder, make_folder, write_whole
 from minitransformer.files import read_json
 from minitransformer.learn.bank import Exercise, bank
 from minitransformer.options import Options, option
@@ -68,10 +69,8 @@ class Book:
         """
         book = cls(folder)
         for exercise in bank():
-            path = book.path(exercise)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
-                path.write_text(exercise.text, encoding="utf-8", newline="\n")
+            if not book.path(exercise).exists():
+                book._write(exercise)
         book.reread()
         return book
 
@@ -95,11 +94,16 @@ class Book:
         return self.folder / exercise.file
 
     def save(self) -> None:
-        """Write the progress aside, then put it in place."""
-        aside = self.folder / f"{PROGRESS}.new"
+        """Write the progress."""
         kept = Progress(done=sorted(self.done), hints=self.hints, current=self.current)
-        aside.write_text(json.dumps(kept.flat(), indent=1) + "\n", encoding="utf-8")
-        os.replace(aside, self.folder / PROGRESS)
+        write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
+
+    def _write(self, exercise: Exercise) -> None:
+        """Write an exercise's first text; what is in its place is replaced."""
+        path = self.path(exercise)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
+        write_whole(path, exercise.text.encode())
 
     def finish(self, exercise: Exercise) -> None:
         """Note that an exercise is right, and go on to the next open one if it was the current."""
@@ -129,12 +133,12 @@ class Book:
         """Give an exercise its first text again; return where the learner's version is kept, if it was another."""
         path = self.path(exercise)
         kept: Path | None = None
+        check_folder(path.parent)
         if path.exists() and path.read_bytes() != exercise.text.encode():
             names = (path.with_name(f"{path.stem}.kept-{number}.py") for number in count(1))
             kept = next(name for name in names if not name.exists())
             os.replace(path, kept)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(exercise.text, encoding="utf-8", newline="\n")
+        self._write(exercise)
         self.done.discard(exercise.name)
         self.hints.pop(exercise.name, None)
         self.current = exercise.name

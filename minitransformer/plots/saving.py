@@ -1,15 +1,18 @@
 """Writing a finished figure to a file."""
 
+import io
 import math
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from minitransformer.durable import write_whole
+
 MOST_PIXELS = 40_000_000
 
 
 def save(figure: Figure, path: Path | str, dpi: int) -> None:
-    """Write a figure to a file, making its folder if need be.
+    """Write a figure to a file, making its folder if need be; a symbolic link at its place is replaced.
 
     Parameters
     ----------
@@ -24,7 +27,6 @@ def save(figure: Figure, path: Path | str, dpi: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     width, height = figure.get_size_inches()
     most = math.sqrt(MOST_PIXELS / (width * height))
-    try:
-        figure.savefig(path, format=path.suffix.removeprefix(".") or "png", dpi=min(dpi, most))
-    except OSError as error:  # such as a full disk, which does not say where
-        raise OSError(error.errno, error.strerror or f"{error}", f"{path}") from error
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix.removeprefix(".") or "png", dpi=min(dpi, most))
+    write_whole(path, picture.getvalue())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -38,12 +39,27 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     if last < 1:
         raise RunError(f"cannot average the last {last} checkpoints, expected 1 or more")
     configuration, tokenisers = run.configuration(), run.tokenisers()
+    while True:
+        paths = run.last_checkpoints(last)
+        try:
+            mean, state = _mean(paths)
+            break
+        except RunError:
+            if all(os.path.lexists(path) for path in paths):
+                raise  # if not, a training has removed one, after it had saved a newer one
+    checkpoint = Checkpoint(mean, {}, {}, state.flat(), paths[-1])
+    run.check_weights(checkpoint, configuration, tokenisers)
+    write_checkpoint(run.average_path, checkpoint)
+    return run.average_path, list(state.steps)
+
+
+def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], AverageState]:
+    """Return the mean of the weights of checkpoints, and what it is the mean of."""
     total: dict[str, np.ndarray] = {}
     steps: list[int] = []
     checkpoint = None
-    for path in run.last_checkpoints(last):
+    for path in paths:
         checkpoint = read_checkpoint(path)
-        run.check_weights(checkpoint, configuration, tokenisers)
         shapes = {name: array.shape for name, array in checkpoint.model.items()}
         if total and shapes != {name: array.shape for name, array in total.items()}:
             raise RunError(f"{path} has other weights than the checkpoint before it; they are of different models")
@@ -51,7 +67,5 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
             total[name] = total.get(name, 0) + array.astype(np.float64)
         steps.append(checkpoint.state["step"])
     assert checkpoint is not None
-    mean = {name: (total[name] / last).astype(array.dtype) for name, array in checkpoint.model.items()}
-    state = AverageState(step=steps[-1], steps=steps, provenance=checkpoint.state.get("provenance"))
-    write_checkpoint(run.average_path, Checkpoint(mean, {}, {}, state.flat()))
-    return run.average_path, steps
+    mean = {name: (total[name] / len(paths)).astype(array.dtype) for name, array in checkpoint.model.items()}
+    return mean, AverageState(step=steps[-1], steps=steps, provenance=checkpoint.state.get("provenance"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import warnings
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,9 +16,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from minitransformer.durable import check_folder, flush_folder, make_folder, remove_partial, write_durably
 from minitransformer.files import FileError, parse_json, require_regular_file
 from minitransformer.options import OptionError, Options
-from minitransformer.training.durable import write_durably
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.state import State
 
@@ -81,6 +83,12 @@ class Checkpoints:
         RunError
             If the folder cannot be read.
         """
+        found = self._list()
+        while found != (found := self._list()):  # a listing may miss what a training renames or removes meanwhile
+            pass
+        return found
+
+    def _list(self) -> list[tuple[int, Path]]:
         try:
             found = [(match, path) for path in self.path.iterdir() if (match := _NAME.fullmatch(path.name))]
         except FileNotFoundError:
@@ -111,14 +119,53 @@ class Checkpoints:
             If it cannot be written; the one before is kept.
         """
         path = self.path / f"step-{checkpoint.state['step']:08d}.safetensors"
+        try:
+            make_folder(self.path)
+        except OSError as error:
+            raise _save_error(path, error) from error
         write_checkpoint(path, checkpoint)
-        if options.saves_at(checkpoint.state["step"]):
-            files = self.files()
-            regular = [file for step, file in files if options.saves_at(step)]
-            for _, file in files:
-                if file not in regular[-options.keep :]:
-                    file.unlink(missing_ok=True)
+        self.prune(checkpoint.state["step"], options)
         return path
+
+    def prune(self, step: int, options: TrainingOptions) -> None:
+        """Remove the checkpoints that are no longer kept.
+
+        Parameters
+        ----------
+        step : int
+            The step of the newest checkpoint that is known to be whole; later ones are not looked at.
+        options : TrainingOptions
+            See `save`. What was saved after the last checkpoint that was due stays.
+        """
+        files = [(n, file) for n, file in self.files() if n <= step]
+        due = [n for n, _ in files if options.saves_at(n)]
+        kept = due[-options.keep :]
+        for n, file in files:
+            if due and n < due[-1] and n not in kept:
+                file.unlink(missing_ok=True)
+
+    def clean(self) -> None:
+        """Remove what an end in the middle of writing has left behind.
+
+        Raises
+        ------
+        OSError
+            If that cannot be done, as where the folder is a symbolic link.
+        """
+        check_folder(self.path)
+        remove_partial(self.path)
+
+    def clear(self) -> None:
+        """Remove all checkpoints, and the folder if nothing else is in it; of a symbolic link only itself."""
+        if self.path.is_symlink():
+            self.path.unlink()
+        elif self.path.exists():
+            for _, file in self.files():
+                file.unlink()
+            self.clean()
+            flush_folder(self.path)
+            with suppress(OSError):
+                self.path.rmdir()
 
     def last(self, n: int, options: TrainingOptions, finished: bool) -> list[Path]:
         """Return the last n checkpoints, the oldest first.
@@ -156,15 +203,19 @@ class Checkpoints:
         run = self.path.parent
         if not run.is_dir():
             raise RunError(f"there is no run folder {run}")
-        files = [path for _, path in reversed(self.files())]
+        files = self.files()
         if not files:
             raise RunError(f"{run} has no checkpoint: training has not saved anything yet")
         complaints: list[str] = []
-        for path in files:
+        while files:
+            _, path = files.pop()
             try:
                 checkpoint = read_checkpoint(path)
             except RunError as error:
-                complaints.append(f"{error}")
+                if os.path.lexists(path):
+                    complaints.append(f"{error}")
+                else:  # a training has removed it, after it had saved a newer one
+                    files, complaints = self.files(), []
                 continue
             for complaint in complaints:
                 report(f"{complaint}; {path}, the one before, is used")
@@ -188,13 +239,16 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     }
     state = json.dumps(checkpoint.state, default=np.generic.item)  # NumPy's numbers
     try:
-        path.parent.mkdir(exist_ok=True)
         write_durably(path, save(arrays, metadata={"state": state, "crc32": _checksum(arrays, state)}))
     except OSError as error:
-        kept = "what was there before is kept"
-        if _NAME.fullmatch(path.name) and (before := Checkpoints(path.parent).files()):
-            kept = f"{before[-1][1]}, the one before, is kept"
-        raise RunError(f"cannot save {path}: {error.strerror or error}; {kept}") from error
+        raise _save_error(path, error) from error
+
+
+def _save_error(path: Path, error: OSError) -> RunError:
+    kept = "what was there before is kept"
+    if _NAME.fullmatch(path.name) and (before := Checkpoints(path.parent).files()):
+        kept = f"{before[-1][1]}, the one before, is kept"
+    return RunError(f"cannot save {path}: {error.strerror or error}; {kept}")
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

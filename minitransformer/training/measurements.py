@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minitransformer.durable import append, flush_file, write_durably
 from minitransformer.files import FileError, parse_json, read_file
 from minitransformer.options import Options, option
 from minitransformer.training.checkpoints import RunError
-from minitransformer.training.durable import flush_to_disk, write_durably
 
 __all__ = ["Measurements"]
 
@@ -37,8 +37,7 @@ class Measurements:
             If it cannot be written.
         """
         try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(measurement) + "\n")
+            append(self.path, f"{json.dumps(measurement)}\n".encode())
         except OSError as error:
             raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
 
@@ -87,10 +86,17 @@ class Measurements:
             raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def flush(self) -> None:
-        """Wait until all measurements are on the disk."""
-        if self.path.exists():
-            with self.path.open("ab") as file:
-                flush_to_disk(file.fileno())
+        """Wait until all measurements are on the disk.
+
+        Raises
+        ------
+        RunError
+            If they cannot be brought there.
+        """
+        try:
+            flush_file(self.path)
+        except OSError as error:
+            raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from minitransformer.data import normalise_text, tokenisers_to_json
-from minitransformer.options import Options
+from minitransformer.options import OptionError, Options
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.training.checkpoints import Checkpoint, RunError
 from minitransformer.training.configuration import Configuration
 
-__all__ = ["Provenance", "digest_of_pairs", "digest_of_tokenisers", "digests_of", "text_of_pairs"]
+__all__ = [
+    "DataRecord",
+    "Provenance",
+    "digest_of_pairs",
+    "digest_of_tokenisers",
+    "digests_of",
+    "provenance_of",
+    "text_of_pairs",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +48,30 @@ class Provenance(Options):
             for name, trained in self.configuration.items()
             if name in fixed and fixed[name] != trained
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecord(Options):
+    """What data.json says: the checksums of the texts that were read, by path, and of what was made of them."""
+
+    files: Mapping[str, str]
+    fingerprint: str
+
+
+def provenance_of(checkpoint: Checkpoint) -> Provenance | None:
+    """Return what weights were trained with; None if their checkpoint is of an earlier version, which did not say it.
+
+    Raises
+    ------
+    RunError
+        If that is damaged.
+    """
+    if (values := checkpoint.state.get("provenance")) is None:
+        return None
+    try:
+        return Provenance.from_flat(values)
+    except OptionError as error:
+        raise RunError(f"{checkpoint.path} does not say what it was trained with: {error}") from error
 
 
 def digests_of(corpus: Corpus) -> dict[str, str]:

@@ -15,10 +15,12 @@
 ``*.png``                pictures
 =======================  ================================================================================
 
-Each file but the pictures is written aside and then renamed, so that whatever happens there is a whole one; only the
-measurements are appended, and those after the last checkpoint are cut off when the run goes on from there. The
-configuration is written first: before anything is trained, it alone is enough to make the others again. The measurement
-of the result comes last.
+Each file is written aside and then renamed, so that whatever happens there is a whole one; only the measurements are
+appended, and those after the last checkpoint are cut off when the run goes on from there. ``configuration.json`` comes
+last of what does not change, and goes first when a run is replaced: a folder that has it is a run. Until then
+``configuration.json.partial`` says that a run is being set up. The measurement of the result is written at the end.
+
+The path to a run folder may go through symbolic links. Inside it nothing is written or deleted through one.
 
 A folder may have been edited, damaged or made by somebody else. Each file has one strict reader, which names it in its
 message: a regular file, JSON whose values a class of options declares, a checkpoint of finite numbers.
@@ -27,9 +29,7 @@ message: a regular file, JSON whose values a class of options declares, a checkp
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -37,25 +37,29 @@ from typing import Any
 import numpy as np
 
 from minitransformer.data import MissingExtraError, tokenisers_to_json
+from minitransformer.durable import PARTIAL, flush_folder, is_partial, put_in_place, remove_partial, write_durably
 from minitransformer.files import FileError, read_file, read_json
-from minitransformer.options import OptionError, Options
+from minitransformer.options import OptionError
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.durable import PARTIAL, write_durably
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.provenance import (
-    Provenance,
+    DataRecord,
     digest_of_pairs,
     digest_of_tokenisers,
     digests_of,
+    provenance_of,
     text_of_pairs,
 )
 
 __all__ = ["RunFolder"]
 
+CONFIGURATION = "configuration.json"
+SETTING_UP = CONFIGURATION + PARTIAL
+"""Says of a folder without a configuration that a run is being set up in it, or was when its process was killed."""
 DERIVED = ("vocabulary.json", "held_out.tsv", "data.json")
 """What the configuration alone decides."""
 
@@ -98,11 +102,22 @@ class RunFolder:
         return cls(path)
 
     def holds_something(self) -> bool:
-        """Tell whether there is something at the path already, other than an empty folder."""
+        """Tell whether there is something at the path already.
+
+        An empty folder is nothing, and so is one in which a run was set up that never trained.
+        """
+        if not self.path.is_dir():
+            return self.path.exists()
         try:
-            return self.path.exists() and not (self.path.is_dir() and not any(self.path.iterdir()))
+            if all(is_partial(path) for path in self.path.iterdir()):
+                return False
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
+        return not self._is_half_set_up() or bool(self.checkpoints.files())
+
+    def _is_half_set_up(self) -> bool:
+        """Tell whether a process was killed here that was setting up a run, or replacing one."""
+        return (self.path / SETTING_UP).exists() and not (self.path / CONFIGURATION).exists()
 
     def refuse(self, overwrite: bool) -> None:
         """Refuse a place at which no run may be begun.
@@ -123,7 +138,7 @@ class RunFolder:
             raise RunError(f"{self.path} is a file; choose another --out")
         if not overwrite:
             raise RunError(f"{self.path} exists already; choose another --out, or add --overwrite to replace the run")
-        if not self.checkpoints.files():
+        if not self._is_half_set_up() and not self.checkpoints.files():
             try:
                 self.configuration()
             except RunError as error:
@@ -142,28 +157,36 @@ class RunFolder:
         self.refuse(overwrite)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            # The old configuration stays until all this is gone: at every moment the folder is one run or the other.
-            # The measurements go first: an old run that has lost something must not count as finished.
-            for old in (
-                self.measurements.path,
-                *(self.path / name for name in DERIVED),
-                *(path for _, path in self.checkpoints.files()),
-                self.best_path,
-                self.average_path,
-                *(self.path / name for name in ("training.png", "attention.png")),
-                *self.path.glob("attention-*.png"),
-            ):
-                old.unlink(missing_ok=True)
-            self._write_json("configuration.json", configuration.flat())
+            flush_folder(self.path.parent)
+            self._write_json(SETTING_UP, configuration.flat())
+            self._clear()
             self.complete(corpus)
+            put_in_place(self.path / SETTING_UP, self.path / CONFIGURATION)
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror or error}") from error
+
+    def _clear(self) -> None:
+        """Remove an old run; its configuration goes first, so that what is left of it at a kill is no run."""
+        (self.path / CONFIGURATION).unlink(missing_ok=True)
+        flush_folder(self.path)
+        self.checkpoints.clear()
+        for path in (
+            self.measurements.path,
+            *(self.path / name for name in DERIVED),
+            self.best_path,
+            self.average_path,
+            *(self.path / name for name in ("training.png", "attention.png")),
+            *self.path.glob("attention-*.png"),
+        ):
+            path.unlink(missing_ok=True)
+        remove_partial(self.path, but=SETTING_UP)
+        flush_folder(self.path)
 
     def complete(self, corpus: Corpus) -> None:
         """Write what the configuration decides: tokenisers, held-out pairs and checksums of the data."""
         self._write_json("vocabulary.json", tokenisers_to_json(corpus.source, corpus.target))
         write_durably(self.path / "held_out.tsv", text_of_pairs(corpus.held_out).encode("utf-8"))
-        self._write_json("data.json", {"files": dict(corpus.files), "fingerprint": corpus.fingerprint()})
+        self._write_json("data.json", DataRecord(files=corpus.files, fingerprint=corpus.fingerprint()).flat())
 
     def has(self, name: str) -> bool:
         """Tell whether there is a file, or something else, of this name."""
@@ -175,11 +198,22 @@ class RunFolder:
 
     def configuration(self) -> Configuration:
         """Read the configuration."""
-        values = self._read_json("configuration.json")
+        self._refuse_half_set_up()
+        values = self._read_json(CONFIGURATION)
         try:
             return Configuration.from_flat(values)
         except (ValueError, TypeError) as error:
             raise RunError(f"{self.path / 'configuration.json'} is not a configuration: {error}") from error
+
+    def _refuse_half_set_up(self) -> None:
+        """Say what to do with a folder in which a process was killed before its training began."""
+        if (self.path / CONFIGURATION).exists() or not self.path.is_dir():
+            return
+        if self._is_half_set_up() or not self.holds_something():
+            raise RunError(
+                f"{self.path} is not a whole run folder: {CONFIGURATION} is missing, as where training was stopped "
+                f"before its first step; begin anew with `minitransformer train --out {self.path} --overwrite`"
+            )
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""
@@ -214,7 +248,7 @@ class RunFolder:
         RunError
             If something has changed, or the held-out pairs are damaged; the message names the file.
         """
-        if (trained := _provenance(checkpoint)) is None:
+        if (trained := provenance_of(checkpoint)) is None:
             return
         if changes := trained.changes(configuration):
             raise RunError(
@@ -245,7 +279,7 @@ class RunFolder:
         RunError
             If it is not, or nothing is left that could prove it; a file that has changed is named.
         """
-        trained = checkpoint and _provenance(checkpoint)
+        trained = checkpoint and provenance_of(checkpoint)
         if self.has("data.json"):
             checksums = self._data().files.values()
             for path, checksum in corpus.files.items():  # the data may have been moved
@@ -272,9 +306,9 @@ class RunFolder:
                     "changed; put back what was there, or begin a new run"
                 )
 
-    def _data(self) -> _Data:
+    def _data(self) -> DataRecord:
         try:
-            return _Data.from_flat(self._read_json("data.json"))
+            return DataRecord.from_flat(self._read_json("data.json"))
         except OptionError as error:
             raise RunError(f"{self.path / 'data.json'} is damaged: {error}") from error
 
@@ -299,18 +333,28 @@ class RunFolder:
         The average is removed: it is no longer that of the last checkpoints.
         """
         self.measurements.flush()
-        path = self.checkpoints.save(checkpoint, options)
-        self.average_path.unlink(missing_ok=True)
-        return path
+        if self.average_path.exists():  # it goes first: after a kill it must not stand beside a newer checkpoint
+            self.average_path.unlink()
+            flush_folder(self.path)
+        return self.checkpoints.save(checkpoint, options)
 
     def last_checkpoints(self, n: int) -> list[Path]:
         """Return the last n checkpoints, the oldest first; see `Checkpoints.last`."""
         return self.checkpoints.last(n, self.configuration().training, self.is_finished())
 
     def clean(self) -> None:
-        """Remove what an end in the middle of writing has left behind."""
-        for path in self.path.rglob(f"*{PARTIAL}"):
-            path.unlink(missing_ok=True)
+        """Remove what an end in the middle of writing has left behind.
+
+        Raises
+        ------
+        RunError
+            If that cannot be done, as where ``checkpoints`` is a symbolic link.
+        """
+        try:
+            self.checkpoints.clean()
+            remove_partial(self.path)
+        except OSError as error:
+            raise RunError(f"cannot write {error.filename or self.path}: {error.strerror or error}") from error
 
     def _must_have(self, name: str) -> None:
         if not self.path.is_dir():
@@ -337,21 +381,3 @@ class RunFolder:
             return read_json(self.path / name)
         except FileError as error:
             raise RunError(f"{error}; the file is damaged") from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Data(Options):
-    """What data.json says of the data: the checksums of the files that were read, and of what was made of them."""
-
-    files: Mapping[str, str]
-    fingerprint: str
-
-
-def _provenance(checkpoint: Checkpoint) -> Provenance | None:
-    """Return what weights were trained with, if their checkpoint says so."""
-    if (values := checkpoint.state.get("provenance")) is None:
-        return None
-    try:
-        return Provenance.from_flat(values)
-    except OptionError as error:
-        raise RunError(f"{checkpoint.path} does not say what it was trained with: {error}") from error

@@ -16,7 +16,7 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Report, RunError, read_state, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, RunError, read_state, write_checkpoint
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.evaluation import Scores, evaluate
@@ -28,7 +28,7 @@ from minitransformer.training.scores import bleu
 from minitransformer.training.state import State, TrainingState
 from minitransformer.training.workers import Workers, check_workers, default_workers
 
-__all__ = ["Best", "Diverged", "Result", "Trainer", "resume", "training_step"]
+__all__ = ["Best", "Diverged", "Result", "Trainer", "training_step"]
 
 LOG_EVERY = 10
 """Steps to a line of the log. On a GPU the losses are read as often: the host waits for the device each time."""
@@ -393,49 +393,3 @@ class Trainer:
         if self.step <= c.steps - c.average_last:  # steps were added: the last ones are yet to come
             self.averaged, self.mean_weights[...] = 0, 0
         self.best, self._unread = None if state.best is None else Best(state.best[0], int(state.best[1])), []
-
-
-def resume(run: RunFolder, report: Report) -> Trainer:
-    """Return the training of a run folder as its newest whole checkpoint has it, and prepare the folder to go on.
-
-    Parameters
-    ----------
-    run : RunFolder
-        A run that was begun.
-    report : callable
-        Told of checkpoints that are damaged, if an earlier one is used.
-
-    Returns
-    -------
-    Trainer
-        Before its first step, if the run was stopped before it saved anything.
-
-    Raises
-    ------
-    RunError
-        If the folder is damaged, or configuration or data has changed; what is missing is made again only if it is
-        provably what it was.
-    """
-    configuration = run.configuration()
-    workers = configuration.training.workers or 1
-    if backend() != "numpy" and workers > 1:
-        report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
-        configuration = configuration.changed(workers=1)
-    checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
-    begun = checkpoint is not None or run.has("data.json")  # if not, the run ended while its folder was written
-    tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
-    if checkpoint:
-        run.check_weights(checkpoint, configuration, tokenisers)  # before any work
-    try:
-        trainer = Trainer(configuration, tokenisers)
-    except ValueError as error:
-        raise RunError(f"{run.path / 'configuration.json'}: {error}") from error
-    if begun:
-        run.check_data(trainer.corpus, checkpoint)
-    if not run.is_complete():
-        run.complete(trainer.corpus)
-    run.clean()
-    if checkpoint:
-        trainer.restore(checkpoint)
-    run.measurements.cut(trainer.step)
-    return trainer

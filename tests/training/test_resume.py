@@ -103,7 +103,8 @@ def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
 PROGRAM = """
 import itertools, json, os, sys, time
 from minitransformer.cli import main, resume, train
-from minitransformer.training import durable, RunFolder
+from minitransformer import durable
+from minitransformer.training import RunFolder
 
 def telling(function):
     def told(*arguments):
@@ -111,15 +112,15 @@ def telling(function):
         return function(*arguments)
     return told
 
-def slow_flush(number):
+def slow_rename(aside, path):
     if next(writes) == stuck_at:
         print("writing", flush=True)
         time.sleep(60)
     time.sleep(0.01)
-    flush(number)
+    rename(aside, path)
 
-writes, flush = itertools.count(), durable.flush_to_disk
-durable.flush_to_disk = slow_flush
+writes, rename = itertools.count(), durable.put_in_place
+durable.put_in_place = slow_rename
 RunFolder.create = telling(RunFolder.create)
 resume.resume = telling(resume.resume)
 for line in sys.stdin:
@@ -136,6 +137,8 @@ for line in sys.stdin:
 def start(parent, folder, stuck_at=None):
     """Begin the run, or go on with it, and return the process; the write with the number `stuck_at` never ends."""
     begun = (folder.path / "configuration.json").exists()
+    if stuck_at is not None and not begun:
+        stuck_at += 4  # making the folder takes so many more
     arguments = ["resume", str(folder.path)] if begun else ["train", *SMALL, "--out", str(folder.path), "--overwrite"]
     print(json.dumps([stuck_at, *arguments]), file=parent.stdin, flush=True)
     return int(read_from(parent, "ready"))

@@ -1,0 +1,239 @@
+"""Writing of files that are whole or not there, and that no symbolic link can lead elsewhere.
+
+A file is written under a fresh name beside its place and then renamed. So a kill leaves the old file or the new one,
+and a link at its place is replaced: what the link points to stays as it is. Folders that the program makes inside a
+folder of the user must be folders, not links; the path to the user's folder may go through links.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = [
+    "PARTIAL",
+    "append",
+    "check_folder",
+    "check_replaceable",
+    "create",
+    "flush_file",
+    "flush_folder",
+    "flush_to_disk",
+    "is_partial",
+    "make_folder",
+    "put_in_place",
+    "remove_partial",
+    "write_durably",
+    "write_whole",
+]
+
+PARTIAL = ".partial"
+"""What the name of a file ends with while it is being written."""
+
+_LEFT = re.compile(r"(\.[0-9a-f]{16}|.+\.(json|jsonl|tsv|safetensors))\.partial")
+"""Names of files that were being written; those of the second kind are of earlier versions."""
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EBADF}
+"""What file systems answer that cannot flush a folder."""
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Replace a file: a power cut at any moment leaves the whole new file or the whole old one.
+
+    Parameters
+    ----------
+    path : Path
+        The file; one that is there already is replaced, and so is a symbolic link.
+    data : bytes
+        What is to be in it.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, as when the disk is full; what was there before is still there.
+    """
+    _write(path, data, flush=True)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace a file as `write_durably` does, without waiting for the disk: safe from a kill, not from a power cut."""
+    _write(path, data, flush=False)
+
+
+def create(path: Path, data: bytes, flush: bool = True) -> None:
+    """Write a file that is not there yet.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, or there is something at its place, be it a link that points nowhere.
+    """
+    number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
+    try:
+        _write_all(number, data)
+        if flush:
+            flush_to_disk(number)
+    finally:
+        os.close(number)
+
+
+def put_in_place(aside: Path, path: Path) -> None:
+    """Rename a file that is on the disk, and flush the folder, which holds its name."""
+    os.replace(aside, path)
+    flush_folder(path.parent)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Write to the end of a file, which is made if need be.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, or it is a symbolic link or a pipe.
+    """
+    number = _open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        _write_all(number, data)
+    finally:
+        os.close(number)
+
+
+def flush_file(path: Path) -> None:
+    """Wait until what was written to a file lies on the disk; a file that is not there needs nothing."""
+    if not path.exists():
+        return
+    number = _open_file(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        flush_to_disk(number)
+    finally:
+        os.close(number)
+    flush_folder(path.parent)
+
+
+def flush_to_disk(number: int) -> None:
+    """Wait until what was written to an open file lies on the disk."""
+    os.fsync(number)
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the names in a folder lie on the disk, where the file system can tell."""
+    if os.name == "nt":  # Windows opens no folders
+        return
+    try:
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder inside one of the user's, if there is none yet.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made, or a link or a file is in its place.
+    """
+    with suppress(FileExistsError):
+        path.mkdir()
+        flush_folder(path.parent)
+    check_folder(path)
+
+
+def is_partial(path: Path) -> bool:
+    """Tell by its name whether a file is one that a killed process was writing."""
+    return _LEFT.fullmatch(path.name) is not None
+
+
+def remove_partial(folder: Path, but: str = "") -> None:
+    """Remove what processes that were killed while they wrote have left in a folder, but for one name."""
+    if folder.is_dir():
+        for path in folder.iterdir():
+            if is_partial(path) and path.name != but:
+                path.unlink(missing_ok=True)
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a symbolic link and a file where a folder belongs; what is written through a link would be elsewhere.
+
+    Raises
+    ------
+    OSError
+        If it is one; a folder that does not exist is none.
+    """
+    if path.is_symlink():
+        raise _link_error(path)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), f"{path}")
+
+
+def check_replaceable(path: Path) -> None:
+    """Try whether `write_whole` could write a file, and leave everything as it is.
+
+    Raises
+    ------
+    OSError
+        If it could not.
+    """
+    if path.is_dir() and not path.is_symlink():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), f"{path}")
+    aside = _fresh_name(path)
+    create(aside, b"", flush=False)
+    aside.unlink()
+
+
+def _fresh_name(path: Path) -> Path:
+    """Return a name beside a file that nothing else has: two processes may write the same file at once."""
+    return path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
+
+
+def _write(path: Path, data: bytes, flush: bool) -> None:
+    aside = _fresh_name(path)
+    try:
+        create(aside, data, flush)
+        if flush:
+            put_in_place(aside, path)
+        else:
+            os.replace(aside, path)
+    except BaseException as error:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # name the file that was asked for; a full disk names none
+            raise OSError(error.errno, error.strerror or f"{error}", f"{path}") from error
+        raise
+
+
+def _open_file(path: Path, flags: int) -> int:
+    """Open a file to write to it, and nothing but a file."""
+    try:
+        number = os.open(path, flags | _NO_LINK, 0o666)
+    except OSError as error:
+        raise (_link_error(path) if path.is_symlink() else error) from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError(errno.EINVAL, "it is a pipe or a device, expected a file; remove it", f"{path}")
+    return number
+
+
+def _link_error(path: Path) -> OSError:
+    return OSError(
+        errno.ELOOP,
+        "it is a symbolic link, and nothing is written through links inside a run; remove it, or link the whole "
+        "run folder instead",
+        f"{path}",
+    )
+
+
+def _write_all(number: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(number, rest) :]

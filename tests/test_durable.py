@@ -1,0 +1,96 @@
+"""Files are replaced whole or not at all, and never through a symbolic link."""
+
+import argparse
+import os
+import stat
+
+import pytest
+
+from minitransformer import durable
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.output_paths import check_writable
+
+
+def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path):
+    path = tmp_path / "file"
+    for write, data in ((durable.write_durably, b"one"), (durable.write_whole, b"two" * 10**6)):
+        write(path, data)
+        assert path.read_bytes() == data
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_a_new_file_has_the_permissions_that_the_user_asks_for(tmp_path):
+    before = os.umask(0o027)
+    try:
+        durable.write_durably(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, MemoryError, OSError(28, "No space left on device")])
+def test_what_stops_a_write_leaves_the_old_file(tmp_path, monkeypatch, raised):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def stop(*_):
+        raise raised
+
+    for call in ("write", "fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, stop)
+            with pytest.raises(raised if isinstance(raised, type) else type(raised)) as error:
+                durable.write_durably(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert [path.name for path in tmp_path.iterdir()] == ["file"]
+        if isinstance(raised, OSError):
+            assert f"{error.value}" == f"[Errno 28] No space left on device: '{path}'"
+
+
+def test_writes_that_are_cut_short_go_on(tmp_path, monkeypatch):
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda number, data: real(number, data[:3]))
+    durable.write_durably(tmp_path / "file", b"0123456789")
+    durable.append(tmp_path / "file", b"abcde")
+    assert (tmp_path / "file").read_bytes() == b"0123456789abcde"
+
+
+def test_a_file_that_is_there_is_not_created(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError):
+        durable.create(tmp_path / "link", b"")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_folder_that_is_a_link_or_a_file_is_refused(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    (tmp_path / "file").write_text("")
+    durable.make_folder(tmp_path / "folder")
+    durable.check_folder(tmp_path / "new")
+    with pytest.raises(OSError, match="is a symbolic link, and nothing is written through links"):
+        durable.make_folder(tmp_path / "link")
+    with pytest.raises(NotADirectoryError):
+        durable.make_folder(tmp_path / "file")
+
+
+def test_only_what_a_killed_process_wrote_is_removed(tmp_path):
+    mine = {"film.partial", "notes.txt", ".partial", ".0123.partial"}
+    for name in {f".{'0f' * 8}.partial", "step-00000001.safetensors.partial", "metrics.jsonl.partial"} | mine:
+        (tmp_path / name).write_text("")
+    durable.remove_partial(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == mine
+
+
+@pytest.mark.parametrize(("option", "name"), [("plot", "picture.png"), ("json", "figures.json")])
+def test_to_ask_whether_a_file_can_be_written_changes_nothing(tmp_path, option, name):
+    (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    (tmp_path / "mine").write_text("precious")
+    for path in (tmp_path / name, tmp_path / f"new-{name}"):
+        check_writable(argparse.Namespace(**{option: path}), option)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["mine", name])
+    assert (tmp_path / name).is_symlink()
+    (tmp_path / f"folder-{name}").mkdir()
+    with pytest.raises(UsageError, match=f"--{option}: .* cannot be written: Is a directory"):
+        check_writable(argparse.Namespace(**{option: tmp_path / f"folder-{name}"}), option)
