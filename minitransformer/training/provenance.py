@@ -44,7 +44,7 @@ class Provenance(Options):
         """Return in words which options another configuration has changed."""
         fixed = configuration.fixed()
         return [
-            f"{name} is {fixed[name]!r}, but the weights were trained with {trained!r}"
+            f"{name} is {fixed[name]!r}, but they were trained with {trained!r}"
             for name, trained in self.configuration.items()
             if name in fixed and fixed[name] != trained
         ]

@@ -252,7 +252,8 @@ class RunFolder:
             return
         if changes := trained.changes(configuration):
             raise RunError(
-                f"{self.path / 'configuration.json'} has changed: {'; '.join(changes)}; put it back, or begin a new run"
+                f"{self.path / 'configuration.json'} does not belong to the weights: {'; '.join(changes)}; put back "
+                "what there was, or begin a new run"
             )
         digests = {} if tokenisers is None else {"vocabulary.json": digest_of_tokenisers(tokenisers)}
         if self.has("held_out.tsv"):

@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 
+import numpy as np
 import pytest
 
 from minitransformer.training import RunError, RunFolder, Trainer, average, averaging, checkpoints, load
@@ -24,7 +25,9 @@ def new_run(kills):
 def checkpoint(kills):
     """Return what gives the last checkpoint of a run another step."""
     one = RunFolder(kills.root / "two").checkpoints.load()
-    return lambda step: one._replace(state=one.state | {"step": step})
+    return lambda step: one._replace(
+        state=one.state | {"step": step}, optimiser=one.optimiser | {"step_count": np.array(step)}
+    )
 
 
 def refuse_folders(monkeypatch, call, code):
@@ -98,17 +101,19 @@ def test_a_checkpoint_that_goes_while_it_is_read_is_not_missed(folder, checkpoin
     assert reports == []
 
 
-def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(folder, monkeypatch):
+def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(folder, checkpoint, monkeypatch):
     real = averaging.read_checkpoint
+    saved = checkpoint(6)
 
     def late(path):
         if "00000004" in path.name and path.exists():
-            path.rename(path.with_name("step-00000006.safetensors"))
+            path.unlink()
+            checkpoints.write_checkpoint(path.with_name("step-00000006.safetensors"), saved)
         return real(path)
 
     monkeypatch.setattr(averaging, "read_checkpoint", late)
     folder.measurements.append({"step": 6, "final": True})
-    assert average(folder, 1)[1] == [4]
+    assert average(folder, 1)[1] == [6]
 
 
 def test_a_listing_that_misses_both_is_not_believed(folder, monkeypatch):
@@ -122,7 +127,8 @@ def test_a_damaged_checkpoint_costs_none_before_it(kills, checkpoint, tmp_path):
     """What is kept when a run goes on is counted from the checkpoint that is whole."""
     shutil.copytree(kills.root / "unmeasured", tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    saved = checkpoint(2)._replace(mean={})
+    saved = checkpoint(2)
+    saved = saved._replace(mean={}, state=saved.state | {"averaged": 0})
     checkpoints.write_checkpoint(folder.checkpoints.path / "step-00000002.safetensors", saved)
     newest = folder.checkpoints.path / "step-00000004.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])

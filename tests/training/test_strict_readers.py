@@ -107,7 +107,7 @@ def shorten(run):
 
 
 CHANGES = {
-    "configuration.json has changed: n_heads is 2, but the weights were trained with 4": lambda run: edit(
+    "configuration.json does not belong to the weights: n_heads is 2, but they were trained with 4": lambda run: edit(
         run, n_heads=2
     ),
     r"vocabulary\.json has changed since the weights were trained: its digest is": swap_words,
