@@ -198,22 +198,17 @@ class RunFolder:
 
     def configuration(self) -> Configuration:
         """Read the configuration."""
-        self._refuse_half_set_up()
+        gone = self.path.is_dir() and not (self.path / CONFIGURATION).exists()
+        if gone and (self._is_half_set_up() or not self.holds_something()):
+            raise RunError(
+                f"{self.path} is not a whole run folder: {CONFIGURATION} is missing, as where training was stopped "
+                f"before its first step; begin anew with `minitransformer train --out {self.path} --overwrite`"
+            )
         values = self._read_json(CONFIGURATION)
         try:
             return Configuration.from_flat(values)
         except (ValueError, TypeError) as error:
             raise RunError(f"{self.path / 'configuration.json'} is not a configuration: {error}") from error
-
-    def _refuse_half_set_up(self) -> None:
-        """Say what to do with a folder in which a process was killed before its training began."""
-        if (self.path / CONFIGURATION).exists() or not self.path.is_dir():
-            return
-        if self._is_half_set_up() or not self.holds_something():
-            raise RunError(
-                f"{self.path} is not a whole run folder: {CONFIGURATION} is missing, as where training was stopped "
-                f"before its first step; begin anew with `minitransformer train --out {self.path} --overwrite`"
-            )
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""

@@ -5,7 +5,6 @@ import os
 import shutil
 import stat
 
-import numpy as np
 import pytest
 
 from minitransformer.training import RunError, RunFolder, Trainer, average, averaging, checkpoints, load
@@ -25,9 +24,7 @@ def new_run(kills):
 def checkpoint(kills):
     """Return what gives the last checkpoint of a run another step."""
     one = RunFolder(kills.root / "two").checkpoints.load()
-    return lambda step: one._replace(
-        state=one.state | {"step": step}, optimiser=one.optimiser | {"step_count": np.array(step)}
-    )
+    return lambda step: one._replace(state=one.state | {"step": step})
 
 
 def refuse_folders(monkeypatch, call, code):
@@ -102,13 +99,11 @@ def test_a_checkpoint_that_goes_while_it_is_read_is_not_missed(folder, checkpoin
 
 
 def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(folder, checkpoint, monkeypatch):
-    real = averaging.read_checkpoint
-    saved = checkpoint(6)
+    real, saved = averaging.read_checkpoint, checkpoint(6)
 
     def late(path):
         if "00000004" in path.name and path.exists():
-            path.unlink()
-            checkpoints.write_checkpoint(path.with_name("step-00000006.safetensors"), saved)
+            folder.checkpoints.save(saved, folder.configuration().training.changed(steps=6))
         return real(path)
 
     monkeypatch.setattr(averaging, "read_checkpoint", late)
@@ -123,13 +118,11 @@ def test_a_listing_that_misses_both_is_not_believed(folder, monkeypatch):
     assert load(folder, "last").checkpoint.state["step"] == 4
 
 
-def test_a_damaged_checkpoint_costs_none_before_it(kills, checkpoint, tmp_path):
+def test_a_damaged_checkpoint_costs_none_before_it(kills, tmp_path):
     """What is kept when a run goes on is counted from the checkpoint that is whole."""
     shutil.copytree(kills.root / "unmeasured", tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    saved = checkpoint(2)
-    saved = saved._replace(mean={}, state=saved.state | {"averaged": 0})
-    checkpoints.write_checkpoint(folder.checkpoints.path / "step-00000002.safetensors", saved)
+    shutil.copy(kills.root / "two" / "checkpoints" / "step-00000002.safetensors", folder.checkpoints.path)
     newest = folder.checkpoints.path / "step-00000004.safetensors"
     newest.write_bytes(newest.read_bytes()[:100])
     outcome = run(("resume", "RUN"), folder.path)
@@ -138,10 +131,10 @@ def test_a_damaged_checkpoint_costs_none_before_it(kills, checkpoint, tmp_path):
     assert [step for step, _ in folder.checkpoints.files()] == [4]
 
 
-def test_what_a_kill_before_pruning_left_goes_when_the_run_goes_on(kills, checkpoint, tmp_path):
+def test_what_a_kill_before_pruning_left_goes_when_the_run_goes_on(kills, tmp_path):
     shutil.copytree(kills.root / "unmeasured", tmp_path / "run")
     folder = RunFolder(tmp_path / "run")
-    checkpoints.write_checkpoint(folder.checkpoints.path / "step-00000002.safetensors", checkpoint(2))
+    shutil.copy(kills.root / "two" / "checkpoints" / "step-00000002.safetensors", folder.checkpoints.path)
     assert run(("resume", "RUN"), folder.path).status == 0
     agree(folder.path, kills.root / "whole")
 

@@ -5,10 +5,12 @@ A share of all kills, drawn with a fixed seed; all of them where MINITRANSFORMER
 
 import os
 import random
+from itertools import count
 
 import pytest
 
 from minitransformer.durable import write_durably
+from minitransformer.learn import Book, bank
 from robustness.disk import Killed, changes
 from robustness.kills import SCENARIOS
 
@@ -41,3 +43,22 @@ def test_a_killed_process_changes_nothing_any_more(tmp_path):
             write_durably(folder / "file", b"0123456789")
         assert not (folder / "file").exists()
         assert sum(path.stat().st_size for path in folder.iterdir()) == left
+
+
+def test_a_kill_loses_nothing_that_a_learner_wrote(tmp_path):
+    exercise = bank()[0]
+    folder = tmp_path / "my-exercises"
+    first = Book.open(folder).path(exercise)
+    for last in count():
+        first.write_text("mine")
+        try:
+            with changes(last):
+                Book.open(folder).reset(exercise)
+            break
+        except Killed:
+            assert "mine" in {path.read_text() for path in first.parent.glob(f"{first.stem}*.py")}
+        book = Book.open(folder)
+        book.finish(exercise)
+        assert first.read_text() in ("mine", exercise.text)
+        assert Book.open(folder).done == {exercise.name}
+    assert last > 5
