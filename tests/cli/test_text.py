@@ -302,7 +302,7 @@ def test_a_full_disk_stops_training_and_names_the_checkpoint_that_stays(files, t
             raise OSError(28, "No space left on device")
         return real(number)
 
-    monkeypatch.setattr("minitransformer.training.durable.os.fsync", full)
+    monkeypatch.setattr("minitransformer.durable.os.fsync", full)
     assert train(files, tmp_path / "run") == 2
     assert re.search(
         r"No space left on device; .*step-0*2\.safetensors, the one before, is kept", capsys.readouterr().err
