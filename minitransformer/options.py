@@ -69,6 +69,7 @@ def option(
     path: bool = False,
     flag: bool = True,
     added: bool = False,
+    editable: bool = False,
 ) -> Any:
     """Return a dataclass field that is an option.
 
@@ -90,10 +91,13 @@ def option(
         Whether the command line has it.
     added : bool
         Whether runs of earlier versions lack it. Then its default is what they did.
+    editable : bool
+        Whether it may be edited in the folder of a run that was begun: with other values of it, the weights are
+        still those of this configuration. A path is editable, as data may be moved.
     """
     metadata = {
         "help": help, "at_least": at_least, "above": above, "below": below, "choices": tuple(choices),
-        "common": common, "path": path, "flag": flag, "added": added,
+        "common": common, "path": path, "flag": flag, "added": added, "editable": editable or path,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -123,6 +127,28 @@ class Options:
                 lines += textwrap.wrap(f"    {told.get('help', '')}", 100, subsequent_indent="    ")
         cls.__doc__ = "\n".join([*lines, "", raises + errors])
 
+    @classmethod
+    def from_flat(cls, values: object) -> Self:
+        """Return the options whose ``flat()`` is given, as it was read from a file.
+
+        Options that files of earlier versions lack may be missing.
+
+        Raises
+        ------
+        OptionError
+            If this is no table, or a value is missing, unknown or impossible.
+        """
+        if not isinstance(values, Mapping):
+            raise OptionError(f"found {type(values).__name__}, expected a table of options")
+        cls.check(values)
+        declarations = cls.declarations()
+        old = {name for name, declared in declarations.items() if not declared.metadata.get("added")}
+        if missing := old - values.keys():
+            raise OptionError(f"missing {sorted(missing)}", *missing)
+        own = {name: value for name, value in values.items() if not declarations[name].part}
+        rest = {name: value for name, value in values.items() if declarations[name].part}
+        return cls(**own).changed(**rest) if rest else cls(**own)
+
     def __post_init__(self) -> None:
         self.check({name: getattr(self, name) for name, one in self.declarations().items() if not one.part})
 
@@ -148,9 +174,9 @@ class Options:
             if name not in declarations:
                 near = get_close_matches(name, declarations, n=1)
                 hint = f"is {near[0]!r} meant?" if near else f"the options are {', '.join(sorted(declarations))}"
-                raise OptionError(f"{prefix}there is no option {name!r}; {hint}", name)
+                raise OptionError(f"{prefix}there is no option {_shown(name)}; {hint}", name)
             if wanted := _fault(value, declarations[name].kind, declarations[name].metadata):
-                raise OptionError(f"{prefix}{name} must be {wanted}, found {value!r}", name)
+                raise OptionError(f"{prefix}{name} must be {wanted}, found {_shown(value)}", name)
 
     def changed(self, **values: Any) -> Self:
         """Return these options with some values changed, those of the parts included."""
@@ -178,8 +204,8 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
         fits = any(value == choice and type(value) is type(choice) for choice in limits["choices"])
         return None if fits else f"one of {', '.join(map(str, limits['choices']))}"
     if not any(_fits(value, one) for one in kinds):
-        return " or ".join(_WORDS.get(get_origin(one) or one, str(one)) for one in kinds)
-    if isinstance(value, str | bool | Mapping):
+        return " or ".join(map(_words, kinds))
+    if not isinstance(value, _NUMBERS):
         return None
     low, above, below = limits.get("at_least"), limits.get("above"), limits.get("below")
     finite = abs(value) <= sys.float_info.max  # also of whole numbers that no float can hold
@@ -194,14 +220,38 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
     return " and ".join(words if finite else [*words, "finite"])
 
 
-_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Mapping: "a table of texts"}
+_WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", object: "a value"}
+_NUMBERS: tuple[Any, ...] = (int, float, np.integer, np.floating)
+_SEVERAL = {Mapping: "a table of", Sequence: "a list of"}
+
+
+def _words(kind: Any) -> str:
+    """Return what a type is called in messages, such as "a list of numbers"."""
+    if outer := _SEVERAL.get(get_origin(kind)):
+        return f"{outer} {_WORDS[get_args(kind)[-1]].partition(' ')[2]}s"
+    return _WORDS.get(kind, str(kind))
 
 
 def _fits(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Mapping:
-        return isinstance(value, Mapping) and all(isinstance(x, str) for pair in value.items() for x in pair)
+        inner = get_args(kind)[1]
+        return isinstance(value, Mapping) and all(
+            isinstance(name, str) and _fault(one, inner, {}) is None for name, one in value.items()
+        )
+    if get_origin(kind) is Sequence:
+        inner = get_args(kind)[0]
+        return isinstance(value, list | tuple) and all(_fault(one, inner, {}) is None for one in value)
     if kind is int:
         return isinstance(value, int | np.integer) and not isinstance(value, bool)
     if kind is float:
-        return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+        return isinstance(value, _NUMBERS) and not isinstance(value, bool)
     return isinstance(value, kind)
+
+
+def _shown(value: Any) -> str:
+    """Return a value as messages show it: whatever was in a file, it fits on a line."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a whole number of more than 4,300 digits"
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -18,6 +18,7 @@ ROOT = Path(minitransformer.__file__).parent
 # A room may import from lower floors, from itself, and from rooms of its own floor as long as there is no circle.
 FLOORS = {
     "arrays": 0,
+    "files": 0,
     "options": 0,
     "durable": 0,
     "plots": 0,

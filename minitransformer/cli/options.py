@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from minitransformer.files import read_json, read_toml
 from minitransformer.options import Declaration, OptionError
 from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
 from minitransformer.training import Configuration
@@ -146,17 +145,11 @@ def _read(name: str) -> tuple[dict[str, Any], list[str]]:
     path = recipe_file(name) or Path(name)
     if path.is_dir():
         path = path / "configuration.json"
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        values = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except FileNotFoundError as error:
+    if not path.exists():
         raise ValueError(
             f"there is no file {path}; recipes that come with this package are {', '.join(recipe_names())}"
-        ) from error
-    except OSError as error:
-        raise ValueError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:  # both decoders' errors are
-        raise ValueError(f"{path} cannot be read: {error}") from error
+        )
+    values = read_json(path) if path.suffix == ".json" else read_toml(path)
     try:
         if not isinstance(values, dict):
             raise ValueError(f"found {type(values).__name__}")

@@ -9,7 +9,6 @@ import argparse
 from pathlib import Path
 
 from minitransformer.arrays import backend
-from minitransformer.cli.errors import UsageError
 from minitransformer.cli.progress import note, train
 from minitransformer.training import RunFolder, lock_folder, resume
 
@@ -30,8 +29,4 @@ def run(args: argparse.Namespace) -> int:
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0
     with lock_folder(folder.path):
-        try:
-            trainer = resume(folder, note)
-        except ValueError as error:
-            raise UsageError(f"{error}") from error
-        return train(trainer, folder, "resume")
+        return train(resume(folder, note), folder, "resume")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
 from minitransformer.durable import check_folder, make_folder, write_whole
+from minitransformer.files import read_json
 from minitransformer.learn.bank import Exercise, bank
+from minitransformer.options import Options, option
 
 __all__ = ["FOLDER", "Book", "command"]
 
@@ -23,6 +26,15 @@ def command(*words: str, folder: Path = FOLDER) -> str:
     """Return what to type for the command `learn` to do something in a folder, such as ``command("hint")``."""
     where = () if folder == FOLDER else ("--folder", shlex.quote(str(folder)))
     return " ".join(("minitransformer learn", *words, *where))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Options):
+    """How far a learner has come, as a folder keeps it."""
+
+    done: Sequence[str] = option((), "the exercises that were right once")
+    hints: Mapping[str, int] = field(default_factory=dict)
+    current: str = option("", "the exercise that is worked on")
 
 
 @dataclass
@@ -64,17 +76,17 @@ class Book:
 
     def reread(self) -> None:
         """Read the progress again, which another terminal may have changed."""
+        path = self.folder / PROGRESS
         try:
-            kept = json.loads((self.folder / PROGRESS).read_text(encoding="utf-8"))
+            kept = Progress.from_flat(read_json(path))
             names = {exercise.name for exercise in bank()}
-            self.done = set(kept["done"]) & names
-            self.hints = {name: int(n) for name, n in kept["hints"].items() if name in names}
-            self.current = kept["current"] if kept["current"] in names else ""
-        except FileNotFoundError:
-            pass
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            # Better to begin to count anew than to stop; what was solved is found again by `check`.
-            os.replace(self.folder / PROGRESS, self.folder / f"{PROGRESS}.unreadable")
+            self.done = set(kept.done) & names
+            self.hints = {name: n for name, n in kept.hints.items() if name in names and n > 0}
+            self.current = kept.current if kept.current in names else ""
+        except ValueError:
+            if path.exists():
+                # Better to begin to count anew than to stop; what was solved is found again by `check`.
+                os.replace(path, self.folder / f"{PROGRESS}.unreadable")
         self.current = self.current or bank()[0].name
 
     def path(self, exercise: Exercise) -> Path:
@@ -83,8 +95,8 @@ class Book:
 
     def save(self) -> None:
         """Write the progress."""
-        kept = {"done": sorted(self.done), "hints": self.hints, "current": self.current}
-        write_whole(self.folder / PROGRESS, (json.dumps(kept, indent=1) + "\n").encode())
+        kept = Progress(done=sorted(self.done), hints=self.hints, current=self.current)
+        write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
 
     def _write(self, exercise: Exercise) -> None:
         """Write an exercise's first text; what is in its place is replaced."""

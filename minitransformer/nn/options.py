@@ -42,10 +42,11 @@ class ModelOptions(Options):
         "queries that attention computes at a time: fewer need less memory for long sentences and a little more time, "
         "with the same results (default: all in training)",
         at_least=1,
+        editable=True,
     )
     recompute: bool = option(
         False, "keep only each layer's inputs, and compute it again in the backward pass: less memory for more time, "
-        "with the same results",
+        "with the same results", editable=True,
     )  # fmt: skip
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
     share_embeddings: bool | str = option(

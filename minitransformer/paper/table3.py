@@ -19,8 +19,9 @@ from minitransformer.tasks import build
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.loading import load
 from minitransformer.training.locking import lock_folder
+from minitransformer.training.resuming import resume
 from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Trainer, resume
+from minitransformer.training.trainer import Trainer
 
 __all__ = ["ROWS", "Result", "Row", "format_table", "measure_row"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 
 from minitransformer.data import Tokeniser, encode_pairs, train_tokenisers
 from minitransformer.data.text import Pairs
+from minitransformer.files import read_file
 from minitransformer.tasks.options import DataOptions
 
 __all__ = ["Corpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
@@ -60,6 +61,10 @@ class Corpus:
 
     def fingerprint(self) -> str:
         """Return a checksum of all that training and measuring during training see."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         digest = sha256()
         for pair in self.ids:
             digest.update(repr(pair).encode())
@@ -132,14 +137,7 @@ def sha256_of(*paths: str | None) -> dict[str, str]:
 
     Raises
     ------
-    ValueError
-        If one cannot be read a second time, such as a pipe.
+    FileError
+        If one is missing, or is no regular file: a pipe cannot be read again when the run is resumed.
     """
-    found = {}
-    for path in paths:
-        if path is None:
-            continue
-        if not Path(path).is_file():
-            raise ValueError(f"{path} is a pipe, which cannot be read again when the run is resumed; make a file of it")
-        found[path] = sha256(Path(path).read_bytes()).hexdigest()
-    return found
+    return {path: sha256(read_file(path, largest=None)).hexdigest() for path in paths if path is not None}

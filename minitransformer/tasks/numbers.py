@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ def numbers_task(to: str = "de") -> DrawnTask:
         target_alphabet=language.alphabet,
         shared=False,
         draw=partial(_draw, to),
-        population=int(_is_spelled_well(np.arange(LIMIT), to).sum()),
+        population=_population(to),
         shortest_held_out=4,  # "forty-two" and "six thousand" have three tokens at most
         example=spell(language.example, "en"),
         recipe={**TOY_MODEL, **language.recipe},
@@ -146,6 +146,11 @@ def _propose(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         round_ones -= np.where(erase, round_ones // place % 10 * place, 0)
     kind = rng.integers(4, size=n)
     return np.select([kind < 2, kind == 2], [rng.integers(0, LIMIT, size=n), by_digits], round_ones)
+
+
+@cache
+def _population(to: str) -> int:
+    return int(_is_spelled_well(np.arange(LIMIT), to).sum())
 
 
 def _is_spelled_well(numbers: NDArray[np.int64], to: str) -> NDArray[np.bool_]:

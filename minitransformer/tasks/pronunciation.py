@@ -66,8 +66,8 @@ class _PronunciationTask(Task):
             train, test = read_pronalsyl(data.data)
             files: dict[str, str] = {}  # read_pronalsyl knows the checksums
         else:
-            train, test = _hold_out(read_pronunciations(data.dictionary), data.held_out, rng, "held-out")
             files = sha256_of(data.dictionary)
+            train, test = _hold_out(read_pronunciations(data.dictionary), data.held_out, rng, "held-out")
         # what is measured during training chooses the best weights: it is kept apart from what is measured at the end
         train, valid = _hold_out(train, data.valid_pairs or len(train) // 100, rng, "valid-pairs")
         note = f"words: {len(train):,} to train on, {len(valid):,} measured during training, {len(test):,} at the end"

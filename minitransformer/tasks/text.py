@@ -48,6 +48,7 @@ class _TextTask(Task):
             )
         if data.valid_target is not None and data.valid_source is None:
             raise ValueError("found --valid-target without --valid-source, expected both")
+        files = sha256_of(data.source, data.target, data.valid_source, data.valid_target)
         given = read_parallel(data.source, data.target)
         notes = [f"text: {given.left_out}"]
         if data.valid_source is None:
@@ -64,7 +65,6 @@ class _TextTask(Task):
             known = {source for source, _ in train}
             if both := sum(source in known for source in references(valid)):
                 notes.append(f"held-out text: {both:,} of its sources are trained on too, which flatters the scores")
-        files = sha256_of(data.source, data.target, data.valid_source, data.valid_target)
         return corpus_of_texts(data, train, valid[: data.valid_pairs], valid, tokenisers, notes, files)
 
 

@@ -9,8 +9,9 @@ from minitransformer.training.evaluation import Sample, Scores, evaluate
 from minitransformer.training.loading import WEIGHTS, TrainedRun, load
 from minitransformer.training.locking import lock_folder
 from minitransformer.training.options import TrainingOptions
+from minitransformer.training.resuming import resume
 from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Result, Trainer, resume, training_step
+from minitransformer.training.trainer import Result, Trainer, training_step
 from minitransformer.training.workers import Workers, default_workers
 
 __all__ = [

@@ -9,6 +9,7 @@ import numpy as np
 
 from minitransformer.training.checkpoints import Checkpoint, RunError, read_checkpoint, write_checkpoint
 from minitransformer.training.run import RunFolder
+from minitransformer.training.state import AverageState
 
 __all__ = ["average"]
 
@@ -37,20 +38,23 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     """
     if last < 1:
         raise RunError(f"cannot average the last {last} checkpoints, expected 1 or more")
+    configuration, tokenisers = run.configuration(), run.tokenisers()
     while True:
         paths = run.last_checkpoints(last)
         try:
-            mean, steps = _mean(paths)
+            mean, state = _mean(paths)
             break
         except RunError:
             if all(os.path.lexists(path) for path in paths):
                 raise  # if not, a training has removed one, after it had saved a newer one
-    write_checkpoint(run.average_path, Checkpoint(mean, {}, {}, {"step": steps[-1], "steps": steps}))
-    return run.average_path, steps
+    checkpoint = Checkpoint(mean, {}, {}, state.flat(), paths[-1])
+    run.check_weights(checkpoint, configuration, tokenisers)
+    write_checkpoint(run.average_path, checkpoint)
+    return run.average_path, list(state.steps)
 
 
-def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], list[int]]:
-    """Return the mean of the weights of checkpoints, and their steps."""
+def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], AverageState]:
+    """Return the mean of the weights of checkpoints, and what it is the mean of."""
     total: dict[str, np.ndarray] = {}
     steps: list[int] = []
     checkpoint = None
@@ -63,4 +67,5 @@ def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], list[int]]:
             total[name] = total.get(name, 0) + array.astype(np.float64)
         steps.append(checkpoint.state["step"])
     assert checkpoint is not None
-    return {name: (total[name] / len(paths)).astype(array.dtype) for name, array in checkpoint.model.items()}, steps
+    mean = {name: (total[name] / len(paths)).astype(array.dtype) for name, array in checkpoint.model.items()}
+    return mean, AverageState(step=steps[-1], steps=steps, provenance=checkpoint.state.get("provenance"))

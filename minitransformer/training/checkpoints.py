@@ -10,17 +10,30 @@ import zlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from minitransformer.durable import check_folder, flush_folder, make_folder, remove_partial, write_durably
+from minitransformer.files import FileError, parse_json, require_regular_file
+from minitransformer.options import OptionError, Options
 from minitransformer.training.options import TrainingOptions
+from minitransformer.training.state import State
 
-__all__ = ["Checkpoint", "Checkpoints", "Report", "RunError", "read_checkpoint", "warn", "write_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "Report",
+    "RunError",
+    "read_checkpoint",
+    "read_state",
+    "warn",
+    "write_checkpoint",
+]
 
+S = TypeVar("S", bound=Options)
 Report = Callable[[str], None]
 
 PARTS = ("model", "optimiser", "mean")
@@ -45,7 +58,9 @@ class Checkpoint(NamedTuple):
     mean: dict[str, Any]
     """The mean of the last steps' weights, which is what translates; empty before training gets there."""
     state: dict[str, Any]
-    """Step, random state, and so on: plain values."""
+    """Step, random state, and so on: plain values; see `minitransformer.training.state`."""
+    path: Path | None = None
+    """Where it was read."""
 
 
 class Checkpoints:
@@ -222,7 +237,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         for part in PARTS
         for name, array in getattr(checkpoint, part).items()
     }
-    state = json.dumps(checkpoint.state)
+    state = json.dumps(checkpoint.state, default=np.generic.item)  # NumPy's numbers
     try:
         write_durably(path, save(arrays, metadata={"state": state, "crc32": _checksum(arrays, state)}))
     except OSError as error:
@@ -246,21 +261,65 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """
     parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
     try:
+        if not path.exists():
+            raise RunError(f"there is no checkpoint {path}")
+        require_regular_file(path, largest=None)
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata()
             arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (not a mapping)
-        state = json.loads(metadata["state"])
         for key, array in arrays.items():
             part, _, name = key.partition(".")
             parts[part][name] = array
-        wanted = metadata["crc32"]
-    except FileNotFoundError as error:
-        raise RunError(f"there is no checkpoint {path}") from error
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        state, wanted = parse_json(metadata["state"]), metadata["crc32"]
+    except FileError as error:
+        raise RunError(f"{error}") from error
+    # what safetensors and NumPy raise for a type of numbers that NumPy lacks is an AttributeError or a TypeError
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} is damaged or not a checkpoint of this program: {error}") from error
     if (found := _checksum(arrays, metadata["state"])) != wanted:
         raise RunError(f"{path} is damaged: its contents have the checksum {found}, expected {wanted}")
-    return Checkpoint(parts["model"], parts["optimiser"], parts["mean"], state)
+    checkpoint = Checkpoint(parts["model"], parts["optimiser"], parts["mean"], state, path)
+    _check_contents(checkpoint)
+    return checkpoint
+
+
+def read_state(checkpoint: Checkpoint, kind: type[S]) -> S:
+    """Return the state of a checkpoint.
+
+    Parameters
+    ----------
+    checkpoint : Checkpoint
+        A checkpoint.
+    kind : type
+        What its state should be: the class of options that declares it.
+
+    Raises
+    ------
+    RunError
+        If a value is missing, unknown or impossible.
+    """
+    try:
+        return kind.from_flat(checkpoint.state)
+    except OptionError as error:
+        raise RunError(f"{checkpoint.path} is not a checkpoint of this kind: {error}") from error
+
+
+def _check_contents(checkpoint: Checkpoint) -> None:
+    """Raise a RunError unless a checkpoint that was read holds what each has: finite weights, and a state."""
+    path, state = checkpoint.path, checkpoint.state
+    for part in PARTS:
+        for name, array in getattr(checkpoint, part).items():
+            if array.dtype.kind not in "fiu":
+                raise RunError(f"{path}: {part}.{name} holds {array.dtype}, expected numbers")
+            if part != "optimiser" and not np.isfinite(array).all():
+                raise RunError(f"{path}: {part}.{name} holds values that are not finite; use another checkpoint")
+    try:
+        known = State.declarations().keys() & state.keys() if isinstance(state, Mapping) else ()
+        step = State.from_flat({name: state[name] for name in known}).step
+    except OptionError as error:
+        raise RunError(f"{path} has an impossible state: {error}") from error
+    if path is not None and (match := _NAME.fullmatch(path.name)) and int(match[1]) != step:
+        raise RunError(f"{path} is the checkpoint of step {step}; rename it back")
 
 
 def _checksum(arrays: Mapping[str, Any], state: str) -> str:

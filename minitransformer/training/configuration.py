@@ -88,22 +88,19 @@ class Configuration(Options):
         return None
 
     @classmethod
-    def from_flat(cls, values: Mapping[str, Any]) -> Configuration:
-        """Return the configuration whose ``flat()`` is given, as it stands in a run folder.
-
-        Options that runs of earlier versions lack may be missing.
+    def from_flat(cls, values: object) -> Configuration:
+        """Return the configuration whose ``flat()`` is given; see `Options.from_flat`.
 
         Raises
         ------
         ValueError
             If a value is missing, unknown or impossible, or there is no such task.
         """
-        if not isinstance(values, Mapping):
-            raise ValueError(f"found {type(values).__name__}, expected a table of options")
-        cls.check(values)
-        old = {name for name, declared in cls.declarations().items() if not declared.metadata.get("added")}
-        if missing := old - values.keys():
-            raise ValueError(f"missing {sorted(missing)}")
-        configuration = cls(task=values["task"]).changed(**values)
+        configuration = super().from_flat(values)
         configuration.build_task()
         return configuration
+
+    def fixed(self) -> dict[str, Any]:
+        """Return the values by name that may not be edited once a training has begun."""
+        declarations = self.declarations()
+        return {name: value for name, value in self.flat().items() if not declarations[name].metadata.get("editable")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,15 +10,18 @@ from minitransformer.data import Tokeniser, normalise_text
 from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
 from minitransformer.tasks import Task
-from minitransformer.training.checkpoints import Checkpoint, Report, RunError, read_checkpoint, warn
+from minitransformer.training.checkpoints import Checkpoint, Report, RunError, read_checkpoint, read_state, warn
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.run import RunFolder
+from minitransformer.training.state import AverageState, State, TrainingState
 
 __all__ = ["WEIGHTS", "TrainedRun", "load"]
 
 WEIGHTS = ("average", "mean", "best", "last")
 """Which weights a run may have: the average of its last checkpoints, if somebody asked for it, the mean of its last
 steps, those that did best on held-out pairs, those of the last checkpoint. By default the first that there is."""
+
+_STATES: Mapping[str, type[State]] = {"average": AverageState, "mean": TrainingState, "last": TrainingState}
 
 
 class TrainedRun(NamedTuple):
@@ -90,7 +93,8 @@ def load(run: RunFolder | Path | str, weights: str | None = None, report: Report
     Raises
     ------
     RunError
-        If the folder is missing, incomplete or damaged, its parts do not belong together, or it has no such weights.
+        If the folder is missing, incomplete or damaged, its parts do not belong together, or it has no such weights;
+        the message names the file.
 
     Examples
     --------
@@ -102,6 +106,9 @@ def load(run: RunFolder | Path | str, weights: str | None = None, report: Report
     configuration = run.configuration()
     source, target = run.tokenisers()
     checkpoint, chosen = _choose(run, weights, report)
+    run.check_weights(checkpoint, configuration, (source, target))
+    if chosen in _STATES:
+        read_state(checkpoint, _STATES[chosen])
     try:
         task = configuration.build_task()
         model = configuration.build_model(len(source), len(target), source is target)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from minitransformer.durable import append, flush_file, write_durably
+from minitransformer.files import FileError, parse_json, read_file
+from minitransformer.options import Options, option
 from minitransformer.training.checkpoints import RunError
 
 __all__ = ["Measurements"]
@@ -40,12 +42,26 @@ class Measurements:
             raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the measurements; a line that was cut short is left out."""
+        """Return the measurements; what a crash left after the last whole line is left out.
+
+        Raises
+        ------
+        RunError
+            If the file cannot be read, or a line is no measurement; the message names it.
+        """
+        if not self.path.exists():
+            return []
+        try:
+            lines = read_file(self.path).split(b"\n")
+        except FileError as error:
+            raise RunError(f"{error}") from error
+        whole = [number for number, line in enumerate(lines, 1) if line.startswith(b"{") and line.endswith(b"}")]
         found = []
-        for line in self.path.read_bytes().split(b"\n") if self.path.exists() else ():
-            with suppress(ValueError):
-                if isinstance(value := json.loads(line), dict) and "step" in value:
-                    found.append(value)
+        for number, line in enumerate(lines[: max(whole, default=0)], 1):
+            try:
+                found.append(_measurement(line))
+            except ValueError as error:
+                raise RunError(f"{self.path}, line {number} is no measurement: {error}; remove the line") from error
         return found
 
     def final(self) -> dict[str, Any] | None:
@@ -81,3 +97,20 @@ class Measurements:
             flush_file(self.path)
         except OSError as error:
             raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measurement(Options):
+    step: int = option(0, "training steps so far", at_least=0)
+    final: bool = option(False, "whether it is that of the result", added=True)
+    values: Mapping[str, float]
+
+
+def _measurement(line: bytes) -> dict[str, Any]:
+    """Return the measurement of a line, or raise a ValueError."""
+    found: dict[str, Any] = parse_json(line)
+    if not isinstance(found, dict):
+        raise ValueError(f"found {type(found).__name__}, expected an object")
+    own = {name: value for name, value in found.items() if name in ("step", "final")}
+    _Measurement.from_flat({**own, "values": {name: value for name, value in found.items() if name not in own}})
+    return found

@@ -19,7 +19,7 @@ class TrainingOptions(Options):
         If a value is out of its range, or a linear schedule ends before its warm-up.
     """
 
-    steps: int = option(900, "training steps", at_least=1, common=True)
+    steps: int = option(900, "training steps", at_least=1, common=True, editable=True)
     batch_tokens: int = option(2048, "most tokens on each side of a batch, padding included", at_least=1, common=True)
     accumulate: int = option(1, "batches whose gradients make one step", at_least=1)
     label_smoothing: float = option(
@@ -47,17 +47,21 @@ class TrainingOptions(Options):
     average_last: int = option(
         300, "translate with the mean of the weights over this many last steps, section 6.1 (1: off)", at_least=1
     )
-    evaluate_every: int = option(150, "steps between measurements on held-out pairs", at_least=1)
-    save_every: int | None = option(None, "steps between checkpoints (default: as --evaluate-every)", at_least=1)
-    keep: int = option(2, "number of last checkpoints that are kept, beside the best weights", at_least=1)
+    evaluate_every: int = option(150, "steps between measurements on held-out pairs", at_least=1, editable=True)
+    save_every: int | None = option(
+        None, "steps between checkpoints (default: as --evaluate-every)", at_least=1, editable=True
+    )
+    keep: int = option(
+        2, "number of last checkpoints that are kept, beside the best weights", at_least=1, editable=True
+    )
     best_by: str = option(
         "loss", "score on held-out pairs by which weights are the best", choices=("loss", "exact_match", "bleu")
     )
     patience: int | None = option(
-        None, "stop after this many measurements without a better one (default: off)", at_least=1
+        None, "stop after this many measurements without a better one (default: off)", at_least=1, editable=True
     )
     workers: int | None = option(
-        None, "threads that share each batch (default: one a core, if each has enough to do)", at_least=1
+        None, "threads that share each batch (default: one a core, if each has enough to do)", at_least=1, editable=True
     )
     blas_threads: int | None = option(
         None,
@@ -65,6 +69,7 @@ class TrainingOptions(Options):
         "number, sums are rounded differently",
         at_least=1,
         added=True,
+        editable=True,
     )
 
     def __post_init__(self) -> None:

@@ -3,12 +3,13 @@
 =======================  ================================================================================
 ``configuration.json``   everything that the run depends on
 ``vocabulary.json``      the tokenisers of source and target
-``data.json``            checksums of the files that were read and of what was made of them
+``data.json``            checksums of the texts that were read and of what was made of them
 ``held_out.tsv``         pairs that are never trained on, to measure the model on: source, tab, target
 ``metrics.jsonl``        a line for each measurement during training
 ``checkpoints/``         the state of the training after some of its last steps, such as ``step-00000900.safetensors``:
                          weights, optimiser state, and the mean of the last steps' weights (``model.``, ``optimiser.``
-                         and ``mean.`` before each name), and in its metadata step, random state and a checksum
+                         and ``mean.`` before each name), and in its metadata step, random state, what the weights were
+                         trained with (options and digests of the files above) and a checksum
 ``best.safetensors``     the weights that did best on held-out pairs during training
 ``average.safetensors``  the mean of the last checkpoints' weights, if it was asked for
 ``*.png``                pictures
@@ -20,6 +21,9 @@ last of what does not change, and goes first when a run is replaced: a folder th
 ``configuration.json.partial`` says that a run is being set up. The measurement of the result is written at the end.
 
 The path to a run folder may go through symbolic links. Inside it nothing is written or deleted through one.
+
+A folder may have been edited, damaged or made by somebody else. Each file has one strict reader, which names it in its
+message: a regular file, JSON whose values a class of options declares, a checkpoint of finite numbers.
 """
 
 from __future__ import annotations
@@ -32,14 +36,24 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.data import MissingExtraError, normalise_text, tokenisers_to_json
+from minitransformer.data import MissingExtraError, tokenisers_to_json
 from minitransformer.durable import PARTIAL, flush_folder, is_partial, put_in_place, remove_partial, write_durably
+from minitransformer.files import FileError, read_file, read_json
+from minitransformer.options import OptionError
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
+from minitransformer.training.provenance import (
+    DataRecord,
+    digest_of_pairs,
+    digest_of_tokenisers,
+    digests_of,
+    provenance_of,
+    text_of_pairs,
+)
 
 __all__ = ["RunFolder"]
 
@@ -171,13 +185,16 @@ class RunFolder:
     def complete(self, corpus: Corpus) -> None:
         """Write what the configuration decides: tokenisers, held-out pairs and checksums of the data."""
         self._write_json("vocabulary.json", tokenisers_to_json(corpus.source, corpus.target))
-        text = "".join(f"{normalise_text(source)}\t{normalise_text(target)}\n" for source, target in corpus.held_out)
-        write_durably(self.path / "held_out.tsv", text.encode("utf-8"))
-        self._write_json("data.json", {"files": dict(corpus.files), "fingerprint": corpus.fingerprint()})
+        write_durably(self.path / "held_out.tsv", text_of_pairs(corpus.held_out).encode("utf-8"))
+        self._write_json("data.json", DataRecord(files=corpus.files, fingerprint=corpus.fingerprint()).flat())
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a file, or something else, of this name."""
+        return (self.path / name).exists()
 
     def is_complete(self) -> bool:
         """Tell whether all is there that the configuration decides; if not, the run ended while it was being made."""
-        return all((self.path / name).exists() for name in DERIVED)
+        return all(map(self.has, DERIVED))
 
     def configuration(self) -> Configuration:
         """Read the configuration."""
@@ -205,37 +222,98 @@ class RunFolder:
                 f"{self.path / 'vocabulary.json'} does not hold the vocabularies of this run: {error}"
             ) from error
 
-    def check_data(self, corpus: Corpus) -> None:
-        """Check that data is what the run was begun with.
+    def check_weights(
+        self, checkpoint: Checkpoint, configuration: Configuration, tokenisers: Tokenisers | None
+    ) -> None:
+        """Check that configuration, vocabulary and held-out pairs are those that weights were trained with.
+
+        Checkpoints of earlier versions do not say what they were trained with.
+
+        Parameters
+        ----------
+        checkpoint : Checkpoint
+            The weights.
+        configuration : Configuration
+            That of this folder.
+        tokenisers : pair of Tokeniser, optional
+            Those of this folder, if its vocabulary is there.
 
         Raises
         ------
         RunError
-            If it is not; a file that has changed is named.
+            If something has changed, or the held-out pairs are damaged; the message names the file.
         """
-        value = self._read_json("data.json")
-        try:
-            files, fingerprint = dict(value["files"]), value["fingerprint"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{self.path / 'data.json'} is damaged: {error}") from error
-        for path, checksum in corpus.files.items():
-            if files.get(path) != checksum:
-                raise RunError(
-                    f"{path} has changed since the run {self.path} began; put back the text that it had, or begin a "
-                    "new run"
-                )
-        if corpus.fingerprint() != fingerprint:
+        if (trained := provenance_of(checkpoint)) is None:
+            return
+        if changes := trained.changes(configuration):
             raise RunError(
-                f"the data of the run {self.path} cannot be made again: what it is made by has changed, such as the "
-                "version of a package or the vocabulary; begin a new run"
+                f"{self.path / 'configuration.json'} does not belong to the weights: {'; '.join(changes)}; put back "
+                "what there was, or begin a new run"
             )
+        digests = {} if tokenisers is None else {"vocabulary.json": digest_of_tokenisers(tokenisers)}
+        if self.has("held_out.tsv"):
+            digests["held_out.tsv"] = digest_of_pairs(self.held_out())
+        for name, found in digests.items():
+            if found != (wanted := trained.digests.get(name, found)):
+                raise RunError(
+                    f"{self.path / name} has changed since the weights were trained: its digest is {found[:12]}..., "
+                    f"expected {wanted[:12]}...; put back the file that there was, or begin a new run"
+                )
+
+    def check_data(self, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
+        """Check that data is what the run was begun with, as its files and its checkpoint say.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The data, made again.
+        checkpoint : Checkpoint, optional
+            That from which the run is to go on, if there is one.
+
+        Raises
+        ------
+        RunError
+            If it is not, or nothing is left that could prove it; a file that has changed is named.
+        """
+        trained = checkpoint and provenance_of(checkpoint)
+        if self.has("data.json"):
+            checksums = self._data().files.values()
+            for path, checksum in corpus.files.items():  # the data may have been moved
+                if checksum not in checksums:
+                    raise RunError(
+                        f"{path} has changed since the run {self.path} began: data.json there has another checksum; "
+                        "put back the text that it had, or begin a new run"
+                    )
+        elif not trained:
+            raise RunError(
+                f"{self.path} is not a whole run folder: data.json is missing, and nothing else proves that the data "
+                "is what the run was begun with; put the file back, or begin a new run"
+            )
+        wanted = dict(trained.digests) if trained else {}
+        if self.has("held_out.tsv"):
+            wanted["held_out.tsv"] = digest_of_pairs(self.held_out())
+        if self.has("data.json"):
+            wanted["data.json"] = self._data().fingerprint
+        for name, digest in digests_of(corpus).items():
+            if wanted.get(name, digest) != digest:
+                raise RunError(
+                    f"{self.path / name}{'' if self.has(name) else ' is missing'}: the data of the run {self.path} "
+                    "cannot be made again as it was: this file, the vocabulary, a text or the version of a package has "
+                    "changed; put back what was there, or begin a new run"
+                )
+
+    def _data(self) -> DataRecord:
+        try:
+            return DataRecord.from_flat(self._read_json("data.json"))
+        except OptionError as error:
+            raise RunError(f"{self.path / 'data.json'} is damaged: {error}") from error
 
     def held_out(self) -> list[tuple[str, str]]:
         """Read the pairs that were never trained on."""
         # splitlines would split at characters that may stand inside a text, such as U+2028
         lines = self._read("held_out.tsv").removesuffix("\n").split("\n")
         pairs = [tuple(line.split("\t")) for line in lines]
-        bad = [i for i, pair in enumerate(pairs) if len(pair) != 2]
+        bad = [i for i, pair in enumerate(pairs) if len(pair) != 2 or not all(pair)]
         if bad:
             where = f"line {bad[0] + 1}"
             raise RunError(f"{self.path / 'held_out.tsv'}: {where} is not a source and a target with a tab between")
@@ -274,25 +352,28 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"cannot write {error.filename or self.path}: {error.strerror or error}") from error
 
-    def _must_exist(self) -> None:
+    def _must_have(self, name: str) -> None:
         if not self.path.is_dir():
             raise RunError(f"there is no run folder {self.path}")
+        if not self.has(name):
+            raise RunError(f"{self.path} is not a whole run folder: {name} is missing")
 
     def _write_json(self, name: str, value: Any) -> None:
         text = json.dumps(value, indent=2, ensure_ascii=False, default=np.generic.item) + "\n"  # NumPy's numbers
         write_durably(self.path / name, text.encode("utf-8"))
 
     def _read(self, name: str) -> str:
-        self._must_exist()
+        self._must_have(name)
         try:
-            return (self.path / name).read_bytes().decode("utf-8")
-        except FileNotFoundError as error:
-            raise RunError(f"{self.path} is not a whole run folder: {name} is missing") from error
-        except (OSError, UnicodeDecodeError) as error:
+            return read_file(self.path / name).decode("utf-8")
+        except FileError as error:
+            raise RunError(f"{error}") from error
+        except UnicodeDecodeError as error:
             raise RunError(f"cannot read {self.path / name}: {error}") from error
 
     def _read_json(self, name: str) -> Any:
+        self._must_have(name)
         try:
-            return json.loads(self._read(name))
-        except json.JSONDecodeError as error:
-            raise RunError(f"{self.path / name} is damaged: {error}") from error
+            return read_json(self.path / name)
+        except FileError as error:
+            raise RunError(f"{error}; the file is damaged") from error

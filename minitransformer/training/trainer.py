@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -15,17 +16,19 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Report, RunError, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, RunError, read_state, write_checkpoint
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.evaluation import Scores, evaluate
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.loading import TrainedRun, load
+from minitransformer.training.provenance import Provenance
 from minitransformer.training.run import RunFolder
 from minitransformer.training.scores import bleu
+from minitransformer.training.state import State, TrainingState
 from minitransformer.training.workers import Workers, check_workers, default_workers
 
-__all__ = ["Best", "Result", "Trainer", "resume", "training_step"]
+__all__ = ["Best", "Result", "Trainer", "training_step"]
 
 LOG_EVERY = 10
 """Steps to a line of the log. On a GPU the losses are read as often: the host waits for the device each time."""
@@ -164,6 +167,11 @@ class Trainer:
                     "train with sinusoidal ones, which have no end"
                 )
 
+    @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """What the weights are trained with, as checkpoints keep it."""
+        return Provenance.of(self.configuration, self.corpus).flat()
+
     @property
     def finished(self) -> bool:
         """Whether training has come to its end: the last step, or so many measurements without a better one."""
@@ -289,7 +297,7 @@ class Trainer:
         }[self.configuration.training.best_by]
         if self.best is None or value > self.best.value:
             self.best, self.waited = Best(value, self.step), 0
-            state = {"step": self.step, **scores.measurements()}
+            state = State(step=self.step, provenance=self.provenance).flat() | scores.measurements()
             write_checkpoint(run.best_path, Checkpoint(self.model.state_dict(), {}, {}, state))
         else:
             self.waited += 1
@@ -333,23 +341,24 @@ class Trainer:
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to go on from here, and the mean weights as far as they go, on the host."""
         self._read_losses()
-        state: dict[str, Any] = {
-            "step": self.step,
-            "seconds": self.seconds,
-            "tokens": self.tokens,
-            "losses": self._losses,
-            "averaged": self.averaged,
-            "best": self.best,
-            "waited": self.waited,
-            "dropout": self.model.rng.bit_generator.state,
-        }
+        state = TrainingState(
+            step=self.step,
+            seconds=self.seconds,
+            tokens=self.tokens,
+            losses=self._losses,
+            averaged=self.averaged,
+            best=self.best,
+            waited=self.waited,
+            dropout=self.model.rng.bit_generator.state,
+            provenance=self.provenance,
+        )
         weights = self.model.state_dict()
         mean = {}
         if self.averaged:
             self.optimiser.values[...], kept = self.mean_weights, self.optimiser.values.copy()
             mean = self.model.state_dict()
             self.optimiser.values[...] = kept
-        return Checkpoint(weights, self.optimiser.state_dict(), mean, state)
+        return Checkpoint(weights, self.optimiser.state_dict(), mean, state.flat())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a checkpoint was taken; what follows is to the bit what followed then.
@@ -359,55 +368,26 @@ class Trainer:
         RunError
             If the checkpoint is of another model, or lacks something.
         """
-        state = checkpoint.state
+        state = read_state(checkpoint, TrainingState)
         try:
+            if bool(checkpoint.mean) != bool(state.averaged):
+                raise ValueError(f"averaged is {state.averaged}, but it holds {len(checkpoint.mean)} arrays of a mean")
             if checkpoint.mean:
                 self.model.load_state_dict(checkpoint.mean)
                 self.mean_weights[...] = self.optimiser.values
             self.model.load_state_dict(checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
-            self.model.rng.bit_generator.state = state["dropout"]
-            self.step, self.seconds, self.tokens = state["step"], state["seconds"], state["tokens"]
-            self.averaged, self.waited, self._losses = state["averaged"], state["waited"], list(state["losses"])
-            self.best, self._unread = None if state["best"] is None else Best(*state["best"]), []
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"the checkpoint does not belong to this configuration: {error}") from error
-
-
-def resume(run: RunFolder, report: Report) -> Trainer:
-    """Return the training of a run folder as its newest whole checkpoint has it, and prepare the folder to go on.
-
-    Parameters
-    ----------
-    run : RunFolder
-        A run that was begun.
-    report : callable
-        Told of checkpoints that are damaged, if an earlier one is used.
-
-    Returns
-    -------
-    Trainer
-        Before its first step, if the run was stopped before it saved anything.
-
-    Raises
-    ------
-    RunError
-        If the folder is damaged or data has changed.
-    """
-    configuration = run.configuration()
-    workers = configuration.training.workers or 1
-    if backend() != "numpy" and workers > 1:
-        report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
-        configuration = configuration.changed(workers=1)
-    run.clean()
-    complete = run.is_complete()
-    trainer = Trainer(configuration, run.tokenisers() if complete else None)
-    if complete:
-        run.check_data(trainer.corpus)
-    else:
-        run.complete(trainer.corpus)
-    if run.checkpoints.files():
-        trainer.restore(run.checkpoints.load(report))
-        run.checkpoints.prune(trainer.step, configuration.training)
-    run.measurements.cut(trainer.step)
-    return trainer
+            if self.optimiser.step_count != state.step:
+                raise ValueError(f"step is {state.step}, but step_count is {self.optimiser.step_count}")
+            self.model.rng.bit_generator.state = state.dropout
+            if self.model.rng.bit_generator.state != state.dropout:
+                raise ValueError("dropout is not the state of random numbers")
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            where = f"{checkpoint.path}: " if checkpoint.path else ""
+            raise RunError(f"{where}the checkpoint does not belong to this configuration: {error}") from error
+        self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
+        self.averaged, self.waited, self._losses = state.averaged, state.waited, list(state.losses)
+        c = self.configuration.training
+        if self.step <= c.steps - c.average_last:  # steps were added: the last ones are yet to come
+            self.averaged, self.mean_weights[...] = 0, 0
+        self.best, self._unread = None if state.best is None else Best(state.best[0], int(state.best[1])), []

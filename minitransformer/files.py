@@ -1,0 +1,116 @@
+"""Files that somebody else may have written or changed: each is read whole and strictly, or refused by its name.
+
+A file is a regular one of bounded size: reading from a pipe or a device in its place might never end. JSON and TOML are
+not nested deeper than Python can follow. What the values in them should be is declared by a class of options, which
+checks them (`minitransformer.options.Options.from_flat`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["LARGEST", "FileError", "parse_json", "read_file", "read_json", "read_toml", "require_regular_file"]
+
+LARGEST = 2**30
+"""The most bytes of a file of JSON, TOML or lines."""
+
+_KINDS: dict[Callable[[int], bool], str] = {
+    stat.S_ISDIR: "a folder",
+    stat.S_ISFIFO: "a pipe",
+    stat.S_ISSOCK: "a socket",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+}
+
+
+class FileError(ValueError):
+    """A file is missing, is not a regular file, or does not hold what it should; the message names it."""
+
+
+def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> None:
+    """Raise a FileError unless a path leads to a regular file of at most so many bytes; it is not opened."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        raise FileError(f"there is no file {path}") from error
+    except (OSError, ValueError) as error:  # a name with a zero character is a ValueError
+        raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    if not stat.S_ISREG(status.st_mode):
+        found = next((words for is_one, words in _KINDS.items() if is_one(status.st_mode)), "something else")
+        raise FileError(f"{path} is {found}, expected a regular file, which can be read again; put one there")
+    if largest is not None and status.st_size > largest:
+        raise FileError(f"{path} has {status.st_size:,} bytes, expected at most {largest:,}")
+
+
+def read_file(path: Path | str, largest: int | None = LARGEST) -> bytes:
+    """Return what is in a regular file.
+
+    Raises
+    ------
+    FileError
+        If it is missing, too large, not a regular file, or cannot be read.
+    """
+    require_regular_file(path, largest)
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Return the value of a JSON text in UTF-8; every text in it can be written in UTF-8 again.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    try:
+        value = json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"found {error.object[error.start]!r}, half a surrogate pair, expected Unicode text"
+        ) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    return value
+
+
+def read_json(path: Path | str) -> Any:
+    """Return the value in a file of JSON; see `parse_json`.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or is not JSON.
+    """
+    return _decode(path, "JSON", parse_json)
+
+
+def read_toml(path: Path | str) -> dict[str, Any]:
+    """Return the table in a file of TOML.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or is not TOML.
+    """
+    table: dict[str, Any] = _decode(path, "TOML", lambda data: tomllib.loads(data.decode("utf-8-sig")))
+    return table
+
+
+def _decode(path: Path | str, name: str, parse: Callable[[bytes], Any]) -> Any:
+    data = read_file(path)
+    try:
+        return parse(data)
+    except RecursionError as error:
+        raise FileError(f"{path} cannot be read as {name}: it is nested too deeply") from error
+    except ValueError as error:  # that of each decoder is one, and so is a number of too many digits
+        raise FileError(f"{path} cannot be read as {name}: {error}") from error

@@ -1,0 +1,102 @@
+"""What weights were trained with: each checkpoint says so, and a run folder in which it has changed is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from minitransformer.data import normalise_text, tokenisers_to_json
+from minitransformer.options import OptionError, Options
+from minitransformer.tasks import Corpus
+from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.training.checkpoints import Checkpoint, RunError
+from minitransformer.training.configuration import Configuration
+
+__all__ = [
+    "DataRecord",
+    "Provenance",
+    "digest_of_pairs",
+    "digest_of_tokenisers",
+    "digests_of",
+    "provenance_of",
+    "text_of_pairs",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance(Options):
+    """What weights were trained with: the options that may not be edited, and a digest of each file of the data.
+
+    A digest is the SHA-256 checksum of contents, so that the layout of a file does not matter.
+    """
+
+    configuration: Mapping[str, object]
+    digests: Mapping[str, str]
+
+    @classmethod
+    def of(cls, configuration: Configuration, corpus: Corpus) -> Provenance:
+        """Return that of weights that are trained with a configuration on its data."""
+        return cls(configuration=configuration.fixed(), digests=digests_of(corpus))
+
+    def changes(self, configuration: Configuration) -> list[str]:
+        """Return in words which options another configuration has changed."""
+        fixed = configuration.fixed()
+        return [
+            f"{name} is {fixed[name]!r}, but they were trained with {trained!r}"
+            for name, trained in self.configuration.items()
+            if name in fixed and fixed[name] != trained
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRecord(Options):
+    """What data.json says: the checksums of the texts that were read, by path, and of what was made of them."""
+
+    files: Mapping[str, str]
+    fingerprint: str
+
+
+def provenance_of(checkpoint: Checkpoint) -> Provenance | None:
+    """Return what weights were trained with; None if their checkpoint is of an earlier version, which did not say it.
+
+    Raises
+    ------
+    RunError
+        If that is damaged.
+    """
+    if (values := checkpoint.state.get("provenance")) is None:
+        return None
+    try:
+        return Provenance.from_flat(values)
+    except OptionError as error:
+        raise RunError(f"{checkpoint.path} does not say what it was trained with: {error}") from error
+
+
+def digests_of(corpus: Corpus) -> dict[str, str]:
+    """Return the digests of data, by the file of a run folder that holds it or its checksum."""
+    return {
+        "vocabulary.json": digest_of_tokenisers((corpus.source, corpus.target)),
+        "held_out.tsv": digest_of_pairs(corpus.held_out),
+        "data.json": corpus.fingerprint(),
+    }
+
+
+def digest_of_tokenisers(tokenisers: Tokenisers) -> str:
+    """Return the checksum of the tokenisers of source and target."""
+    return _digest(json.dumps(tokenisers_to_json(*tokenisers), sort_keys=True))
+
+
+def digest_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the checksum of pairs of texts."""
+    return _digest(text_of_pairs(pairs))
+
+
+def text_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return pairs of texts as lines: source, tab, target."""
+    return "".join(f"{normalise_text(source)}\t{normalise_text(target)}\n" for source, target in pairs)
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,58 @@
+"""Going on with a training from its run folder."""
+
+from __future__ import annotations
+
+from minitransformer.arrays import backend
+from minitransformer.training.checkpoints import Report, RunError
+from minitransformer.training.run import RunFolder
+from minitransformer.training.trainer import Trainer
+
+__all__ = ["resume"]
+
+
+def resume(run: RunFolder, report: Report) -> Trainer:
+    """Return the training of a run folder as its newest whole checkpoint has it, and prepare the folder to go on.
+
+    Parameters
+    ----------
+    run : RunFolder
+        A run that was begun.
+    report : callable
+        Told of checkpoints that are damaged, if an earlier one is used.
+
+    Returns
+    -------
+    Trainer
+        Before its first step, if the run was stopped before it saved anything.
+
+    Raises
+    ------
+    RunError
+        If the folder is damaged, or configuration or data has changed; what is missing is made again only if it is
+        provably what it was.
+    """
+    configuration = run.configuration()
+    workers = configuration.training.workers or 1
+    if backend() != "numpy" and workers > 1:
+        report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
+        configuration = configuration.changed(workers=1)
+    run.clean()
+    checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
+    begun = checkpoint is not None or run.has("data.json")  # if not, the run ended while its folder was written
+    tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
+    if checkpoint:
+        run.check_weights(checkpoint, configuration, tokenisers)  # before any work
+    try:
+        trainer = Trainer(configuration, tokenisers)
+    except ValueError as error:
+        raise RunError(f"{run.path / 'configuration.json'}: {error}") from error
+    if begun:
+        run.check_data(trainer.corpus, checkpoint)
+    if checkpoint:
+        trainer.restore(checkpoint)
+    if not run.is_complete():
+        run.complete(trainer.corpus)
+    if checkpoint:
+        run.checkpoints.prune(trainer.step, configuration.training)
+    run.measurements.cut(trainer.step)
+    return trainer
