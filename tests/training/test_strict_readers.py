@@ -136,7 +136,7 @@ def test_what_is_laid_out_otherwise_has_not_changed(original, run):
 def test_what_may_be_edited_is_declared_with_the_option(run):
     editable = {name for name, one in Configuration.declarations().items() if one.metadata.get("editable")}
     paths = {"source", "target", "valid_source", "valid_target", "dictionary", "data"}
-    schedule = {"steps", "evaluate_every", "save_every", "keep", "patience", "workers"}
+    schedule = {"steps", "evaluate_every", "save_every", "keep", "patience", "workers", "blas_threads"}
     assert editable == paths | schedule | {"attention_block", "recompute"}
     assert run.configuration().fixed().keys() == run.configuration().flat().keys() - editable
     edit(run, steps=9, keep=5, evaluate_every=4, save_every=1, patience=3, recompute=True, attention_block=2)
