@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
@@ -14,7 +14,7 @@ __all__ = ["add_beam", "add_run", "check_beam", "load_chosen"]
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run and which of its weights."""
-    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+    parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
     parser.add_argument(
         "--weights",
         choices=WEIGHTS,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from minitransformer.data import Tokeniser, encode_pairs, train_tokenisers
 from minitransformer.data.text import Pairs
+from minitransformer.options import OptionError
 from minitransformer.tasks.options import DataOptions
 
-__all__ = ["Corpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
+__all__ = ["Corpus", "Tokenisers", "corpus_of_texts", "hold_out", "refuse_pipes", "sha256_of"]
 
 Tokenisers = tuple[Tokeniser, Tokeniser]
 
@@ -96,15 +97,11 @@ def corpus_of_texts(
     Corpus
     """
     train = train[: data.train_pairs]
-    source, target = tokenisers or train_tokenisers(
-        train,
-        data.source_tokens,
-        data.target_tokens,
-        data.vocabulary,
-        data.min_count,
-        shared=data.share_vocabulary,
-    )
-    encoded = encode_pairs(train, source, target, data.longest)
+    source, target = tokenisers or _train_tokenisers(train, data)
+    try:
+        encoded = encode_pairs(train, source, target, data.longest)
+    except ValueError as error:
+        raise OptionError(f"longest {data.longest}: {error}", "longest") from error
     example = next((text for text, _ in held_out if len(source.encode(text)) <= TELLING), held_out[0][0])
     return Corpus(
         source=source,
@@ -117,6 +114,23 @@ def corpus_of_texts(
         notes=[*notes, f"length: {encoded.left_out}"],
         files=files or {},
     )
+
+
+def _train_tokenisers(pairs: Pairs, data: DataOptions) -> Tokenisers:
+    """Learn the tokens that options ask for; if that cannot be, name these options."""
+    try:
+        return train_tokenisers(
+            pairs,
+            data.source_tokens,
+            data.target_tokens,
+            data.vocabulary,
+            data.min_count,
+            shared=data.share_vocabulary,
+        )
+    except ValueError as error:
+        names = [name for name in ("vocabulary", "min_count", "share_vocabulary") if getattr(data, name) is not None]
+        given = ", ".join(f"{name} {getattr(data, name)}" for name in names)
+        raise OptionError(f"{error} (with {given})", *names) from error
 
 
 def hold_out(pairs: Pairs, chosen: set[str]) -> tuple[Pairs, Pairs]:
@@ -133,13 +147,14 @@ def sha256_of(*paths: str | None) -> dict[str, str]:
     Raises
     ------
     ValueError
-        If one cannot be read a second time, such as a pipe.
+        As `refuse_pipes`.
     """
-    found = {}
+    refuse_pipes(*paths)
+    return {path: sha256(Path(path).read_bytes()).hexdigest() for path in paths if path is not None}
+
+
+def refuse_pipes(*paths: str | None) -> None:
+    """Raise a ValueError if a file cannot be read a second time, such as a pipe; None is no file."""
     for path in paths:
-        if path is None:
-            continue
-        if not Path(path).is_file():
+        if path is not None and not Path(path).is_file():
             raise ValueError(f"{path} is a pipe, which cannot be read again when the run is resumed; make a file of it")
-        found[path] = sha256(Path(path).read_bytes()).hexdigest()
-    return found

@@ -9,7 +9,8 @@ from minitransformer.training.loading import WEIGHTS, TrainedRun, load
 from minitransformer.training.locking import lock_folder
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Diverged, Result, Trainer, resume, training_step
+from minitransformer.training.step import training_step
+from minitransformer.training.trainer import Diverged, Result, Trainer, resume
 from minitransformer.training.workers import Workers, default_workers
 
 __all__ = [
