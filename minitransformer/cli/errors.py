@@ -19,5 +19,5 @@ def one_line(message: object) -> str:
     text = f"{message}"
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
-    hidden = ("Cc", "Zl", "Zp")
+    hidden = ("Cc", "Cs", "Zl", "Zp")
     return "".join(repr(letter)[1:-1] if unicodedata.category(letter) in hidden else letter for letter in text)

@@ -139,7 +139,11 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
         name = args.task
     if hasattr(args, "to"):
         options["to"] = args.to
-    task = build(DEFAULT_TASK if name is None else name, **options)
+    name = DEFAULT_TASK if name is None else name
+    try:
+        task = build(name, **options)
+    except ValueError as error:
+        raise ValueError(f"--to: {error}" if hasattr(args, "to") and name in TASKS else f"{error}") from error
     given = {name: getattr(args, name) for name in OPTIONS if hasattr(args, name)}
     if given.keys() & {*LENGTHS}:
         values = {name: value for name, value in values.items() if name not in LENGTHS}
@@ -148,7 +152,7 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
     for name in picked:
         if why := task.why_ignored(name) or (None if decided else configuration.why_ignored(name)):
             raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
-    for name in given:
+    for name in sorted(given, key=lambda name: task.why_ignored(name) is None):  # the task's reasons come first
         if why := task.why_ignored(name) or configuration.why_ignored(name):
             why = _with_flags(why, [other for other in OPTIONS if "_" in other])
             raise ValueError(f"{_flag(name)} has no effect here: {why}; leave it out")

@@ -22,7 +22,7 @@ from minitransformer.cli import build_parser, main
 from minitransformer.cli.errors import one_line
 
 NASTY = (
-    *("", " ", "-", "--", "---", "-1", "0", "1", "nan", "inf", "-inf", "1e23", "1e400", "-0.0", "0.5", "1_000", "0x10"),
+    *("", " ", "-", "--", "---", "-1", "0", "1", "nan", "inf", "-inf", "1e23", "1e400", "-0.0", "0.5", "1_6", "0x10"),
     *("1" + 23 * "0", 5001 * "9", "١", "½", "None", "true", "[]", "%s %d", "a\nb", "\r", "\t", "\x1b[31m", "\u2028"),
     *("\ud800", "..", "/", "/dev/null", "nowhere/x", "~", 300 * "x", 100_000 * "x", "é", "=", "--seed", "@x"),
 )
@@ -53,8 +53,9 @@ def cases() -> list[Case]:
     (commands,) = (a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction))
     found = []
     for command, parser in commands.choices.items():
-        starts = [["train", "numbers", *DRAWN], ["train", "text", *TEXT]] if command == "train" else [[command]]
+        starts = [["train", "copy", *DRAWN], ["train", "text", *TEXT]] if command == "train" else [[command]]
         for start in starts:
+            words = [action for action in parser._actions if not action.option_strings]
             for action in parser._actions:
                 for value in NASTY:
                     needs = NEEDS.get(command, [])
@@ -62,8 +63,9 @@ def cases() -> list[Case]:
                         flag = action.option_strings[-1]
                         found.append(Case([*start, *needs, f"{flag}={value}"], flag, value))
                     else:
-                        words = [value, *(needs or start[2:])[1:]]
-                        found.append(Case([start[0], *words], action.dest, value))
+                        place = words.index(action)
+                        arguments = [*needs[:place], value, *needs[place + 1 :], *start[2:]]
+                        found.append(Case([command, *arguments], action.dest, value))
     return found
 
 
@@ -109,6 +111,7 @@ def _experiment(args: argparse.Namespace, *what: object) -> int:
 def fault(case: Case) -> str:
     """Run a case and return what is wrong with how it ended; nothing if it was accepted, or refused as it should be."""
     out, err = io.StringIO(), io.StringIO()
+    shutil.rmtree("out", ignore_errors=True)
     files = set(os.listdir())
     stdin = io.TextIOWrapper(io.BytesIO(b"twelve\n"))
     try:
