@@ -12,6 +12,7 @@ from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.options import describe
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
 from minitransformer.paper.table3 import ROWS, Result, Row, format_table, measure_row
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             options = {"steps": args.steps, "seed": args.seed, "average_last": last, "evaluate_every": args.steps}
             results.append((row, measure_row(row, args.out, note, **options)))
     except ValueError as error:
-        raise UsageError(f"{error}") from error
+        raise UsageError(describe(error, args)) from error
     except Diverged as error:
         print(f"minitransformer table3: {error} of {row.name}", file=sys.stderr)
         return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minitransformer.nn import Transformer
@@ -78,7 +78,8 @@ class Configuration(Options):
             for name in self.free.intersection(COUNTED_IN_STEPS)
             if (value := getattr(training, name)) not in (None, 1)  # "off", or each step
         }
-        return self.changed(steps=steps, **({"epochs": None, "minutes": None} | shares | values))
+        changed = self.changed(steps=steps, **({"epochs": None, "minutes": None} | shares | values))
+        return replace(changed, free=self.free - {"steps"})
 
     def build_task(self) -> Task:
         """Return the task."""

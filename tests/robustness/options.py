@@ -135,6 +135,8 @@ def fault(case: Case) -> str:
         return f"refused, but it had begun to write {new}"
     if out.getvalue():
         return f"refused, but it had begun to print {out.getvalue()[:80]!r}"
+    if case.name == "text" and "token" in message:
+        return ""  # a text is quoted by its tokens
     names = case.name, one_line(case.value)[:200], os.path.abspath(case.value)[:200]
     return "" if any(name and name in message for name in names) else f"{case.name} is not named: {message}"
 
