@@ -148,8 +148,9 @@ def _introduce(trainer: Trainer) -> None:
 
 def _choices(trainer: Trainer) -> str:
     """Write the options that the task chose by the size of its data, and nobody else, as on the command line."""
-    values, free = trainer.configuration.flat(), trainer.configuration.free
-    names = [name for name in trainer.task.sized if name in free and values[name] is not None]
+    c = trainer.configuration
+    values = c.flat()
+    names = [n for n in trainer.task.sized if n in c.free and values[n] is not None and not c.why_ignored(n)]
     return " ".join(f"--{name.replace('_', '-')} {values[name]}" for name in names)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from minitransformer.arrays import backend
+from minitransformer.arrays import backend, blas
 from minitransformer.data import ParallelBatches
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
@@ -25,8 +25,8 @@ UNTIMED, FEWEST, MOST = 2, 3, 30
 """Trial steps: so many are not timed, at least and at most so many are."""
 SECONDS = 5.0
 """After so long no more trial steps begin."""
-SIDE, TIMES = 512, 5
-"""The matrices by whose product the speed of this computer is guessed, and how often they are multiplied."""
+SIDE, TIMES = 256, 10
+"""The matrices by whose product the speed of a core is guessed, and how often they are multiplied."""
 EFFICIENCY = 0.4
 """The speed of a training step beside that of a large matrix product."""
 
@@ -90,8 +90,9 @@ def guess_seconds(model: Transformer, tokens: float) -> float | None:
         return None
     weights = sum(parameter.size for parameter in model.parameters())
     square, times = np.ones((SIDE, SIDE), dtype=np.float32), []
-    for _ in range(TIMES):
-        begun = time.perf_counter()
-        square @ square
-        times.append(time.perf_counter() - begun)
-    return 2 * 3 * weights * tokens / (2 * SIDE**3) * min(times) / EFFICIENCY
+    with blas.threads(1):  # the fastest of short products by one core, however busy the others are
+        for _ in range(TIMES):
+            begun = time.perf_counter()
+            square @ square
+            times.append(time.perf_counter() - begun)
+    return 2 * 3 * weights * tokens / (2 * SIDE**3) * min(times) / (EFFICIENCY * blas.cores())
