@@ -1,9 +1,11 @@
 """Arguments of the command line that make no sense are refused by name, in one line; a share of the whole sweep."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from robustness.options import faults, share
@@ -60,6 +62,20 @@ def test_commands_refuse_them(tmp_path, monkeypatch, capsys, arguments, message)
     assert message in said
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_standard_input_that_cannot_be_read_is_named(monkeypatch, capsys):
+    """Such as a folder. Python itself refuses one that it finds as it starts."""
+
+    class Folder:
+        @staticmethod
+        def read():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+    monkeypatch.setattr("minitransformer.cli.translate.load_chosen", lambda args: None)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Folder))
+    assert main(["translate", "run"]) == 2
+    assert "translate: cannot read the standard input: Is a directory; give a file" in capsys.readouterr().err
 
 
 def test_a_message_is_one_line_of_some_length():
