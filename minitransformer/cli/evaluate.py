@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.options import describe
 from minitransformer.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
 from minitransformer.data import read_parallel
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
             getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
         )
     except ValueError as error:
-        raise UsageError(f"{error}") from error
+        raise UsageError(describe(error, args)) from error
     wrong = [sample for sample in scores.samples if not sample.right]
     for sample in wrong[:SHOWN]:
         print(f"✗ {sample.source}  ->  {sample.found}\n    it should be  {sample.wanted}")
