@@ -137,7 +137,9 @@ def fault(case: Case) -> str:
         return f"refused, but it had begun to print {out.getvalue()[:80]!r}"
     if case.name == "text" and "token" in message:
         return ""  # a text is quoted by its tokens
-    names = case.name, one_line(case.value)[:200], os.path.abspath(case.value)[:200]
+    if case.value.startswith("-") and "arguments are required" in message:
+        return ""  # what looks like an option is no argument
+    names = case.name, repr(case.value), one_line(case.value)[:200], os.path.abspath(case.value)[:200]
     return "" if any(name and name in message for name in names) else f"{case.name} is not named: {message}"
 
 
