@@ -11,11 +11,19 @@ array([[ 0.04 , -0.005, -0.035]])
 """
 
 import importlib
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from minitransformer import autograd, kernels, nn, ops, optim, testing
-from minitransformer.arrays import BackendError, backend, use
-from minitransformer.autograd import *  # noqa: F403
+try:
+    from minitransformer import autograd, kernels, nn, ops, optim, testing
+    from minitransformer.arrays import BackendError, backend, use
+    from minitransformer.autograd import *  # noqa: F403
+except KeyboardInterrupt:
+    # Python loads this package before any line of the command runs. Only then is it loaded by `-m`, or its program.
+    if sys.argv[0] == "-m" or Path(sys.argv[0]).stem == "minitransformer":
+        sys.exit(130)
+    raise
 
 if TYPE_CHECKING:
     from minitransformer import data, decoding, learn, paper, plots, tasks, training

@@ -1,7 +1,17 @@
-"""``python -m minitransformer`` is the command ``minitransformer``."""
+"""The command ``minitransformer``, also as ``python -m minitransformer``."""
 
 import sys
 
-from minitransformer.cli import main
 
-sys.exit(main())
+def run() -> None:
+    """Run the command and end with its status; Ctrl-C while its modules are still being loaded is no traceback."""
+    try:
+        from minitransformer.cli import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run()

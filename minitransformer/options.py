@@ -16,6 +16,7 @@ line in its class, and its use.
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -62,6 +63,7 @@ def option(
     help: str = "",
     *,
     at_least: float | None = None,
+    at_most: float | None = None,
     above: float | None = None,
     below: float | None = None,
     choices: Sequence[Any] = (),
@@ -79,8 +81,9 @@ def option(
         Its default. None, where the type allows it, stands for "off" or "what suits the rest"; it is in every range.
     help : str
         What it is, as the command line and the docstring of its class say it.
-    at_least, above, below : float, optional
-        The range of its value, which is finite in any case.
+    at_least, at_most, above, below : float, optional
+        The range of its value, which is finite in any case; a whole number is at most the largest index of an array,
+        unless a larger limit is given.
     choices : sequence, optional
         The values that it may have.
     common : bool
@@ -96,8 +99,9 @@ def option(
         still those of this configuration. A path is editable, as data may be moved.
     """
     metadata = {
-        "help": help, "at_least": at_least, "above": above, "below": below, "choices": tuple(choices),
-        "common": common, "path": path, "flag": flag, "added": added, "editable": editable or path,
+        "help": help, "at_least": at_least, "at_most": at_most, "above": above, "below": below,
+        "choices": tuple(choices), "common": common, "path": path, "flag": flag, "added": added,
+        "editable": editable or path,
     }  # fmt: skip
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -159,6 +163,8 @@ class Options:
         found: dict[str, Declaration] = {}
         types = get_type_hints(cls)
         for field in dataclasses.fields(cls):
+            if field.metadata.get("option") is False:
+                continue
             kind = types[field.name]
             if isinstance(kind, type) and issubclass(kind, Options):
                 found |= {name: inner._replace(part=field.name) for name, inner in kind.declarations().items()}
@@ -207,15 +213,17 @@ def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
         return " or ".join(map(_words, kinds))
     if not isinstance(value, _NUMBERS):
         return None
-    low, above, below = limits.get("at_least"), limits.get("above"), limits.get("below")
+    low, high, above, below = (limits.get(name) for name in ("at_least", "at_most", "above", "below"))
     finite = abs(value) <= sys.float_info.max  # also of whole numbers that no float can hold
+    if finite and high is None and kinds == [int] and value > sys.maxsize:
+        high = sys.maxsize
     inside = finite and (low is None or value >= low) and (above is None or value > above)
-    if inside and (below is None or value < below):
+    if inside and (high is None or value <= high) and (below is None or value < below):
         return None
     words = [
         f"{word} {limit}"
-        for word, limit in (("at least", low), ("above", above), ("below", below))
-        if limit is not None
+        for word, limit in (("at least", low), ("at most", high), ("above", above), ("below", below))
+        if limit is not None and math.isfinite(limit)
     ]
     return " and ".join(words if finite else [*words, "finite"])
 

@@ -12,7 +12,8 @@ from importlib import import_module
 from importlib.metadata import version
 
 from minitransformer.arrays import BackendError, full_memory, use
-from minitransformer.cli.errors import UsageError
+from minitransformer.cli.errors import UsageError, one_line
+from minitransformer.cli.parser import Parser
 from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import Diverged
 from minitransformer.training import RunError
@@ -48,9 +49,9 @@ class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
         return action.help if action.default is False else super()._get_help_string(action)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """Return the parser of the whole command line: each command's module adds its own arguments."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="minitransformer",
         description='The Transformer of "Attention Is All You Need", built from nothing but arrays.',
         epilog="`minitransformer COMMAND --help` describes a command. Begin with `minitransformer train`.",
@@ -98,6 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
     _prepare_streams()
     parser = build_parser()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    parser.refuse_dashes(arguments)
     args, rest = parser.parse_known_args(arguments)
     # argparse looks for the words of a text in one place only, and not after an option; after -- all are words
     end = rest.index("--") if "--" in rest else len(rest)
@@ -112,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # what cannot be written is told here, not when Python ends
         return status
     except (UsageError, BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
-        print(f"minitransformer {args.command}: {error}", file=sys.stderr)
+        print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
         return 2
     except Diverged as error:
         print(
@@ -124,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _discard_output()
         return 141
     except OSError as error:
-        print(f"minitransformer {args.command}: {error}", file=sys.stderr)
+        print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
         _discard_output()
         return 1
     except KeyboardInterrupt:

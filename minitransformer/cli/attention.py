@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 import re
-from pathlib import Path
 
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.output_paths import check_writable
+from minitransformer.cli.parser import path
 from minitransformer.cli.pictures import translate_with_maps
 from minitransformer.cli.run_options import add_run, load_chosen
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument("text", nargs="+", help="a source text")
     parser.add_argument(
-        "--out", type=Path, default=argparse.SUPPRESS, help="the picture (.png); by default in the run folder"
+        "--out", type=path, default=argparse.SUPPRESS, help="the picture (.png); by default in the run folder"
     )
 
 

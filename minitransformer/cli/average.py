@@ -6,8 +6,8 @@ The mean of their weights, section 6.1 of the paper; afterwards it is what trans
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
+from minitransformer.cli.parser import path
 from minitransformer.training import RunFolder, average
 
 __all__ = ["add_arguments", "run"]
@@ -15,7 +15,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run and how many."""
-    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+    parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
     parser.add_argument("--last", type=int, default=5, metavar="N", help="how many checkpoints")
 
 

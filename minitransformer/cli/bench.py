@@ -24,6 +24,7 @@ from minitransformer.bench import (
 from minitransformer.cli import results
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.output_paths import check_writable
+from minitransformer.training.options import MOST_WORKERS
 
 __all__ = ["add_arguments", "run"]
 
@@ -70,6 +71,8 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(f"--rounds must be at least 1, found {args.rounds}")
     if getattr(args, "workers", 1) < 1:
         raise UsageError(f"--workers must be at least 1, found {args.workers}")
+    if getattr(args, "workers", 1) > MOST_WORKERS:
+        raise UsageError(f"--workers must be at most {MOST_WORKERS}, found {args.workers}")
     of_the_processor = [f"--{name}" for name in ("scale", "decode", "workers", "plot") if getattr(args, name, False)]
     if on_a_card and of_the_processor:
         raise UsageError(

@@ -1,9 +1,23 @@
-"""The error with which a command refuses its arguments."""
+"""Errors of the command line, and how they are written."""
 
 from __future__ import annotations
 
-__all__ = ["UsageError"]
+import unicodedata
+
+__all__ = ["UsageError", "one_line"]
+
+LONGEST = 1000
+"""A message of more characters is cut in the middle."""
 
 
 class UsageError(Exception):
     """A command cannot do what its arguments ask for; the message says why, and what to do."""
+
+
+def one_line(message: object) -> str:
+    r"""Return a message in one line, whatever names and values it quotes: a line break in them becomes ``\n``."""
+    text = f"{message}"
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+    hidden = ("Cc", "Cs", "Zl", "Zp")
+    return "".join(repr(letter)[1:-1] if unicodedata.category(letter) in hidden else letter for letter in text)

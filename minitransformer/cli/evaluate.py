@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.options import describe
+from minitransformer.cli.parser import path
 from minitransformer.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
 from minitransformer.data import read_parallel
@@ -23,12 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument(
         "--source",
+        type=path,
         default=argparse.SUPPRESS,
         metavar="FILE",
         help="source sentences, or source, tab, reference; by default the run's held-out pairs. A line that occurs "
         "several times has several references",
     )
-    parser.add_argument("--reference", default=argparse.SUPPRESS, metavar="FILE", help="their translations")
+    parser.add_argument("--reference", type=path, default=argparse.SUPPRESS, metavar="FILE", help="their translations")
     add_beam(parser)
     parser.add_argument(
         "--bleu-tokenize", default=argparse.SUPPRESS, metavar="NAME", help="as in training; by default what the run had"
@@ -63,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
         )
     except ValueError as error:
-        raise UsageError(f"{error}") from error
+        raise UsageError(describe(error, args)) from error
     wrong = [sample for sample in scores.samples if not sample.right]
     for sample in wrong[:SHOWN]:
         print(f"✗ {sample.source}  ->  {sample.found}\n    it should be  {sample.wanted}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from minitransformer import ops
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.output_paths import check_writable
+from minitransformer.cli.parser import path
 from minitransformer.testing import prove
 from minitransformer.testing.examples import examples
 from minitransformer.testing.sweep import sweep
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="draws the inputs and the cotangents")
     parser.add_argument(
         "--plot",
-        type=Path,
+        type=path,
         default=argparse.SUPPRESS,
         metavar="PNG",
         help="draw the error of the finite differences over their step size, for one operation",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from minitransformer.arrays import use
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.parser import path
 from minitransformer.learn import FOLDER, Book, Exercise, bank, command, find, judge_file
 
 __all__ = ["add_arguments", "run"]
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name", nargs="?", default=argparse.SUPPRESS, help="an exercise, as `list` shows it, or its file"
     )
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="where your exercises lie")
+    parser.add_argument("--folder", type=path, default=FOLDER, help="where your exercises lie")
 
 
 def run(args: argparse.Namespace) -> int:

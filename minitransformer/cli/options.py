@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from minitransformer.cli.parser import path
 from minitransformer.files import read_json, read_toml
-from minitransformer.options import Declaration, OptionError
+from minitransformer.options import Declaration
 from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
 from minitransformer.training import Configuration
+from minitransformer.training.options import LENGTHS
 
-__all__ = ["add_options", "read_configuration"]
+__all__ = ["add_options", "describe", "read_configuration"]
 
 KINDS = {int: "N", float: "X", str: "NAME"}
 OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
@@ -33,6 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         default=argparse.SUPPRESS,
+        type=_configuration_file,
         metavar="FILE",
         help="begin from a recipe (.toml), a run folder or its configuration.json, or a recipe that comes with this "
         f"package: {', '.join(recipe_names())}; options here win",
@@ -47,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         else:
             choices = "{" + ",".join(declared.metadata["choices"]) + "}" if declared.metadata["choices"] else None
             options |= {
-                "type": kind,
+                "type": _path_text if declared.metadata["path"] else kind,
                 "metavar": choices or ("PATH" if declared.metadata["path"] else KINDS[kind]),
             }
         actions[name] = groups[declared.part or "training"].add_argument(_flag(name), **options)
@@ -71,7 +74,7 @@ class _Help(argparse.Action):
         try:
             configuration = read_configuration(namespace)
         except ValueError as error:
-            parser.error(f"{error}")
+            parser.error(describe(error, namespace))
         task, defaults = configuration.build_task(), configuration.flat()
         if "to" not in task.options:
             self.to.help = argparse.SUPPRESS
@@ -80,6 +83,8 @@ class _Help(argparse.Action):
             common = metadata["common"] and not configuration.why_ignored(name)
             if task.why_ignored(name) or not (common or option_string == "--help-all"):
                 action.help = argparse.SUPPRESS
+            elif name in task.sized and not any(defaults[file] for file in task.reads):
+                action.help = f"{metadata['help'].partition(' (default')[0]} (default: by the size of the text)"
             elif value is not None:
                 action.help = f"{metadata['help'].partition(' (default')[0]} (default: {value})".replace("%", "%%")
         other = "" if hasattr(namespace, "task") else "; for another task: `minitransformer train TASK --help`"
@@ -95,6 +100,20 @@ def _flag(name: str) -> str:
 def _with_flags(message: str, names: Iterable[str]) -> str:
     """Write options in a message as on the command line."""
     return re.sub(rf"\b({'|'.join(names)})\b", lambda match: _flag(match[0]), message)
+
+
+def describe(error: ValueError, args: argparse.Namespace) -> str:
+    """Say what is wrong with options; if some of them are on the command line, write them as there."""
+    names = OPTIONS.keys() & {*getattr(error, "names", ())}
+    return _with_flags(f"{error}", names) if any(hasattr(args, name) for name in names) else f"{error}"
+
+
+def _path_text(text: str) -> str:
+    return str(path(text))
+
+
+def _configuration_file(name: str) -> str:
+    return name if recipe_file(name) else _path_text(name)
 
 
 def _kind(declared: Declaration) -> type:
@@ -119,18 +138,20 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
         name = args.task
     if hasattr(args, "to"):
         options["to"] = args.to
-    task = build(name or DEFAULT_TASK, **options)
-    given = {name: getattr(args, name) for name in OPTIONS if hasattr(args, name)}
+    name = DEFAULT_TASK if name is None else name
     try:
-        configuration = Configuration.of_task(task, **(values | given))
-    except OptionError as error:
-        if not given.keys() & {*error.names}:
-            raise
-        raise ValueError(_with_flags(f"{error}", OPTIONS.keys() & {*error.names})) from error
+        task = build(name, **options)
+    except ValueError as error:
+        raise ValueError(f"--to: {error}" if hasattr(args, "to") and name in TASKS else f"{error}") from error
+    given = {name: getattr(args, name) for name in OPTIONS if hasattr(args, name)}
+    if given.keys() & {*LENGTHS}:
+        values = {name: value for name, value in values.items() if name not in LENGTHS}
+    configuration = Configuration.of_task(task, **(values | given))
+    decided = given.keys() & {"schedule", "valid_source", "data"}  # then others in the file need not have an effect
     for name in picked:
-        if why := task.why_ignored(name):
+        if why := task.why_ignored(name) or (None if decided else configuration.why_ignored(name)):
             raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
-    for name in given:
+    for name in sorted(given, key=lambda name: task.why_ignored(name) is None):  # the task's reasons come first
         if why := task.why_ignored(name) or configuration.why_ignored(name):
             why = _with_flags(why, [other for other in OPTIONS if "_" in other])
             raise ValueError(f"{_flag(name)} has no effect here: {why}; leave it out")

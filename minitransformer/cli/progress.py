@@ -7,10 +7,16 @@ import sys
 from tqdm import tqdm
 
 from minitransformer.arrays import library
+from minitransformer.cli.errors import one_line
 from minitransformer.cli.pictures import draw_attention, draw_curves
 from minitransformer.training import Diverged, Result, RunFolder, Scores, TrainedRun, Trainer
 
 __all__ = ["describe_scores", "describe_weights", "note", "percent", "train"]
+
+FIRST = 20
+"""Steps after which the time that the others will take is told."""
+PLATEAU = 4
+"""Measurements without a better one after which training is said to have stopped helping."""
 
 
 def percent(share: float, digits: int) -> str:
@@ -22,9 +28,19 @@ def percent(share: float, digits: int) -> str:
     return f"{rounded:.{digits}f} %"
 
 
+def duration(seconds: float) -> str:
+    """Write a time as a person says it, with two digits or so."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 1440 else f"{seconds / 86400:,.1f} days"
+
+
 def note(message: str) -> None:
     """Say something beside the results."""
-    print(f"note: {message}", file=sys.stderr, flush=True)
+    print(f"note: {one_line(message)}", file=sys.stderr, flush=True)
 
 
 def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
@@ -35,13 +51,13 @@ def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
         _train_with_progress(trainer, folder)
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted after step {trainer.step}; go on with `minitransformer resume {folder.path}`",
+            f"\ninterrupted after step {trainer.step}; go on with `minitransformer resume {one_line(folder.path)}`",
             file=sys.stderr,
         )
         return 130
     except Diverged as error:
         print(
-            f"\nminitransformer {command}: {error}; training stops. {folder.checkpoints.path} holds what was "
+            f"\nminitransformer {command}: {error}; training stops. {one_line(folder.checkpoints.path)} holds what was "
             "saved before. Try a smaller learning rate, more --warmup-steps, or --clip.",
             file=sys.stderr,
         )
@@ -54,6 +70,8 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
     """Print what the weights that will translate are worth, and draw the pictures."""
     if trainer.stopped_early:
         print(f"stopped at step {trainer.step:,}: {trainer.waited} measurements without a better one")
+    elif trainer.waited >= PLATEAU:
+        print(describe_plateau(trainer))
     scores = result.scores
     print(describe_weights(result.trained))
     for line in describe_scores(scores):
@@ -64,6 +82,13 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
     sys.stdout.flush()
     draw_curves(folder, result.measurement, trainer.task.title)
     draw_attention(folder, result.trained, trainer.corpus.example)
+
+
+def describe_plateau(trainer: Trainer) -> str:
+    """Say that training has stopped helping."""
+    by = trainer.configuration.training.best_by.replace("_", " ")
+    step = trainer.best.step if trainer.best else 0
+    return f"no better by {by} since step {step:,}: best.safetensors keeps the weights of then"
 
 
 def describe_weights(trained: TrainedRun) -> str:
@@ -110,11 +135,23 @@ def _introduce(trainer: Trainer) -> None:
     print(f"data      {len(corpus.train):,} pairs to train on, {len(corpus.held_out):,} held out; {tokens}")
     print(f"model     {size:,} parameters: {c.model}")
     print(f"training  {training}, seed {c.seed}, on {library()}")
+    if trainer.step == 0 and (chosen := _choices(trainer)):
+        print(f"chosen    by the size of the text: {chosen}")
     epochs = training.steps * training.accumulate / trainer.batches.batches_per_epoch
     print(f"          {trainer.batches.batches_per_epoch:,} batches an epoch, {epochs:,.1f} epochs")
     if trainer.step:
         print(f"          going on after step {trainer.step:,}")
+    if (seconds := trainer.expected_seconds()) is not None:
+        print(f"          about {duration(seconds)} on this computer, estimated before the first step")
     sys.stdout.flush()
+
+
+def _choices(trainer: Trainer) -> str:
+    """Write the options that the task chose by the size of its data, and nobody else, as on the command line."""
+    c = trainer.configuration
+    values = c.flat()
+    names = [n for n in trainer.task.sized if n in c.free and values[n] is not None and not c.why_ignored(n)]
+    return " ".join(f"--{name.replace('_', '-')} {values[name]}" for name in names)
 
 
 def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
@@ -122,10 +159,15 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
     steps = trainer.configuration.training.steps
     # In a file each refresh is one more line.
     interval = 0.2 if sys.stderr.isatty() else 10
+    made = 0
     options = {"unit": "step", "dynamic_ncols": True, "mininterval": interval, "disable": trainer.finished}
     with tqdm(total=steps, initial=trainer.step, **options) as bar:
 
         def on_step(loss: float | None, rate: float, speed: float) -> None:
+            nonlocal made
+            made += 1
+            if made == FIRST and (seconds := trainer.expected_seconds() or 0) > 60:
+                bar.write(f"step {trainer.step:,}: about {duration(seconds)} to go, measured over {FIRST} steps")
             if loss is not None:
                 bar.set_postfix_str(f"loss {loss:.3f}, rate {rate:.1e}, {speed:,.0f} tokens/s", refresh=False)
             bar.update()
@@ -141,6 +183,8 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
             lines += [f"  ✓ {sample.source}  ->  {sample.found}" for sample in right[: 3 - len(shown)]]
             for sample in shown:
                 lines += [f"  ✗ {sample.source}  ->  {sample.found}", f"    it should be {sample.wanted}"]
+            if trainer.waited == PLATEAU:
+                lines.append(describe_plateau(trainer))
             bar.write("\n".join(lines))
             sys.stdout.flush()
             if trainer.finished:

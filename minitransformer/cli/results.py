@@ -6,10 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from minitransformer.cli.output_paths import check_writable
+from minitransformer.cli.parser import path
 
 __all__ = ["add_arguments", "run_experiment", "show", "tell"]
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the results go."""
     for name, what in (("json", "everything that was measured"), ("plot", "a picture")):
         parser.add_argument(
-            f"--{name}", type=Path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
+            f"--{name}", type=path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
         )
 
 

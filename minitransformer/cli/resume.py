@@ -6,9 +6,9 @@ By Ctrl-C, a crash or a power cut: it ends with the same weights, to the bit, as
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from minitransformer.arrays import backend
+from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, train
 from minitransformer.training import RunFolder, lock_folder, resume
 
@@ -17,7 +17,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run."""
-    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+    parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
 
 
 def run(args: argparse.Namespace) -> int:

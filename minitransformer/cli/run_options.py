@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 
 __all__ = ["add_beam", "add_run", "check_beam", "load_chosen"]
 
+MOST_HYPOTHESES = 10_000
+STRONGEST_PENALTY = 100
+"""Beyond these, beam search takes all memory, or its scores are no longer numbers."""
+
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run and which of its weights."""
-    parser.add_argument("run", type=Path, help="a run folder, as `minitransformer train` made it")
+    parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
     parser.add_argument(
         "--weights",
         choices=WEIGHTS,
@@ -34,8 +38,10 @@ def check_beam(args: argparse.Namespace) -> None:
     """Raise a UsageError unless the options of beam search are possible."""
     if args.beam < 1:
         raise UsageError(f"--beam must be at least 1, found {args.beam}")
-    if not 0 <= args.alpha < float("inf"):
-        raise UsageError(f"--alpha must be a number of 0 or more, found {args.alpha}")
+    if args.beam > MOST_HYPOTHESES:
+        raise UsageError(f"--beam must be at most {MOST_HYPOTHESES:,}, found {args.beam}")
+    if not 0 <= args.alpha <= STRONGEST_PENALTY:
+        raise UsageError(f"--alpha must be a number of 0 or more, and at most {STRONGEST_PENALTY}, found {args.alpha}")
     if not 1 <= getattr(args, "n_best", 1) <= args.beam:
         raise UsageError(f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}")
 

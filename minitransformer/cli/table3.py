@@ -12,6 +12,8 @@ from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.options import describe
+from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
 from minitransformer.paper.table3 import ROWS, Result, Row, format_table, measure_row
 from minitransformer.training import Diverged
@@ -23,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long each model is trained, and which rows."""
     letters = sorted({row.group for row in ROWS if row.group})
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"some of {', '.join(letters)}; by default all")
-    parser.add_argument("--out", type=Path, default=Path("runs/table3"), help="where the run folders go")
+    parser.add_argument("--out", type=path, default=Path("runs/table3"), help="where the run folders go")
     parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data, the initial weights and dropout")
 
@@ -46,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
             options = {"steps": args.steps, "seed": args.seed, "average_last": last, "evaluate_every": args.steps}
             results.append((row, measure_row(row, args.out, note, **options)))
     except ValueError as error:
-        raise UsageError(f"{error}") from error
+        raise UsageError(describe(error, args)) from error
     except Diverged as error:
         print(f"minitransformer table3: {error} of {row.name}", file=sys.stderr)
         return 1

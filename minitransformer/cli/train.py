@@ -7,12 +7,12 @@ text --source FILE --target FILE`.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli import progress
 from minitransformer.cli.errors import UsageError
-from minitransformer.cli.options import add_options, read_configuration
+from minitransformer.cli.options import add_options, describe, read_configuration
+from minitransformer.cli.parser import path
 from minitransformer.training import RunFolder, Trainer, lock_folder
 
 __all__ = ["add_arguments", "run"]
@@ -21,7 +21,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the run goes, and all that it depends on."""
     parser.add_argument(
-        "--out", type=Path, default=argparse.SUPPRESS, help="run folder to make; by default runs/TASK, or a fresh name"
+        "--out", type=path, default=argparse.SUPPRESS, help="run folder to make; by default runs/TASK, or a fresh name"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out holds already")
     add_options(parser)
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
             RunFolder(args.out).refuse(args.overwrite)
         trainer = Trainer(configuration)
     except ValueError as error:
-        raise UsageError(f"{error}") from error
+        raise UsageError(describe(error, args)) from error
     folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
     with lock_folder(folder.path):
         folder.create(trainer.configuration, trainer.corpus, args.overwrite)

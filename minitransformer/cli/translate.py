@@ -31,11 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _read_lines() -> list[str]:
+    try:
+        return split_lines(sys.stdin.buffer.read(), "the standard input")
+    except OSError as error:
+        raise UsageError(f"cannot read the standard input: {error.strerror or error}; give a file of text") from error
+
+
 def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
     check_beam(args)
     trained = load_chosen(args)
-    texts = [" ".join(args.text)] if args.text else split_lines(sys.stdin.buffer.read(), "the standard input")
+    texts = [" ".join(args.text)] if args.text else _read_lines()
     texts = [trained.task.normalise_input(text) for text in texts]
     full = [place for place, text in enumerate(texts) if normalise_text(text)]
     for place in full:

@@ -39,18 +39,23 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
     """Run a learner's file and judge what it defines."""
     names: dict[str, Any] = {"__name__": f"exercise_{exercise.name}", "__file__": str(path)}
     try:
-        source = path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
     except FileNotFoundError:
         anew = command("reset", exercise.name, folder=path.parents[1])
         return Verdict(False, f"There is no file {path}. `{anew}` makes it anew.")
     except (OSError, UnicodeDecodeError) as error:
         return Verdict(False, f"{path} cannot be read: {error}")
     try:
-        exec(compile(source, str(path), "exec"), names)
-    except SyntaxError as error:
-        shown = (error.text or "").rstrip()
-        return Verdict(False, f"Line {error.lineno} is not Python: {error.msg}\n\n    {shown.strip()}")
-    except Exception as error:
+        code = compile(source, str(path), "exec")
+    except (SyntaxError, ValueError) as error:  # a ValueError tells of characters that no source may have
+        line = f"Line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else "The file"
+        shown = (getattr(error, "text", None) or "").strip()
+        return Verdict(False, f"{line} is not Python: {getattr(error, 'msg', error)}\n\n    {shown}".rstrip())
+    try:
+        exec(code, names)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # such as sys.exit(), which would end the command without a word
         return _explain(error, {str(path)})
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
@@ -67,19 +72,21 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
         return Verdict(False, str(unsolved), solved=False)
     except Wrong as wrong:
         return Verdict(False, str(wrong))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return _explain(error, files)
     return Verdict(True, "")
 
 
-def _explain(error: Exception, files: Collection[str]) -> Verdict:
+def _explain(error: BaseException, files: Collection[str]) -> Verdict:
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         words = "The TODO is still to do: a `...` is in the way."
         return Verdict(False, words, solved=False)
     return Verdict(False, _locate(error, files))
 
 
-def _locate(error: Exception, files: Collection[str]) -> str:
+def _locate(error: BaseException, files: Collection[str]) -> str:
     """Say which line of the learner's files raised what."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     text = str(error).strip().splitlines()

@@ -10,6 +10,7 @@ from hashlib import sha256
 from minitransformer.data import Tokeniser, encode_pairs, train_tokenisers
 from minitransformer.data.text import Pairs
 from minitransformer.files import read_file
+from minitransformer.options import OptionError
 from minitransformer.tasks.options import DataOptions
 
 __all__ = ["Corpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
@@ -101,15 +102,11 @@ def corpus_of_texts(
     Corpus
     """
     train = train[: data.train_pairs]
-    source, target = tokenisers or train_tokenisers(
-        train,
-        data.source_tokens,
-        data.target_tokens,
-        data.vocabulary,
-        data.min_count,
-        shared=data.share_vocabulary,
-    )
-    encoded = encode_pairs(train, source, target, data.longest)
+    source, target = tokenisers or _train_tokenisers(train, data)
+    try:
+        encoded = encode_pairs(train, source, target, data.longest)
+    except ValueError as error:
+        raise OptionError(f"longest {data.longest}: {error}", "longest") from error
     example = next((text for text, _ in held_out if len(source.encode(text)) <= TELLING), held_out[0][0])
     return Corpus(
         source=source,
@@ -122,6 +119,23 @@ def corpus_of_texts(
         notes=[*notes, f"length: {encoded.left_out}"],
         files=files or {},
     )
+
+
+def _train_tokenisers(pairs: Pairs, data: DataOptions) -> Tokenisers:
+    """Learn the tokens that options ask for; if that cannot be, name these options."""
+    try:
+        return train_tokenisers(
+            pairs,
+            data.source_tokens,
+            data.target_tokens,
+            data.vocabulary,
+            data.min_count,
+            shared=data.share_vocabulary,
+        )
+    except ValueError as error:
+        names = [name for name in ("vocabulary", "min_count", "share_vocabulary") if getattr(data, name) is not None]
+        given = ", ".join(f"{name} {getattr(data, name)}" for name in names)
+        raise OptionError(f"{error} (with {given})", *names) from error
 
 
 def hold_out(pairs: Pairs, chosen: set[str]) -> tuple[Pairs, Pairs]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from minitransformer.data import Closed, Vocabulary, tokenisers_to_json
 from minitransformer.data.text import Pairs
+from minitransformer.options import OptionError
 from minitransformer.tasks.corpus import Corpus, Tokenisers
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
@@ -113,9 +114,10 @@ def split(task: DrawnTask, n_train: int, n_held_out: int, rng: np.random.Generat
         If more than half of all there are would have to be held out.
     """
     if not 0 <= n_held_out <= task.population // 2:
-        raise ValueError(
-            f"cannot hold out {n_held_out:,} {task.noun}: there are {task.population:,}, and at most half of them "
-            "may be held out"
+        raise OptionError(
+            f"held_out: cannot hold out {n_held_out:,} {task.noun}: there are {task.population:,}, and at most half of "
+            "them may be held out",
+            "held_out",
         )
     held_out: dict[str, str] = {}
     while len(held_out) < n_held_out:

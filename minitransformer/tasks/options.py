@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minitransformer.data import KINDS
 from minitransformer.options import Options, option
 
 __all__ = ["DataOptions"]
@@ -22,11 +23,11 @@ class DataOptions(Options):
     valid_target: str | None = option(None, "file of held-out target sentences", path=True)
     dictionary: str | None = option(None, "pronouncing dictionary, lines such as CAT  K AE T", path=True, common=True)
     data: str | None = option(None, "folder of a benchmark's files", path=True, common=True)
-    source_tokens: str = option("bpe", "kind of source tokens: bpe, words, chars or merges")
-    target_tokens: str = option("bpe", "kind of target tokens, likewise")
-    vocabulary: int | None = option(None, "most tokens, or merges (default: what suits the kind)")
+    source_tokens: str = option("bpe", "kind of source tokens", choices=tuple(KINDS))
+    target_tokens: str = option("bpe", "kind of target tokens", choices=tuple(KINDS))
+    vocabulary: int | None = option(None, "most tokens, or merges (default: what suits the kind)", at_least=1)
     min_count: int | None = option(
-        None, "how often a token has to occur to be in the vocabulary (default: what suits the kind)"
+        None, "how often a token has to occur to be in the vocabulary (default: what suits the kind)", at_least=1
     )
     share_vocabulary: bool = option(True, "one vocabulary and one embedding for both sides, section 5.1")
     longest: int = option(100, "leave out training pairs with more tokens than this on a side", at_least=1)

@@ -48,6 +48,8 @@ class Task(ABC):
         How it is measured beside exact match and token accuracy: "bleu", "chrf", "phone_error_rate".
     unused : tuple of str
         The other options that it has no use for.
+    sized : tuple of str
+        The options that `choose_by_size` chooses.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Task(ABC):
     reads: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    sized: tuple[str, ...] = ()
 
     def why_ignored(self, name: str) -> str | None:
         """Return why an option has no effect on this task, if so."""
@@ -68,6 +71,16 @@ class Task(ABC):
             its = f"it reads {', '.join(self.reads)}" if self.reads else "it draws its own pairs"
             return f"the task {self.name} does not read it: {its}"
         return None
+
+    def choose_by_size(self, picked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return options that suit the size of the data, in place of the recipe's; by default none.
+
+        Parameters
+        ----------
+        picked : mapping
+            The options that somebody picked, by name.
+        """
+        return {}
 
     def normalise_input(self, text: str) -> str:
         """Return the source text that a person means who typed this one."""

@@ -2,20 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitransformer.data import read_parallel, references
 from minitransformer.data.text import Pairs
+from minitransformer.files import require_regular_file
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import TEXT_TRAINING, Task
+from minitransformer.tasks.task import Task
 
 __all__ = ["text_task"]
 
 MOST_HELD_OUT = 20
 """At most one source in so many is held out, where no held-out files are given."""
+CHARACTERS_TO_A_TOKEN = 4
+"""About so many characters of a text make one subword."""
+SUBWORDS = ("bpe", "merges")
+"""The kinds of tokens whose number may be chosen."""
+
+
+class _Size(NamedTuple):
+    """What suits texts of less than so many tokens on a side."""
+
+    below: float
+    batch_tokens: int
+    peak: float
+    model: Mapping[str, int]
+
+
+SIZES = (
+    _Size(30_000, 1024, 0.002, {"d_model": 128, "n_heads": 4, "n_layers": 2, "d_ff": 512}),
+    _Size(300_000, 2048, 0.002, {"d_model": 128, "n_heads": 4, "n_layers": 2, "d_ff": 512}),
+    _Size(1_000_000, 4096, 0.002, {"d_model": 128, "n_heads": 4, "n_layers": 4, "d_ff": 512}),
+    _Size(float("inf"), 4096, 0.001, {"d_model": 256, "n_heads": 4, "n_layers": 3, "d_ff": 1024}),
+)
+KNOWN_TOKENS, KNOWN_LENGTH = 75_000, 3_300_000
+"""10,000 short sentences: so many tokens, and in training all epochs together."""
+MOST_STEPS = 20_000
+
+
+def suit(tokens: int) -> dict[str, Any]:
+    """Return the options of a model and a training that suit a text of about so many tokens on a side.
+
+    Ten times the text takes about six times the steps: a large one needs fewer epochs than a small one.
+    """
+    size = next(size for size in SIZES if tokens < size.below)
+    steps = KNOWN_LENGTH * (tokens / KNOWN_TOKENS) ** 0.75 / size.batch_tokens
+    steps = 100 * min(max(round(steps / 100), 3), MOST_STEPS // 100)
+    return {
+        **size.model,
+        "batch_tokens": size.batch_tokens,
+        "steps": steps,
+        "warmup_steps": steps // 10,
+        "peak": size.peak,
+        "evaluate_every": steps // 10,
+    }
 
 
 def text_task() -> Task:
@@ -27,20 +72,30 @@ def text_task() -> Task:
         noun="sentences",
         reads=("source", "target", "valid_source", "valid_target"),
         measures=("bleu", "chrf"),
-        recipe={
-            "d_model": 256,
-            "n_heads": 4,
-            "n_layers": 3,
-            "d_ff": 1024,
-            **TEXT_TRAINING,
-            "evaluate_every": 500,
-            "keep": 5,
-        },
+        # a rate that ends at zero needs no mean of the last steps
+        recipe={**suit(10_000_000), "schedule": "linear", "average_last": 1, "keep": 5, "train_pairs": None},
+        sized=(*suit(0), "vocabulary"),
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _TextTask(Task):
+    def choose_by_size(self, picked: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a model, a training and a vocabulary that suit the size of the text."""
+        if "source" not in picked:
+            return {}
+        paths = picked["source"], picked.get("target")
+        for path in paths:
+            if path is not None:
+                require_regular_file(path, largest=None)
+        pairs = read_parallel(*paths).pairs[: picked.get("train_pairs")]
+        tokens = max(sum(len(pair[side]) for pair in pairs) for side in (0, 1)) // CHARACTERS_TO_A_TOKEN
+        chosen = suit(tokens)
+        if all(picked.get(f"{side}_tokens", "bpe") in SUBWORDS for side in ("source", "target")):
+            letters = len(set().union(*(text for pair in pairs for text in pair)))
+            chosen["vocabulary"] = max(100 * min(max(round(tokens / 4000), 5), 80), 2 * letters)
+        return chosen
+
     def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
         if data.source is None:
             raise ValueError(

@@ -11,7 +11,8 @@ from minitransformer.training.locking import lock_folder
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.resuming import resume
 from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Result, Trainer, training_step
+from minitransformer.training.step import training_step
+from minitransformer.training.trainer import Result, Trainer
 from minitransformer.training.workers import Workers, default_workers
 
 __all__ = [

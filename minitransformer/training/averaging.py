@@ -37,7 +37,7 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
         If there are fewer checkpoints, one is damaged, or they do not belong together.
     """
     if last < 1:
-        raise RunError(f"cannot average the last {last} checkpoints, expected 1 or more")
+        raise RunError(f"cannot average the last {last} checkpoints; give --last 1 or more")
     configuration, tokenisers = run.configuration(), run.tokenisers()
     while True:
         paths = run.last_checkpoints(last)

@@ -183,7 +183,8 @@ class Checkpoints:
         found = [path for step, path in files if step and (options.saves_at(step) or step == end)]
         if len(found) < n:
             raise RunError(
-                f"{self.path} has {len(found)} checkpoints, expected {n}; average fewer, or train with --keep {n}"
+                f"{self.path} has {len(found)} checkpoints, expected {n}; average fewer, or train with --keep {n} "
+                "(--last says how many)"
             )
         return found[len(found) - n :]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minitransformer.nn import Transformer
 from minitransformer.nn.options import ModelOptions
 from minitransformer.optim import inverse_square_root, linear_decay, warmup
-from minitransformer.options import Options, option
+from minitransformer.options import OptionError, Options, option
 from minitransformer.tasks import DataOptions, Task, build
-from minitransformer.training.options import TrainingOptions
+from minitransformer.training.options import COUNTED_IN_STEPS, LENGTHS, TrainingOptions
 
 __all__ = ["Configuration"]
 
@@ -29,20 +30,56 @@ class Configuration(Options):
 
     task: str
     task_options: Mapping[str, str] = field(default_factory=dict)
-    seed: int = option(0, "seed of everything that is drawn at random", at_least=0, common=True)
+    seed: int = option(0, "seed of everything that is drawn at random", at_least=0, at_most=math.inf, common=True)
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     data: DataOptions = field(default_factory=DataOptions)
+    free: frozenset[str] = field(
+        default=frozenset(),
+        compare=False,
+        metadata={"option": False, "help": "the options that nobody picked, so that others may decide them"},
+    )
 
     @classmethod
     def of_task(cls, task: Task, **changes: Any) -> Configuration:
-        """Return the task's own recipe with some options changed (None changes none); paths become absolute."""
+        """Return the task's own recipe with some options changed (None changes none); paths become absolute.
+
+        A task that reads a text may choose some options by its size.
+
+        Raises
+        ------
+        OptionError
+            If a value is impossible, or more than one option says how long to train; `ValueError`, if a file cannot be
+            read.
+        """
         values = {name: value for name, value in changes.items() if value is not None}
+        cls.check(values)
+        if len(lengths := [name for name in LENGTHS if name in values]) > 1:
+            raise OptionError(f"{' and '.join(lengths)} both say how long to train; leave one out", *lengths)
         for name, declared in cls.declarations().items():
             if declared.metadata.get("path") and name in values:
                 values[name] = os.path.abspath(values[name])
-        own = cls(task=task.name, task_options=dict(task.options)).changed(**task.recipe)
+        free = frozenset(cls.declarations().keys() - values.keys())
+        own = cls(task=task.name, task_options=dict(task.options), free=free).changed(**task.recipe)
+        if sized := task.choose_by_size(values):
+            own = own.changed(**sized)
+            if "steps" in values:
+                return own.with_steps(**values)
         return own.changed(**values)
+
+    def with_steps(self, steps: int, **values: Any) -> Configuration:
+        """Return this configuration with so many steps, which take the place of epochs or minutes, and other changes.
+
+        What is counted in steps, such as the warm-up, keeps its share of them unless somebody picked it.
+        """
+        training = self.training
+        shares = {
+            name: max(1, round(value * steps / training.steps))
+            for name in self.free.intersection(COUNTED_IN_STEPS)
+            if (value := getattr(training, name)) not in (None, 1)  # "off", or each step
+        }
+        changed = self.changed(steps=steps, **({"epochs": None, "minutes": None} | shares | values))
+        return replace(changed, free=self.free - {"steps"})
 
     def build_task(self) -> Task:
         """Return the task."""
@@ -97,6 +134,8 @@ class Configuration(Options):
             If a value is missing, unknown or impossible, or there is no such task.
         """
         configuration = super().from_flat(values)
+        if (length := configuration.training.length) != "steps":
+            raise ValueError(f"found {length}, expected a number of steps, which a run has from its beginning")
         configuration.build_task()
         return configuration
 

@@ -15,9 +15,10 @@ from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
 from minitransformer.decoding import Diverged, naming_the_longest, translate
 from minitransformer.nn import Transformer
+from minitransformer.options import OptionError
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
-__all__ = ["Sample", "Scores", "evaluate"]
+__all__ = ["Sample", "Scores", "check_bleu", "evaluate"]
 
 NUMBERS = 2**23
 """Numbers, one for each position and token, that are computed together: as float32 they take 32 MB."""
@@ -75,6 +76,14 @@ class Scores(NamedTuple):
         return {name: value for name, value in found.items() if value is not None}
 
 
+def check_bleu(tokenize: str) -> None:
+    """Raise an OptionError if BLEU cannot be measured so, or MissingExtraError."""
+    try:
+        bleu(["here?"], [["here?"]], tokenize)
+    except ValueError as error:
+        raise OptionError(f"bleu_tokenize: {error}", "bleu_tokenize") from error
+
+
 def evaluate(
     model: Transformer,
     source: Tokeniser,
@@ -120,7 +129,7 @@ def evaluate(
         raise ValueError("evaluate: found no pairs, expected at least one")
     if "bleu" in measures:
         with suppress(MissingExtraError):
-            bleu(["here?"], [["here?"]], bleu_tokenize)  # if it cannot be measured so, say it now
+            check_bleu(bleu_tokenize)
     pairs = [(normalise_text(text), normalise_text(wanted)) for text, wanted in pairs]
     grouped = references(pairs)
     found = [normalise_text(text) for text in translate(model, source, target, list(grouped), beam, alpha)]

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from minitransformer.options import OptionError, Options, option
 
-__all__ = ["TrainingOptions"]
+__all__ = ["LENGTHS", "TrainingOptions"]
+
+LENGTHS = ("steps", "epochs", "minutes")
+"""The options that say how long training takes; one of them holds."""
+COUNTED_IN_STEPS = ("warmup_steps", "average_last", "evaluate_every", "save_every")
+"""The options that keep their share of the steps where the length is given in another way."""
+MOST = 1_000_000
+"""More epochs than this, or minutes, are a slip: these minutes are two years."""
+MOST_WORKERS = 1024
+"""Every worker has a copy of the model and a thread; this many are a slip."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,11 +25,24 @@ class TrainingOptions(Options):
     Raises
     ------
     OptionError
-        If a value is out of its range, or a linear schedule ends before its warm-up.
+        If a value is out of its range, a linear schedule ends before its warm-up, or two lengths are given.
     """
 
     steps: int = option(900, "training steps", at_least=1, common=True, editable=True)
-    batch_tokens: int = option(2048, "most tokens on each side of a batch, padding included", at_least=1, common=True)
+    epochs: float | None = option(
+        None, "how often to go through the pairs, in place of --steps (default: as --steps says)",
+        above=0, at_most=MOST, common=True, added=True,
+    )  # fmt: skip
+    minutes: float | None = option(
+        None,
+        "about how long to train on this computer, in place of --steps: what a step takes is measured first, and the "
+        "number of steps is fixed then (default: as --steps says)",
+        above=0,
+        at_most=MOST,
+        common=True,
+        added=True,
+    )
+    batch_tokens: int = option(2048, "most tokens on each side of a batch, padding included", at_least=1)
     accumulate: int = option(1, "batches whose gradients make one step", at_least=1)
     label_smoothing: float = option(
         0.1, "share of the wanted probability that is spread over all tokens, section 5.4", at_least=0, below=1
@@ -30,7 +52,7 @@ class TrainingOptions(Options):
         "learning rate: warmup, as in section 5.3; inverse_sqrt, given by its peak; or linear, from its peak to zero",
         choices=("warmup", "inverse_sqrt", "linear"),
     )
-    warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3", at_least=1, common=True)
+    warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3", at_least=1)
     learning_rate_factor: float = option(
         0.6, "factor of the learning rate of section 5.3, for the schedule warmup", above=0, common=True
     )
@@ -61,26 +83,38 @@ class TrainingOptions(Options):
         None, "stop after this many measurements without a better one (default: off)", at_least=1, editable=True
     )
     workers: int | None = option(
-        None, "threads that share each batch (default: one a core, if each has enough to do)", at_least=1, editable=True
+        None,
+        "threads that share each batch (default: one a core, if each has enough to do)",
+        at_least=1,
+        at_most=MOST_WORKERS,
+        editable=True,
     )
     blas_threads: int | None = option(
         None,
         "threads of each worker's matrix products (default: the cores, shared out among the workers); with another "
         "number, sums are rounded differently",
         at_least=1,
+        at_most=MOST_WORKERS,
         added=True,
         editable=True,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.schedule == "linear" and self.warmup_steps > self.steps:
+        if self.epochs is not None and self.minutes is not None:
+            raise OptionError("epochs and minutes both say how long to train; leave one out", "epochs", "minutes")
+        if self.length == "steps" and self.schedule == "linear" and self.warmup_steps > self.steps:
             raise OptionError(
                 "warmup_steps must be at most steps with the linear schedule, "
                 f"found {self.warmup_steps} and {self.steps}",
                 "warmup_steps",
                 "steps",
             )
+
+    @property
+    def length(self) -> str:
+        """Which of the options says how long training takes: "steps", "epochs" or "minutes"."""
+        return next((name for name in ("epochs", "minutes") if getattr(self, name) is not None), "steps")
 
     def __str__(self) -> str:
         several = f"{self.accumulate} times " if self.accumulate > 1 else ""

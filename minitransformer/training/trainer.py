@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, backend, blas, to_numpy, xp
-from minitransformer.data import PAD, Batch, MissingExtraError, ParallelBatches
+from minitransformer.data import PAD, MissingExtraError, ParallelBatches
 from minitransformer.decoding import Diverged, longest_sentence
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
+from minitransformer.options import OptionError
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, RunError, read_state, write_checkpoint
-from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.evaluation import Scores, evaluate
+from minitransformer.training.evaluation import Scores, check_bleu, evaluate
 from minitransformer.training.interruption import deferred_interrupt
+from minitransformer.training.length import fix_length, guess_seconds
 from minitransformer.training.loading import TrainedRun, load
 from minitransformer.training.provenance import Provenance
 from minitransformer.training.run import RunFolder
-from minitransformer.training.scores import bleu
 from minitransformer.training.state import State, TrainingState
+from minitransformer.training.step import all_batches, training_step
 from minitransformer.training.workers import Workers, check_workers, default_workers
 
-__all__ = ["Best", "Result", "Trainer", "training_step"]
+__all__ = ["Best", "Result", "Trainer"]
 
 LOG_EVERY = 10
 """Steps to a line of the log. On a GPU the losses are read as often: the host waits for the device each time."""
@@ -50,47 +51,6 @@ class Best(NamedTuple):
 
     value: float
     step: int
-
-
-def training_step(
-    model: Transformer,
-    optimiser: Adam,
-    batches: Batch | Sequence[Batch],
-    learning_rate: float,
-    label_smoothing: float,
-    workers: Workers | None = None,
-    clip: float | None = None,
-) -> Array:
-    """Move the weights once against the gradient of the loss of a batch, or of several together.
-
-    Parameters
-    ----------
-    model : Transformer
-        The model.
-    optimiser : Adam
-        Made from the model's parameters.
-    batches : Batch or sequence of Batch
-        Sentence pairs; several batches are worked through one after the other, and make one step.
-    learning_rate : float
-        The size of the step.
-    label_smoothing : float
-        The share of the wanted probability that is spread over all tokens.
-    workers : Workers, optional
-        Made from the model; by default there is one.
-    clip : float, optional
-        The largest norm of the gradient; see `clip_gradients`. By default there is none.
-
-    Returns
-    -------
-    array, shape ()
-        The loss before the step, in nats per target token.
-    """
-    workers = Workers(model) if workers is None else workers
-    loss = workers.gradients(batches, label_smoothing)
-    if clip is not None:
-        clip_gradients(optimiser.parameters, workers.replicas, clip)
-    optimiser.step(learning_rate, workers.replicas, workers.each)
-    return loss
 
 
 def _ignore(*values: Any) -> None:
@@ -121,21 +81,27 @@ class Trainer:
         check_workers(workers := configuration.training.workers or 1)
         if configuration.training.blas_threads is None:
             configuration = configuration.changed(blas_threads=blas.default_threads(workers))
-        self.configuration, options = configuration, configuration.training
+        options = configuration.training
         self.task: Task = configuration.build_task()
         if options.best_by == "bleu" and "bleu" not in self.task.measures:
-            raise ValueError(f"best_by must be loss or exact_match for the task {self.task.name}, found bleu")
+            words = f"best_by must be loss or exact_match for the task {self.task.name}, found bleu"
+            raise OptionError(words, "best_by")
         if "bleu" in self.task.measures:
             try:
-                bleu(["here?"], [["here?"]], configuration.data.bleu_tokenize)  # if it cannot be measured, say so now
+                check_bleu(configuration.data.bleu_tokenize)  # if it cannot be measured, say so now
             except MissingExtraError:
                 if options.best_by == "bleu":
                     raise
         self.corpus = self.task.corpus(configuration.data, configuration.seed, tokenisers)
         self.source, self.target = self.corpus.source, self.corpus.target
-        self.model = configuration.build_model(len(self.source), len(self.target), self.corpus.shared).eval()
-        self.batches = ParallelBatches(self.corpus.ids, options.batch_tokens, configuration.seed)
+        try:
+            self.batches = ParallelBatches(self.corpus.ids, options.batch_tokens, configuration.seed)
+        except ValueError as error:
+            raise OptionError(f"batch_tokens {options.batch_tokens}: {error}", "batch_tokens") from error
+        build_model = partial(configuration.build_model, len(self.source), len(self.target), self.corpus.shared)
+        self.model = build_model().eval()
         self._refuse_longer(longest_sentence(self.model))
+        self.configuration, self._step_seconds = fix_length(configuration, self.batches, build_model)
         self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay)
         self.step = 0
         self.averaged = 0
@@ -148,6 +114,7 @@ class Trainer:
         """Time spent training so far, evaluations included."""
         self.tokens = 0
         """Target tokens trained on so far."""
+        self._begun: tuple[int, float] | None = None  # steps and seconds when training began or went on
         self._losses: list[float] = []  # since the last line of the log
         self._unread: list[Array] = []  # the latest of them, which may still be on the device
 
@@ -182,6 +149,19 @@ class Trainer:
         """Whether so many measurements went by without a better one that training stops."""
         patience = self.configuration.training.patience
         return patience is not None and self.waited >= patience
+
+    def expected_seconds(self) -> float | None:
+        """Return how long the steps to come will take: guessed before the first, measured once some were made.
+
+        On a GPU there is no guess: then it is None.
+        """
+        to_come = self.configuration.training.steps - self.step
+        if self._begun and self.step > self._begun[0]:
+            return to_come * (self.seconds - self._begun[1]) / (self.step - self._begun[0])
+        if self._step_seconds is None:
+            tokens = sum(max(map(len, pair)) + 1 for pair in self.corpus.ids) / self.batches.batches_per_epoch
+            self._step_seconds = guess_seconds(self.model, tokens * self.configuration.training.accumulate)
+        return None if self._step_seconds is None else to_come * self._step_seconds
 
     def train(
         self,
@@ -242,9 +222,10 @@ class Trainer:
         c = self.configuration.training
         if self.step == 0:
             self._save(run)
+        self._begun = self.step, self.seconds
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
-        batches = self._batches_from(self.step * c.accumulate)
+        batches = all_batches(self.batches, self.step * c.accumulate)
         with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1, c.blas_threads) as workers:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))
@@ -322,13 +303,6 @@ class Trainer:
         if c.average_last > 1 and self.step > c.steps - c.average_last:
             self.averaged += 1
             self.mean_weights += (self.optimiser.values - self.mean_weights) / self.averaged
-
-    def _batches_from(self, number: int) -> Iterator[Batch]:
-        """Yield the batches of all epochs, without the first ``number``."""
-        epoch, start = divmod(number, self.batches.batches_per_epoch)
-        while True:
-            yield from self.batches.epoch(epoch, start)
-            epoch, start = epoch + 1, 0
 
     def evaluate(self, pairs: list[tuple[str, str]]) -> Scores:
         """Measure the model on pairs of texts, greedily."""

@@ -86,7 +86,7 @@ def test_the_environment_variable_says_the_same(monkeypatch, tmp_path, capsys, c
 
 def test_here_as_it_is(tmp_path):
     """The program itself, with the CuPy and the GPU that there are."""
-    command = [sys.executable, "-m", "minitransformer.cli", "train", "copy", "--steps", "2", "--held-out", "5"]
+    command = [sys.executable, "-m", "minitransformer", "train", "copy", "--steps", "2", "--held-out", "5"]
     command += ["--train-pairs", "50", "--out", str(tmp_path / "run"), "--backend", "cupy"]
     environment = {name: value for name, value in os.environ.items() if name != arrays.namespace.BACKEND_VARIABLE}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)

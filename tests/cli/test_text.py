@@ -161,7 +161,7 @@ def test_bad_text_to_translate(run, capsys, standard_input):
 def test_a_sentence_beyond_learned_positions_is_refused_and_a_long_one_is_written_in_full(
     run, files, tmp_path, capsys, standard_input
 ):
-    assert train(files, tmp_path / "learned", "--positions", "learned", "--steps", "2") == 0
+    assert train(files, tmp_path / "learned", "--positions", "learned", "--steps", "4") == 0
     capsys.readouterr()
     assert main(["translate", str(tmp_path / "learned"), "w1 " * 600]) == 2
     captured = capsys.readouterr()

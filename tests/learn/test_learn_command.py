@@ -73,6 +73,9 @@ def test_check_says_what_is_wrong_and_then_goes_on(learn):
         ("def backward(x, y):\n    return y, x\n", "takes 2 positional arguments but 3 were given"),
         ("def backward(x, y, d_z):\n    d_z * y, d_z * x\n", "is there a `return`?"),
         ("def backward(x, y, d_z):\n    return d_z * y\n", "Return 2 gradients, d_x, d_y"),
+        ("import sys\nsys.exit(0)\n", "Line 2, in <module>, failed with SystemExit: 0"),
+        ("def backward(x, y, d_z):\n    raise SystemExit\n", "Line 2, in backward, failed with SystemExit: no message"),
+        ("x = 1\0\n", "is not Python: source code"),
     ],
 )
 def test_broken_code_is_told_in_words(learn, text, said):
@@ -82,6 +85,14 @@ def test_broken_code_is_told_in_words(learn, text, said):
     assert status == 1
     assert said in " ".join(words.split())
     assert "Traceback" not in words
+
+
+def test_a_byte_order_mark_is_no_fault(learn):
+    """As some editors write it."""
+    learn("list")
+    exercise = find("product-rule")
+    (learn.folder / exercise.file).write_text(exercise.solution, encoding="utf-8-sig")
+    assert learn("check", exercise.name)[0] == 0
 
 
 def test_a_missing_return_is_asked_for(learn):

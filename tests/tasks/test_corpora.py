@@ -84,8 +84,8 @@ def test_known_tokenisers_are_not_learned_again(files):
         ({"valid_target": "v.de"}, "found --valid-target without --valid-source"),
         ({"data": "folder"}, r"found data folder, but the task text does not read it: it reads source, target"),
         ({"share_vocabulary": True, "target_tokens": "chars"}, "cannot share tokens of different kinds"),
-        ({"source_tokens": "syllables"}, "there is no kind of tokens 'syllables'"),
-        ({"longest": 1}, "allow longer ones"),
+        ({"source_tokens": "syllables"}, "source_tokens must be one of bpe, words, chars, merges, found 'syllables'"),
+        ({"longest": 1}, "longest 1: .*allow longer ones"),
     ],
 )
 def test_what_cannot_be_is_refused(files, changes, message):

@@ -1,7 +1,0 @@
-"""``python -m minitransformer.cli``."""
-
-import sys
-
-from minitransformer.cli import main
-
-sys.exit(main())

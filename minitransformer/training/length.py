@@ -1,0 +1,98 @@
+"""How long training takes: a number of steps made of epochs or minutes, and the time that steps will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+
+from minitransformer.arrays import backend, blas
+from minitransformer.data import ParallelBatches
+from minitransformer.nn import Transformer
+from minitransformer.optim import Adam
+from minitransformer.training.configuration import Configuration
+from minitransformer.training.options import TrainingOptions
+from minitransformer.training.step import all_batches, training_step
+from minitransformer.training.workers import Workers
+
+__all__ = ["fix_length", "guess_seconds", "measure_step"]
+
+TRAINED = 0.9
+"""The share of the minutes that steps get; measuring on held-out pairs and saving take the rest."""
+UNTIMED, FEWEST, MOST = 2, 3, 30
+"""Trial steps: so many are not timed, at least and at most so many are."""
+SECONDS = 5.0
+"""After so long no more trial steps begin."""
+SIDE, TIMES = 256, 10
+"""The matrices by whose product the speed of a core is guessed, and how often they are multiplied."""
+EFFICIENCY = 0.4
+"""The speed of a training step beside that of a large matrix product."""
+
+
+def fix_length(
+    configuration: Configuration, batches: ParallelBatches, build_model: Callable[[], Transformer]
+) -> tuple[Configuration, float | None]:
+    """Return the configuration with a number of steps, in place of epochs or minutes.
+
+    The number depends on the speed of this computer only here: what is returned is written into the run folder before
+    the first step, so that a run that goes on has the same number.
+
+    Parameters
+    ----------
+    configuration : Configuration
+        Says in one way or another how long to train.
+    batches : ParallelBatches
+        What is trained on.
+    build_model : callable
+        Makes a model for trial steps; the model that is trained does not take part in them.
+
+    Returns
+    -------
+    configuration : Configuration
+        Its length is a number of steps.
+    seconds : float or None
+        What a step takes, if it was measured.
+    """
+    training = configuration.training
+    if training.epochs is not None:
+        steps = round(training.epochs * batches.batches_per_epoch / training.accumulate)
+        return configuration.with_steps(max(1, steps)), None
+    if training.minutes is not None:
+        seconds = measure_step(build_model(), batches, training)
+        return configuration.with_steps(max(1, int(TRAINED * 60 * training.minutes / seconds))), seconds
+    return configuration, None
+
+
+def measure_step(model: Transformer, batches: ParallelBatches, training: TrainingOptions) -> float:
+    """Return the mean time of a training step in seconds; the model's weights are changed."""
+    optimiser, times = Adam(model.parameters(), weight_decay=training.weight_decay), [0.0]
+    every = all_batches(batches)
+    with Workers(model, training.workers or 1, training.blas_threads) as workers:
+        for number in range(UNTIMED + MOST):
+            begun = time.perf_counter()
+            group = list(islice(every, training.accumulate))
+            loss = training_step(model, optimiser, group, 1e-6, training.label_smoothing, workers, training.clip)
+            float(loss)  # a GPU works on its own until somebody asks for a number
+            times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []
+            if len(times) >= FEWEST and sum(times) > SECONDS:
+                break
+    return sum(times) / len(times)
+
+
+def guess_seconds(model: Transformer, tokens: float) -> float | None:
+    """Return about how long a training step of so many tokens on a side takes on this computer; None on a GPU.
+
+    Each weight is multiplied once in the forward pass and twice in the backward pass for each token of its side.
+    """
+    if backend() != "numpy":
+        return None
+    weights = sum(parameter.size for parameter in model.parameters())
+    square, times = np.ones((SIDE, SIDE), dtype=np.float32), []
+    with blas.threads(1):  # the fastest of short products by one core, however busy the others are
+        for _ in range(TIMES):
+            begun = time.perf_counter()
+            square @ square
+            times.append(time.perf_counter() - begun)
+    return 2 * 3 * weights * tokens / (2 * SIDE**3) * min(times) / (EFFICIENCY * blas.cores())

@@ -1,0 +1,63 @@
+"""A training step, and the batches that steps are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from minitransformer.arrays import Array
+from minitransformer.data import Batch, ParallelBatches
+from minitransformer.nn import Transformer
+from minitransformer.optim import Adam
+from minitransformer.training.clipping import clip_gradients
+from minitransformer.training.workers import Workers
+
+__all__ = ["all_batches", "training_step"]
+
+
+def training_step(
+    model: Transformer,
+    optimiser: Adam,
+    batches: Batch | Sequence[Batch],
+    learning_rate: float,
+    label_smoothing: float,
+    workers: Workers | None = None,
+    clip: float | None = None,
+) -> Array:
+    """Move the weights once against the gradient of the loss of a batch, or of several together.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    optimiser : Adam
+        Made from the model's parameters.
+    batches : Batch or sequence of Batch
+        Sentence pairs; several batches are worked through one after the other, and make one step.
+    learning_rate : float
+        The size of the step.
+    label_smoothing : float
+        The share of the wanted probability that is spread over all tokens.
+    workers : Workers, optional
+        Made from the model; by default there is one.
+    clip : float, optional
+        The largest norm of the gradient; see `clip_gradients`. By default there is none.
+
+    Returns
+    -------
+    array, shape ()
+        The loss before the step, in nats per target token.
+    """
+    workers = Workers(model) if workers is None else workers
+    loss = workers.gradients(batches, label_smoothing)
+    if clip is not None:
+        clip_gradients(optimiser.parameters, workers.replicas, clip)
+    optimiser.step(learning_rate, workers.replicas, workers.each)
+    return loss
+
+
+def all_batches(batches: ParallelBatches, number: int = 0) -> Iterator[Batch]:
+    """Yield the batches of all epochs, without the first ``number``."""
+    epoch, start = divmod(number, batches.batches_per_epoch)
+    while True:
+        yield from batches.epoch(epoch, start)
+        epoch, start = epoch + 1, 0

@@ -1,0 +1,125 @@
+"""Arguments of the command line that make no sense are refused by name, in one line; a share of the whole sweep."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from robustness.options import faults, share
+
+from minitransformer.cli import main
+from minitransformer.cli.errors import LONGEST, one_line
+
+SHARE = 60
+
+
+def test_nasty_values_are_accepted_or_refused_by_name():
+    assert list(faults(share(SHARE))) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--seed=--"], "argument --seed: found --, expected a value"),
+        (["translate", "run", "--beam=--", "one"], "argument --beam: found --, expected a value"),
+        (["train", "--out="], "argument --out: found an empty text, expected a path"),
+        (["resume", ""], "argument run: found an empty text, expected a path"),
+        (["train", "text", "--source", 300 * "x"], "File name too long"),
+        (["train", "a\nb", "c\nd"], r"unrecognized arguments: c\nd"),
+    ],
+)
+def test_argparse_refuses_them(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err.removesuffix("\n").rpartition("\n")[2]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", ""], "there is no task ''; the tasks are copy"),
+        (["train", "--accumulate", "1" + 23 * "0"], "--accumulate must be at least 1 and at most 9223372036854775807"),
+        (["train", "--train-pairs", "1" + 23 * "0"], "--train-pairs must be at least 1 and at most"),
+        (["train", "--workers", "100000"], "--workers must be at least 1 and at most 1024, found 100000"),
+        (["train", "copy", "--best-by", "bleu"], "--best-by must be loss or exact_match for the task copy, found bleu"),
+        (["train", "copy", "--to", "de"], "--to: task copy has no option 'to'"),
+        (["translate", "no\nrun", "x"], r"minitransformer translate: there is no run folder no\nrun"),
+        (["translate", "run", "--beam", "100000000", "x"], "--beam must be at most 10,000, found 100000000"),
+        (["translate", "run", "--alpha", "1e300", "x"], "--alpha must be a number of 0 or more, and at most 100"),
+        (["bench", "--workers", "100000"], "--workers must be at most 1024, found 100000"),
+    ],
+)
+def test_commands_refuse_them(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_standard_input_that_cannot_be_read_is_named(monkeypatch, capsys):
+    """Such as a folder. Python itself refuses one that it finds as it starts."""
+
+    class Folder:
+        @staticmethod
+        def read():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+
+    monkeypatch.setattr("minitransformer.cli.translate.load_chosen", lambda args: None)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Folder))
+    assert main(["translate", "run"]) == 2
+    assert "translate: cannot read the standard input: Is a directory; give a file" in capsys.readouterr().err
+
+
+def test_a_message_is_one_line_of_some_length():
+    assert one_line("a\nb\t\x1b\u2028\ud800 ä") == r"a\nb\t\x1b\u2028\ud800 ä"
+    assert len(one_line(10_000 * "x")) < LONGEST + 10
+
+
+def test_a_recipe_whose_peak_has_no_effect_is_refused(tmp_path, monkeypatch, capsys):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('task = "copy"\npeak = 0.1\n')
+    assert main(["train", "--config", str(recipe)]) == 2
+    assert f"peak in {recipe} has no effect: the rate of the schedule warmup follows" in capsys.readouterr().err
+    recipe.write_text('task = "copy"\nschedule = "linear"\npeak = 0.1\n')
+    monkeypatch.setattr("minitransformer.cli.train.progress.train", lambda *_: 0)
+    assert main(["train", "--config", str(recipe), "--schedule", "warmup", "--out", str(tmp_path / "run")]) == 0
+
+
+STOPPED = """
+import builtins, sys
+sys.argv = {argv}
+load = builtins.__import__
+def stop(name, *rest, **more):
+    if name == {name!r} or name.startswith({name!r} + "."):
+        raise KeyboardInterrupt
+    return load(name, *rest, **more)
+builtins.__import__ = stop
+{code}
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+@pytest.mark.parametrize("name", ["numpy", "minitransformer.cli"])
+@pytest.mark.parametrize("program", ["console", "module"])
+def test_ctrl_c_while_modules_are_loaded_is_no_traceback(name, program):
+    run = "import runpy; runpy.run_module('minitransformer', run_name='__main__')"
+    code = run if program == "module" else "from minitransformer.__main__ import run; run()"
+    argv = ["-m" if program == "module" else "/usr/bin/minitransformer", "train"]
+    script = STOPPED.format(argv=argv, name=name, code=code)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, encoding="utf-8")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_program_that_imports_the_package_gets_its_interrupt():
+    script = STOPPED.format(argv=["program"], name="numpy", code="import minitransformer")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, encoding="utf-8")
+    assert done.returncode in (130, -signal.SIGINT)
+    assert "KeyboardInterrupt" in done.stderr

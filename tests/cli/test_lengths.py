@@ -1,0 +1,107 @@
+"""What `train` chooses by the size of a text, how long it says that it takes, and when it stopped helping."""
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+
+from minitransformer.cli import main, progress
+from minitransformer.cli.progress import duration
+from minitransformer.tasks import build
+from minitransformer.tasks.text import MOST_STEPS, SIZES, suit
+from minitransformer.training import Configuration, length
+
+pytestmark = pytest.mark.usefixtures("without_pictures")
+SMALL = [
+    *("--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--batch-tokens", "512", "--workers", "1"),
+    *("--source-tokens", "words", "--target-tokens", "words", "--min-count", "1"),
+]
+
+
+@pytest.fixture
+def text(tmp_path):
+    lines = [f"w{n % 11} x{n % 7} y{n}\tW{n % 11} X{n % 7}" for n in range(60)]
+    (tmp_path / "text.tsv").write_text("".join(f"{line}\n" for line in lines))
+    return ["train", "text", "--source", str(tmp_path / "text.tsv"), "--out", str(tmp_path / "run")]
+
+
+def test_a_larger_text_has_a_larger_model_and_more_steps_but_fewer_epochs():
+    sizes = [suit(tokens) for tokens in (0, 7_500, 75_000, 750_000, 5_000_000, 10**8)]
+    assert sizes[2]["steps"] == 1600
+    assert suit(10**12)["steps"] == suit(10**8)["steps"] == MOST_STEPS
+    for smaller, larger in pairwise(sizes):
+        lengths = [size["steps"] * size["batch_tokens"] for size in (smaller, larger)]
+        assert lengths[0] < lengths[1]
+        assert smaller["d_model"] * smaller["n_layers"] <= larger["d_model"] * larger["n_layers"]
+    assert len({tuple(size.model.items()) for size in SIZES}) > 1
+
+
+def test_the_choice_is_shown_and_written_and_each_option_wins(text, tmp_path, capsys, monkeypatch):
+    assert main([*text, *SMALL, "--steps", "20"]) == 0
+    chosen = re.search(r"^chosen    by the size of the text: (.*)$", capsys.readouterr().out, re.M)[1].split()
+    shown = dict(zip(chosen[::2], chosen[1::2], strict=True))
+    assert shown == {"--warmup-steps": "2", "--peak": "0.002", "--evaluate-every": "2"}  # their share of 20 steps
+    values = json.loads((tmp_path / "run" / "configuration.json").read_text())
+    assert (values["steps"], values["warmup_steps"], values["evaluate_every"], values["d_model"]) == (20, 2, 2, 8)
+    monkeypatch.setattr(length, "measure_step", lambda *_: 1.0)
+    again = ["train", "--config", str(tmp_path / "run"), "--out", str(tmp_path / "again"), "--minutes", "0.1"]
+    assert main(again) == 0
+    assert "chosen" not in capsys.readouterr().out
+    assert json.loads((tmp_path / "again" / "configuration.json").read_text()) == values | {"steps": 5}
+
+
+def test_a_vocabulary_suits_the_text_unless_tokens_are_words(text, tmp_path):
+    letters = len({letter for letter in (tmp_path / "text.tsv").read_text()} - {"\n", "\t"})
+    options = {"source": text[3]}
+    of_subwords = build("text").choose_by_size(options)
+    assert of_subwords["vocabulary"] == max(500, 2 * letters)
+    assert "vocabulary" not in build("text").choose_by_size(options | {"target_tokens": "words"})
+    assert {*of_subwords} == {*build("text").sized}
+    (tmp_path / "many.tsv").write_text("".join(f"{chr(0x4E00 + n)}\t{chr(0x4E00 + n)}\n" for n in range(900)))
+    assert build("text").choose_by_size({"source": f"{tmp_path}/many.tsv"})["vocabulary"] >= 1800
+
+
+@pytest.mark.parametrize("task", ["numbers", "copy", "pronunciation", "multi30k"])
+def test_other_tasks_keep_their_recipes(task):
+    found = Configuration.of_task(build(task), steps=500).flat()
+    own = Configuration(task=task, task_options=build(task).options).changed(**build(task).recipe).flat()
+    assert found == own | {"steps": 500}
+
+
+def test_a_length_of_the_command_line_wins_over_that_of_a_recipe(text, tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('task = "text"\nsource = "text.tsv"\nsteps = 30\n')
+    assert main(["train", "--config", str(recipe), *text[4:], *SMALL, "--epochs", "2"]) == 0
+    found = json.loads((tmp_path / "run" / "configuration.json").read_text())
+    batches = int(re.search(r"([\d,]+) batches an epoch, 2.0 epochs", capsys.readouterr().out)[1])
+    assert (found["steps"], found["epochs"]) == (2 * batches, None)
+    assert main([*text, "--epochs", "2", "--minutes", "1"]) == 2
+    assert "--epochs and --minutes both say how long to train; leave one out" in capsys.readouterr().err
+    recipe.write_text('task = "text"\nsource = "text.tsv"\nsteps = 30\nepochs = 2\n')
+    assert main(["train", "--config", str(recipe)]) == 2
+    assert "steps and epochs both say how long to train; leave one out" in capsys.readouterr().err
+
+
+def test_the_time_to_come_is_told_before_and_after_the_first_steps(text, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "FIRST", 3)
+    monkeypatch.setattr("minitransformer.training.Trainer.expected_seconds", lambda trainer: 600.0)
+    assert main([*text, *SMALL, "--steps", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "          about 10 min on this computer, estimated before the first step\n" in out
+    assert "step 3: about 10 min to go, measured over 3 steps" in out
+
+
+def test_training_that_has_stopped_helping_is_told(text, capsys):
+    """The first measurement stays the best: the rate is so small that no weight moves."""
+    assert main([*text, *SMALL, "--steps", "6", "--evaluate-every", "1", "--peak", "1e-30", "--dropout", "0"]) == 0
+    words = "no better by loss since step 1: best.safetensors keeps the weights of then"
+    assert capsys.readouterr().out.count(words) == 2  # when it is noticed, and at the end
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (59, "59 s"), (61, "1 min"), (3500, "58 min"), (12000, "3 h 20 min"), (216000, "2.5 days")],
+)
+def test_a_duration_is_written_as_a_person_says_it(seconds, words):
+    assert duration(seconds) == words

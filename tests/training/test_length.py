@@ -1,0 +1,108 @@
+"""How long to train: in steps, epochs or minutes; the time that it takes is expected and measured."""
+
+import json
+
+import numpy as np
+import pytest
+
+from minitransformer.options import OptionError
+from minitransformer.tasks import build
+from minitransformer.training import Configuration, RunFolder, Trainer, length, resume
+
+SMALL = {
+    "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "workers": 1, "batch_tokens": 128, "train_pairs": 100,
+    "held_out": 5, "save_every": 3,
+}  # fmt: skip
+
+
+def configuration(**changes):
+    return Configuration.of_task(build("reverse"), **(SMALL | changes))
+
+
+@pytest.fixture
+def a_step_takes(monkeypatch):
+    def take(seconds):
+        monkeypatch.setattr(length, "measure_step", lambda *_: seconds)
+
+    return take
+
+
+def test_epochs_become_steps_and_the_schedule_fits_them():
+    own = configuration().training
+    trainer = Trainer(configuration(epochs=3))
+    found, per_epoch = trainer.configuration.training, trainer.batches.batches_per_epoch
+    assert found.steps == 3 * per_epoch
+    assert (found.length, found.epochs) == ("steps", None)
+    for name in ("warmup_steps", "average_last", "evaluate_every"):
+        assert getattr(found, name) == max(1, round(getattr(own, name) * found.steps / own.steps))
+    assert found.save_every == 3  # it was picked
+    halved = Trainer(configuration(epochs=3, accumulate=2)).configuration.training
+    assert halved.steps == round(3 * per_epoch / 2)
+    assert Trainer(configuration(epochs=1e-6, warmup_steps=1)).configuration.training.steps == 1
+
+
+def test_minutes_become_steps_once(a_step_takes, tmp_path):
+    """What a step takes is measured before the run is made; whoever resumes it measures nothing."""
+    a_step_takes(0.9 * 60 * 0.01 / 7 - 1e-9)
+    trainer = Trainer(configuration(minutes=0.01))
+    found = trainer.configuration
+    assert (found.training.steps, found.training.minutes) == (7, None)
+    assert trainer.expected_seconds() == pytest.approx(0.54)
+    run = RunFolder(tmp_path / "run")
+    run.create(found, trainer.corpus)
+    assert json.loads((run.path / "configuration.json").read_text())["steps"] == 7
+    a_step_takes(1e9)
+    assert resume(run, print).configuration.training.steps == 7
+    trainer.train(run)
+    again = Trainer(Configuration.from_flat(found.flat()))
+    other = RunFolder(tmp_path / "other")
+    other.create(again.configuration, again.corpus)
+    again.train(other)
+    for name, values in trainer.model.state_dict().items():
+        np.testing.assert_array_equal(values, again.model.state_dict()[name])
+
+
+def test_trial_steps_leave_no_trace(monkeypatch):
+    monkeypatch.setattr(length, "SECONDS", 0.0)
+    found = Trainer(configuration(minutes=0.01))
+    assert found.configuration.training.steps >= 1
+    wanted = Trainer(configuration(steps=5))
+    for name, values in found.model.state_dict().items():
+        np.testing.assert_array_equal(values, wanted.model.state_dict()[name])
+    assert found.model.rng.bit_generator.state == wanted.model.rng.bit_generator.state
+
+
+@pytest.mark.parametrize(
+    ("lengths", "words"),
+    [
+        ({"steps": 3, "epochs": 1}, "steps and epochs both say how long to train"),
+        ({"epochs": 1.5, "minutes": 1}, "epochs and minutes both say how long to train"),
+        ({"epochs": 0}, "epochs must be at most 1000000 and above 0, found 0"),
+        ({"minutes": 1e9}, "minutes must be at most 1000000 and above 0, found"),
+    ],
+)
+def test_one_length_is_given_and_it_is_possible(lengths, words):
+    with pytest.raises(OptionError, match=words) as error:
+        configuration(**lengths)
+    assert set(error.value.names) <= lengths.keys()
+
+
+def test_a_run_has_a_number_of_steps():
+    with pytest.raises(ValueError, match="found epochs, expected a number of steps"):
+        Configuration.from_flat(configuration().flat() | {"epochs": 3})
+
+
+def test_a_warm_up_that_was_picked_is_not_cut():
+    with pytest.raises(OptionError, match="warmup_steps must be at most steps with the linear schedule, found 50 and"):
+        Trainer(configuration(epochs=1, schedule="linear", warmup_steps=50))
+
+
+def test_the_time_to_come_is_guessed_and_then_measured(tmp_path):
+    trainer = Trainer(configuration(steps=6))
+    guess = trainer.expected_seconds()
+    assert 0 < guess < 60
+    run, seen = RunFolder(tmp_path / "run"), []
+    run.create(trainer.configuration, trainer.corpus)
+    trainer.train(run, lambda *_: seen.append((trainer.step, trainer.seconds, trainer.expected_seconds())))
+    for step, seconds, expected in seen:
+        assert expected == pytest.approx((6 - step) * seconds / step)
