@@ -52,7 +52,11 @@ class Configuration(Options):
             If a value is impossible, or more than one option says how long to train; `ValueError`, if a file cannot be
             read.
         """
-        values = {name: value for name, value in changes.items() if value is not None}
+        values = {
+            name: os.fspath(value) if isinstance(value, os.PathLike) else value
+            for name, value in changes.items()
+            if value is not None
+        }
         cls.check(values)
         if len(lengths := [name for name in LENGTHS if name in values]) > 1:
             raise OptionError(f"{' and '.join(lengths)} both say how long to train; leave one out", *lengths)
