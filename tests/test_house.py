@@ -1,6 +1,7 @@
 """The architecture: who may import whom, what stays out, and how long the core and the pages may grow."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -277,3 +278,11 @@ def test_importing_the_package_stays_light():
     code = f"import sys, minitransformer; print(*{heavy} & sys.modules.keys())"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def test_no_file_is_read_that_could_hold_code():
+    """What is in a stranger's run folder is data: safetensors, JSON, TOML and text."""
+    unsafe = re.compile(r"\b(import|from) (pickle|marshal|shelve)\b|\ballow_pickle\b")
+    files = [path for path in ROOT.rglob("*.py") if "exercises" not in path.parts]
+    assert len(files) > 100
+    assert [path.name for path in files if unsafe.search(path.read_text(encoding="utf-8"))] == []

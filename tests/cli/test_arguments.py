@@ -1,4 +1,4 @@
-"""Arguments of the command line that make no sense are refused by name, in one line; a share of the whole sweep."""
+"""Arguments of the command line that make no sense are refused by name, in one line."""
 
 import errno
 import os
@@ -8,16 +8,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from robustness.options import faults, share
 
 from minitransformer.cli import main
 from minitransformer.cli.errors import LONGEST, one_line
-
-SHARE = 60
-
-
-def test_nasty_values_are_accepted_or_refused_by_name():
-    assert list(faults(share(SHARE))) == []
 
 
 @pytest.mark.parametrize(

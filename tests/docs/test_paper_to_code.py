@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = ("paper-to-code.md", "glossary.md")
+PAGES = ("paper-to-code.md", "glossary.md", "promises.md")
 
 LINK = re.compile(r"\[((?:[^][]|\[[^]]*\])*?)\]\(([^)\s]+)\)")
 SECTIONS = [

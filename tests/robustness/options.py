@@ -2,16 +2,14 @@
 
 `cases` lists what to try, from the parser itself, so that a new option is tried too. `sandbox` takes the place of the
 work: commands read, check and build as ever, but nothing is trained, measured or drawn. `fault` runs one case and says
-what is wrong with how it ended. All run in this process; ``python tests/robustness/options.py`` tries them all.
+what is wrong with how it ended. All run in this process.
 """
 
 import argparse
 import contextlib
 import io
 import os
-import random
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,19 +147,3 @@ def faults(chosen: list[Case]) -> Iterator[tuple[Case, str]]:
         for case in chosen:
             if words := fault(case):
                 yield case, words
-
-
-def share(number: int, seed: int = 0) -> list[Case]:
-    """Return so many cases, drawn at random."""
-    return random.Random(seed).sample(cases(), number)
-
-
-if __name__ == "__main__":
-    sys.stdout.reconfigure(errors="replace")
-    every = cases()
-    wrong = 0
-    for case, words in faults(every):
-        wrong += 1
-        print(f"{one_line(' '.join(case.arguments))[:200]}\n    {words[:400]}", flush=True)
-    print(f"{len(every):,} values tried, {wrong:,} wrong")
-    sys.exit(1 if wrong else 0)

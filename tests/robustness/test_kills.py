@@ -1,9 +1,5 @@
-"""Wherever a process is killed that changes a run folder, the run goes on to the same end, or a message says how.
+"""Wherever a process is killed that changes a run folder, the run goes on to the same end, or a message says how."""
 
-A share of all kills, drawn with a fixed seed; all of them where MINITRANSFORMER_ROBUSTNESS is ``all``.
-"""
-
-import os
 import random
 from itertools import count
 
@@ -11,10 +7,10 @@ import pytest
 
 from minitransformer.durable import write_durably
 from minitransformer.learn import Book, bank
+from robustness import ALL
 from robustness.disk import Killed, changes
 from robustness.kills import SCENARIOS
 
-ALL = os.environ.get("MINITRANSFORMER_ROBUSTNESS") == "all"
 pytestmark = pytest.mark.numpy_only("files are the same with any library")
 
 

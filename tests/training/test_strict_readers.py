@@ -8,6 +8,7 @@ import struct
 
 import numpy as np
 import pytest
+from robustness import ALL
 
 from minitransformer.cli import main
 from minitransformer.data import read_parallel
@@ -426,7 +427,7 @@ def results_or_message(run):
 def test_a_damaged_folder_opens_to_the_same_results_or_names_the_file(original, tmp_path):
     wanted = results(copy_of(original, tmp_path / "whole"))
     chance = random.Random(7)
-    for number in range(100):
+    for number in range(3_500 if ALL else 100):
         run = copy_of(original, tmp_path / f"{number}")
         name = damage(run, chance)
         found, message = results_or_message(run)
