@@ -1,0 +1,64 @@
+"""Sentences that end leave the batch, and each of the others goes on with its own last token."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from minitransformer.data import END, START, pad
+from minitransformer.decoding import beam_search, greedy, hypotheses, translate
+
+VOCABULARY = 40
+
+
+class Scripted:
+    """A model that writes what stands in its script: the next token follows from the one before, and from the source.
+
+    The first token of a source is the place of its sentence in the script, and 3.
+    """
+
+    def __init__(self, script):
+        self.next = []
+        for sentence in script:
+            self.next.append(dict(zip([START, *sentence], [*sentence, END], strict=True)))
+
+    def new_cache(self, source_ids):
+        return Sources(np.asarray(source_ids)[:, 0] - 3)
+
+    def step(self, tokens, cache, parents=None):
+        logits = np.zeros((*tokens.shape, VOCABULARY))
+        for row, place in enumerate(cache.places.tolist()):
+            for column, token in enumerate(tokens[row].tolist()):
+                logits[row, column, self.next[place].get(token, VOCABULARY - 1)] = 50
+        return logits
+
+
+class Sources:
+    def __init__(self, places):
+        self.places = places
+
+    def select(self, going):
+        n = int(going.sum())
+        rows = np.arange(n)
+        rows[~going[:n]] = np.flatnonzero(going[n:]) + n
+        self.places = self.places[rows]
+        return rows
+
+
+@pytest.mark.numpy_only("a model of NumPy")
+@pytest.mark.parametrize("search", [greedy, lambda *a: [best.tokens for (best,) in beam_search(*a, beam=2, alpha=0)]])
+def test_each_sentence_goes_on_with_its_own_last_token(search):
+    rng = np.random.default_rng(0)
+    script = [rng.permutation(np.arange(3, VOCABULARY - 1))[:n].tolist() for n in (3, 0, 7, 1, 5, 5, 2, 9, 0, 4)]
+    sources = pad([[place + 3, END] for place in range(len(script))])
+    assert search(Scripted(script), sources) == script
+
+
+def test_the_defaults_are_the_papers():
+    def defaults(function):
+        parameters = inspect.signature(function).parameters
+        return {name: parameters[name].default for name in ("beam", "alpha", "n_best") if name in parameters}
+
+    assert defaults(beam_search) == {"beam": 4, "alpha": 0.6, "n_best": 1}
+    assert defaults(hypotheses) == {"beam": 1, "alpha": 0.6, "n_best": 1}
+    assert defaults(translate) == {"beam": 1, "alpha": 0.6}
