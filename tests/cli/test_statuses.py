@@ -98,6 +98,7 @@ def test_words_and_options_that_nobody_knows_are_refused(capsys):
         (["run", "a", "b"], ["a", "b"]),
         (["run", "--beam", "2", "a", "b"], ["a", "b"]),
         (["run", "a", "--", "--b", "-c"], ["a", "--b", "-c"]),
+        (["run", "--beam", "2", "a", "--", "--b", "-c"], ["a", "--b", "-c"]),
         (["run", "-"], ["-"]),
         (["run"], []),
     ],

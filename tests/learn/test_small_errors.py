@@ -6,7 +6,7 @@ import pytest
 
 from minitransformer.arrays import BackendError
 from minitransformer.learn import bank, check, find, judge_file
-from minitransformer.learn.verdict import Wrong, check_gradients
+from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_gradients
 
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
@@ -66,3 +66,36 @@ def test_answers_are_judged_in_numpy_alone(monkeypatch):
     exercise = bank()[0]
     with pytest.raises(BackendError, match="exercises are in NumPy, found the array library cupy"):
         check(exercise.name, *[print] * len(exercise.asks_for))
+
+
+def test_small_entries_are_measured_by_the_largest():
+    agree("y", np.array([1.0, 1e-17]), np.array([1.0, 0.0]))
+    with pytest.raises(Wrong, match="1 of 2 are wrong"):
+        agree("y", np.array([1.0, 1e-7]), np.array([1.0, 0.0]))
+
+
+def test_an_infinity_has_a_sign():
+    agree("y", np.array([np.inf, -np.inf]), np.array([np.inf, -np.inf]))
+    for found in (np.inf, np.nan, 1e300):
+        with np.errstate(invalid="ignore"), pytest.raises(Wrong, match="1 of 2 are wrong"):
+            agree("y", np.array([1.0, found]), np.array([1.0, -np.inf]))
+
+
+@pytest.mark.parametrize("part", [np.full(X.shape, "0"), np.full(X.shape, None), np.zeros(X.shape, dtype=bool)])
+def test_what_is_no_number_is_no_gradient_even_where_that_is_zero(part):
+    with pytest.raises(Wrong, match="d_y"):
+        check_gradients(lambda d: (d, part), lambda x, y: x + 0 * y, {"x": X.copy(), "y": X.copy()})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_no_gradient(value):
+    def backward(d):
+        return 2 * d + np.where(np.arange(3) == 1, value, 0)
+
+    with pytest.raises(Wrong, match="d_x is not right yet"):
+        check_gradients(backward, lambda x: 2 * x, {"x": X.copy()})
+
+
+def test_a_part_that_is_not_written_yet_comes_before_one_that_is_wrong():
+    with pytest.raises(Unsolved):
+        check_gradients(lambda d: (d + 7, ...), np.add, {"x": X.copy(), "y": X.copy()})

@@ -81,7 +81,7 @@ def reference(model, source, target):
 
 
 def waves(d_model):
-    return to_numpy(mt.ops.sinusoidal_positions(8, d_model, np.dtype("float64")))
+    return to_numpy(mt.ops.sinusoidal_positions(16, d_model, np.dtype("float64")))
 
 
 @variants
@@ -113,7 +113,7 @@ def test_hypotheses_see_what_their_parents_saw():
     model, rng = model_of(), np.random.default_rng(3)
     cache, pasts = model.new_cache(SOURCE), [[[]] for _ in SOURCE]
     parents, tokens = np.zeros((3, 1), dtype=np.int64), np.ones((3, 1), dtype=np.int64)
-    for _ in range(7):
+    for step in range(12):
         pasts = [
             [[*of_one[p], t] for p, t in zip(ps, ts, strict=True)]
             for of_one, ps, ts in zip(pasts, parents.tolist(), tokens.tolist(), strict=True)
@@ -123,7 +123,9 @@ def test_hypotheses_see_what_their_parents_saw():
             expected = reference(model, SOURCE[i : i + 1].repeat(len(of_one), axis=0), np.array(of_one))[0][:, -1]
             np.testing.assert_allclose(logits[i], expected, rtol=1e-10, atol=1e-12)
         parents, tokens = rng.integers(0, len(pasts[0]), (3, 3)), rng.integers(3, 9, (3, 3))
-        parents[:, 0] = 0  # so that few are left who see the others' past
+        if step % 2:
+            parents[:] = parents[:, :1]  # so that nobody is left who sees the others' past, and it is dropped
+    assert len(cache.layers[0].self_attention) < 1 + 11 * 3
 
 
 # Seeds and dropout
@@ -178,8 +180,11 @@ def test_embeddings_encoder_and_decoder_drop_out_entries(norm):
 
 def test_a_generator_that_is_given_is_drawn_from_in_either_mode():
     model = mt.nn.Transformer(9, 9, **SIZES | {"dropout": 0.4})
-    one, other = (to_numpy(m(SOURCE, TARGET, np.random.default_rng(1)).data) for m in (model.train(), model.eval()))
-    np.testing.assert_array_equal(one, other)
+    model.train()
+    one = model(SOURCE, TARGET, np.random.default_rng(1)).numpy()
+    assert model.training
+    model.eval()
+    np.testing.assert_array_equal(one, model(SOURCE, TARGET, np.random.default_rng(1)).numpy())
     assert not model.training
 
 
@@ -218,6 +223,20 @@ def test_attention_in_blocks_has_the_size_that_was_asked_for():
     assert attention._block_size() == 3
 
 
+@pytest.mark.parametrize("wanted", [(True, False), (False, True)])
+def test_whichever_input_wants_a_gradient_the_function_runs_again(wanted):
+    inputs, runs = [mt.Tensor([2.0, 3.0], requires_grad=w) for w in wanted], []
+
+    def product(a, b):
+        runs.append(1)
+        return a * b
+
+    mt.nn.recompute(product, *inputs).sum().backward()
+    assert len(runs) == 2
+    for x, w in zip(inputs, wanted, strict=True):
+        assert (x.grad is not None) == w
+
+
 def test_maps_refuse_a_gradient_that_is_wanted():
     model = model_of()
     with pytest.raises(RuntimeError, match="no gradient flows past recorded maps"):
@@ -239,7 +258,7 @@ def test_which_tables_are_one():
 
 def test_a_state_is_a_copy_and_is_loaded_as_a_whole_or_not_at_all():
     model = model_of()
-    state, whole = model.state_dict(), model.state_dict()
+    state, whole = model.state_dict(), {name: values.copy() for name, values in model.state_dict().items()}
     state["source_embedding.table"][...] = 7
     np.testing.assert_array_equal(model.state_dict()["source_embedding.table"], whole["source_embedding.table"])
     last = list(state)[-1]

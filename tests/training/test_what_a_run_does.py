@@ -263,6 +263,20 @@ def test_a_path_is_kept_from_the_root(monkeypatch, tmp_path):
     assert (configuration.data.source, configuration.data.target) == (f"{tmp_path}/a.tsv", f"{tmp_path}/b.tsv")
 
 
+@pytest.mark.same_bits
+def test_how_often_a_run_is_saved_changes_nothing(tmp_path):
+    (often, first), (once, second) = (
+        begun(tmp_path / f"{every}", average_last=4, save_every=every) for every in (1, 6)
+    )
+    for trainer, folder in ((often, first), (once, second)):
+        trainer.train(folder)
+    one, other = first.checkpoints.load(), second.checkpoints.load()
+    for part in ("model", "mean"):
+        assert getattr(one, part).keys() == getattr(other, part).keys() != set()
+        for name, values in getattr(one, part).items():
+            np.testing.assert_array_equal(values, getattr(other, part)[name])
+
+
 def test_when_a_checkpoint_is_due():
     options = TrainingOptions(steps=25, evaluate_every=10)
     assert [step for step in range(26) if options.saves_at(step)] == [0, 10, 20, 25]
