@@ -61,6 +61,20 @@ def test_an_error_while_the_file_runs_is_told_in_words(tmp_path, error):
     assert verdict.words.endswith(f"    {error}")
 
 
+def test_check_says_whether_an_answer_is_right_and_takes_as_many_as_are_asked_for(capsys):
+    exercise = bank()[0]
+    names = {"__name__": "solution"}
+    exec(exercise.solution, names)
+    answers = [names[name] for name in exercise.asks_for]
+    assert check(exercise.name, *answers) is True
+    assert check(exercise.name, *[lambda *_: None] * len(answers)) is False
+    out = capsys.readouterr().out
+    assert out.startswith(f"{exercise.name}: right.\n{exercise.name}: ")
+    for given in (answers[1:], [*answers, print]):
+        with pytest.raises(TypeError, match=f"to be given after the name, found {len(given)}"):
+            check(exercise.name, *given)
+
+
 def test_answers_are_judged_in_numpy_alone(monkeypatch):
     monkeypatch.setattr("minitransformer.learn.backend", lambda: "cupy")
     exercise = bank()[0]
@@ -75,7 +89,7 @@ def test_small_entries_are_measured_by_the_largest():
 
 
 def test_an_infinity_has_a_sign():
-    agree("y", np.array([np.inf, -np.inf]), np.array([np.inf, -np.inf]))
+    agree("y", np.array([1.0, np.inf]), np.array([1.0, np.inf]))
     for found in (np.inf, np.nan, 1e300):
         with np.errstate(invalid="ignore"), pytest.raises(Wrong, match="1 of 2 are wrong"):
             agree("y", np.array([1.0, found]), np.array([1.0, -np.inf]))
