@@ -1,12 +1,13 @@
-"""Sentences that end leave the batch, and each of the others goes on with its own last token."""
+"""Batches: sentences that end leave, the others go on with their own last token; and how large batches are."""
 
 import inspect
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 from minitransformer.data import END, START, pad
-from minitransformer.decoding import beam_search, greedy, hypotheses, translate
+from minitransformer.decoding import batches, beam_search, greedy, hypotheses, in_batches, texts, translate
 
 VOCABULARY = 40
 
@@ -62,3 +63,43 @@ def test_the_defaults_are_the_papers():
     assert defaults(beam_search) == {"beam": 4, "alpha": 0.6, "n_best": 1}
     assert defaults(hypotheses) == {"beam": 1, "alpha": 0.6, "n_best": 1}
     assert defaults(translate) == {"beam": 1, "alpha": 0.6}
+
+
+def test_wide_beams_make_small_batches(model, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(texts, "in_batches", lambda search, ids, size: sizes.append(size) or [])
+    for beam in (1, 4, 1000):
+        hypotheses(model, None, [], beam=beam)
+    assert sizes == [256, 64, 1]
+
+
+@pytest.mark.numpy_only("batches side by side share the cores of a CPU")
+def test_batches_side_by_side_share_the_cores(monkeypatch):
+    threads = []
+    monkeypatch.setattr(batches.blas, "cores", lambda: 8)
+    monkeypatch.setattr(batches.blas, "threads", lambda n: threads.append(n) or nullcontext())
+    for workers in (4, 3):
+        in_batches(lambda ids: [0] * len(ids), [[3]] * 5, size=1, workers=workers)
+    assert threads == [2, 2]
+
+
+def test_an_interruption_does_not_wait_for_batches_that_have_not_begun(monkeypatch):
+    asked = []
+
+    class Pool(nullcontext):
+        def submit(self, *_):
+            return self
+
+        def result(self):
+            raise KeyboardInterrupt
+
+        def shutdown(self, **options):
+            asked.append(options)
+
+        def __enter__(self):
+            return self
+
+    monkeypatch.setattr(batches, "ThreadPoolExecutor", Pool)
+    with pytest.raises(KeyboardInterrupt):
+        in_batches(lambda ids: [0], [[3], [4]], size=1, workers=2)
+    assert asked == [{"wait": False, "cancel_futures": True}]

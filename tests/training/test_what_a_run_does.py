@@ -5,6 +5,7 @@ import os
 import pathlib
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -433,3 +434,93 @@ def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp
     monkeypatch.setattr(loading, "translate", translated)
     assert found.translate(["12", " ", "34", ""], beam=3, alpha=0.25) == ["<12>", "", "<34>", ""]
     assert asked == [(3, 0.25)]
+
+
+def test_texts_are_read_as_the_task_means_them(tmp_path, monkeypatch):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    trainer.train(folder)
+    found = load(folder)._replace(task=SimpleNamespace(normalise_input=str.upper))
+    monkeypatch.setattr(loading, "translate", lambda model, source, target, texts, *_: list(texts))
+    assert found.translate(["ab", "c"]) == ["AB", "C"]
+    with pytest.raises(TypeError, match=r"write translate\(\['ab'\]\)"):
+        found.translate("ab")
+
+
+def test_the_best_weights_are_enough(tmp_path):
+    trainer, folder = begun(tmp_path / "run")
+    trainer.train(folder)
+    for _, path in folder.checkpoints.files():
+        path.unlink()
+    assert load(folder).weights == "best"
+
+
+def test_what_nobody_sees_makes_no_other_source():
+    source, target = build("reverse").tokenisers()
+    scores = evaluate(trainer_of().model, source, target, [(" 12", "21"), ("12", " 12\n")])
+    assert [(sample.source, sample.references) for sample in scores.samples] == [("12", ["21", "12"])]
+
+
+def test_only_what_was_asked_for_is_measured_and_logged():
+    source, target = build("reverse").tokenisers()
+    usual = {"exact_match", "token_accuracy", "valid_loss"}
+    for measures in ((), ("phone_error_rate",)):
+        scores = evaluate(trainer_of().model, source, target, [("12", "21")], measures)
+        assert scores.measurements().keys() == usual | {*measures}
+
+
+def test_a_folder_is_complete_when_all_is_there_that_the_configuration_decides(tmp_path):
+    _, folder = begun(tmp_path / "run")
+    assert folder.is_complete()
+    for name in ("vocabulary.json", "held_out.tsv", "data.json"):
+        path = folder.path / name
+        content = path.read_bytes()
+        path.unlink()
+        assert not folder.is_complete(), name
+        path.write_bytes(content)
+
+
+def test_what_was_left_half_written_is_removed_wherever_it_lies(tmp_path):
+    _, folder = begun(tmp_path / "run")
+    (folder.path / "checkpoints").mkdir()
+    left = [folder.path / "best.safetensors.partial", folder.path / "checkpoints" / "step-1.safetensors.partial"]
+    for path in left:
+        path.write_bytes(b"half")
+    folder.clean()
+    assert not any(path.exists() for path in left)
+    assert folder.is_complete()
+
+
+def test_held_out_text_is_kept_as_it_is_measured(tmp_path):
+    trainer, folder = begun(tmp_path / "run")
+    folder.create(trainer.configuration, replace(trainer.corpus, held_out=[("1  2", " e\u0301")]), overwrite=True)
+    assert folder.held_out() == [("1 2", "\u00e9")]
+
+
+def test_on_a_gpu_a_run_of_several_workers_goes_on_alone(tmp_path, monkeypatch):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    changed = trainer.configuration.changed(workers=3)
+    folder.create(changed, trainer.corpus, overwrite=True)
+    monkeypatch.setattr("minitransformer.training.trainer.backend", lambda: "cupy")
+    said = []
+    assert resume(folder, said.append).configuration.training.workers == 1
+    assert said == ["the 3 workers of the run shared the cores of a CPU; on a GPU one goes on alone"]
+
+
+def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
+    now = [0.0]
+
+    def taking(seconds, function):
+        def call(*arguments):
+            now[0] += seconds
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr("minitransformer.training.trainer.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", taking(1, training_step))
+    trainer, folder = begun(tmp_path / "run")
+    trainer.evaluate = taking(1000, trainer.evaluate)
+    speeds = []
+    trainer.train(folder, lambda loss, rate, speed: speeds.append(speed))
+    assert min(speeds) > 1  # some tokens in a second
+    assert trainer.seconds == 6 + 2 * 1000
