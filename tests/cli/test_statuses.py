@@ -357,6 +357,7 @@ def test_options_without_effect_are_refused(tmp_path):
 # Exercises and proofs
 
 
+@pytest.mark.numpy_only("exercises are in NumPy")
 def test_the_status_of_an_exercise_says_whether_it_is_right(tmp_path, capsys):
     from minitransformer.learn import Book, bank
 
@@ -381,3 +382,24 @@ def test_a_proof_that_fails_is_shown_and_ends_with_status_1(monkeypatch, capsys)
     assert "FAIL" in out
     assert "d_x is wrong" in out
     assert set(seeds) == {5}
+
+
+def test_maps_are_named_by_what_the_decoder_read(loaded, monkeypatch, tmp_path, capsys):
+    drawn = []
+    monkeypatch.setattr(
+        "minitransformer.plots.attention_maps", lambda *values, **options: drawn.append((values, options))
+    )
+    maps = ("maps", ["a", "<end>"], ["b", "c", "<end>"], "b c")
+    monkeypatch.setattr(COMMANDS["attention"], "translate_with_maps", lambda trained, text: maps)
+    for options, path in (([], tmp_path / "attention-a-b.png"), (["--out", f"{tmp_path}/p.png"], tmp_path / "p.png")):
+        assert main(["attention", f"{tmp_path}", "A", "b", *options]) == 0
+        (_, source, target, where, title), named = drawn.pop()
+        assert (source, target, where, title) == (["a", "<end>"], ["b", "c", "<end>"], path, "a b  →  b c")
+        assert named == {"target_input": ["<start>", "b", "c"]}
+        assert f"the picture is {path}" in capsys.readouterr().out
+
+
+def test_resuming_what_is_no_run_leaves_nothing_behind(tmp_path, capsys):
+    assert main(["resume", f"{tmp_path}/nowhere"]) == 2
+    assert "there is no run folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

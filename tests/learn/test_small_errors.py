@@ -8,6 +8,8 @@ from minitransformer.arrays import BackendError
 from minitransformer.learn import bank, check, find, judge_file
 from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_gradients
 
+pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
+
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
 
 
