@@ -403,3 +403,8 @@ def test_resuming_what_is_no_run_leaves_nothing_behind(tmp_path, capsys):
     assert main(["resume", f"{tmp_path}/nowhere"]) == 2
     assert "there is no run folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_word_error_rate_is_the_share_of_wrong_words():
+    lines = progress.describe_scores(Scores(0.25, 0.5, 1.0, [], phone_error_rate=0.125))
+    assert [line.rpartition(": ")[2] for line in lines] == ["75.00 %", "12.50 %"]

@@ -267,3 +267,12 @@ def test_a_state_is_a_copy_and_is_loaded_as_a_whole_or_not_at_all():
             model.load_state_dict(wrong)
         for name, values in model.state_dict().items():
             np.testing.assert_array_equal(values, whole[name])
+
+
+def test_each_side_has_ids_of_its_own_vocabulary():
+    model = mt.nn.Transformer(9, 4, **SIZES).eval()
+    assert model([[8, 2]], [[1, 3]]).shape == (1, 2, 4)
+    with pytest.raises(IndexError, match="target ids"):
+        model([[8, 2]], [[1, 8]])
+    with pytest.raises(IndexError, match="source ids"):
+        model([[9, 2]], [[1, 3]])
