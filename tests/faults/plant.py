@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -59,7 +60,9 @@ def plant(fault: dict[str, Any], root: Path) -> str:
 def passes(tests: list[str], root: Path) -> bool:
     """Tell whether tests pass in a tree."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n0", "-p", "no:cacheprovider", *tests]
-    environment = os.environ | {"HYPOTHESIS_PROFILE": "mutation", "PYTHONDONTWRITEBYTECODE": "1"}
+    # programs that the tests start find the tree too, wherever they run
+    own = {"PYTHONPATH": str(root), "HYPOTHESIS_PROFILE": "mutation", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | own
     try:
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -77,6 +80,8 @@ def main() -> int:
     words = arguments.words or [""]
     faults = [fault for fault in read_faults() if any(word in fault["file"] + fault["name"] for word in words)]
     faults = [fault for fault in faults if "equivalent" not in fault]
+    # a shell lets programs in its background ignore Ctrl-C, which some tests are about
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     with tempfile.TemporaryDirectory() as folder:
         trees: SimpleQueue[Path] = SimpleQueue()
@@ -110,11 +115,10 @@ def main() -> int:
         with ThreadPoolExecutor(arguments.jobs) as pool:
             alive = list(pool.map(survives, faults))
 
-    def package_of(fault: dict[str, Any]) -> str:
-        return str(fault["file"]).split("/")[1].removesuffix(".py")
-
-    planted = Counter(map(package_of, faults))
-    survivors = Counter(package_of(fault) for fault, kept in zip(faults, alive, strict=True) if kept)
+    planted, survivors = (
+        Counter(fault["file"].split("/")[1].removesuffix(".py") for fault in chosen)
+        for chosen in (faults, [fault for fault, survived in zip(faults, alive, strict=True) if survived])
+    )
     for package, number in sorted(planted.items()):
         print(f"{package:12} {number - survivors[package]:4} of {number} killed")
     return int(any(alive))

@@ -1,0 +1,410 @@
+"""Exit statuses, options that reach what they are for, and files that are left as they were: without a training."""
+
+import argparse
+import errno
+import io
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from minitransformer.arrays import BackendError
+from minitransformer.cli import COMMANDS, main, pictures, progress, results
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.options import read_configuration
+from minitransformer.cli.output_paths import check_writable
+from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
+from minitransformer.decoding import Hypothesis
+from minitransformer.training import Diverged, RunError, Sample, Scores
+
+
+def ending(monkeypatch, command, what):
+    """Let a command end with a status or an error."""
+
+    def run(args):
+        if isinstance(what, BaseException):
+            raise what
+        return what
+
+    monkeypatch.setattr(COMMANDS[command], "run", run)
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "said"),
+    [
+        (0, 0, ""),
+        (1, 1, ""),
+        (UsageError("wrong words"), 2, "minitransformer paths: wrong words\n"),
+        (RunError("no run"), 2, "minitransformer paths: no run\n"),
+        (TextError("no text"), 2, "minitransformer paths: no text\n"),
+        (UnknownTokenError("no token"), 2, "minitransformer paths: no token\n"),
+        (BackendError("no GPU"), 2, "minitransformer paths: no GPU\n"),
+        (MissingExtraError("This", "that", "extra"), 2, "minitransformer paths: This needs the package that"),
+        (Diverged("the loss is nan"), 1, "minitransformer paths: the loss is nan. Use an earlier checkpoint"),
+        (OSError(errno.ENOSPC, "the disk is full"), 1, "the disk is full"),
+        (KeyboardInterrupt(), 130, "interrupted\n"),
+        (MemoryError("9 PB"), 1, "memory is full"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_how_a_command_ends(monkeypatch, capsys, what, status, said):
+    monkeypatch.setattr("minitransformer.cli._discard_output", lambda: None)
+    ending(monkeypatch, "paths", what)
+    assert main(["paths"]) == status
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert bool(captured.err) == bool(said)
+    assert captured.out == ""
+
+
+def test_a_reader_that_has_gone(monkeypatch):
+    monkeypatch.setattr("minitransformer.cli._discard_output", lambda: None)
+    ending(monkeypatch, "paths", BrokenPipeError())
+    assert main(["paths"]) == 141
+
+
+def test_output_that_cannot_be_written_is_told_at_the_end(monkeypatch, capsys):
+    monkeypatch.setattr("minitransformer.cli._discard_output", lambda: None)
+
+    class Full(io.StringIO):
+        def flush(self):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    ending(monkeypatch, "paths", 0)
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert main(["paths"]) == 1
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_an_error_of_the_program_is_not_hidden(monkeypatch):
+    ending(monkeypatch, "paths", ZeroDivisionError("a mistake of ours"))
+    with pytest.raises(ZeroDivisionError, match="a mistake of ours"):
+        main(["paths"])
+
+
+def test_words_and_options_that_nobody_knows_are_refused(capsys):
+    for arguments in (["paths", "more"], ["paths", "--fast"], ["translate", "run", "--fast", "text"]):
+        with pytest.raises(SystemExit) as error:
+            main(arguments)
+        assert error.value.code == 2
+        assert "unrecognized arguments" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "a", "b"], ["a", "b"]),
+        (["run", "--beam", "2", "a", "b"], ["a", "b"]),
+        (["run", "a", "--", "--b", "-c"], ["a", "--b", "-c"]),
+        (["run", "--beam", "2", "a", "--", "--b", "-c"], ["a", "--b", "-c"]),
+        (["run", "-"], ["-"]),
+        (["run"], []),
+    ],
+)
+def test_all_words_of_a_text_arrive(monkeypatch, arguments, words):
+    seen = []
+    monkeypatch.setattr(COMMANDS["translate"], "run", lambda args: seen.append(args.text) or 0)
+    assert main(["translate", *arguments]) == 0
+    assert seen == [words]
+
+
+def test_the_array_library_is_the_one_that_was_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr("minitransformer.cli.use", asked.append)
+    ending(monkeypatch, "paths", 0)
+    main(["paths"])
+    main(["paths", "--backend", "cupy"])
+    assert asked == ["cupy"]
+
+
+# Files
+
+
+def test_looking_whether_a_file_can_be_written_leaves_it_as_it_was(tmp_path):
+    old, new = tmp_path / "old.png", tmp_path / "folder" / "new.png"
+    old.write_bytes(b"a picture")
+    check_writable(argparse.Namespace(out=old, plot=new), "out", "plot")
+    assert old.read_bytes() == b"a picture"
+    assert not new.exists()
+    check_writable(argparse.Namespace(json=tmp_path / "figures.txt"), "json", "plot")
+    for wrong in (tmp_path / "picture.jpg", tmp_path / "picture"):
+        with pytest.raises(UsageError, match=r"--out writes \.png, \.pdf, \.svg"):
+            check_writable(argparse.Namespace(out=wrong), "out")
+
+
+def test_figures_are_written_where_they_were_asked_for(tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    results.show(argparse.Namespace(json=path), {"a": 1.5}, "in words", "recall_picture")
+    assert json.loads(path.read_text()) == {"a": 1.5}
+    assert capsys.readouterr().out.startswith("in words\n")
+
+
+def test_nothing_is_measured_where_the_result_cannot_be_written(tmp_path):
+    args = argparse.Namespace(plot=tmp_path / "picture.jpg")
+    with pytest.raises(UsageError):
+        results.run_experiment(args, lambda tell: pytest.fail("it was measured"), str, "recall_picture")
+
+
+# Options of decoding and measuring
+
+
+TOKENS = SimpleNamespace(tokens=("<pad>", "<start>", "<end>", "a", "b", "c", "d"), encode=lambda text: [3] * len(text))
+
+
+class Target(SimpleNamespace):
+    tokens = TOKENS.tokens
+
+    def decode(self, ids):
+        return " ".join(self.tokens[i] for i in ids)
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Let commands load a run that is made up; return what they asked for."""
+    task = SimpleNamespace(title="a task", noun="texts", measures=("bleu",), normalise_input=str.lower, name="task")
+    data = SimpleNamespace(bleu_tokenize="none")
+    trained = SimpleNamespace(
+        model="model", task=task, source="source", target=Target(), weights="last",
+        checkpoint=SimpleNamespace(state={"step": 7}), options=SimpleNamespace(data=data),
+    )  # fmt: skip
+    asked = {}
+
+    def load(folder, weights, report):
+        asked["weights"] = weights
+        return trained
+
+    monkeypatch.setattr("minitransformer.cli.run_options.load", load)
+    translate, evaluate = COMMANDS["translate"], COMMANDS["evaluate"]
+
+    def search(model, source, texts, beam, alpha, n_best):
+        asked["search"] = (texts, beam, alpha, n_best)
+        best = [Hypothesis([3 + i], -1.5 - i, -2.0, i == 0) for i in range(n_best)]
+        return [best if text != "endless" else [best[0]._replace(finished=False)] for text in texts]
+
+    def measured(model, source, target, pairs, *options):
+        asked["evaluate"] = (pairs, *options)
+        samples = [Sample(f"s{i}", [f"t{i}"], "x" if i < 13 else f"t{i}") for i in range(15)]
+        return Scores(2 / 15, 0.5, 1.25, samples)
+
+    monkeypatch.setattr(translate, "hypotheses", search)
+    monkeypatch.setattr(translate, "check_sentence", lambda model, source, text: asked.setdefault("checked", text))
+    monkeypatch.setattr(evaluate, "evaluate", measured)
+    return asked
+
+
+def test_the_options_of_translate_reach_the_search(loaded, capsys, monkeypatch):
+    assert main(["translate", "run", "ONE", "text", "--beam", "3", "--alpha", "0.25", "--weights", "best"]) == 0
+    assert loaded["search"] == (["one text"], 3, 0.25, 1)
+    assert loaded["weights"] == "best"
+    assert capsys.readouterr().out == "a\n"
+    assert main(["translate", "run", "one"]) == 0
+    assert loaded["search"] == (["one"], 1, 0.6, 1)
+    assert loaded["weights"] is None
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\nendless\n")))
+    assert main(["translate", "run"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "a\n\na\n"
+    assert "line 3: the translation has no end; it was cut off after 1 tokens" in captured.err
+
+
+def test_several_translations_have_number_and_score(loaded, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\nthree\n")))
+    assert main(["translate", "run", "--beam", "2", "--n-best", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["1\t-1.500000\ta", "1\t-2.500000\tb", "3\t-1.500000\ta", "3\t-2.500000\tb"]
+
+
+def test_a_line_that_cannot_be_translated_is_named(loaded, capsys, monkeypatch):
+    def refuse(model, source, text):
+        if text == "three":
+            raise ValueError("too long")
+
+    monkeypatch.setattr(COMMANDS["translate"], "check_sentence", refuse)
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"one\n\nthree\n")))
+    assert main(["translate", "run"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "minitransformer translate: line 3: too long\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--beam", "0"], "--beam must be at least 1, found 0"),
+        (["--alpha", "-0.5"], "--alpha must be a number of 0 or more, found -0.5"),
+        (["--alpha", "nan"], "--alpha must be a number of 0 or more, found nan"),
+        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to --beam 2, found 3"),
+        (["--beam", "2", "--n-best", "0"], "--n-best must be from 1 to --beam 2, found 0"),
+    ],
+)
+def test_impossible_searches_are_refused(loaded, capsys, options, message):
+    assert main(["translate", "run", "one", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not loaded
+
+
+def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
+    (tmp_path / "text.tsv").write_text("ONE\tEins\n")
+    options = ["--source", f"{tmp_path}/text.tsv", "--beam", "3", "--alpha", "0.25"]
+    assert main(["evaluate", "run", *options]) == 0
+    assert loaded["evaluate"] == ([("one", "Eins")], ("bleu",), 3, 0.25, "none")
+    out = capsys.readouterr().out
+    assert out.count("✗ ") == 10
+    assert "... and 3 more\n" in out
+    assert "exact match on 15 texts: 13.33 %" in out
+    assert "token accuracy, given all tokens before: 50.000 %" in out
+    assert "loss: 1.2500 nats per token" in out
+    assert main(["evaluate", "run", *options, "--bleu-tokenize", "13a"]) == 0
+    assert loaded["evaluate"][-1] == "13a"
+    assert main(["evaluate", "run", "--reference", "x"]) == 2
+    assert "found --reference without --source" in capsys.readouterr().err
+
+
+# What a training says
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (None, 0, ""),
+        (KeyboardInterrupt(), 130, "interrupted after step 7; go on with `minitransformer resume somewhere`"),
+        (Diverged("the loss is nan at step 8"), 1, "minitransformer train: the loss is nan at step 8; training stops."),
+    ],
+    ids=["finished", "interrupted", "diverged"],
+)
+def test_how_a_training_ends(monkeypatch, capsys, error, status, said):
+    def run(trainer, folder):
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(progress, "_train_with_progress", run)
+    folder = SimpleNamespace(path="somewhere", checkpoints=SimpleNamespace(path="somewhere/checkpoints"))
+    assert progress.train(SimpleNamespace(finished=True, step=7), folder, "train") == status
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ("" if error else "the run lies in somewhere\n")
+
+
+def test_the_last_measurement_is_in_the_picture(monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr("minitransformer.plots.training_curves", lambda lines, path, title: drawn.append((lines, path)))
+    folder = SimpleNamespace(path=tmp_path, measurements=SimpleNamespace(read=lambda: [{"step": 1}]))
+    assert pictures.draw_curves(folder, {"step": 2}, "title") == tmp_path / "training.png"
+    assert drawn == [([{"step": 1}, {"step": 2}], tmp_path / "training.png")]
+
+
+def test_the_clearest_layer_is_the_most_decided():
+    vague, clear = np.full((2, 3, 4), 0.25), np.eye(4)[None, :3].repeat(2, axis=0)
+    np.testing.assert_array_equal(pictures._clearest_layer([vague, clear, vague]), clear[0])
+
+
+def test_maps_belong_to_what_was_written(monkeypatch):
+    asked = []
+
+    def maps(source_ids, target_ids):
+        asked.append((source_ids, target_ids))
+        return {"cross": [np.zeros((1, 2, 3, 3))]}
+
+    trained = SimpleNamespace(model=SimpleNamespace(attention_maps=maps), source=TOKENS, target=Target())
+    monkeypatch.setattr(pictures, "check_sentence", lambda model, source, text: [3, 4, END])
+    monkeypatch.setattr(pictures, "hypotheses", lambda *_: [[Hypothesis([5, 6], 0.0, 0.0, True)]])
+    found, source, target, text = pictures.translate_with_maps(trained, "ab")
+    assert asked == [([[3, 4, END]], [[1, 5, 6]])]
+    assert (source, target, text) == (["a", "b", "<end>"], ["c", "d", "<end>"], "c d")
+    assert found["cross"][0].shape == (2, 3, 3)
+
+
+# Configurations
+
+
+def arguments(**options):
+    return argparse.Namespace(**options)
+
+
+def test_options_win_over_a_recipe_and_the_recipe_over_the_task(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('task = "numbers"\nsteps = 77\nd_ff = 33\ntask_options = {to = "fr"}\n')
+    found = read_configuration(arguments(config=f"{recipe}", steps=5))
+    assert (found.task, found.training.steps, found.model.d_ff, found.task_options) == ("numbers", 5, 33, {"to": "fr"})
+    assert read_configuration(arguments(config=f"{recipe}", to="ko")).task_options == {"to": "ko"}
+    assert read_configuration(arguments()).task == "numbers"
+    with pytest.raises(ValueError, match=r"found the task copy, but .* is for the task numbers"):
+        read_configuration(arguments(config=f"{recipe}", task="copy"))
+
+
+def test_paths_in_a_recipe_start_from_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "recipe.toml").write_text('task = "text"\nsource = "a.tsv"\n')
+    monkeypatch.chdir("/")
+    found = read_configuration(arguments(config=f"{tmp_path}/recipe.toml"))
+    assert found.data.source == f"{tmp_path}/a.tsv"
+
+
+def test_options_without_effect_are_refused(tmp_path):
+    (tmp_path / "recipe.toml").write_text('task = "copy"\nlongest = 5\n')
+    with pytest.raises(ValueError, match=r"longest in .*recipe\.toml has no effect"):
+        read_configuration(arguments(config=f"{tmp_path}/recipe.toml"))
+    with pytest.raises(ValueError, match="--longest has no effect here"):
+        read_configuration(arguments(task="copy", longest=5))
+    with pytest.raises(ValueError, match="--peak has no effect here"):
+        read_configuration(arguments(task="copy", peak=0.5))
+    with pytest.raises(ValueError, match="--steps must be at least 1, found 0"):
+        read_configuration(arguments(task="copy", steps=0))
+
+
+# Exercises and proofs
+
+
+@pytest.mark.numpy_only("exercises are in NumPy")
+def test_the_status_of_an_exercise_says_whether_it_is_right(tmp_path, capsys):
+    from minitransformer.learn import Book, bank
+
+    exercise, folder = bank()[0], tmp_path / "mine"
+    assert main(["learn", "check", exercise.name, "--folder", f"{folder}"]) == 1
+    Book(folder).path(exercise).write_text(exercise.solution)
+    assert main(["learn", "check", exercise.name, "--folder", f"{folder}"]) == 0
+    assert main(["learn", "check", "nothing-of-the-kind", "--folder", f"{folder}"]) == 2
+    assert "there is no exercise" in capsys.readouterr().err
+
+
+def test_a_proof_that_fails_is_shown_and_ends_with_status_1(monkeypatch, capsys):
+    gradcheck, seeds = COMMANDS["gradcheck"], []
+
+    def failing(operation, inputs, *, seed, **options):
+        seeds.append(seed)
+        raise AssertionError("d_x is wrong")
+
+    monkeypatch.setattr(gradcheck, "prove", failing)
+    assert main(["gradcheck", "softmax", "--seed", "5"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL" in out
+    assert "d_x is wrong" in out
+    assert set(seeds) == {5}
+
+
+def test_maps_are_named_by_what_the_decoder_read(loaded, monkeypatch, tmp_path, capsys):
+    drawn = []
+    monkeypatch.setattr(
+        "minitransformer.plots.attention_maps", lambda *values, **options: drawn.append((values, options))
+    )
+    maps = ("maps", ["a", "<end>"], ["b", "c", "<end>"], "b c")
+    monkeypatch.setattr(COMMANDS["attention"], "translate_with_maps", lambda trained, text: maps)
+    for options, path in (([], tmp_path / "attention-a-b.png"), (["--out", f"{tmp_path}/p.png"], tmp_path / "p.png")):
+        assert main(["attention", f"{tmp_path}", "A", "b", *options]) == 0
+        (_, source, target, where, title), named = drawn.pop()
+        assert (source, target, where, title) == (["a", "<end>"], ["b", "c", "<end>"], path, "a b  →  b c")
+        assert named == {"target_input": ["<start>", "b", "c"]}
+        assert f"the picture is {path}" in capsys.readouterr().out
+
+
+def test_resuming_what_is_no_run_leaves_nothing_behind(tmp_path, capsys):
+    assert main(["resume", f"{tmp_path}/nowhere"]) == 2
+    assert "there is no run folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_word_error_rate_is_the_share_of_wrong_words():
+    lines = progress.describe_scores(Scores(0.25, 0.5, 1.0, [], phone_error_rate=0.125))
+    assert [line.rpartition(": ")[2] for line in lines] == ["75.00 %", "12.50 %"]

@@ -1,0 +1,76 @@
+"""Texts in, texts out: limits, and options that reach the search."""
+
+import numpy as np
+import pytest
+
+from minitransformer.arrays import asarray
+from minitransformer.data import END, Vocabulary, Words
+from minitransformer.decoding import Hypothesis, beam_search, check_sentence, hypotheses, texts, translate
+
+
+@pytest.fixture
+def tokens():
+    return Words(Vocabulary(["<unk>", *"abcde"]))  # 9 tokens, as the model's target side has
+
+
+@pytest.fixture
+def learned(make_model):
+    return make_model(positions="learned", max_length=60, scale=0.3)
+
+
+def test_the_longest_sentence_is_one_that_fills_the_learned_positions(learned, tokens):
+    fits = " ".join("a" * 59)
+    assert len(check_sentence(learned, tokens, fits)) == 60
+    assert len(translate(learned, tokens, tokens, [fits])) == 1
+    with pytest.raises(ValueError, match="has 61 tokens, its end included, but this model has learned 60 positions"):
+        check_sentence(learned, tokens, f"{fits} a")
+    with pytest.raises(ValueError, match="has 61 tokens"):
+        translate(learned, tokens, tokens, ["a", f"{fits} a"])
+
+
+def test_without_learned_positions_no_sentence_is_too_long(model, tokens):
+    assert check_sentence(model, tokens, "a b") == [4, 5, END]
+    assert len(check_sentence(model, tokens, " ".join("a" * 700))) == 701
+
+
+def test_nothing_is_written_beyond_the_learned_positions(learned, tokens, favour):
+    favour(learned, END, -1e4)
+    sources = ["a", " ".join("b" * 8), " ".join("c" * 9), " ".join("d" * 10)]
+    found = [len(best.tokens) for (best,) in hypotheses(learned, tokens, sources, beam=2)]
+    # 50 more than the source with its end, and never more than there are positions
+    assert found == [52, 59, 60, 60]
+    written = translate(learned, tokens, tokens, sources)
+    assert [len(text.split()) for text in written] == [52, 59, 60, 60]
+
+
+def test_the_options_of_the_search_reach_it(model, tokens, monkeypatch):
+    sources = ["a b c", "d", "e e a"]
+    ids = [[*tokens.encode(text), END] for text in sources]
+    for options in ({"beam": 3}, {"beam": 3, "alpha": 2.0}, {"beam": 4, "alpha": 0.0, "n_best": 3}):
+        found = hypotheses(model, tokens, sources, **options)
+        expected = [beam_search(model, [sentence], **options)[0] for sentence in ids]
+        assert [[h.tokens for h in several] for several in found] == [[h.tokens for h in few] for few in expected]
+        np.testing.assert_allclose([h[0].score for h in found], [h[0].score for h in expected], rtol=1e-12)
+    asked = []
+    monkeypatch.setattr(texts, "beam_search", lambda model, ids, **options: asked.append(options) or [[]] * len(ids))
+    hypotheses(model, tokens, sources, beam=3, alpha=0.25, n_best=2)
+    assert asked[0] == {"beam": 3, "alpha": 0.25, "n_best": 2}
+
+
+def test_the_width_of_the_beam_decides_how_a_text_is_translated(model, tokens, monkeypatch):
+    calls = []
+    monkeypatch.setattr(texts, "greedy", lambda *_, **__: calls.append("greedy") or [[]])
+    monkeypatch.setattr(
+        texts, "beam_search", lambda *_, **__: calls.append("beam") or [[Hypothesis([], 0.0, 0.0, True)]]
+    )
+    for beam in (1, 2, 3):
+        translate(model, tokens, tokens, ["a"], beam)
+    assert calls == ["greedy", "beam", "beam"]
+
+
+def test_texts_come_back_in_their_order(learned, tokens):
+    learned.output.data[...] += asarray(np.random.default_rng(5).normal(0, 1, learned.output.shape))
+    sources = ["a", " ".join("bcdeabcdea"), "b c", " ".join("edcbaedcba"), "d"]  # some alone, some together
+    together = translate(learned, tokens, tokens, sources)
+    assert together == [translate(learned, tokens, tokens, [text])[0] for text in sources]
+    assert len(set(together)) > 2

@@ -1,0 +1,77 @@
+"""A learner's folder: what they wrote stays theirs, and how far they came is kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minitransformer.learn import FOLDER, Book, bank, command
+
+FIRST, SECOND, *_, LAST = bank()
+
+
+@pytest.fixture
+def book(tmp_path):
+    return Book.open(tmp_path / "mine")
+
+
+def test_what_a_learner_wrote_is_never_overwritten(book):
+    path = book.path(FIRST)
+    assert path.read_text("utf-8") == FIRST.text
+    path.write_text("mine")
+    Book.open(book.folder)
+    assert path.read_text() == "mine"
+    kept = []
+    for version in ("mine", "mine too", "and this"):
+        path.write_text(version)
+        kept.append(book.reset(FIRST))
+        assert path.read_text("utf-8") == FIRST.text
+    assert [place.read_text() for place in kept] == ["mine", "mine too", "and this"]
+    assert book.reset(FIRST) is None
+
+
+def test_hints_come_one_after_the_other_and_the_last_one_again(book):
+    hints = [book.next_hint(FIRST) for _ in range(len(FIRST.hints) + 2)]
+    last = len(FIRST.hints)
+    assert hints == [*enumerate(FIRST.hints, start=1), (last, FIRST.hints[-1]), (last, FIRST.hints[-1])]
+
+
+def test_progress_is_kept(book):
+    book.finish(FIRST)
+    book.next_hint(SECOND)
+    again = Book.open(book.folder)
+    assert (again.done, again.hints, again.current) == ({FIRST.name}, {SECOND.name: 1}, SECOND.name)
+
+
+def test_progress_of_exercises_that_are_gone_is_dropped(book):
+    path = book.folder / ".progress.json"
+    path.write_text(json.dumps({"done": ["gone", FIRST.name], "hints": {"gone": 2}, "current": "gone"}))
+    again = Book.open(book.folder)
+    assert (again.done, again.hints, again.current) == ({FIRST.name}, {}, FIRST.name)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"done": 1, "hints": {}, "current": ""}', "\x00"])
+def test_progress_that_cannot_be_read_is_put_aside(book, text):
+    path = book.folder / ".progress.json"
+    path.write_text(text)
+    again = Book.open(book.folder)
+    assert (again.done, again.current) == (set(), FIRST.name)
+    assert path.with_name(".progress.json.unreadable").read_text() == text
+
+
+def test_the_next_exercise_is_one_that_is_open(book):
+    book.finish(LAST)
+    assert book.current == FIRST.name  # another one was current
+    book.current = LAST.name
+    book.done.add(FIRST.name)
+    assert book.advance()
+    assert book.current == SECOND.name
+    book.reset(FIRST)
+    assert (book.current, FIRST.name in book.done) == (FIRST.name, False)
+    book.done = {exercise.name for exercise in bank()}
+    assert not book.advance()
+
+
+def test_what_to_type_names_a_folder_of_ones_own():
+    assert command("hint") == command("hint", folder=FOLDER) == "minitransformer learn hint"
+    assert command("hint", folder=Path("my own")) == "minitransformer learn hint --folder 'my own'"

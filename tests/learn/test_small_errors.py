@@ -1,0 +1,117 @@
+"""Errors that are easy to miss: tiny entries beside large ones, shapes of zeros, arrays written to, and where an
+error is shown."""
+
+import numpy as np
+import pytest
+
+from minitransformer.arrays import BackendError
+from minitransformer.learn import bank, check, find, judge_file
+from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_gradients
+
+pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
+
+X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+
+
+def test_a_tiny_wrong_entry_beside_large_ones_is_wrong():
+    scale = np.array([[1e6, 1.0, 1e6], [1e6, 1e6, 1e6]])
+
+    def backward(d, error=1.0):
+        gradient = scale * d
+        gradient[0, 1] *= error
+        return gradient
+
+    check_gradients(backward, lambda x: scale * x, {"x": X.copy()})
+    with pytest.raises(Wrong, match="d_x"):
+        check_gradients(lambda d: backward(d, 1.001), lambda x: scale * x, {"x": X.copy()})
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 2), (1, 2, 3), ()])
+def test_zeros_of_a_wrong_shape_are_wrong(shape):
+    unused = {"x": X.copy(), "y": X.copy()}
+    check_gradients(lambda d: (d, np.zeros_like(X)), lambda x, y: x + 0 * y, unused)
+    with pytest.raises(Wrong, match="d_y has the wrong shape"):
+        check_gradients(lambda d: (d, np.zeros(shape)), lambda x, y: x + 0 * y, unused)
+
+
+def test_an_input_that_the_backward_pass_writes_to_is_named():
+    inputs = {"x": X.copy()}
+
+    def backward(d):
+        inputs["x"] += 1
+        return 2 * d
+
+    with pytest.raises(Wrong, match="x was changed in place"):
+        check_gradients(backward, lambda x: 2 * x, inputs)
+
+
+def test_an_exercise_is_found_however_it_is_written():
+    exercise = bank()[3]
+    for name in (exercise.name, exercise.name.upper(), exercise.name.replace("-", "_"), exercise.file):
+        assert find(name) is exercise
+
+
+@pytest.mark.parametrize("error", ["1 / 0", "int('x')", "undefined", "raise LookupError('gone')"])
+def test_an_error_while_the_file_runs_is_told_in_words(tmp_path, error):
+    path = tmp_path / "chapter" / "file.py"
+    path.parent.mkdir()
+    path.write_text(f"def inner():\n    {error}\n\n\ninner()\n")
+    verdict = judge_file(bank()[0], path)
+    assert not verdict.right
+    # the innermost of the learner's own lines, where it went wrong
+    assert verdict.words.startswith("Line 2, in inner, failed with ")
+    assert verdict.words.endswith(f"    {error}")
+
+
+def test_check_says_whether_an_answer_is_right_and_takes_as_many_as_are_asked_for(capsys):
+    exercise = bank()[0]
+    names = {"__name__": "solution"}
+    exec(exercise.solution, names)
+    answers = [names[name] for name in exercise.asks_for]
+    assert check(exercise.name, *answers) is True
+    assert check(exercise.name, *[lambda *_: None] * len(answers)) is False
+    out = capsys.readouterr().out
+    assert out.startswith(f"{exercise.name}: right.\n{exercise.name}: ")
+    for given in (answers[1:], [*answers, print]):
+        with pytest.raises(TypeError, match=f"to be given after the name, found {len(given)}"):
+            check(exercise.name, *given)
+
+
+def test_answers_are_judged_in_numpy_alone(monkeypatch):
+    monkeypatch.setattr("minitransformer.learn.backend", lambda: "cupy")
+    exercise = bank()[0]
+    with pytest.raises(BackendError, match="exercises are in NumPy, found the array library cupy"):
+        check(exercise.name, *[print] * len(exercise.asks_for))
+
+
+def test_small_entries_are_measured_by_the_largest():
+    agree("y", np.array([1.0, 1e-17]), np.array([1.0, 0.0]))
+    with pytest.raises(Wrong, match="1 of 2 are wrong"):
+        agree("y", np.array([1.0, 1e-7]), np.array([1.0, 0.0]))
+
+
+def test_an_infinity_has_a_sign():
+    agree("y", np.array([1.0, np.inf]), np.array([1.0, np.inf]))
+    for found in (np.inf, np.nan, 1e300):
+        with np.errstate(invalid="ignore"), pytest.raises(Wrong, match="1 of 2 are wrong"):
+            agree("y", np.array([1.0, found]), np.array([1.0, -np.inf]))
+
+
+@pytest.mark.parametrize("part", [np.full(X.shape, "0"), np.full(X.shape, None), np.zeros(X.shape, dtype=bool)])
+def test_what_is_no_number_is_no_gradient_even_where_that_is_zero(part):
+    with pytest.raises(Wrong, match="d_y"):
+        check_gradients(lambda d: (d, part), lambda x, y: x + 0 * y, {"x": X.copy(), "y": X.copy()})
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite_is_no_gradient(value):
+    def backward(d):
+        return 2 * d + np.where(np.arange(3) == 1, value, 0)
+
+    with pytest.raises(Wrong, match="d_x is not right yet"):
+        check_gradients(backward, lambda x: 2 * x, {"x": X.copy()})
+
+
+def test_a_part_that_is_not_written_yet_comes_before_one_that_is_wrong():
+    with pytest.raises(Unsolved):
+        check_gradients(lambda d: (d + 7, ...), np.add, {"x": X.copy(), "y": X.copy()})

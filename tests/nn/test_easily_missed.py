@@ -1,0 +1,278 @@
+"""The whole model held against a second one in plain NumPy, seeds, and other things that once nobody noticed."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
+from minitransformer.nn.module import check_sizes, xavier
+from minitransformer.nn.options import ModelOptions
+
+SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "dropout": 0.0, "dtype": "float64"}
+SOURCE = np.array([[3, 1, 6, 2, 0], [2, 2, 5, 0, 0], [4, 3, 6, 1, 5]])  # 0 is padding
+TARGET = np.array([[1, 5, 0, 4], [1, 2, 0, 0], [1, 3, 5, 7]])  # and in the middle too, where masks show
+VARIANTS = [
+    {"norm": "post", "attention_bias": True, "d_k": 2, "d_v": 5, "share_embeddings": False},
+    {"norm": "pre", "positions": "learned", "max_length": 6},
+    {"norm": "post", "share_embeddings": "target"},
+]
+variants = pytest.mark.parametrize("options", VARIANTS, ids=str)
+
+
+def model_of(seed=0, **options):
+    """A model whose biases and gains are random too."""
+    model = mt.nn.Transformer(9, 9, **SIZES | options, seed=seed)
+    rng = np.random.default_rng(11)
+    for parameter in model.parameters():
+        parameter.data[...] += asarray(rng.normal(0, 0.3, parameter.shape))
+    return model.eval()
+
+
+def reference(model, source, target):
+    """Compute the same from the weights by name, with loops over layers and heads; return logits and maps."""
+    p, o = model.state_dict(), model.options
+    maps = {"cross": [], "encoder": [], "decoder": []}
+
+    def normed(name, x):
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        return x * p[f"{name}.gain"] + p[f"{name}.bias"]
+
+    def attended(name, x, memory, allowed, kind):
+        h, dk, dv = o.n_heads, o.key_size, o.value_size
+        w, b = p[f"{name}.w_in"], p.get(f"{name}.b_in", np.zeros(h * (2 * dk + dv)))
+        places = ((x, 0, dk), (memory, h * dk, dk), (memory, 2 * h * dk, dv))
+        q, k, v = ((y @ w + b)[..., first : first + h * n] for y, first, n in places)
+        heads, weights = [], []
+        for i in range(h):
+            scores = q[..., i * dk : (i + 1) * dk] @ k[..., i * dk : (i + 1) * dk].swapaxes(1, 2) / np.sqrt(dk)
+            e = np.where(allowed, np.exp(scores), 0)
+            weights.append(e / np.maximum(e.sum(-1, keepdims=True), 1e-300))
+            heads.append(weights[-1] @ v[..., i * dv : (i + 1) * dv])
+        maps[kind].append(np.stack(weights, axis=1))
+        return np.concatenate(heads, axis=-1) @ p[f"{name}.w_out"] + p.get(f"{name}.b_out", 0)
+
+    def fed(name, x):
+        return np.maximum(x @ p[f"{name}.w1"] + p[f"{name}.b1"], 0) @ p[f"{name}.w2"] + p[f"{name}.b2"]
+
+    def residual(name, x, sublayer):
+        norm = f"{name}.layer_norm"
+        return x + sublayer(normed(norm, x)) if o.norm == "pre" else normed(norm, x + sublayer(x))
+
+    def embedded(side, ids):
+        table = p.get(f"{side}_embedding.table", p["source_embedding.table"])
+        positions = p.get(f"{side}_embedding.positions", waves(o.d_model))
+        return table[ids] * np.sqrt(o.d_model) + positions[: ids.shape[1]]
+
+    def stacked(stack, x, own, memory=None, other=None):
+        for i in range(o.n_layers):
+            n = f"{stack}.layers.{i}"
+            parts = [lambda y, n=n: attended(f"{n}.self_attention", y, y, own, stack)]
+            if memory is not None:
+                parts.append(lambda y, n=n: attended(f"{n}.cross_attention", y, memory, other, "cross"))
+            for k, part in enumerate([*parts, lambda y, n=n: fed(f"{n}.feed_forward", y)], start=1):
+                x = residual(f"{n}.residual{k}", x, part)
+        return normed(f"{stack}.final_norm", x) if o.norm == "pre" else x
+
+    real, causal = source[:, None] != 0, np.tril(np.ones((target.shape[1],) * 2, dtype=bool))
+    memory = stacked("encoder", embedded("source", source), real)
+    x = stacked("decoder", embedded("target", target), causal & (target[:, None] != 0), memory, real)
+    output = p.get("output", p.get("target_embedding.table", p["source_embedding.table"]))
+    return x @ output.T, maps
+
+
+def waves(d_model):
+    return to_numpy(mt.ops.sinusoidal_positions(16, d_model, np.dtype("float64")))
+
+
+@variants
+def test_the_model_is_the_one_in_plain_numpy(options):
+    model = model_of(**options)
+    logits, maps = reference(model, SOURCE, TARGET)
+    np.testing.assert_allclose(to_numpy(model(SOURCE, TARGET).data), logits, rtol=1e-10, atol=1e-12)
+    found = model.attention_maps(SOURCE, TARGET)
+    for kind, layers in maps.items():
+        for layer, expected in zip(found[kind], layers, strict=True):
+            np.testing.assert_allclose(layer, expected, rtol=1e-10, atol=1e-14)
+
+
+@variants
+def test_steps_are_the_one_in_plain_numpy_too(options):
+    model = model_of(**options)
+    target = np.array([[1, 5, 4, 4, 7, 3], [1, 2, 8, 3, 3, 5], [1, 3, 5, 7, 4, 8]])
+    cache, rows = model.new_cache(SOURCE), np.arange(3)
+    for place in range(6):
+        logits = to_numpy(model.step(target[rows, place, None], cache))[:, 0]
+        expected = reference(model, SOURCE[rows], target[rows, : place + 1])[0][:, -1]
+        np.testing.assert_allclose(logits, expected, rtol=1e-10, atol=1e-12)
+        if place == 2:  # the first sentence has ended, and the last one comes into its place
+            rows = rows[cache.select(np.array([False, True, True]))]
+            assert rows.tolist() == [2, 1]
+
+
+def test_hypotheses_see_what_their_parents_saw():
+    model, rng = model_of(), np.random.default_rng(3)
+    cache, pasts = model.new_cache(SOURCE), [[[]] for _ in SOURCE]
+    parents, tokens = np.zeros((3, 1), dtype=np.int64), np.ones((3, 1), dtype=np.int64)
+    for step in range(12):
+        pasts = [
+            [[*of_one[p], t] for p, t in zip(ps, ts, strict=True)]
+            for of_one, ps, ts in zip(pasts, parents.tolist(), tokens.tolist(), strict=True)
+        ]
+        logits = to_numpy(model.step(tokens, cache, parents))
+        for i, of_one in enumerate(pasts):
+            expected = reference(model, SOURCE[i : i + 1].repeat(len(of_one), axis=0), np.array(of_one))[0][:, -1]
+            np.testing.assert_allclose(logits[i], expected, rtol=1e-10, atol=1e-12)
+        parents, tokens = rng.integers(0, len(pasts[0]), (3, 3)), rng.integers(3, 9, (3, 3))
+        if step % 2:
+            parents[:] = parents[:, :1]  # so that nobody is left who sees the others' past, and it is dropped
+    assert len(cache.layers[0].self_attention) < 1 + 11 * 3
+
+
+# Seeds and dropout
+
+
+def test_weights_and_dropout_follow_the_seed_each():
+    def of(seed):
+        model = mt.nn.Transformer(9, 9, **SIZES | {"dropout": 0.4, "positions": "learned"}, seed=seed)
+        return model.state_dict(), model.rng.bit_generator.random_raw(8).tolist()
+
+    (first, drawn), (same, again), (other, another) = of(5), of(5), of(6)
+    assert drawn == again != another
+    for name, values in first.items():
+        np.testing.assert_array_equal(values, same[name])
+        if np.ptp(values):  # biases and gains begin as zeros and ones
+            assert not np.array_equal(values, other[name]), name
+
+
+def test_two_seeds_drop_out_other_entries():
+    first, other = (mt.nn.Transformer(9, 9, **SIZES | {"dropout": 0.4}, seed=seed) for seed in (5, 6))
+    other.load_state_dict(first.state_dict())
+    assert not np.array_equal(to_numpy(first(SOURCE, TARGET).data), to_numpy(other(SOURCE, TARGET).data))
+    np.testing.assert_array_equal(
+        to_numpy(first.eval()(SOURCE, TARGET).data), to_numpy(other.eval()(SOURCE, TARGET).data)
+    )
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_embeddings_encoder_and_decoder_drop_out_entries(norm):
+    model = model_of(norm=norm, n_layers=1).options.changed(dropout=0.5)
+    model = mt.nn.Transformer(9, 9, model)
+
+    def draws(function):
+        rng = np.random.default_rng(0)
+        before = rng.bit_generator.state
+        value = function(rng)
+        return rng.bit_generator.state != before, value
+
+    drawn, embedded = draws(lambda rng: model.source_embedding(SOURCE, rng))
+    assert drawn
+    assert 0 < (to_numpy(embedded.data) == 0).mean() < 1
+    plain = model.source_embedding(SOURCE)
+    for stack, inputs in ((model.encoder, (plain,)), (model.decoder, (plain, plain))):
+        drawn, found = draws(lambda rng, stack=stack, inputs=inputs: stack(*inputs, rng=rng))
+        assert drawn
+        assert not np.array_equal(to_numpy(found.data), to_numpy(stack(*inputs).data))
+    alone, whole = (np.random.default_rng(0) for _ in range(2))
+    model.source_embedding(SOURCE, alone)
+    model.encode(SOURCE, whole)
+    assert alone.bit_generator.state != whole.bit_generator.state
+
+
+def test_a_generator_that_is_given_is_drawn_from_in_either_mode():
+    model = mt.nn.Transformer(9, 9, **SIZES | {"dropout": 0.4})
+    model.train()
+    one = model(SOURCE, TARGET, np.random.default_rng(1)).numpy()
+    assert model.training
+    model.eval()
+    np.testing.assert_array_equal(one, model(SOURCE, TARGET, np.random.default_rng(1)).numpy())
+    assert not model.training
+
+
+# What is drawn, named and refused
+
+
+def test_matrices_are_drawn_for_both_their_sides():
+    drawn = xavier(np.random.default_rng(0), 40, 200)
+    limit = (6 / 240) ** 0.5
+    assert 0.98 * limit < np.abs(drawn).max() <= limit
+    model = mt.nn.Transformer(50, 60, d_model=40, n_heads=2, n_layers=1, d_ff=200, share_embeddings=False)
+    for table in (model.source_embedding.table, model.target_embedding.table, model.output):
+        assert to_numpy(table.data).std() == pytest.approx(40**-0.5, rel=0.05)
+    # each projection is a matrix of its own, (40, 40), not a part of a wider one
+    assert np.abs(to_numpy(model.encoder.layers[0].self_attention.w_in.data)).max() > 0.98 * (6 / 80) ** 0.5
+
+
+def test_sizes_of_heads():
+    def sizes(**options):
+        options = ModelOptions(**options)
+        return options.key_size, options.value_size
+
+    assert sizes(d_model=6, n_heads=2) == (3, 3)
+    assert sizes(d_model=6, n_heads=2, d_k=1) == (1, 3)
+    assert sizes(d_model=6, n_heads=2, d_v=5) == (3, 5)
+    assert sizes(d_model=5, n_heads=2, d_k=4) == (4, 4)
+    with pytest.raises(ValueError, match="d_model 5 is not divisible by n_heads 2"):
+        ModelOptions(d_model=5, n_heads=2)
+    with pytest.raises(ValueError, match="found True"):
+        check_sizes("a model", n=True)
+
+
+def test_attention_in_blocks_has_the_size_that_was_asked_for():
+    options = ModelOptions(d_model=4, n_heads=2, attention_block=3)
+    attention = mt.nn.MultiHeadAttention(options, np.random.default_rng(0))
+    assert attention._block_size() == 3
+
+
+@pytest.mark.parametrize("wanted", [(True, False), (False, True)])
+def test_whichever_input_wants_a_gradient_the_function_runs_again(wanted):
+    inputs, runs = [mt.Tensor([2.0, 3.0], requires_grad=w) for w in wanted], []
+
+    def product(a, b):
+        runs.append(1)
+        return a * b
+
+    mt.nn.recompute(product, *inputs).sum().backward()
+    assert len(runs) == 2
+    for x, w in zip(inputs, wanted, strict=True):
+        assert (x.grad is not None) == w
+
+
+def test_maps_refuse_a_gradient_that_is_wanted():
+    model = model_of()
+    with pytest.raises(RuntimeError, match="no gradient flows past recorded maps"):
+        model.encode(SOURCE, maps=[])
+    with mt.no_grad():
+        model.encode(SOURCE, maps=[])
+
+
+def test_which_tables_are_one():
+    shared, half = (mt.nn.Transformer(9, 9, **SIZES, share_embeddings=share) for share in (True, "target"))
+    assert shared.source_embedding.table is shared.target_embedding.table is shared.output
+    assert half.source_embedding.table is not half.target_embedding.table
+    assert half.target_embedding.table is half.output
+    assert len(shared.parameters()) == len(half.parameters()) - 1
+    assert [name for name, _ in shared.named_parameters() if "embedding" in name] == ["source_embedding.table"]
+    float32 = mt.nn.Transformer(9, 9, **SIZES | {"dtype": "float32"}).eval()
+    assert float32.source_embedding(SOURCE).dtype == float32(SOURCE, TARGET).dtype == np.float32
+
+
+def test_a_state_is_a_copy_and_is_loaded_as_a_whole_or_not_at_all():
+    model = model_of()
+    state, whole = model.state_dict(), {name: values.copy() for name, values in model.state_dict().items()}
+    state["source_embedding.table"][...] = 7
+    np.testing.assert_array_equal(model.state_dict()["source_embedding.table"], whole["source_embedding.table"])
+    last = list(state)[-1]
+    for wrong in (state | {"another": np.ones(2)}, state | {last: np.ones((3, 3, 3))}):
+        with pytest.raises(ValueError, match="load_state_dict"):
+            model.load_state_dict(wrong)
+        for name, values in model.state_dict().items():
+            np.testing.assert_array_equal(values, whole[name])
+
+
+def test_each_side_has_ids_of_its_own_vocabulary():
+    model = mt.nn.Transformer(9, 4, **SIZES).eval()
+    assert model([[8, 2]], [[1, 3]]).shape == (1, 2, 4)
+    with pytest.raises(IndexError, match="target ids"):
+        model([[8, 2]], [[1, 8]])
+    with pytest.raises(IndexError, match="source ids"):
+        model([[9, 2]], [[1, 3]])

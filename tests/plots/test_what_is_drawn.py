@@ -1,0 +1,165 @@
+"""Numbers and names of pictures that are easy to draw wrongly: thinned names, lines of theory, means, units."""
+
+import errno
+import sys
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
+import made_up
+
+from minitransformer.plots import extrapolation_picture
+from minitransformer.plots import recall as recall_module
+from minitransformer.plots.fonts import face_for
+from minitransformer.plots.heatmap import draw, name_columns, name_rows
+from minitransformer.plots.recall import SPREAD, draw_extrapolation, draw_recall
+from minitransformer.plots.saving import MOST_PIXELS, save
+from minitransformer.plots.speed import growth_figure, speed_figure
+from minitransformer.plots.step_sizes import steps_figure
+from minitransformer.plots.table1 import table1_figure
+
+LAYERS = ("self-attention", "recurrent", "convolutional", "restricted self-attention")
+
+
+def test_where_names_are_thinned_out_each_stands_at_its_own_row_or_column():
+    source, target = [f"source{i}" for i in range(40)], [f"target{i}" for i in range(30)]
+    axes, face = Figure().add_subplot(), face_for(source)
+    draw(axes, np.full((30, 40), 1 / 40))
+    name_columns(axes, source, cell=0.05, size=6, face=face, rotation=90)
+    name_rows(axes, target, cell=0.05, size=6, face=face)
+    for ticks, labels, names in (
+        (axes.get_xticks(), axes.get_xticklabels(), source),
+        (axes.get_yticks(), axes.get_yticklabels(), target),
+    ):
+        assert 10 <= len(ticks) < len(names)
+        assert [label.get_text() for label in labels] == [names[int(tick)] for tick in ticks]
+        assert max(ticks) >= len(names) - 2
+
+
+def test_the_line_of_theory_goes_through_the_last_point_with_its_own_power():
+    result = made_up.growth()
+    time, _, memory, _ = growth_figure(result).axes
+    curves = result["axes"]["length"]["curves"]
+    for axes, key, unit in ((time, "seconds", 1e-3), (memory, "memory", 1e6)):
+        for curve, drawn, theory in zip(curves, axes.lines[::2], axes.lines[1::2], strict=True):
+            x = np.array([point["value"] for point in curve["points"]])
+            y = np.array([point[key] for point in curve["points"]]) / unit
+            np.testing.assert_allclose(drawn.get_ydata(), y)
+            power = curve["time_power" if key == "seconds" else "memory_power"]
+            near = theory.get_xdata()
+            assert near[-1] == x[-1]
+            np.testing.assert_allclose(theory.get_ydata(), y[-1] * (near / x[-1]) ** power)
+
+
+def test_bars_compare_programs_by_way_of_the_turns_that_they_shared():
+    result = made_up.result(names=["toy"])
+    programs = result["configurations"]["toy"]["programs"]
+    for name, median, ratio in (("ours", 0.05, 1.0), ("eager", 0.06, 2.0)):
+        programs[name] |= {"median": median, "times_ours": {"median": ratio}}
+    time, _, _ = speed_figure(result).axes
+    assert sorted(bar.get_height() for bar in time.patches) == pytest.approx([0.5, 1])
+
+
+def test_we_are_the_measure_as_soon_as_pytorch_lacks_one_configuration():
+    result = made_up.result()
+    del result["configurations"]["small"]["programs"]["eager"]
+    time, _, _ = speed_figure(result).axes
+    assert "minitransformer = 1" in time.get_title(loc="left")
+
+
+def test_parts_stand_upon_each_other():
+    _, parts, _ = speed_figure(made_up.result(names=["toy"])).axes
+    heights = [bar.get_height() for bar in parts.patches]
+    np.testing.assert_allclose([bar.get_y() for bar in parts.patches], np.cumsum([0, *heights[:-1]]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.0345678, "34.6 ms"), (0.5, "500 ms"), (1.0, "1.00 s"), (2, "2.00 s")]
+)
+def test_times_have_units_that_suit_them(seconds, words):
+    time, _, _ = speed_figure(made_up.result(names=["toy"], ours=seconds)).axes
+    assert words in [text.get_text() for text in time.texts]
+
+
+def recall(accuracy):
+    points = [{"distance": d, "accuracy": [a / d for a in accuracy]} for d in (1, 2, 4)]
+    return {
+        "chance": 0.1,
+        "distances": [1, 2, 4],
+        "kinds": {name: {"reach": None, "points": points} for name in LAYERS},
+    }
+
+
+def test_recall_is_the_mean_of_the_seeds_within_the_band_of_all():
+    accuracy = [0.5, 1.0, 0.3]
+    axes = Figure().add_subplot()
+    draw_recall(axes, recall(accuracy))
+    for line, band, up in zip(axes.lines, axes.collections, SPREAD, strict=False):
+        np.testing.assert_allclose(line.get_ydata(), [0.6 + up, 0.3 + up, 0.15 + up])
+        low, high = band.get_paths()[0].get_extents().intervaly
+        assert (low, high) == pytest.approx((0.3 / 4 + up, 1.0 + up))
+
+
+def extrapolation():
+    seeds = {"sinusoidal": [[1.0] * 60, [0.5] * 60], "learned": [[0.25] * 60, [0.25] * 60]}
+    kinds = {name: {p: {"accuracy": several} for p, several in seeds.items()} for name in LAYERS}
+    return {"chance": 0.1, "distance": 4, "times": 4, "sizes": {"n": 16}, "kinds": kinds}
+
+
+def test_extrapolation_is_the_mean_of_the_seeds():
+    axes = Figure().add_subplot()
+    draw_extrapolation(axes, extrapolation(), "sinusoidal")
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 0.75 + SPREAD[0])
+
+
+def test_sinusoidal_positions_stand_on_the_left(monkeypatch, tmp_path):
+    figures = []
+    monkeypatch.setattr(recall_module, "save", lambda figure, path, dpi: figures.append(figure))
+    extrapolation_picture(extrapolation(), tmp_path / "picture.png")
+    left, right = figures[0].axes
+    assert left.get_title(loc="left").startswith("sinusoidal")
+    assert right.get_title(loc="left").startswith("learned")
+    assert left.lines[0].get_ydata()[0] > right.lines[0].get_ydata()[0]
+
+
+def test_lines_of_error_have_the_slopes_of_their_methods():
+    steps = np.logspace(-8, 0, 9)
+    errors = {"central": steps**2 + 1e-16 / steps, "extrapolated": steps**4 + 1e-16 / steps}
+    (axes,) = steps_figure(steps, errors).axes
+    theory = [line for line in axes.lines if line.get_label().startswith("truncation")]
+    for line, power in zip(theory, (2, 4), strict=True):
+        slopes = np.diff(np.log(line.get_ydata())) / np.diff(np.log(line.get_xdata()))
+        np.testing.assert_allclose(slopes, power)
+        assert line.get_label().endswith(f"slope {power}")
+    rounding = next(line for line in axes.lines if line.get_label().startswith("rounding"))
+    np.testing.assert_allclose(rounding.get_ydata(), np.finfo(np.float64).eps / steps)
+
+
+def test_operations_are_drawn_as_n_alone_grows_and_times_in_milliseconds():
+    result = made_up.table1()
+    for row in result["layers"].values():
+        points = row["operations"]["points"]
+        row["operations"]["points"] = [*points, *(point | {"d": 64, "k": 64, "r": 64} for point in deepcopy(points))]
+    *_, operations, _, times, _ = table1_figure(result).axes
+    for line in operations.lines:
+        assert sorted(line.get_xdata()) == [4, 8, 16]
+    for line in times.lines[1::2]:
+        np.testing.assert_allclose(line.get_ydata(), 0.1 * np.array([4, 8, 16]))
+
+
+def test_a_huge_picture_has_fewer_dots_and_an_error_names_the_file(tmp_path, monkeypatch):
+    figure, asked = Figure(figsize=(200, 100)), []
+    monkeypatch.setattr(figure, "savefig", lambda path, **options: asked.append(options["dpi"]))
+    save(figure, tmp_path / "huge.png", dpi=160)
+    assert asked[0] ** 2 * 200 * 100 == pytest.approx(MOST_PIXELS)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(figure, "savefig", full)
+    with pytest.raises(OSError, match=r"No space left on device: .*huge\.png"):
+        save(figure, tmp_path / "huge.png", dpi=160)

@@ -1,0 +1,148 @@
+"""Data from a seed: the same again from the same one, other data from another; and what the fingerprint covers."""
+
+import sys
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from minitransformer.data import MULTI30K
+from minitransformer.tasks import build
+from minitransformer.training import Configuration
+
+DRAWN = {
+    "copy": ("copy", {}),
+    "reverse": ("reverse", {}),
+    "dates": ("dates", {}),
+    **{f"numbers-{to}": ("numbers", {"to": to}) for to in ("de", "fr", "ko")},
+}
+WORDS = {"source_tokens": "words", "target_tokens": "words", "share_vocabulary": False, "min_count": 1}
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.tsv"
+    path.write_text("".join(f"s{n} x{n % 7}\tt{n} y{n % 5}\n" for n in range(200)))
+    return path
+
+
+@pytest.fixture
+def dictionary(tmp_path):
+    path = tmp_path / "words.dict"
+    path.write_text("".join(f"W{chr(65 + n % 26)}{chr(65 + n // 26)}  W P{n}\n" for n in range(100)))
+    return path
+
+
+def corpus_of(task, seed=0, tokenisers=None, **changes):
+    configuration = Configuration.of_task(task).changed(seed=seed, **changes)
+    return task.corpus(configuration.data, configuration.seed, tokenisers)
+
+
+@cache
+def task_of(kind):
+    name, options = DRAWN[kind]
+    return build(name, **options)
+
+
+def draw(kind, text, dictionary, seed):
+    if kind == "text":
+        return corpus_of(build("text"), seed, source=f"{text}", **WORDS)
+    if kind == "pronunciation":
+        return corpus_of(build("pronunciation"), seed, dictionary=f"{dictionary}", held_out=10, valid_pairs=10)
+    return corpus_of(task_of(kind), seed, train_pairs=30, held_out=20, valid_pairs=10)
+
+
+@pytest.mark.parametrize("kind", [*DRAWN, "text", "pronunciation"])
+def test_one_seed_gives_one_corpus_and_another_seed_another(kind, text, dictionary):
+    first, same, other = (draw(kind, text, dictionary, seed) for seed in (3, 3, 4))
+    for part in ("train", "ids", "valid", "held_out"):
+        assert getattr(first, part) == getattr(same, part), part
+        assert getattr(first, part) != getattr(other, part), part
+    assert first.fingerprint() == same.fingerprint() != other.fingerprint()
+    assert first.source == same.source
+
+
+@pytest.mark.parametrize("part", ["ids", "valid"])
+def test_the_fingerprint_covers_all_that_training_and_measuring_see(part, text, dictionary):
+    corpus = draw("text", text, dictionary, 0)
+    pairs = getattr(corpus, part)
+    for changed in (pairs[1:], pairs[::-1], [(pairs[0][0], pairs[1][1]), *pairs[1:]]):
+        assert replace(corpus, **{part: changed}).fingerprint() != corpus.fingerprint()
+
+
+@pytest.mark.parametrize("kind", ["words", "chars", "bpe", "merges"])
+def test_tokenisers_are_learned_from_what_is_trained_on_alone(tmp_path, kind):
+    """Nothing of what is held out, and nothing that train_pairs leaves out, is in a vocabulary."""
+    for package in {"bpe": ["sentencepiece"], "merges": ["subword_nmt.apply_bpe"]}.get(kind, []):
+        pytest.importorskip(package)
+    (tmp_path / "train.tsv").write_text("ab ba\tcd dc\n" * 20 + "éé éé\tøø øø\n" * 20)
+    (tmp_path / "valid.tsv").write_text("ab ßß\tdc ññ\n" * 20)
+    changes = {"source_tokens": kind, "target_tokens": kind, "vocabulary": 16 if kind != "merges" else 4}
+    files = {"source": f"{tmp_path}/train.tsv", "valid_source": f"{tmp_path}/valid.tsv"}
+    corpus = corpus_of(build("text"), **files, **changes, train_pairs=20)
+    for tokeniser in (corpus.source, corpus.target):
+        assert not set("".join(tokeniser.tokens)) & set("éøßñ")
+        assert set("".join(tokeniser.tokens)) >= set("abcd")
+
+
+def test_known_tokenisers_stay_whatever_the_text(text, dictionary):
+    first, other = (draw("text", text, dictionary, seed) for seed in (0, 1))
+    again = corpus_of(build("text"), 1, (first.source, first.target), source=f"{text}", **WORDS)
+    assert again.source is first.source
+    assert again.target is first.target
+    assert other.source != first.source
+
+
+def test_the_options_of_the_data_are_those_that_were_asked_for(text, dictionary):
+    drawn = draw("dates", text, dictionary, 0)
+    assert [len(part) for part in (drawn.train, drawn.valid, drawn.held_out)] == [30, 10, 20]
+    for (one, other), ids in zip(drawn.train, drawn.ids, strict=True):
+        assert ids == (drawn.source.encode(one), drawn.target.encode(other))
+    found = corpus_of(build("text"), source=f"{text}", held_out=4, valid_pairs=3, **WORDS)
+    assert [len(part) for part in (found.train, found.valid, found.held_out)] == [196, 3, 4]
+
+
+def test_files_that_are_held_out_have_targets_of_their_own(text, tmp_path):
+    (tmp_path / "v.src").write_text("s1 x1\nnew x2\ns2 x2\n")
+    (tmp_path / "v.tgt").write_text("t1 y1\nneu y2\nt2 y2\n")
+    files = {"valid_source": f"{tmp_path}/v.src", "valid_target": f"{tmp_path}/v.tgt"}
+    found = corpus_of(build("text"), source=f"{text}", **files, **WORDS)
+    assert found.held_out == [("s1 x1", "t1 y1"), ("new x2", "neu y2"), ("s2 x2", "t2 y2")]
+    assert any("2 of its sources are trained on too" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("kind", ["text", "pronunciation"])
+def test_a_file_that_changes_has_another_checksum(kind, text, dictionary):
+    path = text if kind == "text" else dictionary
+    before = draw(kind, text, dictionary, 0).files
+    assert before.keys() == {f"{path}"}
+    assert draw(kind, text, dictionary, 0).files == before
+    path.write_text(path.read_text().replace("1", "2"))
+    assert draw(kind, text, dictionary, 0).files[f"{path}"] != before[f"{path}"]
+
+
+def test_the_example_is_a_sentence_that_can_be_drawn(tmp_path, text):
+    (tmp_path / "v.tsv").write_text(f"{'x1 ' * 40}\ty\n{'x2 ' * 30}\ty\nx3\ty\n")
+    found = corpus_of(build("text"), source=f"{text}", valid_source=f"{tmp_path}/v.tsv", **WORDS)
+    assert found.example == " ".join(["x2"] * 30)
+
+
+def test_every_pronunciation_of_a_word_is_trained_on(tmp_path):
+    path = tmp_path / "several.dict"
+    path.write_text("".join(f"W{chr(65 + n)}  A P{n}\nW{chr(65 + n)}(2)  B P{n}\n" for n in range(20)))
+    found = corpus_of(build("pronunciation"), dictionary=f"{path}", held_out=3, valid_pairs=3)
+    assert [len(part) for part in (found.train, found.valid, found.held_out)] == [28, 6, 6]
+
+
+def test_a_typed_word_is_read_as_the_dictionary_is():
+    assert build("pronunciation").normalise_input("McDonald") == "mcdonald"
+    assert build("text").normalise_input("McDonald") == "McDonald"
+
+
+def test_pairs_of_multi30k_that_are_measured_during_training_can_be_fewer(tmp_path, monkeypatch):
+    read = {"train": 5, "val": 4, "test_2016_flickr": 3}
+    module = sys.modules["minitransformer.tasks.multi30k"]
+    monkeypatch.setattr(module, "read_multi30k", lambda folder, part: [(f"{part} {n}", "t") for n in range(read[part])])
+    found = corpus_of(build("multi30k"), data=f"{tmp_path}", valid_pairs=2, **WORDS)
+    assert [len(part) for part in (found.train, found.valid, found.held_out)] == [5, 2, 3]
+    assert MULTI30K.keys() == read.keys()

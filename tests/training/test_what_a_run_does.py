@@ -1,0 +1,526 @@
+"""What a run reads, counts, keeps and measures: each of these once went wrong without a test that noticed."""
+
+import json
+import os
+import pathlib
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
+from minitransformer.decoding import longest_sentence
+from minitransformer.options import OptionError
+from minitransformer.tasks import build
+from minitransformer.training import (
+    Checkpoint,
+    Configuration,
+    Diverged,
+    RunError,
+    RunFolder,
+    Scores,
+    Trainer,
+    TrainingOptions,
+    average,
+    clip_gradients,
+    durable,
+    evaluate,
+    evaluation,
+    load,
+    loading,
+    lock_folder,
+    resume,
+    training_step,
+)
+from minitransformer.training.checkpoints import Checkpoints, read_checkpoint, write_checkpoint
+from minitransformer.training.scores import Quality, bleu
+from minitransformer.training.trainer import Best
+
+SMALL = {
+    "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "steps": 6, "warmup_steps": 4, "batch_tokens": 64,
+    "train_pairs": 60, "held_out": 12, "valid_pairs": 5, "evaluate_every": 3, "average_last": 1,
+}  # fmt: skip
+WORDS = {"source_tokens": "words", "target_tokens": "words", "min_count": 1, "train_pairs": None}
+
+
+def trainer_of(task="reverse", **changes):
+    return Trainer(Configuration.of_task(build(task), **(SMALL | changes)))
+
+
+def begun(path, task="reverse", **changes):
+    trainer, folder = trainer_of(task, **changes), RunFolder(path)
+    folder.create(trainer.configuration, trainer.corpus)
+    return trainer, folder
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "text.tsv").write_text("".join(f"s{n} x{n % 7}\tt{n} y{n % 5}\n" for n in range(60)))
+    (tmp_path / "valid.tsv").write_text("".join(f"s{n} x{n % 5}\tt{n} y{n % 3}\n" for n in range(12)))
+    return {"source": f"{tmp_path}/text.tsv", "valid_source": f"{tmp_path}/valid.tsv", **WORDS}
+
+
+def scored(monkeypatch, value=0.5):
+    """Let every measurement have the same outcome."""
+    monkeypatch.setattr(Trainer, "evaluate", lambda self, pairs: Scores(value, 0.5, 1.0, []))
+
+
+# What is trained on, in which order
+
+
+def test_batches_have_an_order_of_their_own_for_each_seed(files):
+    def order(seed):
+        trainer = trainer_of("text", **files, seed=seed)
+        assert trainer.corpus.train == trainer_of("text", **files).corpus.train  # the text itself is not drawn
+        return [batch.source.tolist() for batch in trainer.batches.epoch(0)]
+
+    assert order(3) == order(3)
+    assert order(3) != order(4)
+
+
+def test_weights_and_dropout_are_others_for_another_seed():
+    first, same, other = (trainer_of(seed=seed).model for seed in (3, 3, 4))
+    for name, values in first.state_dict().items():
+        np.testing.assert_array_equal(values, same.state_dict()[name])
+        assert not np.array_equal(values, other.state_dict()[name]) or not values.any() or (values == 1).all(), name
+    draws = [model.rng.bit_generator.random_raw(4).tolist() for model in (first, same, other)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_a_run_that_goes_on_trains_on_the_batches_that_follow(tmp_path, monkeypatch):
+    groups = []
+
+    def recorded(model, optimiser, batches, *rest):
+        groups.append([batch.source.tolist() for batch in batches])
+        return training_step(model, optimiser, batches, *rest)
+
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", recorded)
+    changes = {"accumulate": 2, "keep": 3}
+    trainer, folder = begun(tmp_path / "run", **changes)
+    trainer.train(folder)
+    whole, groups[:] = list(groups), []
+    again, other = begun(tmp_path / "again", **changes)
+    again.restore(read_checkpoint(folder.checkpoints.path / "step-00000003.safetensors"))
+    again.train(other)
+    assert len(whole) == 6
+    assert groups == whole[3:]
+
+
+def test_a_run_that_goes_on_knows_how_long_it_took(tmp_path):
+    trainer, folder = begun(tmp_path / "run", steps=2)
+    trainer.seconds = 1000.0
+    trainer.train(folder)
+    assert 1000 < trainer.seconds < 2000
+    assert folder.measurements.final()["seconds"] > 1000
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    trainer.train(folder)
+    data = json.loads((folder.path / "data.json").read_text())
+    (folder.path / "data.json").write_text(json.dumps(data | {"fingerprint": "another"}))
+    with pytest.raises(RunError, match="cannot be made again"):
+        resume(folder, print)
+
+
+# What is logged and measured
+
+
+@pytest.mark.same_bits
+def test_each_line_of_the_log_is_the_mean_since_the_line_before(tmp_path):
+    trainer, folder = begun(tmp_path / "run", steps=23, evaluate_every=23)
+    losses = []
+    trainer.train(folder, lambda loss, rate, speed: losses.append(loss))
+    lines = [line for line in folder.measurements.read() if "loss" in line]
+    assert [line["step"] for line in lines] == [10, 20, 23]
+    if None not in losses:
+        for line, own in zip(lines, (losses[:10], losses[10:20], losses[20:]), strict=True):
+            assert line["loss"] == pytest.approx(np.mean(own), rel=1e-12)
+
+
+def test_bleu_is_measured_during_training_as_the_recipe_says(files, monkeypatch):
+    asked = []
+
+    def measured(*_, **options):
+        asked.append(options["bleu_tokenize"])
+        return Scores(0.0, 0.0, 1.0, [], bleu=Quality(0.0, "", ""))
+
+    monkeypatch.setattr("minitransformer.training.trainer.evaluate", measured)
+    trainer = trainer_of("text", **files, bleu_tokenize="char")
+    trainer.evaluate(trainer.corpus.valid)
+    assert asked == ["char"]
+
+
+def test_the_search_for_bleu_splits_as_it_is_told(monkeypatch):
+    asked = []
+    monkeypatch.setattr(evaluation, "bleu", lambda *values: asked.append(values[2]) or Quality(0.0, "", ""))
+    source, target = build("reverse").tokenisers()
+    model = trainer_of().model
+    evaluate(model, source, target, [("12", "21")], ("bleu",), bleu_tokenize="none")
+    assert asked == ["none", "none"]
+
+
+def test_a_task_without_bleu_cannot_choose_weights_by_it():
+    with pytest.raises(ValueError, match="best_by must be loss or exact_match for the task reverse, found bleu"):
+        trainer_of(best_by="bleu")
+
+
+def test_any_reference_counts_for_bleu():
+    pytest.importorskip("sacrebleu")
+    sentence = "a cat sat on the mat"
+    assert bleu([sentence], [["something else it is not", sentence]]).value == pytest.approx(100)
+    assert bleu([sentence, "it rains all day long"], [["x", sentence], ["it rains all day long"]]).value > 99
+
+
+def test_a_source_with_several_targets_is_translated_once():
+    source, target = build("reverse").tokenisers()
+    scores = evaluate(trainer_of().model, source, target, [("12", "21"), ("3", "3"), ("12", "12")])
+    assert [(sample.source, sample.references) for sample in scores.samples] == [("12", ["21", "12"]), ("3", ["3"])]
+
+
+def test_a_loss_that_is_not_a_number_is_no_measurement(monkeypatch):
+    source, target = build("reverse").tokenisers()
+    monkeypatch.setattr(evaluation.ops, "cross_entropy", lambda *_, **__: mt.Tensor(np.array(np.nan)))
+    with pytest.raises(Diverged, match="the loss is nan"):
+        evaluate(trainer_of().model, source, target, [("12", "21")])
+
+
+def test_without_sacrebleu_the_other_scores_are_measured(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    source, target = build("reverse").tokenisers()
+    scores = evaluate(trainer_of().model, source, target, [("12", "21")], ("bleu",))
+    assert scores.bleu is None
+    assert "sacrebleu" in scores.missing
+    assert scores.loss > 0
+
+
+def test_the_result_is_measured_on_all_that_is_held_out(tmp_path):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    result = trainer.train(folder)
+    assert len(trainer.corpus.valid) == 5
+    assert [sample.source for sample in result.scores.samples] == [source for source, _ in trainer.corpus.held_out]
+
+
+def test_of_equally_good_weights_the_first_are_kept(tmp_path, monkeypatch):
+    scored(monkeypatch)
+    trainer, folder = begun(tmp_path / "run", best_by="exact_match")
+    trainer.train(folder)
+    assert trainer.best == Best(0.5, 3)
+    assert read_checkpoint(folder.best_path).state["step"] == 3
+
+
+def test_an_early_stop_saves_where_it_stops(tmp_path, monkeypatch):
+    scored(monkeypatch)
+    trainer, folder = begun(tmp_path / "run", steps=9, evaluate_every=2, save_every=5, patience=1)
+    trainer.train(folder)
+    assert trainer.step == 4
+    assert folder.checkpoints.load().state["step"] == 4
+
+
+# What fits
+
+
+def test_learned_positions_hold_the_longest_sentence_that_is_trained_on():
+    configuration = Configuration.of_task(build("reverse"), **SMALL, positions="learned").changed(
+        max_length=1, longest=7
+    )
+    assert longest_sentence(configuration.build_model(13, 13, True)) == 8  # the end, or the start, is one more
+    assert longest_sentence(configuration.changed(max_length=20).build_model(13, 13, True)) == 20
+
+
+@pytest.mark.parametrize("part", ["valid", "held_out", "ids"])
+def test_every_sentence_is_held_against_the_learned_positions(files, part):
+    trainer = trainer_of("text", **files)
+    fits, beyond = (" ".join(["x1"] * n) for n in (5, 6))
+    for text, refused in ((fits, False), (beyond, True)):
+        for pair in ((text, "y1"), ("x1", text)):
+            longer = (trainer.source.encode(pair[0]), trainer.target.encode(pair[1])) if part == "ids" else pair
+            corpus = replace(trainer.corpus, **{part: [*getattr(trainer.corpus, part), longer]})
+            trainer.corpus, before = corpus, trainer.corpus
+            if refused:
+                with pytest.raises(ValueError, match="of 7 tokens, but only 6 learned positions"):
+                    trainer._refuse_longer(6)
+            else:
+                trainer._refuse_longer(6)
+            trainer.corpus = before
+
+
+def test_one_embedding_needs_one_vocabulary():
+    configuration = Configuration.of_task(build("reverse"), **SMALL)
+    apart, together = (configuration.build_model(11, 11, shared) for shared in (False, True))
+    assert apart.source_embedding.table is not apart.target_embedding.table
+    assert apart.target_embedding.table is apart.output
+    assert together.source_embedding.table is together.target_embedding.table
+
+
+def test_a_path_is_kept_from_the_root(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    configuration = Configuration.of_task(build("text"), source="a.tsv", target="b.tsv")
+    assert (configuration.data.source, configuration.data.target) == (f"{tmp_path}/a.tsv", f"{tmp_path}/b.tsv")
+
+
+@pytest.mark.same_bits
+def test_how_often_a_run_is_saved_changes_nothing(tmp_path):
+    (often, first), (once, second) = (
+        begun(tmp_path / f"{every}", average_last=4, save_every=every) for every in (1, 6)
+    )
+    for trainer, folder in ((often, first), (once, second)):
+        trainer.train(folder)
+    one, other = first.checkpoints.load(), second.checkpoints.load()
+    for part in ("model", "mean"):
+        assert getattr(one, part).keys() == getattr(other, part).keys() != set()
+        for name, values in getattr(one, part).items():
+            np.testing.assert_array_equal(values, getattr(other, part)[name])
+
+
+def test_when_a_checkpoint_is_due():
+    options = TrainingOptions(steps=25, evaluate_every=10)
+    assert [step for step in range(26) if options.saves_at(step)] == [0, 10, 20, 25]
+    options = TrainingOptions(steps=25, evaluate_every=10, save_every=8)
+    assert [step for step in range(26) if options.saves_at(step)] == [0, 8, 16, 24, 25]
+
+
+def test_a_linear_schedule_ends_after_its_warm_up():
+    with pytest.raises(OptionError, match="warmup_steps must be at most steps"):
+        TrainingOptions(schedule="linear", steps=10, warmup_steps=11)
+    TrainingOptions(schedule="linear", steps=10, warmup_steps=10)
+
+
+def test_a_gradient_whose_squares_float32_cannot_hold_is_shortened():
+    weights = [mt.Tensor(asarray(np.zeros(n, dtype=np.float32)), requires_grad=True) for n in (3, 5)]
+    for weight in weights:
+        weight.grad = asarray(np.full(weight.shape, 1e20, dtype=np.float32))
+    assert float(clip_gradients(weights, [], 2.0)) == pytest.approx(1e20 * 8**0.5)
+    for weight in weights:
+        assert weight.grad.dtype == np.float32
+        np.testing.assert_allclose(to_numpy(weight.grad), 2 / 8**0.5, rtol=1e-6)
+
+
+# What is kept
+
+
+def saved(path, step, **arrays):
+    write_checkpoint(path / f"step-{step:08d}.safetensors", Checkpoint(arrays, {}, {}, {"step": step}))
+
+
+def steps_of(paths):
+    return [int(path.stem.partition("-")[2]) for path in paths]
+
+
+def test_the_last_checkpoints_are_neither_the_first_weights_nor_those_of_an_interruption(tmp_path):
+    options = TrainingOptions(steps=100, evaluate_every=5)
+    for step in (0, 5, 7, 10, 12):
+        saved(tmp_path, step, w=np.ones(2))
+    checkpoints = Checkpoints(tmp_path)
+    assert steps_of(checkpoints.last(2, options, finished=False)) == [5, 10]
+    assert steps_of(checkpoints.last(1, options, finished=False)) == [10]
+    assert steps_of(checkpoints.last(2, options, finished=True)) == [10, 12]
+    with pytest.raises(RunError, match="has 2 checkpoints, expected 3"):
+        checkpoints.last(3, options, finished=False)
+    assert checkpoints.load().state["step"] == 12  # the tenth step comes after the ninth, whatever the letters say
+    assert [step for step, _ in checkpoints.files()] == [0, 5, 7, 10, 12]
+
+
+def test_the_average_is_the_mean_in_double_precision(tmp_path):
+    _, folder = begun(tmp_path / "run", steps=9, keep=3)
+    for step, value in ((3, 1e8), (6, 3.0), (9, -1e8)):
+        saved(folder.checkpoints.path, step, w=np.full(2, value, dtype=np.float32))
+    path, steps = average(folder, 3)
+    assert steps == [3, 6, 9]
+    mean = read_checkpoint(path).model["w"]
+    assert mean.dtype == np.float32
+    np.testing.assert_array_equal(mean, np.ones(2))
+    saved(folder.checkpoints.path, 6, w=np.ones(3, dtype=np.float32))
+    with pytest.raises(RunError, match="of different models"):
+        average(folder, 3)
+
+
+def test_an_array_under_another_name_is_damage(tmp_path):
+    path = tmp_path / "step-00000001.safetensors"
+    saved(tmp_path, 1, w=np.ones(2), v=np.zeros(3))
+    with safe_open(path, framework="numpy") as file:
+        metadata, arrays = file.metadata(), {key: file.get_tensor(key) for key in ("model.v", "model.w")}
+    save_file({"model.v": arrays["model.v"], "model.x": arrays["model.w"]}, path, metadata)
+    with pytest.raises(RunError, match="is damaged: its contents have the checksum"):
+        read_checkpoint(path)
+    save_file(arrays, path, metadata | {"state": '{"step": 2}'})
+    with pytest.raises(RunError, match="is damaged: its contents have the checksum"):
+        read_checkpoint(path)
+
+
+def test_a_file_is_on_the_disk_before_it_is_in_its_place(tmp_path, monkeypatch):
+    done, rename, flush = [], pathlib.Path.replace, durable.flush_to_disk
+    monkeypatch.setattr(durable, "flush_to_disk", lambda number: done.append("flush") or flush(number))
+    monkeypatch.setattr(pathlib.Path, "replace", lambda *paths: done.append("rename") or rename(*paths))
+    durable.write_durably(tmp_path / "file", b"content")
+    assert done == ["flush", "rename"]
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_overwriting_leaves_nothing_of_the_run_before(tmp_path):
+    trainer, folder = begun(tmp_path / "run")
+    for path in (folder.best_path, folder.average_path):
+        path.write_bytes(b"of the run before")
+    (folder.path / "training.png").write_bytes(b"")
+    folder.measurements.append({"step": 6, "final": True})
+    folder.create(trainer.configuration, trainer.corpus, overwrite=True)
+    left = {path.name for path in folder.path.iterdir()}
+    assert left == {"configuration.json", "vocabulary.json", "held_out.tsv", "data.json"}
+
+
+def test_a_folder_of_something_else_is_never_overwritten(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(RunError, match="choose another --out"):
+            RunFolder(tmp_path).refuse(overwrite)
+
+
+def test_the_vocabulary_can_be_read_by_a_person(tmp_path):
+    trainer = Trainer(Configuration.of_task(build("numbers", to="fr"), **SMALL))
+    folder = RunFolder(tmp_path / "run")
+    folder.create(trainer.configuration, trainer.corpus)
+    assert "zéro" in (folder.path / "vocabulary.json").read_text("utf-8")
+
+
+def test_the_measurement_of_the_result_does_not_count_where_training_goes_on(tmp_path):
+    _, folder = begun(tmp_path / "run")
+    for line in ({"step": 3}, {"step": 6}, {"step": 6, "final": True}, {"step": 9}):
+        folder.measurements.append(line)
+    folder.measurements.cut(6)
+    assert folder.measurements.read() == [{"step": 3}, {"step": 6}]
+    assert not folder.is_finished()
+
+
+def test_a_folder_is_locked_for_others_until_the_training_ends(tmp_path):
+    refused = pytest.raises(RunError, match="another process is training")
+    with lock_folder(tmp_path / "run"), refused, lock_folder(tmp_path / "run"):
+        raise AssertionError("two trainings in one folder")
+    with lock_folder(tmp_path / "run"):
+        pass
+
+
+# What is loaded
+
+
+def test_which_weights_translate(tmp_path):
+    trainer, folder = begun(tmp_path / "run", average_last=2, keep=2)
+    trainer.train(folder)
+    assert folder.best_path.exists()
+    found = load(folder)
+    assert (found.weights, found.model.training) == ("mean", False)
+    for name, values in found.checkpoint.mean.items():
+        np.testing.assert_array_equal(to_numpy(found.model.state_dict()[name]), values)
+    assert [load(folder, name).weights for name in ("best", "last")] == ["best", "last"]
+    with pytest.raises(RunError, match="has no average"):
+        load(folder, "average")
+    average(folder, 2)
+    assert load(folder).weights == "average"
+
+
+def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp_path, monkeypatch):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    trainer.train(folder)
+    found, asked = load(folder), []
+
+    def translated(model, source, target, texts, beam, alpha):
+        asked.append((beam, alpha))
+        return [f"<{text}>" for text in texts]
+
+    monkeypatch.setattr(loading, "translate", translated)
+    assert found.translate(["12", " ", "34", ""], beam=3, alpha=0.25) == ["<12>", "", "<34>", ""]
+    assert asked == [(3, 0.25)]
+
+
+def test_texts_are_read_as_the_task_means_them(tmp_path, monkeypatch):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    trainer.train(folder)
+    found = load(folder)._replace(task=SimpleNamespace(normalise_input=str.upper))
+    monkeypatch.setattr(loading, "translate", lambda model, source, target, texts, *_: list(texts))
+    assert found.translate(["ab", "c"]) == ["AB", "C"]
+    with pytest.raises(TypeError, match=r"write translate\(\['ab'\]\)"):
+        found.translate("ab")
+
+
+def test_the_best_weights_are_enough(tmp_path):
+    trainer, folder = begun(tmp_path / "run")
+    trainer.train(folder)
+    for _, path in folder.checkpoints.files():
+        path.unlink()
+    assert load(folder).weights == "best"
+
+
+def test_what_nobody_sees_makes_no_other_source():
+    source, target = build("reverse").tokenisers()
+    scores = evaluate(trainer_of().model, source, target, [(" 12", "21"), ("12", " 12\n")])
+    assert [(sample.source, sample.references) for sample in scores.samples] == [("12", ["21", "12"])]
+
+
+def test_only_what_was_asked_for_is_measured_and_logged():
+    source, target = build("reverse").tokenisers()
+    usual = {"exact_match", "token_accuracy", "valid_loss"}
+    for measures in ((), ("phone_error_rate",)):
+        scores = evaluate(trainer_of().model, source, target, [("12", "21")], measures)
+        assert scores.measurements().keys() == usual | {*measures}
+
+
+def test_a_folder_is_complete_when_all_is_there_that_the_configuration_decides(tmp_path):
+    _, folder = begun(tmp_path / "run")
+    assert folder.is_complete()
+    for name in ("vocabulary.json", "held_out.tsv", "data.json"):
+        path = folder.path / name
+        content = path.read_bytes()
+        path.unlink()
+        assert not folder.is_complete(), name
+        path.write_bytes(content)
+
+
+def test_what_was_left_half_written_is_removed_wherever_it_lies(tmp_path):
+    _, folder = begun(tmp_path / "run")
+    (folder.path / "checkpoints").mkdir()
+    left = [folder.path / "best.safetensors.partial", folder.path / "checkpoints" / "step-1.safetensors.partial"]
+    for path in left:
+        path.write_bytes(b"half")
+    folder.clean()
+    assert not any(path.exists() for path in left)
+    assert folder.is_complete()
+
+
+def test_held_out_text_is_kept_as_it_is_measured(tmp_path):
+    trainer, folder = begun(tmp_path / "run")
+    folder.create(trainer.configuration, replace(trainer.corpus, held_out=[("1  2", " e\u0301")]), overwrite=True)
+    assert folder.held_out() == [("1 2", "\u00e9")]
+
+
+def test_on_a_gpu_a_run_of_several_workers_goes_on_alone(tmp_path, monkeypatch):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    changed = trainer.configuration.changed(workers=3)
+    folder.create(changed, trainer.corpus, overwrite=True)
+    monkeypatch.setattr("minitransformer.training.trainer.backend", lambda: "cupy")
+    said = []
+    assert resume(folder, said.append).configuration.training.workers == 1
+    assert said == ["the 3 workers of the run shared the cores of a CPU; on a GPU one goes on alone"]
+
+
+def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
+    now = [0.0]
+
+    def taking(seconds, function):
+        def call(*arguments):
+            now[0] += seconds
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr("minitransformer.training.trainer.time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr("minitransformer.training.trainer.training_step", taking(1, training_step))
+    trainer, folder = begun(tmp_path / "run")
+    trainer.evaluate = taking(1000, trainer.evaluate)
+    speeds = []
+    trainer.train(folder, lambda loss, rate, speed: speeds.append(speed))
+    assert min(speeds) > 1  # some tokens in a second
+    assert trainer.seconds == 6 + 2 * 1000
