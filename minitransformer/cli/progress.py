@@ -9,7 +9,8 @@ from tqdm import tqdm
 from minitransformer.arrays import library
 from minitransformer.cli.errors import one_line
 from minitransformer.cli.pictures import draw_attention, draw_curves
-from minitransformer.training import Diverged, Result, RunFolder, Scores, TrainedRun, Trainer
+from minitransformer.decoding import Diverged
+from minitransformer.training import Result, RunFolder, Scores, TrainedRun, Trainer
 
 __all__ = ["describe_scores", "describe_weights", "note", "percent", "train"]
 

@@ -15,8 +15,8 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import describe
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
+from minitransformer.decoding import Diverged
 from minitransformer.paper.table3 import ROWS, Result, Row, format_table, measure_row
-from minitransformer.training import Diverged
 
 __all__ = ["add_arguments", "run"]
 

@@ -1,6 +1,5 @@
 """Training: the loop, what it measures, and the folder that it leaves behind."""
 
-from minitransformer.decoding import Diverged
 from minitransformer.training.averaging import average
 from minitransformer.training.checkpoints import Checkpoint, RunError
 from minitransformer.training.clipping import clip_gradients
@@ -19,7 +18,6 @@ __all__ = [
     "WEIGHTS",
     "Checkpoint",
     "Configuration",
-    "Diverged",
     "Result",
     "RunError",
     "RunFolder",

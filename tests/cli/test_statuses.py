@@ -16,8 +16,8 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import read_configuration
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
-from minitransformer.decoding import Hypothesis
-from minitransformer.training import Diverged, RunError, Sample, Scores
+from minitransformer.decoding import Diverged, Hypothesis
+from minitransformer.training import RunError, Sample, Scores
 
 
 def ending(monkeypatch, command, what):

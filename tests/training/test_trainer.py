@@ -7,14 +7,13 @@ import pytest
 
 from minitransformer.arrays import to_numpy
 from minitransformer.data import Batch
-from minitransformer.decoding import translate
+from minitransformer.decoding import Diverged, translate
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, inverse_square_root, linear_decay, warmup
 from minitransformer.tasks import build
 from minitransformer.testing import gradcheck
 from minitransformer.training import (
     Configuration,
-    Diverged,
     RunFolder,
     Scores,
     Trainer,

@@ -14,13 +14,12 @@ from safetensors.numpy import save_file
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy
-from minitransformer.decoding import longest_sentence
+from minitransformer.decoding import Diverged, longest_sentence
 from minitransformer.options import OptionError
 from minitransformer.tasks import build
 from minitransformer.training import (
     Checkpoint,
     Configuration,
-    Diverged,
     RunError,
     RunFolder,
     Scores,
