@@ -234,8 +234,8 @@ def test_a_line_that_cannot_be_translated_is_named(loaded, capsys, monkeypatch):
     ("options", "message"),
     [
         (["--beam", "0"], "--beam must be at least 1, found 0"),
-        (["--alpha", "-0.5"], "--alpha must be a number of 0 or more, found -0.5"),
-        (["--alpha", "nan"], "--alpha must be a number of 0 or more, found nan"),
+        (["--alpha", "-0.5"], "--alpha must be a number of 0 or more, and at most 100, found -0.5"),
+        (["--alpha", "nan"], "--alpha must be a number of 0 or more, and at most 100, found nan"),
         (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to --beam 2, found 3"),
         (["--beam", "2", "--n-best", "0"], "--n-best must be from 1 to --beam 2, found 0"),
     ],
@@ -337,6 +337,7 @@ def test_options_win_over_a_recipe_and_the_recipe_over_the_task(tmp_path):
 
 def test_paths_in_a_recipe_start_from_its_folder(tmp_path, monkeypatch):
     (tmp_path / "recipe.toml").write_text('task = "text"\nsource = "a.tsv"\n')
+    (tmp_path / "a.tsv").write_text("one\teins\ntwo\tzwei\n")
     monkeypatch.chdir("/")
     found = read_configuration(arguments(config=f"{tmp_path}/recipe.toml"))
     assert found.data.source == f"{tmp_path}/a.tsv"
@@ -350,7 +351,7 @@ def test_options_without_effect_are_refused(tmp_path):
         read_configuration(arguments(task="copy", longest=5))
     with pytest.raises(ValueError, match="--peak has no effect here"):
         read_configuration(arguments(task="copy", peak=0.5))
-    with pytest.raises(ValueError, match="--steps must be at least 1, found 0"):
+    with pytest.raises(ValueError, match="steps must be at least 1, found 0"):
         read_configuration(arguments(task="copy", steps=0))
 
 

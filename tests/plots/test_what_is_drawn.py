@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
+from minitransformer import durable
 from minitransformer.plots import extrapolation_picture
 from minitransformer.plots import recall as recall_module
 from minitransformer.plots.fonts import face_for
@@ -153,13 +154,13 @@ def test_operations_are_drawn_as_n_alone_grows_and_times_in_milliseconds():
 
 def test_a_huge_picture_has_fewer_dots_and_an_error_names_the_file(tmp_path, monkeypatch):
     figure, asked = Figure(figsize=(200, 100)), []
-    monkeypatch.setattr(figure, "savefig", lambda path, **options: asked.append(options["dpi"]))
+    monkeypatch.setattr(figure, "savefig", lambda file, **options: asked.append(options["dpi"]))
     save(figure, tmp_path / "huge.png", dpi=160)
     assert asked[0] ** 2 * 200 * 100 == pytest.approx(MOST_PIXELS)
 
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(figure, "savefig", full)
+    monkeypatch.setattr(durable, "_write_all", full)
     with pytest.raises(OSError, match=r"No space left on device: .*huge\.png"):
         save(figure, tmp_path / "huge.png", dpi=160)
