@@ -35,7 +35,7 @@ __all__ = [
 PARTIAL = ".partial"
 """What the name of a file ends with while it is being written."""
 
-_LEFT = re.compile(r"(\.[0-9a-f]{16}|.+\.(json|jsonl|tsv|safetensors))\.partial")
+_PARTIAL_NAME = re.compile(r"(\.[0-9a-f]{16}|.+\.(json|jsonl|tsv|safetensors))\.partial")
 """Names of files that were being written; those of the second kind are of earlier versions."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EBADF}
@@ -151,7 +151,7 @@ def make_folder(path: Path) -> None:
 
 def is_partial(path: Path) -> bool:
     """Tell by its name whether a file is one that a killed process was writing."""
-    return _LEFT.fullmatch(path.name) is not None
+    return _PARTIAL_NAME.fullmatch(path.name) is not None
 
 
 def remove_partial(folder: Path, but: str = "") -> None:

@@ -22,6 +22,6 @@ class Watch:
         if self._copy is None:
             self._copy = self._array.copy()
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Tell whether the values are others than when the array was first lent."""
         return self._copy is not None and not xp.array_equal(self._array, self._copy, equal_nan=True)

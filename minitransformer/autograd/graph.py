@@ -158,7 +158,7 @@ def count_uses(root: Node) -> dict[Target, int]:
                 "compute the value again, or leave release out"
             )
         for edge in filter(None, node.edges):
-            if edge.watch is not None and edge.watch.changed():
+            if edge.watch is not None and edge.watch.has_changed():
                 raise RuntimeError(
                     f"{node.name}: an input was changed in place after it was used: its .data was written to, or "
                     "an optimiser made a step; compute the value again, or assign a new array to .data"

@@ -156,7 +156,7 @@ class Tensor:
 
     def _edge(self) -> Edge:
         """Return the way from an operation back to this tensor."""
-        if self._node is None and (self._watch is None or self._watch.changed()):
+        if self._node is None and (self._watch is None or self._watch.has_changed()):
             self._watch = Watch(self._data)
         return Edge(self._node or self, self._data.shape, self._data.dtype, self._watch)
 

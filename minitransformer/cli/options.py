@@ -15,7 +15,7 @@ from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
 from minitransformer.training import Configuration
 from minitransformer.training.options import LENGTHS
 
-__all__ = ["add_options", "describe", "read_configuration"]
+__all__ = ["add_options", "describe", "flag_of", "read_configuration"]
 
 KINDS = {int: "N", float: "X", str: "NAME"}
 OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                 "type": _path_text if declared.metadata["path"] else kind,
                 "metavar": choices or ("PATH" if declared.metadata["path"] else KINDS[kind]),
             }
-        actions[name] = groups[declared.part or "training"].add_argument(_flag(name), **options)
+        actions[name] = groups[declared.part or "training"].add_argument(flag_of(name), **options)
     parser.usage = "%(prog)s [TASK] [OPTION ...]"  # the help lists the options
     parser.add_argument(
         "-h", "--help", action=_Help, actions=actions, to=to, help="show the options that most people need"
@@ -93,13 +93,14 @@ class _Help(argparse.Action):
         parser.exit()
 
 
-def _flag(name: str) -> str:
+def flag_of(name: str) -> str:
+    """Return an option as the command line writes it."""
     return f"--{name.replace('_', '-')}"
 
 
 def _with_flags(message: str, names: Iterable[str]) -> str:
     """Write options in a message as on the command line."""
-    return re.sub(rf"\b({'|'.join(names)})\b", lambda match: _flag(match[0]), message)
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda match: flag_of(match[0]), message)
 
 
 def describe(error: ValueError, args: argparse.Namespace) -> str:
@@ -154,7 +155,7 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
     for name in sorted(given, key=lambda name: task.why_ignored(name) is None):  # the task's reasons come first
         if why := task.why_ignored(name) or configuration.why_ignored(name):
             why = _with_flags(why, [other for other in OPTIONS if "_" in other])
-            raise ValueError(f"{_flag(name)} has no effect here: {why}; leave it out")
+            raise ValueError(f"{flag_of(name)} has no effect here: {why}; leave it out")
     return configuration
 
 

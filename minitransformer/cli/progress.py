@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from minitransformer.arrays import library
 from minitransformer.cli.errors import one_line
+from minitransformer.cli.options import flag_of
 from minitransformer.cli.pictures import draw_attention, draw_curves
 from minitransformer.training import Diverged, Result, RunFolder, Scores, TrainedRun, Trainer
 
@@ -151,7 +152,7 @@ def _choices(trainer: Trainer) -> str:
     c = trainer.configuration
     values = c.flat()
     names = [n for n in trainer.task.sized if n in c.free and values[n] is not None and not c.why_ignored(n)]
-    return " ".join(f"--{name.replace('_', '-')} {values[name]}" for name in names)
+    return " ".join(f"{flag_of(name)} {values[name]}" for name in names)
 
 
 def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:

@@ -18,10 +18,10 @@ from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.nn.options import ModelOptions
 
-QUERIES = 256
-"""How many queries are worked through at a time where nothing is kept for a gradient, as then it costs no time."""
-
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
+
+QUERIES = 256
+"""How many queries attention computes at a time where no gradient is wanted: there blocks cost no time."""
 
 
 class MultiHeadAttention(Module):
@@ -92,7 +92,7 @@ class MultiHeadAttention(Module):
         return Tensor(y)
 
     def _block_size(self) -> int | None:
-        """Return how many queries are worked through at a time; None for all of them."""
+        """Return how many queries attention computes at a time; None for all."""
         # Recomputing runs twice, without a graph and with one, and both runs must have the same rounding.
         for_training = is_recording() or self.options.recompute
         return self.options.attention_block or (None if for_training else QUERIES)

@@ -40,7 +40,7 @@ class ModelOptions(Options):
     attention_block: int | None = option(
         None,
         "queries that attention computes at a time: fewer need less memory for long sentences and a little more time, "
-        "with the same results (default: all in training)",
+        "with the same results (default: all in training, 256 otherwise)",
         at_least=1,
         editable=True,
     )

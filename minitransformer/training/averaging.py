@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from minitransformer.training.checkpoints import Checkpoint, RunError, read_checkpoint, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from minitransformer.training.errors import RunError
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState
 

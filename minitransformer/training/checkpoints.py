@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from minitransformer.durable import check_folder, flush_folder, make_folder, remove_partial, write_durably
 from minitransformer.files import FileError, parse_json, require_regular_file
 from minitransformer.options import OptionError, Options
+from minitransformer.training.errors import RunError
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.state import State
 
@@ -26,7 +27,6 @@ __all__ = [
     "Checkpoint",
     "Checkpoints",
     "Report",
-    "RunError",
     "read_checkpoint",
     "read_state",
     "warn",
@@ -43,10 +43,6 @@ _NAME = re.compile(r"step-(\d+)\.safetensors")
 def warn(message: str) -> None:
     """Report something as a warning."""
     warnings.warn(message, RuntimeWarning, stacklevel=3)
-
-
-class RunError(RuntimeError):
-    """A run folder is missing, incomplete or damaged, or is in the way."""
 
 
 class Checkpoint(NamedTuple):

@@ -11,8 +11,9 @@ from minitransformer.data import normalise_text, tokenisers_to_json
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, RunError
+from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError
 
 __all__ = [
     "DataRecord",

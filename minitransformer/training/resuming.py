@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from minitransformer.arrays import backend
-from minitransformer.training.checkpoints import Report, RunError
+from minitransformer.training.checkpoints import Report
+from minitransformer.training.errors import RunError
 from minitransformer.training.run import RunFolder
 from minitransformer.training.trainer import Trainer
 

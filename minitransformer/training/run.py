@@ -42,8 +42,9 @@ from minitransformer.files import FileError, read_file, read_json
 from minitransformer.options import OptionError
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError
+from minitransformer.training.checkpoints import Checkpoint, Checkpoints
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError, writing
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.provenance import (
@@ -208,7 +209,7 @@ class RunFolder:
         try:
             return Configuration.from_flat(values)
         except (ValueError, TypeError) as error:
-            raise RunError(f"{self.path / 'configuration.json'} is not a configuration: {error}") from error
+            raise RunError(f"{self.path / CONFIGURATION} is not a configuration: {error}") from error
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""
@@ -247,7 +248,7 @@ class RunFolder:
             return
         if changes := trained.changes(configuration):
             raise RunError(
-                f"{self.path / 'configuration.json'} does not belong to the weights: {'; '.join(changes)}; put back "
+                f"{self.path / CONFIGURATION} does not belong to the weights: {'; '.join(changes)}; put back "
                 "what there was, or begin a new run"
             )
         digests = {} if tokenisers is None else {"vocabulary.json": digest_of_tokenisers(tokenisers)}
@@ -346,11 +347,9 @@ class RunFolder:
         RunError
             If that cannot be done, as where ``checkpoints`` is a symbolic link.
         """
-        try:
+        with writing(self.path):
             self.checkpoints.clean()
             remove_partial(self.path)
-        except OSError as error:
-            raise RunError(f"cannot write {error.filename or self.path}: {error.strerror or error}") from error
 
     def _must_have(self, name: str) -> None:
         if not self.path.is_dir():

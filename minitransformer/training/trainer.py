@@ -17,8 +17,9 @@ from minitransformer.optim import Adam
 from minitransformer.options import OptionError
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, RunError, read_state, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError
 from minitransformer.training.evaluation import Scores, check_bleu, evaluate
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.length import fix_length, guess_seconds
@@ -57,6 +58,29 @@ def _ignore(*values: Any) -> None:
     """Do nothing."""
 
 
+def _with_threads(configuration: Configuration) -> Configuration:
+    """Return a configuration that says how many workers and threads there are: sums are rounded accordingly."""
+    if configuration.training.workers is None:
+        configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
+    check_workers(workers := configuration.training.workers or 1)
+    if configuration.training.blas_threads is None:
+        configuration = configuration.changed(blas_threads=blas.default_threads(workers))
+    return configuration
+
+
+def _check_bleu_of(task: Task, configuration: Configuration) -> None:
+    """Refuse a training that asks for BLEU where it cannot be measured."""
+    needed = configuration.training.best_by == "bleu"
+    if "bleu" in task.measures:
+        try:
+            check_bleu(configuration.data.bleu_tokenize)
+        except MissingExtraError:
+            if needed:
+                raise
+    elif needed:
+        raise OptionError(f"best_by must be loss or exact_match for the task {task.name}, found bleu", "best_by")
+
+
 class Trainer:
     """A training run in memory: data, model, optimiser, and where it stands.
 
@@ -76,22 +100,10 @@ class Trainer:
     """
 
     def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
-        if configuration.training.workers is None:
-            configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
-        check_workers(workers := configuration.training.workers or 1)
-        if configuration.training.blas_threads is None:
-            configuration = configuration.changed(blas_threads=blas.default_threads(workers))
+        configuration = _with_threads(configuration)
         options = configuration.training
         self.task: Task = configuration.build_task()
-        if options.best_by == "bleu" and "bleu" not in self.task.measures:
-            words = f"best_by must be loss or exact_match for the task {self.task.name}, found bleu"
-            raise OptionError(words, "best_by")
-        if "bleu" in self.task.measures:
-            try:
-                check_bleu(configuration.data.bleu_tokenize)  # if it cannot be measured, say so now
-            except MissingExtraError:
-                if options.best_by == "bleu":
-                    raise
+        _check_bleu_of(self.task, configuration)
         self.corpus = self.task.corpus(configuration.data, configuration.seed, tokenisers)
         self.source, self.target = self.corpus.source, self.corpus.target
         try:
