@@ -35,7 +35,7 @@ class Edge(NamedTuple):
     shape: tuple[int, ...]
     dtype: Any
     watch: Watch | None
-    """What notices that the values of a leaf change."""
+    """Detects changes of a leaf's values."""
 
 
 class Node:

@@ -104,7 +104,7 @@ def _with_flags(message: str, names: Iterable[str]) -> str:
 
 
 def describe(error: ValueError, args: argparse.Namespace) -> str:
-    """Say what is wrong with options; if some of them are on the command line, write them as there."""
+    """Return an error's message; options that were given on the command line are written as there."""
     names = OPTIONS.keys() & {*getattr(error, "names", ())}
     return _with_flags(f"{error}", names) if any(hasattr(args, name) for name in names) else f"{error}"
 
@@ -148,7 +148,7 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
     if given.keys() & {*LENGTHS}:
         values = {name: value for name, value in values.items() if name not in LENGTHS}
     configuration = Configuration.of_task(task, **(values | given))
-    decided = given.keys() & {"schedule", "valid_source", "data"}  # then others in the file need not have an effect
+    decided = given.keys() & {"schedule", "valid_source", "data"}  # they may switch off others in the file
     for name in picked:
         if why := task.why_ignored(name) or (None if decided else configuration.why_ignored(name)):
             raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
@@ -162,7 +162,7 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
 def _read(name: str) -> tuple[dict[str, Any], list[str]]:
     """Read some of a configuration's values; paths in a recipe start from the recipe's folder.
 
-    Beside them the names of those that somebody picked: all of a recipe's, none of a run's, which names every value.
+    Also return the names that the author picked: all in a recipe, none in a run's file, which holds every value.
     """
     path = recipe_file(name) or Path(name)
     if path.is_dir():

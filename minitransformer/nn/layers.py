@@ -16,12 +16,9 @@ from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
-from minitransformer.nn.options import ModelOptions
+from minitransformer.nn.options import QUERIES, ModelOptions
 
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
-
-QUERIES = 256
-"""How many queries attention computes at a time where no gradient is wanted: there blocks cost no time."""
 
 
 class MultiHeadAttention(Module):
@@ -93,7 +90,7 @@ class MultiHeadAttention(Module):
 
     def _block_size(self) -> int | None:
         """Return how many queries attention computes at a time; None for all."""
-        # Recomputing runs twice, without a graph and with one, and both runs must have the same rounding.
+        # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
         for_training = is_recording() or self.options.recompute
         return self.options.attention_block or (None if for_training else QUERIES)
 

@@ -64,12 +64,12 @@ class Task(ABC):
         return None
 
     def choose_by_size(self, picked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return options that suit the size of the data, in place of the recipe's; by default none.
+        """Return options that suit the size of the data and replace the recipe's; by default none.
 
         Parameters
         ----------
         picked : mapping
-            The options that somebody picked, by name.
+            The options that the user gave, by name.
         """
         return {}
 

@@ -55,7 +55,7 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
 
 
 def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], AverageState]:
-    """Return the mean of the weights of checkpoints, and what it is the mean of."""
+    """Return the mean of checkpoints' weights, and its state."""
     total: dict[str, np.ndarray] = {}
     steps: list[int] = []
     checkpoint = None

@@ -56,7 +56,7 @@ class Checkpoint(NamedTuple):
     state: dict[str, Any]
     """Step, random state, and so on: plain values; see `minitransformer.training.state`."""
     path: Path | None = None
-    """Where it was read."""
+    """The file that it was read from."""
 
 
 class Checkpoints:
@@ -129,7 +129,7 @@ class Checkpoints:
         Parameters
         ----------
         step : int
-            The step of the newest checkpoint that is known to be whole; later ones are not looked at.
+            The step of the newest checkpoint that is known to be whole; later ones stay.
         options : TrainingOptions
             See `save`. What was saved after the last checkpoint that was due stays.
         """
@@ -141,18 +141,18 @@ class Checkpoints:
                 file.unlink(missing_ok=True)
 
     def clean(self) -> None:
-        """Remove what an end in the middle of writing has left behind.
+        """Remove unfinished files of killed processes.
 
         Raises
         ------
         OSError
-            If that cannot be done, as where the folder is a symbolic link.
+            If that fails, as when the folder is a symbolic link.
         """
         check_folder(self.path)
         remove_partial(self.path)
 
     def clear(self) -> None:
-        """Remove all checkpoints, and the folder if nothing else is in it; of a symbolic link only itself."""
+        """Remove all checkpoints, and the folder if it is then empty; of a symbolic link, only the link."""
         if self.path.is_symlink():
             self.path.unlink()
         elif self.path.exists():
@@ -270,7 +270,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         state, wanted = parse_json(metadata["state"]), metadata["crc32"]
     except FileError as error:
         raise RunError(f"{error}") from error
-    # what safetensors and NumPy raise for a type of numbers that NumPy lacks is an AttributeError or a TypeError
+    # for a type of numbers that NumPy lacks, safetensors and NumPy raise an AttributeError or a TypeError
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} is damaged or not a checkpoint of this program: {error}") from error
     if (found := _checksum(arrays, metadata["state"])) != wanted:
@@ -302,7 +302,7 @@ def read_state(checkpoint: Checkpoint, kind: type[S]) -> S:
 
 
 def _check_contents(checkpoint: Checkpoint) -> None:
-    """Raise a RunError unless a checkpoint that was read holds what each has: finite weights, and a state."""
+    """Raise a RunError unless a checkpoint holds finite weights and a possible state."""
     path, state = checkpoint.path, checkpoint.state
     for part in PARTS:
         for name, array in getattr(checkpoint, part).items():

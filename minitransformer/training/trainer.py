@@ -69,7 +69,7 @@ def _with_threads(configuration: Configuration) -> Configuration:
 
 
 def _check_bleu_of(task: Task, configuration: Configuration) -> None:
-    """Refuse a training that asks for BLEU where it cannot be measured."""
+    """Refuse options of BLEU that cannot be used, before any work."""
     needed = configuration.training.best_by == "bleu"
     if "bleu" in task.measures:
         try:
@@ -148,7 +148,7 @@ class Trainer:
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        """What the weights are trained with, as checkpoints keep it."""
+        """What the weights are trained with, as checkpoints record it."""
         return Provenance.of(self.configuration, self.corpus).flat()
 
     @property
@@ -163,9 +163,9 @@ class Trainer:
         return patience is not None and self.waited >= patience
 
     def expected_seconds(self) -> float | None:
-        """Return how long the steps to come will take: guessed before the first, measured once some were made.
+        """Return the time of the remaining steps in seconds: a guess before the first step, measured afterwards.
 
-        On a GPU there is no guess: then it is None.
+        It is None before the first step on a GPU.
         """
         to_come = self.configuration.training.steps - self.step
         if self._begun and self.step > self._begun[0]:
@@ -207,7 +207,7 @@ class Trainer:
         Raises
         ------
         Diverged
-            If the loss or a score is no finite number. The last checkpoint is one from before.
+            If the loss or a score is NaN or infinite. The last checkpoint is one from before.
         RunError
             If something cannot be written; the last checkpoint is kept.
         KeyboardInterrupt
@@ -374,6 +374,6 @@ class Trainer:
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.averaged, self.waited, self._losses = state.averaged, state.waited, list(state.losses)
         c = self.configuration.training
-        if self.step <= c.steps - c.average_last:  # steps were added: the last ones are yet to come
+        if self.step <= c.steps - c.average_last:  # steps were added, so the last ones are still to come
             self.averaged, self.mean_weights[...] = 0, 0
         self.best, self._unread = None if state.best is None else Best(state.best[0], int(state.best[1])), []
