@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from minitransformer.options import OptionError, Options, option
 
-__all__ = ["LENGTHS", "TrainingOptions"]
+__all__ = ["COUNTED_IN_STEPS", "LENGTHS", "MOST_WORKERS", "TrainingOptions"]
 
 LENGTHS = ("steps", "epochs", "minutes")
 """The options that set the length of training; one of them is used."""
