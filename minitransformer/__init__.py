@@ -20,7 +20,7 @@ try:
     from minitransformer.arrays import BackendError, backend, use
     from minitransformer.autograd import *  # noqa: F403
 except KeyboardInterrupt:
-    # Python loads this package before any line of the command runs. Only then is it loaded by `-m`, or its program.
+    # The command loads this package first, before it can handle Ctrl-C itself. In any other program it is an error.
     if sys.argv[0] == "-m" or Path(sys.argv[0]).stem == "minitransformer":
         sys.exit(130)
     raise

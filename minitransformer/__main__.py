@@ -4,7 +4,7 @@ import sys
 
 
 def run() -> None:
-    """Run the command and end with its status; Ctrl-C while its modules are still being loaded is no traceback."""
+    """Run the command and end with its status; Ctrl-C while modules load gives no traceback."""
     try:
         from minitransformer.cli import main
 

@@ -1,8 +1,8 @@
-"""Writing of files that are whole or not there, and that no symbolic link can lead elsewhere.
+"""Atomic writes that do not follow symbolic links.
 
-A file is written under a fresh name beside its place and then renamed. So a kill leaves the old file or the new one,
-and a link at its place is replaced: what the link points to stays as it is. Folders that the program makes inside a
-folder of the user must be folders, not links; the path to the user's folder may go through links.
+A file is written under a fresh name in the same folder and then renamed. So a kill leaves either the old file or the
+new one, and a symbolic link at its path is replaced: the link's target stays unchanged. Folders that the program makes
+inside the user's folder must not be links; the path to the user's folder may contain links.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 PARTIAL = ".partial"
-"""What the name of a file ends with while it is being written."""
+"""The suffix of a file that is being written."""
 
-_LEFT = re.compile(r"(\.[0-9a-f]{16}|.+\.(json|jsonl|tsv|safetensors))\.partial")
-"""Names of files that were being written; those of the second kind are of earlier versions."""
+_PARTIAL_NAME = re.compile(r"(\.[0-9a-f]{16}|.+\.(json|jsonl|tsv|safetensors))\.partial")
+"""Names of files that were being written; the second alternative is that of earlier versions."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EBADF}
-"""What file systems answer that cannot flush a folder."""
+"""Error numbers of file systems that cannot flush a folder."""
 
 
 def write_durably(path: Path, data: bytes) -> None:
@@ -48,14 +48,14 @@ def write_durably(path: Path, data: bytes) -> None:
     Parameters
     ----------
     path : Path
-        The file; one that is there already is replaced, and so is a symbolic link.
+        The file; an existing one is replaced, and so is a symbolic link.
     data : bytes
-        What is to be in it.
+        Its contents.
 
     Raises
     ------
     OSError
-        If it cannot be written, as when the disk is full; what was there before is still there.
+        If it cannot be written, as when the disk is full; the old file is kept.
     """
     _write(path, data, flush=True)
 
@@ -66,12 +66,12 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def create(path: Path, data: bytes, flush: bool = True) -> None:
-    """Write a file that is not there yet.
+    """Write a new file.
 
     Raises
     ------
     OSError
-        If it cannot be written, or there is something at its place, be it a link that points nowhere.
+        If it cannot be written, or the path exists, even as a broken link.
     """
     number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666)
     try:
@@ -89,7 +89,7 @@ def put_in_place(aside: Path, path: Path) -> None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Write to the end of a file, which is made if need be.
+    """Write to the end of a file, and create it if it is missing.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def flush_file(path: Path) -> None:
-    """Wait until what was written to a file lies on the disk; a file that is not there needs nothing."""
+    """Wait until a file's contents are on the disk; a missing file is skipped."""
     if not path.exists():
         return
     number = _open_file(path, os.O_WRONLY | os.O_APPEND)
@@ -116,12 +116,12 @@ def flush_file(path: Path) -> None:
 
 
 def flush_to_disk(number: int) -> None:
-    """Wait until what was written to an open file lies on the disk."""
+    """Wait until an open file's contents are on the disk."""
     os.fsync(number)
 
 
 def flush_folder(folder: Path) -> None:
-    """Wait until the names in a folder lie on the disk, where the file system can tell."""
+    """Wait until a folder's entries are on the disk, if the file system supports it."""
     if os.name == "nt":  # Windows opens no folders
         return
     try:
@@ -136,12 +136,12 @@ def flush_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder inside one of the user's, if there is none yet.
+    """Make a folder inside the user's folder, unless it exists.
 
     Raises
     ------
     OSError
-        If it cannot be made, or a link or a file is in its place.
+        If it cannot be made, or its path is a link or a file.
     """
     with suppress(FileExistsError):
         path.mkdir()
@@ -150,12 +150,12 @@ def make_folder(path: Path) -> None:
 
 
 def is_partial(path: Path) -> bool:
-    """Tell by its name whether a file is one that a killed process was writing."""
-    return _LEFT.fullmatch(path.name) is not None
+    """Tell by its name whether a file was left unfinished by a killed process."""
+    return _PARTIAL_NAME.fullmatch(path.name) is not None
 
 
 def remove_partial(folder: Path, but: str = "") -> None:
-    """Remove what processes that were killed while they wrote have left in a folder, but for one name."""
+    """Remove the unfinished files of killed processes from a folder, except one name."""
     if folder.is_dir():
         for path in folder.iterdir():
             if is_partial(path) and path.name != but:
@@ -163,12 +163,12 @@ def remove_partial(folder: Path, but: str = "") -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Refuse a symbolic link and a file where a folder belongs; what is written through a link would be elsewhere.
+    """Refuse a symbolic link or a file in place of a folder: files written through a link would land elsewhere.
 
     Raises
     ------
     OSError
-        If it is one; a folder that does not exist is none.
+        If it is one of these; a missing folder is accepted.
     """
     if path.is_symlink():
         raise _link_error(path)
@@ -177,7 +177,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_replaceable(path: Path) -> None:
-    """Try whether `write_whole` could write a file, and leave everything as it is.
+    """Check that `write_whole` could write a file, and change nothing.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def _fresh_name(path: Path) -> Path:
-    """Return a name beside a file that nothing else has: two processes may write the same file at once."""
+    """Return an unused name in a file's folder: two processes may write the same file at once."""
     return path.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
 
 
@@ -213,7 +213,7 @@ def _write(path: Path, data: bytes, flush: bool) -> None:
 
 
 def _open_file(path: Path, flags: int) -> int:
-    """Open a file to write to it, and nothing but a file."""
+    """Open a regular file for writing; refuse anything else."""
     try:
         number = os.open(path, flags | _NO_LINK, 0o666)
     except OSError as error:

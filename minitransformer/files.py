@@ -1,8 +1,8 @@
-"""Files that somebody else may have written or changed: each is read whole and strictly, or refused by its name.
+"""Strict readers for untrusted files: each is read whole, or refused by a message that names it.
 
-A file is a regular one of bounded size: reading from a pipe or a device in its place might never end. JSON and TOML are
-not nested deeper than Python can follow. What the values in them should be is declared by a class of options, which
-checks them (`minitransformer.options.Options.from_flat`).
+Only regular files of bounded size are read: reading a pipe or a device might never end. JSON and TOML are
+refused where they are nested too deeply for Python. A class of options declares and checks their values
+(`minitransformer.options.Options.from_flat`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 __all__ = ["LARGEST", "FileError", "parse_json", "read_file", "read_json", "read_toml", "require_regular_file"]
 
 LARGEST = 2**30
-"""The most bytes of a file of JSON, TOML or lines."""
+"""The largest size in bytes of a file of JSON, TOML or lines."""
 
 _KINDS: dict[Callable[[int], bool], str] = {
     stat.S_ISDIR: "a folder",
@@ -34,7 +34,7 @@ class FileError(ValueError):
 
 
 def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> None:
-    """Raise a FileError unless a path leads to a regular file of at most so many bytes; it is not opened."""
+    """Raise a FileError unless a path is a regular file of at most ``largest`` bytes; it is not opened."""
     try:
         status = os.stat(path)
     except FileNotFoundError as error:
@@ -49,7 +49,7 @@ def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> Non
 
 
 def read_file(path: Path | str, largest: int | None = LARGEST) -> bytes:
-    """Return what is in a regular file.
+    """Return the contents of a regular file.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def read_file(path: Path | str, largest: int | None = LARGEST) -> bytes:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Return the value of a JSON text in UTF-8; every text in it can be written in UTF-8 again.
+    """Return the value of a JSON text in UTF-8; every string in it can be encoded as UTF-8 again.
 
     Raises
     ------

@@ -82,8 +82,8 @@ def option(
     help : str
         What it is, as the command line and the docstring of its class say it.
     at_least, at_most, above, below : float, optional
-        The range of its value, which is finite in any case; a whole number is at most the largest index of an array,
-        unless a larger limit is given.
+        The range of its value, which must be finite. Without ``at_most``, a whole number is at most the largest
+        index of an array.
     choices : sequence, optional
         The values that it may have.
     common : bool
@@ -95,8 +95,8 @@ def option(
     added : bool
         Whether runs of earlier versions lack it. Then its default is what they did.
     editable : bool
-        Whether it may be edited in the folder of a run that was begun: with other values of it, the weights are
-        still those of this configuration. A path is editable, as data may be moved.
+        Whether it may be edited in an existing run folder, because the weights do not depend on it so far. A path is
+        editable, as data may be moved.
     """
     metadata = {
         "help": help, "at_least": at_least, "at_most": at_most, "above": above, "below": below,
@@ -133,14 +133,14 @@ class Options:
 
     @classmethod
     def from_flat(cls, values: object) -> Self:
-        """Return the options whose ``flat()`` is given, as it was read from a file.
+        """Return the options of a flat table, as ``flat()`` returns it and a file holds it.
 
-        Options that files of earlier versions lack may be missing.
+        Options that earlier versions lack may be missing.
 
         Raises
         ------
         OptionError
-            If this is no table, or a value is missing, unknown or impossible.
+            If this is not a table, or a value is missing, unknown or impossible.
         """
         if not isinstance(values, Mapping):
             raise OptionError(f"found {type(values).__name__}, expected a table of options")
@@ -234,7 +234,7 @@ _SEVERAL = {Mapping: "a table of", Sequence: "a list of"}
 
 
 def _words(kind: Any) -> str:
-    """Return what a type is called in messages, such as "a list of numbers"."""
+    """Return the name of a type in messages, such as "a list of numbers"."""
     if outer := _SEVERAL.get(get_origin(kind)):
         return f"{outer} {_WORDS[get_args(kind)[-1]].partition(' ')[2]}s"
     return _WORDS.get(kind, str(kind))
@@ -257,7 +257,7 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as messages show it: whatever was in a file, it fits on a line."""
+    """Return a value for a message, cut so that it fits on a line."""
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4,300 digits

@@ -22,7 +22,7 @@ def cores() -> int:
 
 @lru_cache(maxsize=1)
 def _libraries() -> ThreadpoolController:
-    """Return the BLAS libraries of this process; NumPy has loaded them by now."""
+    """Return the BLAS libraries of this process, which NumPy has loaded."""
     return ThreadpoolController().select(user_api="blas")
 
 
@@ -38,7 +38,7 @@ def kernels() -> str:
 def default_threads(workers: int) -> int:
     """Return how many threads each of several workers' matrix products should use, so that all cores are busy.
 
-    For one worker that is what the library has been told already, by ``OPENBLAS_NUM_THREADS`` for instance.
+    For one worker that is the current setting of the library, from ``OPENBLAS_NUM_THREADS`` for instance.
     """
     if workers > 1:
         return max(1, cores() // workers)
@@ -47,6 +47,6 @@ def default_threads(workers: int) -> int:
 
 @contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Let each matrix product use so many threads, inside ``with threads(n):``; it holds for the whole process."""
+    """Limit each matrix product to a number of threads inside ``with threads(n):``, in the whole process."""
     with _libraries().limit(limits=number):
         yield

@@ -50,15 +50,15 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
 
 
 def is_whole(value: Any) -> bool:
-    """Tell whether a value is a whole number: True, False and 1.0 are not, although Python would count with them."""
+    """Tell whether a value is a whole number; True, False and 1.0 do not count as one."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_floats(operation: str, **arrays: Any) -> None:
-    """Refuse arrays of anything but float32 or float64, and of more than one type; None is passed over.
+    """Refuse arrays that are not all float32 or all float64; None is skipped.
 
-    In float16 the sums of an operation overflow or lose small terms, and the small numbers that keep it stable are 0:
-    a softmax along 8,000 equal scores sums to 3.9, and layer norm of features of deviation 20 is 0.
+    In float16, sums overflow or lose small terms, and small constants such as an ε round to 0: a softmax over 8,000
+    equal scores sums to 3.9, and layer norm of features with standard deviation 20 is 0.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def check_floats(operation: str, **arrays: Any) -> None:
 
 
 def check_gradient(wanted: bool, array: Array) -> None:
-    """Refuse gradients of whole numbers, which would be cut to whole numbers.
+    """Refuse a gradient for whole numbers, because it would be rounded to whole numbers.
 
     Raises
     ------

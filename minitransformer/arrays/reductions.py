@@ -21,10 +21,10 @@ def max_along(x: Array, axis: int) -> Array:
 
 
 def below_largest(x: Array, axis: int, out: Array | None = None) -> Array:
-    """Return x minus its largest along an axis, in which nothing is above 0: what a softmax takes the exponential of.
+    """Return x minus its maximum along an axis: no entry is above 0, so a softmax can take its exponential.
 
-    A row in which all is -inf stays as it is. A difference that is too large for its type is -inf, without a warning:
-    its exponential is 0 in any case.
+    A row of -inf alone is returned unchanged. A difference that is too large for its type is -inf, without a warning:
+    its exponential is 0 in both cases.
     """
     largest = max_along(x, axis)
     with np.errstate(over="ignore"):

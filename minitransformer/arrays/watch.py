@@ -1,4 +1,4 @@
-"""Whether an array changes in place."""
+"""Detection of arrays that are changed in place."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from minitransformer.arrays.namespace import Array, xp
 
 
 class Watch:
-    """Notices whether an array has changed in place since it was lent to somebody.
+    """Detects whether an array has changed in place since it was handed out.
 
-    Nothing is done, and nothing is copied, before the array is lent; whoever has it may write into it.
+    It is copied only when it is handed out, since only then can other code write into it.
     """
 
     __slots__ = ("_array", "_copy")
@@ -18,10 +18,10 @@ class Watch:
         self._copy: Array | None = None
 
     def lend(self) -> None:
-        """Remember the values as they are now."""
+        """Copy the values before the array is handed out for the first time."""
         if self._copy is None:
             self._copy = self._array.copy()
 
-    def changed(self) -> bool:
-        """Tell whether the values are others than when the array was first lent."""
+    def has_changed(self) -> bool:
+        """Tell whether the values differ from those at the first ``lend``."""
         return self._copy is not None and not xp.array_equal(self._array, self._copy, equal_nan=True)

@@ -35,7 +35,7 @@ class Edge(NamedTuple):
     shape: tuple[int, ...]
     dtype: Any
     watch: Watch | None
-    """What notices that the values of a leaf change."""
+    """Detects changes of a leaf's values."""
 
 
 class Node:
@@ -79,14 +79,12 @@ class Node:
         for i, (edge, gradient) in enumerate(zip(self.edges, gradients, strict=False)):
             if edge is None or gradient is None:
                 continue
-            gradients[i] = gradient = xp.asarray(gradient)
+            gradients[i] = gradient = xp.asarray(gradient, dtype=edge.dtype)
             if gradient.shape != edge.shape:
                 raise ValueError(
                     f"{self.name}: the gradient of input {i} has shape {gradient.shape}, "
                     f"but the input has shape {edge.shape}"
                 )
-            if gradient.dtype != edge.dtype:
-                gradients[i] = gradient.astype(edge.dtype)
         return gradients
 
 
@@ -159,16 +157,15 @@ def count_uses(root: Node) -> dict[Target, int]:
                 f"{node.name}: this part of the graph was released by an earlier backward(release=True); "
                 "compute the value again, or leave release out"
             )
-        for edge in node.edges:
-            if edge is not None:
-                if edge.watch is not None and edge.watch.changed():
-                    raise RuntimeError(
-                        f"{node.name}: an input was changed in place after it was used: its .data was written to, or "
-                        "an optimiser made a step; compute the value again, or assign a new array to .data"
-                    )
-                if edge.target not in uses and isinstance(edge.target, Node):
-                    stack.append(edge.target)
-                uses[edge.target] = uses.get(edge.target, 0) + 1
+        for edge in filter(None, node.edges):
+            if edge.watch is not None and edge.watch.has_changed():
+                raise RuntimeError(
+                    f"{node.name}: an input was changed in place after it was used: its .data was written to, or "
+                    "an optimiser made a step; compute the value again, or assign a new array to .data"
+                )
+            if edge.target not in uses and isinstance(edge.target, Node):
+                stack.append(edge.target)
+            uses[edge.target] = uses.get(edge.target, 0) + 1
     return uses
 
 

@@ -15,13 +15,13 @@ from minitransformer.autograd.rules import RULES, unbroadcast
 __all__ = ["Tensor", "concatenate", "edges_to", "make_tensor", "matmul", "maximum", "stack", "where"]
 
 Axis = int | tuple[int, ...] | None
+_property: Any = property  # an attribute made by it has the type that it is annotated with
 
 
 def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
     """Return an edge for each input that wants a gradient, None for the others (and for all under no_grad)."""
-    if not is_recording():
-        return [None] * len(inputs)
-    return [x._edge() if isinstance(x, Tensor) and x._requires_grad else None for x in inputs]
+    recording = is_recording()
+    return [x._edge() if recording and isinstance(x, Tensor) and x._requires_grad else None for x in inputs]
 
 
 def make_tensor(
@@ -144,22 +144,27 @@ class Tensor:
         check_gradient(self._requires_grad, array)
         self._data, self._watch = array, None
 
-    def _want_gradient(self, wanted: bool) -> None:
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to or through this tensor."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
         check_gradient(wanted, self._data)
         self._requires_grad = wanted
 
     def _edge(self) -> Edge:
         """Return the way from an operation back to this tensor."""
-        if self._node is None and (self._watch is None or self._watch.changed()):
+        if self._node is None and (self._watch is None or self._watch.has_changed()):
             self._watch = Watch(self._data)
         return Edge(self._node or self, self._data.shape, self._data.dtype, self._watch)
 
-    requires_grad = property(lambda self: self._requires_grad, _want_gradient, doc="Whether a gradient flows to here.")
-    shape = property(lambda self: self._data.shape, doc="The length of each axis.")
-    ndim = property(lambda self: self._data.ndim, doc="The number of axes.")
-    size = property(lambda self: self._data.size, doc="The number of entries.")
-    dtype = property(lambda self: self._data.dtype, doc="The type of the entries.")
-    T = property(lambda self: self.transpose(), doc="The tensor with its axes in reverse order.")
+    shape: tuple[int, ...] = _property(lambda self: self._data.shape, doc="The length of each axis.")
+    ndim: int = _property(lambda self: self._data.ndim, doc="The number of axes.")
+    size: int = _property(lambda self: self._data.size, doc="The number of entries.")
+    dtype: np.dtype[Any] = _property(lambda self: self._data.dtype, doc="The type of the entries.")
+    T: Tensor = _property(lambda self: self.transpose(), doc="The tensor with its axes in reverse order.")
 
     def numpy(self) -> Array:
         """Return the values as a NumPy array."""

@@ -14,8 +14,9 @@ from importlib.metadata import version
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.cli.errors import UsageError, one_line
 from minitransformer.cli.parser import Parser
-from minitransformer.data import MissingExtraError, TextError, UnknownTokenError
+from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
+from minitransformer.files import FileError
 from minitransformer.training import RunError
 
 __all__ = ["main"]
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = int(COMMANDS[args.command].run(args))
         sys.stdout.flush()  # what cannot be written is told here, not when Python ends
         return status
-    except (UsageError, BackendError, MissingExtraError, RunError, TextError, UnknownTokenError) as error:
+    except (UsageError, BackendError, MissingExtraError, RunError, FileError, UnknownTokenError) as error:
         print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
         return 2
     except Diverged as error:

@@ -7,7 +7,7 @@ import unicodedata
 __all__ = ["UsageError", "one_line"]
 
 LONGEST = 1000
-"""A message of more characters is cut in the middle."""
+"""Longer messages, in characters, are cut in the middle."""
 
 
 class UsageError(Exception):

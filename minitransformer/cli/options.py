@@ -15,7 +15,7 @@ from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
 from minitransformer.training import Configuration
 from minitransformer.training.options import LENGTHS
 
-__all__ = ["add_options", "describe", "read_configuration"]
+__all__ = ["add_options", "describe", "flag_of", "read_configuration"]
 
 KINDS = {int: "N", float: "X", str: "NAME"}
 OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                 "type": _path_text if declared.metadata["path"] else kind,
                 "metavar": choices or ("PATH" if declared.metadata["path"] else KINDS[kind]),
             }
-        actions[name] = groups[declared.part or "training"].add_argument(_flag(name), **options)
+        actions[name] = groups[declared.part or "training"].add_argument(flag_of(name), **options)
     parser.usage = "%(prog)s [TASK] [OPTION ...]"  # the help lists the options
     parser.add_argument(
         "-h", "--help", action=_Help, actions=actions, to=to, help="show the options that most people need"
@@ -93,17 +93,18 @@ class _Help(argparse.Action):
         parser.exit()
 
 
-def _flag(name: str) -> str:
+def flag_of(name: str) -> str:
+    """Return an option as the command line writes it."""
     return f"--{name.replace('_', '-')}"
 
 
 def _with_flags(message: str, names: Iterable[str]) -> str:
     """Write options in a message as on the command line."""
-    return re.sub(rf"\b({'|'.join(names)})\b", lambda match: _flag(match[0]), message)
+    return re.sub(rf"\b({'|'.join(names)})\b", lambda match: flag_of(match[0]), message)
 
 
 def describe(error: ValueError, args: argparse.Namespace) -> str:
-    """Say what is wrong with options; if some of them are on the command line, write them as there."""
+    """Return an error's message; options that were given on the command line are written as there."""
     names = OPTIONS.keys() & {*getattr(error, "names", ())}
     return _with_flags(f"{error}", names) if any(hasattr(args, name) for name in names) else f"{error}"
 
@@ -147,21 +148,21 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
     if given.keys() & {*LENGTHS}:
         values = {name: value for name, value in values.items() if name not in LENGTHS}
     configuration = Configuration.of_task(task, **(values | given))
-    decided = given.keys() & {"schedule", "valid_source", "data"}  # then others in the file need not have an effect
+    decided = given.keys() & {"schedule", "valid_source", "data"}  # they may switch off others in the file
     for name in picked:
         if why := task.why_ignored(name) or (None if decided else configuration.why_ignored(name)):
             raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
     for name in sorted(given, key=lambda name: task.why_ignored(name) is None):  # the task's reasons come first
         if why := task.why_ignored(name) or configuration.why_ignored(name):
             why = _with_flags(why, [other for other in OPTIONS if "_" in other])
-            raise ValueError(f"{_flag(name)} has no effect here: {why}; leave it out")
+            raise ValueError(f"{flag_of(name)} has no effect here: {why}; leave it out")
     return configuration
 
 
 def _read(name: str) -> tuple[dict[str, Any], list[str]]:
     """Read some of a configuration's values; paths in a recipe start from the recipe's folder.
 
-    Beside them the names of those that somebody picked: all of a recipe's, none of a run's, which names every value.
+    Also return the names that the author picked: all in a recipe, none in a run's file, which holds every value.
     """
     path = recipe_file(name) or Path(name)
     if path.is_dir():

@@ -1,4 +1,4 @@
-"""A parser of arguments that says in one line what is wrong with them, and the kinds of their values."""
+"""A parser of arguments with messages of one line, and the type of arguments that are paths."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
         super().error(one_line(message))
 
     def refuse_dashes(self, arguments: Sequence[str]) -> None:
-        """Refuse ``--option=--``: argparse takes the dashes for the end of the options, and fails."""
+        """Refuse ``--option=--``: argparse mistakes the dashes for the end of the options, and fails."""
         for argument in takewhile(lambda argument: argument != "--", arguments):
             if match := re.fullmatch("(--[^=]+)=--", argument):
                 self.error(f"argument {match[1]}: found --, expected a value")

@@ -8,6 +8,7 @@ from tqdm import tqdm
 
 from minitransformer.arrays import library
 from minitransformer.cli.errors import one_line
+from minitransformer.cli.options import flag_of
 from minitransformer.cli.pictures import draw_attention, draw_curves
 from minitransformer.decoding import Diverged
 from minitransformer.training import Result, RunFolder, Scores, TrainedRun, Trainer
@@ -15,9 +16,9 @@ from minitransformer.training import Result, RunFolder, Scores, TrainedRun, Trai
 __all__ = ["describe_scores", "describe_weights", "note", "percent", "train"]
 
 FIRST = 20
-"""Steps after which the time that the others will take is told."""
+"""Steps after which the measured time of the remaining ones is printed."""
 PLATEAU = 4
-"""Measurements without a better one after which training is said to have stopped helping."""
+"""Measurements without improvement after which a line says so."""
 
 
 def percent(share: float, digits: int) -> str:
@@ -30,7 +31,7 @@ def percent(share: float, digits: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Write a time as a person says it, with two digits or so."""
+    """Return a time in words, with about two digits."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return f"{max(1, round(seconds))} s"
@@ -86,7 +87,7 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
 
 
 def describe_plateau(trainer: Trainer) -> str:
-    """Say that training has stopped helping."""
+    """Return a line that says since when the score has not improved."""
     by = trainer.configuration.training.best_by.replace("_", " ")
     step = trainer.best.step if trainer.best else 0
     return f"no better by {by} since step {step:,}: best.safetensors keeps the weights of then"
@@ -148,11 +149,11 @@ def _introduce(trainer: Trainer) -> None:
 
 
 def _choices(trainer: Trainer) -> str:
-    """Write the options that the task chose by the size of its data, and nobody else, as on the command line."""
+    """Return the options that the task chose by the size of its data, as on the command line."""
     c = trainer.configuration
     values = c.flat()
     names = [n for n in trainer.task.sized if n in c.free and values[n] is not None and not c.why_ignored(n)]
-    return " ".join(f"--{name.replace('_', '-')} {values[name]}" for name in names)
+    return " ".join(f"{flag_of(name)} {values[name]}" for name in names)
 
 
 def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:

@@ -24,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
     """Train on from the newest whole checkpoint."""
     backend()
     folder = RunFolder(args.run)
-    folder.configuration()  # what is no run is refused before anything else
+    folder.configuration()  # refuses a folder that is not a run
     if folder.is_finished():
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0

@@ -13,7 +13,7 @@ __all__ = ["add_beam", "add_run", "check_beam", "load_chosen"]
 
 MOST_HYPOTHESES = 10_000
 STRONGEST_PENALTY = 100
-"""Beyond these, beam search takes all memory, or its scores are no longer numbers."""
+"""Beyond these limits, beam search fills the memory or its scores overflow."""
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:

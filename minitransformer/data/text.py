@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from minitransformer.files import FileError
+
 __all__ = [
     "LeftOut",
     "Pairs",
@@ -31,7 +33,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 _SPACE = "▁"
 
 
-class TextError(ValueError):
+class TextError(FileError):
     """A file does not hold the text that it should."""
 
 

@@ -15,7 +15,7 @@ __all__ = ["in_batches"]
 T = TypeVar("T")
 
 TOKENS = 2**15
-"""The most tokens in a batch, padding included: one long sentence must not make all of its neighbours long."""
+"""The most tokens in a batch, padding included: without it, one long sentence would pad a whole batch to its length."""
 
 
 def in_batches(
@@ -31,7 +31,7 @@ def in_batches(
     sources : sequence of sequences of int
         Source sentences, each with its end token.
     size : int
-        The most sentences in a batch; there are fewer where they have more than 32,768 tokens together.
+        The most sentences in a batch; fewer if they would have more than 32,768 tokens, padding included.
     workers : int, optional
         How many batches are decoded side by side, each by a thread with its share of the cores; by default one for each
         core, and a single one on a GPU, which is busy with one.

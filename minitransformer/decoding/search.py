@@ -75,7 +75,7 @@ def exclude(scores: Array) -> None:
 
 
 def to_host(tokens: Array, scores: Array) -> tuple[Ids, Array]:
-    """Bring tokens and their scores to the host, in one move; refuse scores that are not numbers."""
+    """Return tokens and their scores on the host, in one transfer; raise Diverged if a score is NaN."""
     both = to_numpy(xp.stack((tokens, scores)))
     if np.isnan(both[1]).any():
         raise Diverged("the model's scores are not numbers (NaN): its training has diverged")

@@ -120,7 +120,7 @@ def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int
 
 @contextmanager
 def naming_the_longest(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> Iterator[None]:
-    """If memory is full inside ``with naming_the_longest(texts, ids):``, note which text is the longest."""
+    """Add the longest text to an error of full memory inside ``with naming_the_longest(texts, ids):``."""
     try:
         yield
     except Exception as error:
@@ -143,7 +143,7 @@ def _decode(
 
 
 def _decode_ids(ids: list[list[int]], search: Callable[..., list[T]], size: int, most: int | None) -> list[T]:
-    """Decode sentences; ``most`` is the number of learned positions, if they are learned."""
+    """Decode sentences; ``most`` is the number of learned positions, or None if there are none."""
     if most is None:
         return in_batches(search, ids, size)
     # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.

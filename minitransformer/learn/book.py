@@ -85,7 +85,7 @@ class Book:
             self.current = kept.current if kept.current in names else ""
         except ValueError:
             if path.exists():
-                # Better to begin to count anew than to stop; what was solved is found again by `check`.
+                # Start counting again instead of stopping; `check` finds the solved exercises again.
                 os.replace(path, self.folder / f"{PROGRESS}.unreadable")
         self.current = self.current or bank()[0].name
 

@@ -16,10 +16,7 @@ from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
-from minitransformer.nn.options import ModelOptions
-
-QUERIES = 256
-"""How many queries are worked through at a time where nothing is kept for a gradient, as then it costs no time."""
+from minitransformer.nn.options import QUERIES, ModelOptions
 
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
 
@@ -92,8 +89,8 @@ class MultiHeadAttention(Module):
         return Tensor(y)
 
     def _block_size(self) -> int | None:
-        """Return how many queries are worked through at a time; None for all of them."""
-        # Recomputing runs twice, without a graph and with one, and both runs must have the same rounding.
+        """Return how many queries attention computes at a time; None for all."""
+        # With recompute a layer runs twice, first without a graph; both runs must round in the same way.
         for_training = is_recording() or self.options.recompute
         return self.options.attention_block or (None if for_training else QUERIES)
 

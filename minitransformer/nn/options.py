@@ -9,7 +9,10 @@ from typing import Any, ClassVar, TypeVar
 
 from minitransformer.options import OptionError, Options, option
 
-__all__ = ["ModelOptions", "with_model_options"]
+__all__ = ["QUERIES", "ModelOptions", "with_model_options"]
+
+QUERIES = 256
+"""How many queries attention computes at a time where no gradient is wanted: there blocks cost no time."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,7 +43,7 @@ class ModelOptions(Options):
     attention_block: int | None = option(
         None,
         "queries that attention computes at a time: fewer need less memory for long sentences and a little more time, "
-        "with the same results (default: all in training)",
+        f"with the same results (default: all in training, {QUERIES} otherwise)",
         at_least=1,
         editable=True,
     )

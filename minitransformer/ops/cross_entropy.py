@@ -19,8 +19,8 @@ If no row counts, ℓ is 0. With log p_rv = x_rv - lse_r and Σ_v q_rv = 1, (3) 
 Subtracting the largest logit from every x first changes nothing but the rounding: no exponent is above 0, and large
 logits leave the loss its digits.
 
-A target of probability 0, whose logit is -inf, costs infinitely much, and so does every target of a row in which all
-logits are -inf: as in ``softmax`` every p of such a row is 0. Where q is 0, p may be 0: 0 log 0 counts as 0.
+The loss of a target with logit -inf, and so with p = 0, is infinite. So is that of every target in a row of -inf alone:
+as in ``softmax``, every p of such a row is 0. Where q is 0, p may be 0 too: 0 log 0 counts as 0.
 
 Gradient. ∂lse_r/∂x_rv = p_rv (see ``log_softmax``), so each row has p - q, times its share of d_ℓ:
 
@@ -45,7 +45,7 @@ __all__ = ["backward", "composed", "cross_entropy", "forward"]
 
 
 def check(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> None:
-    """Refuse arrays whose types or shapes do not match, a smoothing that is no share, and a wrong index."""
+    """Refuse arrays whose types or shapes do not match, and impossible options."""
     check_floats("cross_entropy", logits=logits)
     if logits.ndim == 0 or targets.shape != logits.shape[:-1] or logits.shape[-1] == 0:
         raise ValueError(
@@ -107,7 +107,7 @@ def forward(
     x = rows(logits)
     row = xp.arange(len(targets))
     shifted = below_largest(x, -1)
-    # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv; what has no share is left out: 0 times -inf would be NaN
+    # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv; a term of share 0 is left out: 0 times -inf would be NaN
     expected_logit = (1 - label_smoothing) * shifted[row, targets] if label_smoothing < 1 else 0
     if label_smoothing:
         expected_logit += label_smoothing * shifted.mean(axis=-1)

@@ -22,7 +22,7 @@ __all__ = ["backward", "composed", "embedding", "forward"]
 
 
 def check(table: Any) -> None:
-    """Refuse a table that is no matrix of floating-point numbers."""
+    """Refuse a table that is not a matrix of floating-point numbers."""
     check_floats("embedding", table=table)
     if table.ndim != 2:
         raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")

@@ -5,8 +5,8 @@ For each row x of n scores along the axis:
     y_i = exp(x_i) / Σ_j exp(x_j)                    (1)
 
 Subtracting the same number from every score multiplies numerator and denominator by the same factor and changes
-nothing. With the largest score subtracted no exponent is above 0, so no exponential overflows; a score so far below
-the largest that the difference itself does has weight 0:
+nothing. With the largest score subtracted no exponent is above 0, so no exponential overflows. A difference that
+overflows is -inf, and its weight is 0:
 
     e_i = exp(x_i - max x)                           (2)
     z   = Σ_j e_j                                    (3)

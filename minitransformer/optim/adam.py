@@ -58,7 +58,7 @@ class Adam:
     Raises
     ------
     TypeError
-        If the parameters are float16, which is too coarse for training.
+        If the parameters are not float32 or float64.
     ValueError
         If there is no parameter, one occurs twice or has no gradient, the types differ, or a number is out of range.
 
@@ -101,7 +101,7 @@ class Adam:
         self._lay_out()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without what ``_lay_out`` makes: a copy's parameters need a buffer of their own."""
+        """Return the state without the views that ``_lay_out`` makes: a copy needs a buffer of its own."""
         names = ("parameters", "betas", "eps", "weight_decay", "step_count", "mean", "mean_square")
         return {name: getattr(self, name) for name in names}
 
@@ -110,7 +110,7 @@ class Adam:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        """Lay the parameters side by side in one array, ``values``, and make every ``data`` a view of it."""
+        """Put all parameters into one array, ``values``, and make every ``data`` a view of it."""
         self.values = xp.zeros_like(self.mean)
         ends = list(accumulate((p.size for p in self.parameters), initial=0))
         self._views = [

@@ -12,7 +12,7 @@ MOST_PIXELS = 40_000_000
 
 
 def save(figure: Figure, path: Path | str, dpi: int) -> None:
-    """Write a figure to a file, making its folder if need be; a symbolic link at its place is replaced.
+    """Write a figure to a file, and make its folder if it is missing; a symbolic link at its path is replaced.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ def corpus_of_texts(
 
 
 def _train_tokenisers(pairs: Pairs, data: DataOptions) -> Tokenisers:
-    """Learn the tokens that options ask for; if that cannot be, name these options."""
+    """Train the tokenisers that the options ask for; name these options if that fails."""
     try:
         return train_tokenisers(
             pairs,
@@ -152,6 +152,6 @@ def sha256_of(*paths: str | None) -> dict[str, str]:
     Raises
     ------
     FileError
-        If one is missing, or is no regular file: a pipe cannot be read again when the run is resumed.
+        If one is missing, or is not a regular file: a pipe cannot be read again when the run is resumed.
     """
     return {path: sha256(read_file(path, largest=None)).hexdigest() for path in paths if path is not None}

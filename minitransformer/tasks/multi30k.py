@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from minitransformer.data import read_multi30k
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts
 from minitransformer.tasks.options import DataOptions
-from minitransformer.tasks.task import TEXT_TRAINING, Task
+from minitransformer.tasks.task import Task
 
 __all__ = ["multi30k_task"]
 
@@ -30,7 +30,12 @@ def multi30k_task() -> Task:
             "n_layers": 4,
             "d_ff": 256,
             "dropout": 0.3,
-            **TEXT_TRAINING,
+            "steps": 20_000,
+            "warmup_steps": 2000,
+            "learning_rate_factor": 1.0,
+            "batch_tokens": 4096,
+            "average_last": 1,
+            "train_pairs": None,
             "evaluate_every": 200,
             "keep": 10,
             "valid_pairs": None,

@@ -11,19 +11,10 @@ from minitransformer.data import tokenisers_from_json
 from minitransformer.tasks.corpus import Corpus, Tokenisers
 from minitransformer.tasks.options import DataOptions
 
-__all__ = ["TEXT_TRAINING", "TOY_MODEL", "Task"]
+__all__ = ["TOY_MODEL", "Task"]
 
 TOY_MODEL: Mapping[str, Any] = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256}
 """Sizes that learn a toy task in a minute."""
-TEXT_TRAINING: Mapping[str, Any] = {
-    "steps": 20_000,
-    "warmup_steps": 2000,
-    "learning_rate_factor": 1.0,
-    "batch_tokens": 4096,
-    "average_last": 1,
-    "train_pairs": None,
-}
-"""How a model is trained on sentences."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,12 +64,12 @@ class Task(ABC):
         return None
 
     def choose_by_size(self, picked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return options that suit the size of the data, in place of the recipe's; by default none.
+        """Return options that suit the size of the data and replace the recipe's; by default none.
 
         Parameters
         ----------
         picked : mapping
-            The options that somebody picked, by name.
+            The options that the user gave, by name.
         """
         return {}
 

@@ -20,13 +20,13 @@ __all__ = ["text_task"]
 MOST_HELD_OUT = 20
 """At most one source in so many is held out, where no held-out files are given."""
 CHARACTERS_TO_A_TOKEN = 4
-"""About so many characters of a text make one subword."""
+"""The average number of characters of a subword, roughly."""
 SUBWORDS = ("bpe", "merges")
 """The kinds of tokens whose number may be chosen."""
 
 
 class _Size(NamedTuple):
-    """What suits texts of less than so many tokens on a side."""
+    """What suits texts with fewer than ``below`` tokens on a side."""
 
     below: float
     batch_tokens: int
@@ -41,14 +41,14 @@ SIZES = (
     _Size(float("inf"), 4096, 0.001, {"d_model": 256, "n_heads": 4, "n_layers": 3, "d_ff": 1024}),
 )
 KNOWN_TOKENS, KNOWN_LENGTH = 75_000, 3_300_000
-"""10,000 short sentences: so many tokens, and in training all epochs together."""
+"""The reference: 10,000 short sentences, in tokens on a side, and the tokens of a whole training run on them."""
 MOST_STEPS = 20_000
 
 
 def suit(tokens: int) -> dict[str, Any]:
-    """Return the options of a model and a training that suit a text of about so many tokens on a side.
+    """Return options of model and training that suit a text with about this number of tokens on a side.
 
-    Ten times the text takes about six times the steps: a large one needs fewer epochs than a small one.
+    Ten times the text takes about six times the training tokens: a large text needs fewer epochs than a small one.
     """
     size = next(size for size in SIZES if tokens < size.below)
     steps = KNOWN_LENGTH * (tokens / KNOWN_TOKENS) ** 0.75 / size.batch_tokens
@@ -81,7 +81,7 @@ def text_task() -> Task:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _TextTask(Task):
     def choose_by_size(self, picked: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a model, a training and a vocabulary that suit the size of the text."""
+        """Return options of model, training and vocabulary that suit the size of the text."""
         if "source" not in picked:
             return {}
         paths = picked["source"], picked.get("target")

@@ -36,7 +36,7 @@ MAX_ENTRIES = 64
 """How many entries of each input are moved one by one; of larger inputs random ones, and all in random directions."""
 
 COMPOSED_ENTRIES = 4
-"""How many entries of each input are moved in the composed form, which takes the longest to run."""
+"""How many entries of each input are moved in the composed form, the slowest to run."""
 
 
 @dataclass
@@ -147,7 +147,7 @@ def prove(
     result = keep_rules(case, rng)
     checks: dict[str, Any] = {"names": case.names, "tolerance": tolerance, "seed": seed, "max_entries": MAX_ENTRIES}
     hand_written = Way("hand-written against finite differences", _errors(case, "hand-written", operation, checks))
-    # Every entry of the composed form's gradient is held against the hand-written one, and that against differences.
+    # A few are enough: every entry is also compared with the hand-written gradient, and that with differences.
     checks |= {"max_entries": COMPOSED_ENTRIES, "n_directions": 0}
     composed = composed_numeric = None
     if operation.composed is not None:
@@ -199,7 +199,7 @@ def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> W
 
 
 def _relative_errors(a: Array, b: Array, size: Array) -> Array:
-    """Return how far two results are apart, entry by entry, relative to them and to the size of their terms."""
+    """Return the difference of two results, entry by entry, relative to them and to the size of their terms."""
     return np.where(change(a, b) == 0, 0.0, relative_error(*_numbers(a, b), size))
 
 
@@ -248,7 +248,7 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
         if max(errors) <= FLOAT32_TOLERANCE:
             break
     if not errors[0] <= FLOAT32_TOLERANCE and case.function.composed is not None:
-        # log(1 + 1e-9), say, is nothing in float32 however it is written: as much as the composed form may be lost
+        # log(1 + 1e-9), say, is 0 in float32 in any form: as much may be lost as in the composed form
         lost = MORE_LOST * loss_of_float32(wide, rng) / FLOAT32_TOLERANCE
         errors[0] = _worst(*numbers[0], max(scales[0], lost))
     for (label, name), error in zip(labels, errors, strict=True):

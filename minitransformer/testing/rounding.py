@@ -44,9 +44,9 @@ def _perturb(value: Any, delta: float, rng: np.random.Generator) -> Any:
 
 
 def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> Iterator[list[Array]]:
-    """Yield S (see above) for each entry of the value and of each gradient, after each try: the largest so far.
+    """Yield S (see above) for each entry of the value and of each gradient: after each try, the largest so far.
 
-    Each try runs both passes of both forms, so take the next sizes only where those before do not explain a difference.
+    Each try runs both passes of both forms, so take the next sizes only if the ones before do not explain a difference.
     """
     old = [result.value, *result.gradients.values()]
     sizes = [np.zeros(x.shape) for x in old]

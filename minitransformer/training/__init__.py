@@ -1,9 +1,10 @@
 """Training: the loop, what it measures, and the folder that it leaves behind."""
 
 from minitransformer.training.averaging import average
-from minitransformer.training.checkpoints import Checkpoint, RunError
+from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError
 from minitransformer.training.evaluation import Sample, Scores, evaluate
 from minitransformer.training.loading import WEIGHTS, TrainedRun, load
 from minitransformer.training.locking import lock_folder

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from minitransformer.training.checkpoints import Checkpoint, RunError, read_checkpoint, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
+from minitransformer.training.errors import RunError
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState
 
@@ -54,7 +55,7 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
 
 
 def _mean(paths: list[Path]) -> tuple[dict[str, np.ndarray], AverageState]:
-    """Return the mean of the weights of checkpoints, and what it is the mean of."""
+    """Return the mean of checkpoints' weights, and its state."""
     total: dict[str, np.ndarray] = {}
     steps: list[int] = []
     checkpoint = None

@@ -19,6 +19,7 @@ from safetensors.numpy import save
 from minitransformer.durable import check_folder, flush_folder, make_folder, remove_partial, write_durably
 from minitransformer.files import FileError, parse_json, require_regular_file
 from minitransformer.options import OptionError, Options
+from minitransformer.training.errors import RunError
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.state import State
 
@@ -26,7 +27,6 @@ __all__ = [
     "Checkpoint",
     "Checkpoints",
     "Report",
-    "RunError",
     "read_checkpoint",
     "read_state",
     "warn",
@@ -45,10 +45,6 @@ def warn(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-class RunError(RuntimeError):
-    """A run folder is missing, incomplete or damaged, or is in the way."""
-
-
 class Checkpoint(NamedTuple):
     """The state of a training."""
 
@@ -60,7 +56,7 @@ class Checkpoint(NamedTuple):
     state: dict[str, Any]
     """Step, random state, and so on: plain values; see `minitransformer.training.state`."""
     path: Path | None = None
-    """Where it was read."""
+    """The file that it was read from."""
 
 
 class Checkpoints:
@@ -133,7 +129,7 @@ class Checkpoints:
         Parameters
         ----------
         step : int
-            The step of the newest checkpoint that is known to be whole; later ones are not looked at.
+            The step of the newest checkpoint that is known to be whole; later ones stay.
         options : TrainingOptions
             See `save`. What was saved after the last checkpoint that was due stays.
         """
@@ -145,18 +141,18 @@ class Checkpoints:
                 file.unlink(missing_ok=True)
 
     def clean(self) -> None:
-        """Remove what an end in the middle of writing has left behind.
+        """Remove unfinished files of killed processes.
 
         Raises
         ------
         OSError
-            If that cannot be done, as where the folder is a symbolic link.
+            If that fails, as when the folder is a symbolic link.
         """
         check_folder(self.path)
         remove_partial(self.path)
 
     def clear(self) -> None:
-        """Remove all checkpoints, and the folder if nothing else is in it; of a symbolic link only itself."""
+        """Remove all checkpoints, and the folder if it is then empty; of a symbolic link, only the link."""
         if self.path.is_symlink():
             self.path.unlink()
         elif self.path.exists():
@@ -274,7 +270,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         state, wanted = parse_json(metadata["state"]), metadata["crc32"]
     except FileError as error:
         raise RunError(f"{error}") from error
-    # what safetensors and NumPy raise for a type of numbers that NumPy lacks is an AttributeError or a TypeError
+    # for a type of numbers that NumPy lacks, safetensors and NumPy raise an AttributeError or a TypeError
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} is damaged or not a checkpoint of this program: {error}") from error
     if (found := _checksum(arrays, metadata["state"])) != wanted:
@@ -306,7 +302,7 @@ def read_state(checkpoint: Checkpoint, kind: type[S]) -> S:
 
 
 def _check_contents(checkpoint: Checkpoint) -> None:
-    """Raise a RunError unless a checkpoint that was read holds what each has: finite weights, and a state."""
+    """Raise a RunError unless a checkpoint holds finite weights and a possible state."""
     path, state = checkpoint.path, checkpoint.state
     for part in PARTS:
         for name, array in getattr(checkpoint, part).items():

@@ -37,7 +37,7 @@ class Configuration(Options):
     free: frozenset[str] = field(
         default=frozenset(),
         compare=False,
-        metadata={"option": False, "help": "the options that nobody picked, so that others may decide them"},
+        metadata={"option": False, "help": "options that the user left open, so that others may set them"},
     )
 
     @classmethod
@@ -72,9 +72,9 @@ class Configuration(Options):
         return own.changed(**values)
 
     def with_steps(self, steps: int, **values: Any) -> Configuration:
-        """Return this configuration with so many steps, which take the place of epochs or minutes, and other changes.
+        """Return this configuration with a number of steps in place of epochs or minutes, and other changes.
 
-        What is counted in steps, such as the warm-up, keeps its share of them unless somebody picked it.
+        Options that are counted in steps, such as the warm-up, keep their share of them unless the user gave them.
         """
         training = self.training
         shares = {
@@ -130,7 +130,7 @@ class Configuration(Options):
 
     @classmethod
     def from_flat(cls, values: object) -> Configuration:
-        """Return the configuration whose ``flat()`` is given; see `Options.from_flat`.
+        """Return the configuration of a flat table; see `Options.from_flat`.
 
         Raises
         ------

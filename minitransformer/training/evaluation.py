@@ -21,9 +21,9 @@ from minitransformer.training.scores import Quality, Share, bleu, chrf, error_ra
 __all__ = ["Sample", "Scores", "check_bleu", "evaluate"]
 
 NUMBERS = 2**23
-"""Numbers, one for each position and token, that are computed together: as float32 they take 32 MB."""
+"""The most logits that are computed together: in float32 they take 32 MB."""
 WIDTH = 256
-"""The fewest numbers that a position counts for: even where there are few tokens, each layer computes as many."""
+"""The fewest numbers that a position counts for, as a small vocabulary does not make the layers smaller."""
 
 
 class Sample(NamedTuple):
@@ -77,7 +77,7 @@ class Scores(NamedTuple):
 
 
 def check_bleu(tokenize: str) -> None:
-    """Raise an OptionError if BLEU cannot be measured so, or MissingExtraError."""
+    """Raise an OptionError if sacrebleu has no such tokeniser, and a MissingExtraError if it is not installed."""
     try:
         bleu(["here?"], [["here?"]], tokenize)
     except ValueError as error:
@@ -165,7 +165,7 @@ def _teacher_forced(
 def _accuracy_and_loss(
     model: Transformer, encoded: list[tuple[list[int], list[int]]], vocabulary: int
 ) -> tuple[Share, float]:
-    """Return the same of pairs of ids."""
+    """Return the same for pairs of ids."""
     accuracy, total = Share(0, 0), 0.0
     for chunk in _chunks(sorted(encoded, key=lambda pair: (max(map(len, pair)), pair)), vocabulary):
         source_ids, wanted = pad([ids for ids, _ in chunk]), pad([[*ids, END] for _, ids in chunk])

@@ -1,4 +1,4 @@
-"""How long training takes: a number of steps made of epochs or minutes, and the time that steps will take."""
+"""The length of training: epochs or minutes as a number of steps, and the time that steps take."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from minitransformer.training.workers import Workers
 __all__ = ["fix_length", "guess_seconds", "measure_step"]
 
 TRAINED = 0.9
-"""The share of the minutes that steps get; measuring on held-out pairs and saving take the rest."""
+"""The share of the minutes for steps; measuring on held-out pairs and saving take the rest."""
 UNTIMED, FEWEST, MOST = 2, 3, 30
-"""Trial steps: so many are not timed, at least and at most so many are."""
+"""Trial steps: the first ones, which are not timed, and the fewest and the most that are."""
 SECONDS = 5.0
-"""After so long no more trial steps begin."""
+"""After this time no further trial step begins."""
 SIDE, TIMES = 256, 10
-"""The matrices by whose product the speed of a core is guessed, and how often they are multiplied."""
+"""Side of the square matrices whose product tells the speed of a core, and how often they are multiplied."""
 EFFICIENCY = 0.4
-"""The speed of a training step beside that of a large matrix product."""
+"""The speed of a training step relative to a large matrix product."""
 
 
 def fix_length(
     configuration: Configuration, batches: ParallelBatches, build_model: Callable[[], Transformer]
 ) -> tuple[Configuration, float | None]:
-    """Return the configuration with a number of steps, in place of epochs or minutes.
+    """Return the configuration with a number of steps in place of epochs or minutes.
 
-    The number depends on the speed of this computer only here: what is returned is written into the run folder before
-    the first step, so that a run that goes on has the same number.
+    Only here does it depend on the speed of this computer: it is written into the run folder before the first step, so
+    a resumed run has the same number.
 
     Parameters
     ----------
     configuration : Configuration
-        Says in one way or another how long to train.
+        Its length is steps, epochs or minutes.
     batches : ParallelBatches
-        What is trained on.
+        The training data.
     build_model : callable
-        Makes a model for trial steps; the model that is trained does not take part in them.
+        Makes a model for trial steps, so that the model to be trained stays unchanged.
 
     Returns
     -------
     configuration : Configuration
-        Its length is a number of steps.
+        The same, with a number of steps.
     seconds : float or None
-        What a step takes, if it was measured.
+        The time of a step, if it was measured.
     """
     training = configuration.training
     if training.epochs is not None:
@@ -74,7 +74,7 @@ def measure_step(model: Transformer, batches: ParallelBatches, training: Trainin
             begun = time.perf_counter()
             group = list(islice(every, training.accumulate))
             loss = training_step(model, optimiser, group, 1e-6, training.label_smoothing, workers, training.clip)
-            float(loss)  # a GPU works on its own until somebody asks for a number
+            float(loss)  # wait: a GPU works asynchronously
             times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []
             if len(times) >= FEWEST and sum(times) > SECONDS:
                 break
@@ -82,7 +82,7 @@ def measure_step(model: Transformer, batches: ParallelBatches, training: Trainin
 
 
 def guess_seconds(model: Transformer, tokens: float) -> float | None:
-    """Return about how long a training step of so many tokens on a side takes on this computer; None on a GPU.
+    """Return a guess of how long a training step with ``tokens`` on a side takes on this computer; None on a GPU.
 
     Each weight is multiplied once in the forward pass and twice in the backward pass for each token of its side.
     """
@@ -90,7 +90,7 @@ def guess_seconds(model: Transformer, tokens: float) -> float | None:
         return None
     weights = sum(parameter.size for parameter in model.parameters())
     square, times = np.ones((SIDE, SIDE), dtype=np.float32), []
-    with blas.threads(1):  # the fastest of short products by one core, however busy the others are
+    with blas.threads(1):  # the fastest of several short products on one core is robust on a busy machine
         for _ in range(TIMES):
             begun = time.perf_counter()
             square @ square

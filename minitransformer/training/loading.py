@@ -10,8 +10,9 @@ from minitransformer.data import Tokeniser, normalise_text
 from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
 from minitransformer.tasks import Task
-from minitransformer.training.checkpoints import Checkpoint, Report, RunError, read_checkpoint, read_state, warn
+from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState, State, TrainingState
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
-from minitransformer.training.checkpoints import RunError
+from minitransformer.training.errors import RunError
 
 __all__ = ["lock_folder"]
 

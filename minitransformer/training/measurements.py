@@ -11,7 +11,7 @@ from typing import Any
 from minitransformer.durable import append, flush_file, write_durably
 from minitransformer.files import FileError, parse_json, read_file
 from minitransformer.options import Options, option
-from minitransformer.training.checkpoints import RunError
+from minitransformer.training.errors import RunError, writing
 
 __all__ = ["Measurements"]
 
@@ -36,10 +36,8 @@ class Measurements:
         RunError
             If it cannot be written.
         """
-        try:
+        with writing(self.path):
             append(self.path, f"{json.dumps(measurement)}\n".encode())
-        except OSError as error:
-            raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def read(self) -> list[dict[str, Any]]:
         """Return the measurements; what a crash left after the last whole line is left out.
@@ -80,10 +78,8 @@ class Measurements:
             return
         kept = [line for line in self.read() if line["step"] <= step and not line.get("final")]
         text = "".join(f"{json.dumps(line)}\n" for line in kept)
-        try:
+        with writing(self.path):
             write_durably(self.path, text.encode("utf-8"))
-        except OSError as error:
-            raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
 
     def flush(self) -> None:
         """Wait until all measurements are on the disk.
@@ -93,10 +89,8 @@ class Measurements:
         RunError
             If they cannot be brought there.
         """
-        try:
+        with writing(self.path):
             flush_file(self.path)
-        except OSError as error:
-            raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from minitransformer.options import OptionError, Options, option
 
-__all__ = ["LENGTHS", "TrainingOptions"]
+__all__ = ["COUNTED_IN_STEPS", "LENGTHS", "MOST_WORKERS", "TrainingOptions"]
 
 LENGTHS = ("steps", "epochs", "minutes")
-"""The options that say how long training takes; one of them holds."""
+"""The options that set the length of training; one of them is used."""
 COUNTED_IN_STEPS = ("warmup_steps", "average_last", "evaluate_every", "save_every")
-"""The options that keep their share of the steps where the length is given in another way."""
+"""The options that scale with the number of steps if it changes."""
 MOST = 1_000_000
-"""More epochs than this, or minutes, are a slip: these minutes are two years."""
+"""More epochs or minutes than this are a mistake: these minutes are two years."""
 MOST_WORKERS = 1024
-"""Every worker has a copy of the model and a thread; this many are a slip."""
+"""Every worker has a copy of the model and a thread; more than this are a mistake."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +30,13 @@ class TrainingOptions(Options):
 
     steps: int = option(900, "training steps", at_least=1, common=True, editable=True)
     epochs: float | None = option(
-        None, "how often to go through the pairs, in place of --steps (default: as --steps says)",
+        None, "passes over all pairs, instead of --steps (default: off)",
         above=0, at_most=MOST, common=True, added=True,
     )  # fmt: skip
     minutes: float | None = option(
         None,
-        "about how long to train on this computer, in place of --steps: what a step takes is measured first, and the "
-        "number of steps is fixed then (default: as --steps says)",
+        "about how long to train on this computer, instead of --steps: the number of steps is fixed after a few timed "
+        "trial steps (default: off)",
         above=0,
         at_most=MOST,
         common=True,
@@ -91,8 +91,8 @@ class TrainingOptions(Options):
     )
     blas_threads: int | None = option(
         None,
-        "threads of each worker's matrix products (default: the cores, shared out among the workers); with another "
-        "number, sums are rounded differently",
+        "threads of each worker's matrix products; another number rounds sums differently (default: the cores, divided "
+        "among the workers)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,
@@ -113,7 +113,7 @@ class TrainingOptions(Options):
 
     @property
     def length(self) -> str:
-        """Which of the options says how long training takes: "steps", "epochs" or "minutes"."""
+        """The option that sets the length of training: "steps", "epochs" or "minutes"."""
         return next((name for name in ("epochs", "minutes") if getattr(self, name) is not None), "steps")
 
     def __str__(self) -> str:

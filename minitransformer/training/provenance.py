@@ -1,4 +1,4 @@
-"""What weights were trained with: each checkpoint says so, and a run folder in which it has changed is refused."""
+"""What weights were trained with: each checkpoint records it, and a run folder that has changed since is refused."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from minitransformer.data import normalise_text, tokenisers_to_json
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, RunError
+from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError
 
 __all__ = [
     "DataRecord",
@@ -37,11 +38,11 @@ class Provenance(Options):
 
     @classmethod
     def of(cls, configuration: Configuration, corpus: Corpus) -> Provenance:
-        """Return that of weights that are trained with a configuration on its data."""
+        """Return the provenance of weights trained with a configuration on its data."""
         return cls(configuration=configuration.fixed(), digests=digests_of(corpus))
 
     def changes(self, configuration: Configuration) -> list[str]:
-        """Return in words which options another configuration has changed."""
+        """Return a sentence for each option that another configuration has changed."""
         fixed = configuration.fixed()
         return [
             f"{name} is {fixed[name]!r}, but they were trained with {trained!r}"
@@ -52,19 +53,19 @@ class Provenance(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class DataRecord(Options):
-    """What data.json says: the checksums of the texts that were read, by path, and of what was made of them."""
+    """The contents of data.json: checksums of the texts by path, and one of the data made from them."""
 
     files: Mapping[str, str]
     fingerprint: str
 
 
 def provenance_of(checkpoint: Checkpoint) -> Provenance | None:
-    """Return what weights were trained with; None if their checkpoint is of an earlier version, which did not say it.
+    """Return what weights were trained with; None for a checkpoint of an earlier version, which does not record it.
 
     Raises
     ------
     RunError
-        If that is damaged.
+        If the record is damaged.
     """
     if (values := checkpoint.state.get("provenance")) is None:
         return None
@@ -75,7 +76,7 @@ def provenance_of(checkpoint: Checkpoint) -> Provenance | None:
 
 
 def digests_of(corpus: Corpus) -> dict[str, str]:
-    """Return the digests of data, by the file of a run folder that holds it or its checksum."""
+    """Return the digests of data by the name of the file in a run folder that holds it, or its checksum."""
     return {
         "vocabulary.json": digest_of_tokenisers((corpus.source, corpus.target)),
         "held_out.tsv": digest_of_pairs(corpus.held_out),

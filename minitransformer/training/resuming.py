@@ -1,9 +1,10 @@
-"""Going on with a training from its run folder."""
+"""Resuming a training run from its folder."""
 
 from __future__ import annotations
 
 from minitransformer.arrays import backend
-from minitransformer.training.checkpoints import Report, RunError
+from minitransformer.training.checkpoints import Report
+from minitransformer.training.errors import RunError
 from minitransformer.training.run import RunFolder
 from minitransformer.training.trainer import Trainer
 
@@ -11,12 +12,12 @@ __all__ = ["resume"]
 
 
 def resume(run: RunFolder, report: Report) -> Trainer:
-    """Return the training of a run folder as its newest whole checkpoint has it, and prepare the folder to go on.
+    """Return the training run at the newest whole checkpoint of a folder, and prepare the folder for more steps.
 
     Parameters
     ----------
     run : RunFolder
-        A run that was begun.
+        The run.
     report : callable
         Told of checkpoints that are damaged, if an earlier one is used.
 
@@ -28,8 +29,8 @@ def resume(run: RunFolder, report: Report) -> Trainer:
     Raises
     ------
     RunError
-        If the folder is damaged, or configuration or data has changed; what is missing is made again only if it is
-        provably what it was.
+        If the folder is damaged, or configuration or data has changed. A missing file is made again only if a digest
+        shows that it is the same.
     """
     configuration = run.configuration()
     workers = configuration.training.workers or 1
@@ -38,7 +39,7 @@ def resume(run: RunFolder, report: Report) -> Trainer:
         configuration = configuration.changed(workers=1)
     run.clean()
     checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
-    begun = checkpoint is not None or run.has("data.json")  # if not, the run ended while its folder was written
+    begun = checkpoint is not None or run.has("data.json")  # if not, the run was killed during its setup
     tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
     if checkpoint:
         run.check_weights(checkpoint, configuration, tokenisers)  # before any work

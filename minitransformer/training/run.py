@@ -15,15 +15,16 @@
 ``*.png``                pictures
 =======================  ================================================================================
 
-Each file is written aside and then renamed, so that whatever happens there is a whole one; only the measurements are
-appended, and those after the last checkpoint are cut off when the run goes on from there. ``configuration.json`` comes
-last of what does not change, and goes first when a run is replaced: a folder that has it is a run. Until then
+Each file is written under another name and then renamed, so a kill leaves a whole one. Only the measurements are
+appended; those after the last checkpoint are removed on resume. In a new run ``configuration.json`` is written last
+before training, and it is removed first when a run is replaced: a folder that has it is a run. Until then
 ``configuration.json.partial`` says that a run is being set up. The measurement of the result is written at the end.
 
-The path to a run folder may go through symbolic links. Inside it nothing is written or deleted through one.
+The path to a run folder may contain symbolic links. Inside the folder, nothing is written or deleted through one.
 
-A folder may have been edited, damaged or made by somebody else. Each file has one strict reader, which names it in its
-message: a regular file, JSON whose values a class of options declares, a checkpoint of finite numbers.
+A folder may have been edited, damaged or made by other people. Each file has one strict reader, whose messages name it.
+The reader accepts only regular files, JSON with values as a class of options declares them, and checkpoints of finite
+numbers.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ from minitransformer.files import FileError, read_file, read_json
 from minitransformer.options import OptionError
 from minitransformer.tasks import Corpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, Checkpoints, RunError
+from minitransformer.training.checkpoints import Checkpoint, Checkpoints
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError, writing
 from minitransformer.training.measurements import Measurements
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.provenance import (
@@ -59,9 +61,9 @@ __all__ = ["RunFolder"]
 
 CONFIGURATION = "configuration.json"
 SETTING_UP = CONFIGURATION + PARTIAL
-"""Says of a folder without a configuration that a run is being set up in it, or was when its process was killed."""
+"""In a folder without a configuration: a run is being set up, or its process was killed during the setup."""
 DERIVED = ("vocabulary.json", "held_out.tsv", "data.json")
-"""What the configuration alone decides."""
+"""The files that follow from the configuration."""
 
 
 class RunFolder:
@@ -104,7 +106,7 @@ class RunFolder:
     def holds_something(self) -> bool:
         """Tell whether there is something at the path already.
 
-        An empty folder is nothing, and so is one in which a run was set up that never trained.
+        An empty folder does not count, nor one in which a run was only set up.
         """
         if not self.path.is_dir():
             return self.path.exists()
@@ -116,16 +118,16 @@ class RunFolder:
         return not self._is_half_set_up() or bool(self.checkpoints.files())
 
     def _is_half_set_up(self) -> bool:
-        """Tell whether a process was killed here that was setting up a run, or replacing one."""
+        """Tell whether a process was killed here while it set up or replaced a run."""
         return (self.path / SETTING_UP).exists() and not (self.path / CONFIGURATION).exists()
 
     def refuse(self, overwrite: bool) -> None:
-        """Refuse a place at which no run may be begun.
+        """Refuse a path at which no run may begin.
 
         Parameters
         ----------
         overwrite : bool
-            Whether a run that is there may be replaced. What is no run never is.
+            Whether an existing run may be replaced. Anything else is never replaced.
 
         Raises
         ------
@@ -166,7 +168,7 @@ class RunFolder:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror or error}") from error
 
     def _clear(self) -> None:
-        """Remove an old run; its configuration goes first, so that what is left of it at a kill is no run."""
+        """Remove an old run, its configuration first: after a kill, what is left does not count as a run."""
         (self.path / CONFIGURATION).unlink(missing_ok=True)
         flush_folder(self.path)
         self.checkpoints.clear()
@@ -189,7 +191,7 @@ class RunFolder:
         self._write_json("data.json", DataRecord(files=corpus.files, fingerprint=corpus.fingerprint()).flat())
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a file, or something else, of this name."""
+        """Tell whether the folder has an entry of this name."""
         return (self.path / name).exists()
 
     def is_complete(self) -> bool:
@@ -208,7 +210,7 @@ class RunFolder:
         try:
             return Configuration.from_flat(values)
         except (ValueError, TypeError) as error:
-            raise RunError(f"{self.path / 'configuration.json'} is not a configuration: {error}") from error
+            raise RunError(f"{self.path / CONFIGURATION} is not a configuration: {error}") from error
 
     def tokenisers(self) -> Tokenisers:
         """Read the tokenisers of source and target."""
@@ -247,7 +249,7 @@ class RunFolder:
             return
         if changes := trained.changes(configuration):
             raise RunError(
-                f"{self.path / 'configuration.json'} does not belong to the weights: {'; '.join(changes)}; put back "
+                f"{self.path / CONFIGURATION} does not belong to the weights: {'; '.join(changes)}; put back "
                 "what there was, or begin a new run"
             )
         digests = {} if tokenisers is None else {"vocabulary.json": digest_of_tokenisers(tokenisers)}
@@ -261,19 +263,19 @@ class RunFolder:
                 )
 
     def check_data(self, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
-        """Check that data is what the run was begun with, as its files and its checkpoint say.
+        """Check that data is the data of the run, as its files and its checkpoint record it.
 
         Parameters
         ----------
         corpus : Corpus
-            The data, made again.
+            The data, built again.
         checkpoint : Checkpoint, optional
-            That from which the run is to go on, if there is one.
+            The checkpoint to resume from, if there is one.
 
         Raises
         ------
         RunError
-            If it is not, or nothing is left that could prove it; a file that has changed is named.
+            If it is not, or nothing in the folder can prove it; the message names the file that has changed.
         """
         trained = checkpoint and provenance_of(checkpoint)
         if self.has("data.json"):
@@ -339,18 +341,16 @@ class RunFolder:
         return self.checkpoints.last(n, self.configuration().training, self.is_finished())
 
     def clean(self) -> None:
-        """Remove what an end in the middle of writing has left behind.
+        """Remove unfinished files of killed processes.
 
         Raises
         ------
         RunError
-            If that cannot be done, as where ``checkpoints`` is a symbolic link.
+            If that fails, as when ``checkpoints`` is a symbolic link.
         """
-        try:
+        with writing(self.path):
             self.checkpoints.clean()
             remove_partial(self.path)
-        except OSError as error:
-            raise RunError(f"cannot write {error.filename or self.path}: {error.strerror or error}") from error
 
     def _must_have(self, name: str) -> None:
         if not self.path.is_dir():

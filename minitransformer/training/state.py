@@ -1,4 +1,4 @@
-"""Where the weights of a checkpoint stand in their training: what its metadata hold beside the arrays."""
+"""The state of training in a checkpoint's metadata, beside the arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AverageState", "State", "TrainingState"]
 
 @dataclass(frozen=True, kw_only=True)
 class State(Options):
-    """What every checkpoint says of its weights; those of the best say besides how good they are."""
+    """The state that every checkpoint has; that of the best weights also has their scores."""
 
     step: int = option(0, "training steps so far", at_least=0)
     provenance: Mapping[str, object] | None = option(None, "what the weights were trained with", added=True)
@@ -20,12 +20,12 @@ class State(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class AverageState(State):
-    """What the mean of several checkpoints says of its weights.
+    """The state of the mean of several checkpoints.
 
     Raises
     ------
     OptionError
-        If a value has the wrong type, or the last of the steps is another.
+        If a value has the wrong type, or the last of the steps is not ``step``.
     """
 
     steps: Sequence[int] = option((), "the steps of the checkpoints")
@@ -38,7 +38,7 @@ class AverageState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingState(State):
-    """Where a training stands; with weights and optimiser state it is all that is needed to go on.
+    """The state of a training run: with weights and optimiser state, everything needed to resume.
 
     Raises
     ------

@@ -17,8 +17,9 @@ from minitransformer.optim import Adam
 from minitransformer.options import OptionError
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.checkpoints import Checkpoint, RunError, read_state, write_checkpoint
+from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError
 from minitransformer.training.evaluation import Scores, check_bleu, evaluate
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.length import fix_length, guess_seconds
@@ -57,6 +58,29 @@ def _ignore(*values: Any) -> None:
     """Do nothing."""
 
 
+def _with_threads(configuration: Configuration) -> Configuration:
+    """Return a configuration that says how many workers and threads there are: sums are rounded accordingly."""
+    if configuration.training.workers is None:
+        configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
+    check_workers(workers := configuration.training.workers or 1)
+    if configuration.training.blas_threads is None:
+        configuration = configuration.changed(blas_threads=blas.default_threads(workers))
+    return configuration
+
+
+def _check_bleu_of(task: Task, configuration: Configuration) -> None:
+    """Refuse options of BLEU that cannot be used, before any work."""
+    needed = configuration.training.best_by == "bleu"
+    if "bleu" in task.measures:
+        try:
+            check_bleu(configuration.data.bleu_tokenize)
+        except MissingExtraError:
+            if needed:
+                raise
+    elif needed:
+        raise OptionError(f"best_by must be loss or exact_match for the task {task.name}, found bleu", "best_by")
+
+
 class Trainer:
     """A training run in memory: data, model, optimiser, and where it stands.
 
@@ -76,22 +100,10 @@ class Trainer:
     """
 
     def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
-        if configuration.training.workers is None:
-            configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
-        check_workers(workers := configuration.training.workers or 1)
-        if configuration.training.blas_threads is None:
-            configuration = configuration.changed(blas_threads=blas.default_threads(workers))
+        configuration = _with_threads(configuration)
         options = configuration.training
         self.task: Task = configuration.build_task()
-        if options.best_by == "bleu" and "bleu" not in self.task.measures:
-            words = f"best_by must be loss or exact_match for the task {self.task.name}, found bleu"
-            raise OptionError(words, "best_by")
-        if "bleu" in self.task.measures:
-            try:
-                check_bleu(configuration.data.bleu_tokenize)  # if it cannot be measured, say so now
-            except MissingExtraError:
-                if options.best_by == "bleu":
-                    raise
+        _check_bleu_of(self.task, configuration)
         self.corpus = self.task.corpus(configuration.data, configuration.seed, tokenisers)
         self.source, self.target = self.corpus.source, self.corpus.target
         try:
@@ -136,7 +148,7 @@ class Trainer:
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
-        """What the weights are trained with, as checkpoints keep it."""
+        """What the weights are trained with, as checkpoints record it."""
         return Provenance.of(self.configuration, self.corpus).flat()
 
     @property
@@ -151,9 +163,9 @@ class Trainer:
         return patience is not None and self.waited >= patience
 
     def expected_seconds(self) -> float | None:
-        """Return how long the steps to come will take: guessed before the first, measured once some were made.
+        """Return the time of the remaining steps in seconds: a guess before the first step, measured afterwards.
 
-        On a GPU there is no guess: then it is None.
+        It is None before the first step on a GPU.
         """
         to_come = self.configuration.training.steps - self.step
         if self._begun and self.step > self._begun[0]:
@@ -195,7 +207,7 @@ class Trainer:
         Raises
         ------
         Diverged
-            If the loss or a score is no finite number. The last checkpoint is one from before.
+            If the loss or a score is NaN or infinite. The last checkpoint is one from before.
         RunError
             If something cannot be written; the last checkpoint is kept.
         KeyboardInterrupt
@@ -362,6 +374,6 @@ class Trainer:
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
         self.averaged, self.waited, self._losses = state.averaged, state.waited, list(state.losses)
         c = self.configuration.training
-        if self.step <= c.steps - c.average_last:  # steps were added: the last ones are yet to come
+        if self.step <= c.steps - c.average_last:  # steps were added, so the last ones are still to come
             self.averaged, self.mean_weights[...] = 0, 0
         self.best, self._unread = None if state.best is None else Best(state.best[0], int(state.best[1])), []

@@ -64,7 +64,7 @@ class Workers:
     number : int
         How many. A single one works in the calling thread.
     blas_threads : int, optional
-        How many threads each of their matrix products may use; by default the cores are shared out.
+        How many threads each of their matrix products may use; by default the cores are divided among them.
 
     Raises
     ------
