@@ -140,7 +140,8 @@ class Tensor:
         return self._data
 
     @data.setter
-    def data(self, array: Array) -> None:
+    def data(self, values: Any) -> None:
+        array = asarray(values)
         check_gradient(self._requires_grad, array)
         self._data, self._watch = array, None
 

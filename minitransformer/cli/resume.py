@@ -10,7 +10,7 @@ import argparse
 from minitransformer.arrays import backend
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, train
-from minitransformer.training import RunFolder, lock_folder, resume
+from minitransformer.training import RunFolder, has_ended, lock_folder, resume
 
 __all__ = ["add_arguments", "run"]
 
@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     backend()
     folder = RunFolder(args.run)
     folder.configuration()  # refuses a folder that is not a run
-    if folder.is_finished():
+    if has_ended(folder, note):
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0
     with lock_folder(folder.path):

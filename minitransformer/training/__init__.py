@@ -9,7 +9,7 @@ from minitransformer.training.evaluation import Sample, Scores, evaluate
 from minitransformer.training.loading import WEIGHTS, TrainedRun, load
 from minitransformer.training.locking import lock_folder
 from minitransformer.training.options import TrainingOptions
-from minitransformer.training.resuming import resume
+from minitransformer.training.resuming import has_ended, resume
 from minitransformer.training.run import RunFolder
 from minitransformer.training.step import training_step
 from minitransformer.training.trainer import Result, Trainer
@@ -32,6 +32,7 @@ __all__ = [
     "clip_gradients",
     "default_workers",
     "evaluate",
+    "has_ended",
     "load",
     "lock_folder",
     "resume",

@@ -123,6 +123,14 @@ class TrainingOptions(Options):
             f"label smoothing {self.label_smoothing}"
         )
 
+    def ends_at(self, step: int, waited: int) -> bool:
+        """Tell whether training ends after a step, and so many measurements without a better one."""
+        return step >= self.steps or self.stops_early(waited)
+
+    def stops_early(self, waited: int) -> bool:
+        """Tell whether training stops after so many measurements without a better one."""
+        return self.patience is not None and waited >= self.patience
+
     def saves_at(self, step: int) -> bool:
         """Tell whether a checkpoint is due after a step; the last step's always is."""
         return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps

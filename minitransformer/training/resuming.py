@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 from minitransformer.arrays import backend
-from minitransformer.training.checkpoints import Report
+from minitransformer.training.checkpoints import Report, read_state
 from minitransformer.training.errors import RunError
+from minitransformer.training.loading import load
 from minitransformer.training.run import RunFolder
+from minitransformer.training.state import TrainingState
 from minitransformer.training.trainer import Trainer
 
-__all__ = ["resume"]
+__all__ = ["has_ended", "resume"]
+
+
+def has_ended(run: RunFolder, report: Report) -> bool:
+    """Tell whether a run is finished and whole, so that there is nothing to resume.
+
+    It is not if steps were added to its configuration, or a file is missing that can be made again.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run.
+    report : callable
+        Told of checkpoints that are damaged.
+
+    Raises
+    ------
+    RunError
+        If the folder is damaged, or something has changed since the weights were trained.
+    """
+    if not (run.is_finished() and run.is_complete()):
+        return False
+    if not run.checkpoints.files():  # only the best weights were kept
+        load(run, report=report)
+        return True
+    last = load(run, "last", report)
+    state = read_state(last.checkpoint, TrainingState)
+    return last.options.training.ends_at(state.step, state.waited)
 
 
 def resume(run: RunFolder, report: Report) -> Trainer:

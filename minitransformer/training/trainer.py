@@ -154,13 +154,12 @@ class Trainer:
     @property
     def finished(self) -> bool:
         """Whether training has come to its end: the last step, or so many measurements without a better one."""
-        return self.step >= self.configuration.training.steps or self.stopped_early
+        return self.configuration.training.ends_at(self.step, self.waited)
 
     @property
     def stopped_early(self) -> bool:
         """Whether so many measurements went by without a better one that training stops."""
-        patience = self.configuration.training.patience
-        return patience is not None and self.waited >= patience
+        return self.configuration.training.stops_early(self.waited)
 
     def expected_seconds(self) -> float | None:
         """Return the time of the remaining steps in seconds: a guess before the first step, measured afterwards.

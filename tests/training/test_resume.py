@@ -209,6 +209,41 @@ def test_a_finished_run_says_so(whole, capsys):
     assert {path: path.read_bytes() for path in whole.path.rglob("*") if path.is_file()} == before
 
 
+def test_a_finished_run_to_which_steps_were_added_goes_on(whole, tmp_path, capsys):
+    folder = copy_of(whole, tmp_path)
+    path = folder.path / "configuration.json"
+    steps = folder.configuration().training.steps
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"steps": steps + 2}))
+    assert main(["resume", str(folder.path)]) == 0
+    assert folder.measurements.final()["step"] == steps + 2
+
+
+@pytest.mark.parametrize("option", ["dropout", "n_heads"])
+def test_a_finished_run_that_was_changed_is_not_called_finished(whole, tmp_path, capsys, option):
+    folder = copy_of(whole, tmp_path)
+    path = folder.path / "configuration.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {option: 1 if option == "n_heads" else 0.25}))
+    assert main(["resume", str(folder.path)]) == 2
+    assert f"configuration.json does not belong to the weights: {option} is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["vocabulary.json", "held_out.tsv"])
+def test_what_a_finished_run_lacks_is_made_again(whole, tmp_path, name):
+    folder = copy_of(whole, tmp_path)
+    (folder.path / name).unlink()
+    assert main(["resume", str(folder.path)]) == 0
+    assert (folder.path / name).read_bytes() == (whole.path / name).read_bytes()
+    agree(whole, folder)
+
+
+def test_a_finished_run_of_which_only_the_best_weights_were_kept_stays_finished(whole, tmp_path, capsys):
+    folder = copy_of(whole, tmp_path)
+    for _, checkpoint in folder.checkpoints.files():
+        checkpoint.unlink()
+    assert main(["resume", str(folder.path)]) == 0
+    assert "is finished; there is nothing to resume" in capsys.readouterr().out
+
+
 @pytest.mark.same_bits
 def test_a_run_that_was_stopped_while_it_was_being_made(whole, tmp_path):
     folder = RunFolder(tmp_path / "run")
