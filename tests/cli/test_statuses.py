@@ -13,7 +13,7 @@ import pytest
 from minitransformer.arrays import BackendError
 from minitransformer.cli import COMMANDS, main, pictures, progress, results
 from minitransformer.cli.errors import UsageError
-from minitransformer.cli.options import read_configuration
+from minitransformer.cli.options import describe, read_configuration
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import Hypothesis
@@ -234,8 +234,8 @@ def test_a_line_that_cannot_be_translated_is_named(loaded, capsys, monkeypatch):
     ("options", "message"),
     [
         (["--beam", "0"], "--beam must be at least 1, found 0"),
-        (["--alpha", "-0.5"], "--alpha must be a number of 0 or more, found -0.5"),
-        (["--alpha", "nan"], "--alpha must be a number of 0 or more, found nan"),
+        (["--alpha", "-0.5"], "--alpha must be a number of 0 or more, and at most 100, found -0.5"),
+        (["--alpha", "nan"], "--alpha must be a number of 0 or more, and at most 100, found nan"),
         (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to --beam 2, found 3"),
         (["--beam", "2", "--n-best", "0"], "--n-best must be from 1 to --beam 2, found 0"),
     ],
@@ -337,6 +337,7 @@ def test_options_win_over_a_recipe_and_the_recipe_over_the_task(tmp_path):
 
 def test_paths_in_a_recipe_start_from_its_folder(tmp_path, monkeypatch):
     (tmp_path / "recipe.toml").write_text('task = "text"\nsource = "a.tsv"\n')
+    (tmp_path / "a.tsv").write_text("a\tb\n")
     monkeypatch.chdir("/")
     found = read_configuration(arguments(config=f"{tmp_path}/recipe.toml"))
     assert found.data.source == f"{tmp_path}/a.tsv"
@@ -350,8 +351,10 @@ def test_options_without_effect_are_refused(tmp_path):
         read_configuration(arguments(task="copy", longest=5))
     with pytest.raises(ValueError, match="--peak has no effect here"):
         read_configuration(arguments(task="copy", peak=0.5))
-    with pytest.raises(ValueError, match="--steps must be at least 1, found 0"):
+    with pytest.raises(ValueError, match="steps must be at least 1, found 0") as error:
         read_configuration(arguments(task="copy", steps=0))
+    assert describe(error.value, arguments(task="copy", steps=0)) == "--steps must be at least 1, found 0"
+    assert describe(error.value, arguments(task="copy")) == "steps must be at least 1, found 0"
 
 
 # Exercises and proofs

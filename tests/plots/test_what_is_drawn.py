@@ -1,6 +1,7 @@
 """Numbers and names of pictures that are easy to draw wrongly: thinned names, lines of theory, means, units."""
 
 import errno
+import os
 import sys
 from copy import deepcopy
 from pathlib import Path
@@ -160,6 +161,6 @@ def test_a_huge_picture_has_fewer_dots_and_an_error_names_the_file(tmp_path, mon
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(figure, "savefig", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match=r"No space left on device: .*huge\.png"):
         save(figure, tmp_path / "huge.png", dpi=160)

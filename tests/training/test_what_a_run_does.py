@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import minitransformer as mt
+from minitransformer import durable
 from minitransformer.arrays import asarray, to_numpy
 from minitransformer.decoding import longest_sentence
 from minitransformer.options import OptionError
@@ -28,7 +28,6 @@ from minitransformer.training import (
     TrainingOptions,
     average,
     clip_gradients,
-    durable,
     evaluate,
     evaluation,
     load,
@@ -260,6 +259,8 @@ def test_one_embedding_needs_one_vocabulary():
 
 def test_a_path_is_kept_from_the_root(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    for name in ("a.tsv", "b.tsv"):
+        (tmp_path / name).write_text("a\n")
     configuration = Configuration.of_task(build("text"), source="a.tsv", target="b.tsv")
     assert (configuration.data.source, configuration.data.target) == (f"{tmp_path}/a.tsv", f"{tmp_path}/b.tsv")
 
@@ -305,6 +306,7 @@ def test_a_gradient_whose_squares_float32_cannot_hold_is_shortened():
 
 
 def saved(path, step, **arrays):
+    path.mkdir(exist_ok=True)
     write_checkpoint(path / f"step-{step:08d}.safetensors", Checkpoint(arrays, {}, {}, {"step": step}))
 
 
@@ -354,9 +356,9 @@ def test_an_array_under_another_name_is_damage(tmp_path):
 
 
 def test_a_file_is_on_the_disk_before_it_is_in_its_place(tmp_path, monkeypatch):
-    done, rename, flush = [], pathlib.Path.replace, durable.flush_to_disk
+    done, rename, flush = [], os.replace, durable.flush_to_disk
     monkeypatch.setattr(durable, "flush_to_disk", lambda number: done.append("flush") or flush(number))
-    monkeypatch.setattr(pathlib.Path, "replace", lambda *paths: done.append("rename") or rename(*paths))
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("rename") or rename(*paths))
     durable.write_durably(tmp_path / "file", b"content")
     assert done == ["flush", "rename"]
     assert os.listdir(tmp_path) == ["file"]
@@ -500,7 +502,7 @@ def test_on_a_gpu_a_run_of_several_workers_goes_on_alone(tmp_path, monkeypatch):
     trainer, folder = begun(tmp_path / "run", steps=1)
     changed = trainer.configuration.changed(workers=3)
     folder.create(changed, trainer.corpus, overwrite=True)
-    monkeypatch.setattr("minitransformer.training.trainer.backend", lambda: "cupy")
+    monkeypatch.setattr("minitransformer.training.resuming.backend", lambda: "cupy")
     said = []
     assert resume(folder, said.append).configuration.training.workers == 1
     assert said == ["the 3 workers of the run shared the cores of a CPU; on a GPU one goes on alone"]
