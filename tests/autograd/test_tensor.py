@@ -88,7 +88,7 @@ def test_requires_grad_may_be_set_later():
 
 
 def test_what_is_assigned_to_data_becomes_an_array():
-    x = Tensor([1.0, 2.0], requires_grad=True)
+    x = mt.Tensor([1.0, 2.0], requires_grad=True)
     x.data = [3.0, 4.0]
     (x * x).sum().backward()
     assert x.grad.tolist() == [6, 8]
@@ -98,7 +98,7 @@ def test_what_is_assigned_to_data_becomes_an_array():
 
 @pytest.mark.numpy_only("CuPy has no masked arrays")
 def test_masked_arrays_are_not_assigned_to_data():
-    x = Tensor([1.0, 2.0])
+    x = mt.Tensor([1.0, 2.0])
     with pytest.raises(TypeError, match="masked array"):
         x.data = np.ma.masked_array([3.0, 4.0], mask=[False, True])
     assert x.data.tolist() == [1, 2]

@@ -13,7 +13,7 @@ import pytest
 from minitransformer.arrays import BackendError
 from minitransformer.cli import COMMANDS, main, pictures, progress, results
 from minitransformer.cli.errors import UsageError
-from minitransformer.cli.options import read_configuration
+from minitransformer.cli.options import describe, read_configuration
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import Diverged, Hypothesis
@@ -351,8 +351,10 @@ def test_options_without_effect_are_refused(tmp_path):
         read_configuration(arguments(task="copy", longest=5))
     with pytest.raises(ValueError, match="--peak has no effect here"):
         read_configuration(arguments(task="copy", peak=0.5))
-    with pytest.raises(ValueError, match="steps must be at least 1, found 0"):
+    with pytest.raises(ValueError, match="steps must be at least 1, found 0") as error:
         read_configuration(arguments(task="copy", steps=0))
+    assert describe(error.value, arguments(task="copy", steps=0)) == "--steps must be at least 1, found 0"
+    assert describe(error.value, arguments(task="copy")) == "steps must be at least 1, found 0"
 
 
 # Exercises and proofs

@@ -1,6 +1,7 @@
 """Numbers and names of pictures that are easy to draw wrongly: thinned names, lines of theory, means, units."""
 
 import errno
+import os
 import sys
 from copy import deepcopy
 from pathlib import Path
@@ -12,7 +13,6 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer import durable
 from minitransformer.plots import extrapolation_picture
 from minitransformer.plots import recall as recall_module
 from minitransformer.plots.fonts import face_for
@@ -161,6 +161,6 @@ def test_a_huge_picture_has_fewer_dots_and_an_error_names_the_file(tmp_path, mon
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(durable, "_write_all", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match=r"No space left on device: .*huge\.png"):
         save(figure, tmp_path / "huge.png", dpi=160)

@@ -305,6 +305,7 @@ def test_a_gradient_whose_squares_float32_cannot_hold_is_shortened():
 
 
 def saved(path, step, **arrays):
+    path.mkdir(exist_ok=True)
     write_checkpoint(path / f"step-{step:08d}.safetensors", Checkpoint(arrays, {}, {}, {"step": step}))
 
 
@@ -357,7 +358,7 @@ def test_an_array_under_another_name_is_damage(tmp_path):
 def test_a_file_is_on_the_disk_before_it_is_in_its_place(tmp_path, monkeypatch):
     done, rename, flush = [], os.replace, durable.flush_to_disk
     monkeypatch.setattr(durable, "flush_to_disk", lambda number: done.append("flush") or flush(number))
-    monkeypatch.setattr(durable.os, "replace", lambda *paths: done.append("rename") or rename(*paths))
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("rename") or rename(*paths))
     durable.write_durably(tmp_path / "file", b"content")
     assert done == ["flush", "rename"]
     assert os.listdir(tmp_path) == ["file"]
