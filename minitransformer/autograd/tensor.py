@@ -95,8 +95,7 @@ class Tensor:
         The values. Change them before the forward pass or after the backward pass. In between, ``backward`` raises an
         error if they were written to through a leaf's ``data``; a new array leaves the graph of the old one right.
     grad : array or None
-        The sum of the gradients of all backward passes so far, in the shape of ``data``. Only leaves (tensors
-        that no operation made) collect one.
+        Sum of the gradients so far, in ``data``'s shape; only leaves (tensors that no operation made) collect one.
     requires_grad : bool
         Whether gradients flow to or through this tensor.
 

@@ -254,9 +254,9 @@ def accounting(account: Account, parameters: Sequence[Tensor]) -> Iterator[None]
 
     CountingArray.account = account
     try:
+        namespace.update({name: book_creation(make) for name, make in creators.items()})
         for parameter in parameters:
             parameter.data = parameter.data.view(CountingArray)
-        namespace.update({name: book_creation(make) for name, make in creators.items()})
         for module in draws:
             vars(module)["random_bits"] = draw
         yield
