@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from minitransformer.arrays import backend
 from minitransformer.options import OptionError
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder, Trainer, length, resume
@@ -100,7 +101,7 @@ def test_a_warm_up_that_was_picked_is_not_cut():
 def test_the_time_to_come_is_guessed_and_then_measured(tmp_path):
     trainer = Trainer(configuration(steps=6))
     guess = trainer.expected_seconds()
-    assert 0 < guess < 60
+    assert 0 < guess < 60 if backend() == "numpy" else guess is None
     run, seen = RunFolder(tmp_path / "run"), []
     run.create(trainer.configuration, trainer.corpus)
     trainer.train(run, lambda *_: seen.append((trainer.step, trainer.seconds, trainer.expected_seconds())))
