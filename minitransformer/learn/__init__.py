@@ -6,6 +6,7 @@
 ``checks/``        what each exercise has to do, a file for each chapter
 ``verdict.py``     what is wrong, in words
 ``referee.py``     a learner's file or function is run and judged
+``answers.py``     a learner's functions, loaded from their files
 ``book.py``        the learner's own folder, and how far they have come
 =================  ==========================================================================
 
