@@ -22,10 +22,22 @@ from typing import Any
 
 from minitransformer.arrays import BackendError, backend, use
 from minitransformer.learn.bank import Exercise, bank, find
-from minitransformer.learn.book import FOLDER, Book, command
+from minitransformer.learn.book import FOLDER, Book, command, find_folder
 from minitransformer.learn.referee import Verdict, judge, judge_file
 
-__all__ = ["FOLDER", "Book", "Exercise", "Verdict", "bank", "check", "check_file", "command", "find", "judge_file"]
+__all__ = [
+    "FOLDER",
+    "Book",
+    "Exercise",
+    "Verdict",
+    "bank",
+    "check",
+    "check_file",
+    "command",
+    "find",
+    "find_folder",
+    "judge_file",
+]
 
 
 def check(name: str, *answers: Any) -> bool:
