@@ -11,7 +11,31 @@ from minitransformer import ops, optim
 from minitransformer.autograd import Tensor
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding.beam import length_penalty as penalty
+from minitransformer.learn.checks.layers import (
+    dropout_backward,
+    dropout_forward,
+    embedding_scale,
+    feed_forward_backward,
+    xavier,
+)
 from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, refuse_writing
+
+__all__ = [
+    "adam_step",
+    "beam_step",
+    "dropout_backward",
+    "dropout_forward",
+    "embedding_scale",
+    "feed_forward_backward",
+    "greedy_decoding",
+    "length_penalty",
+    "residual_backward",
+    "residual_connection",
+    "shifted_targets",
+    "sinusoidal_positions",
+    "warm_up",
+    "xavier",
+]
 
 T, D = 3, 5
 
