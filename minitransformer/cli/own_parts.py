@@ -103,7 +103,7 @@ def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
     if trial.wrong and not anyway:
         but = " ".join(f"--but {name}" for name in trial.wrong)
         raise UsageError(
-            f"training did not start; add {but} to train without, or --anyway to see what the mistake does"
+            f"training did not start; add {but} to use the engine's, or --anyway to see what the mistake does"
         )
     print()
     sys.stdout.flush()
@@ -111,10 +111,11 @@ def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
 
 
 def _show_times(trial: Trial) -> None:
-    together = trial.times.get("", 1.0)
-    slow = sorted((name for name in trial.times if name and trial.times[name] > 1.1), key=lambda n: -trial.times[n])
-    words = f"A step takes {together:.1f} times as long with your parts"
-    print(f"{words}{f', most of it in {slow[0]}' if slow and together > 1.1 else ''}.")
+    with_parts, without = 1000 * trial.together, 1000 * trial.engine
+    print(
+        f"A training step takes {with_parts:,.0f} ms with your parts, {without:,.0f} ms without: "
+        f"{with_parts / without:.2f} times as long."
+    )
 
 
 def draw_parts(parts: Parts, folder: RunFolder) -> None:

@@ -55,8 +55,8 @@ def parts_figure(places: Sequence[tuple[str, Sequence[tuple[str, bool]]]]) -> Fi
                 )
             )
             axes.text(left + 0.1, top + 0.6 * ROW, title, va="center", size=9, weight="bold", color=FRAME)
-            for place, (name, mine) in enumerate(row, start=1):
-                y = top + place * ROW + 0.04
+            for line, (name, mine) in enumerate(row, start=1):
+                y = top + line * ROW + 0.04
                 axes.add_patch(
                     FancyBboxPatch(
                         (left + 0.1, y), WIDTH - 0.2, ROW - 0.04, boxstyle="round,pad=0,rounding_size=0.05",

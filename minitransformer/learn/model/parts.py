@@ -147,7 +147,7 @@ class Parts:
         Parameters
         ----------
         times : dict of str to float, optional
-            How many times as long a step takes with a part.
+            The seconds of a training step that each part takes.
         """
         lines = []
         for place, names in PLACES.items():
@@ -156,7 +156,7 @@ class Parts:
                 mark = "x" if name in self.functions else " "
                 reason = self.missing.get(name, "")
                 if times and name in times:
-                    reason = f"a step takes {times[name]:.2f} times as long" if abs(times[name] - 1) > 0.1 else ""
+                    reason = f"{1000 * times[name]:8.2f} ms of a step"
                 lines.append(f"    [{mark}] {name:<28} {reason}".rstrip()[:78])
         n, total = len(self.functions), len(PARTS)
         return "\n".join([f"{n} of {total} parts are yours ([x]), the others the engine's.", *lines])

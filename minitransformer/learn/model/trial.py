@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minitransformer import ops, optim
-from minitransformer.arrays import Array
+from minitransformer.arrays import Array, blas
 from minitransformer.data import PAD, Batch
 from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import beam_search, greedy
@@ -36,7 +36,11 @@ class Trial(NamedTuple):
     wrong: dict[str, str]
     """What is wrong with each part that disagrees."""
     times: dict[str, float]
-    """How many times as long a step takes with each part, and with all of them under ``""``."""
+    """The seconds of a training step that each part takes."""
+    engine: float
+    """The seconds of a training step of the engine alone."""
+    together: float
+    """The seconds of a training step with all parts that agree."""
 
 
 def try_parts(parts: Parts, configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> Trial:
@@ -53,25 +57,20 @@ def try_parts(parts: Parts, configuration: Configuration, sizes: tuple[int, int,
     batch : Batch
         Sentences of the training data.
     """
-    batch = _some(batch)
-    configuration = configuration.changed(dtype="float64", dropout=configuration.model.dropout or DROPOUT)
-
-    def build() -> Transformer:
-        return configuration.build_model(*sizes)
-
-    expected, engine_time = _values(build, configuration, batch), _time(build, batch)
-    wrong, times = {}, {}
-    for name in parts.functions:
-        with parts.alone(name).in_place():
-            difference = _difference(lambda: _values(build, configuration, batch), expected, parts, name)
-            if difference:
-                wrong[name] = difference
-            else:
-                times[name] = _time(build, batch) / engine_time
-    right = parts.without(wrong)
-    with right.in_place():
-        times[""] = _time(build, batch) / engine_time
-    return Trial(wrong, times)
+    exact = configuration.changed(dtype="float64", dropout=configuration.model.dropout or DROPOUT)
+    few = _some(batch)
+    with blas.threads(1):
+        expected, wrong = _values(exact, sizes, few), {}
+        for name in parts.functions:
+            with parts.alone(name).in_place():
+                if difference := _difference(lambda: _values(exact, sizes, few), expected, parts, name):
+                    wrong[name] = difference
+        model = configuration.build_model(*sizes)
+        engine = _time(model, batch)
+        clock = Clock()
+        with clock.watch(parts.without(wrong)).in_place():
+            together = _time(model, batch, clock)
+    return Trial(wrong, clock.seconds, engine, together)
 
 
 def _some(batch: Batch) -> Batch:
@@ -81,19 +80,19 @@ def _some(batch: Batch) -> Batch:
     return Batch(*(ids[order[places]] for ids in batch))
 
 
-def _backward(build: Callable[[], Transformer], batch: Batch) -> tuple[Transformer, Array]:
-    model = build()
+def _backward(model: Transformer, batch: Batch) -> Array:
+    """Leave the gradients of a batch in a model; return the loss."""
     logits = model(batch.source, decoder_input(batch.target_output), model.rng)
     loss = ops.cross_entropy(logits, batch.target_output, label_smoothing=0.1, ignore_index=PAD)
-    loss.backward(np.float64(1.25))
-    return model, loss.numpy()
+    loss.backward()
+    return loss.numpy()
 
 
-def _values(build: Callable[[], Transformer], configuration: Configuration, batch: Batch) -> dict[str, Array]:
+def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> dict[str, Array]:
     """Return everything in which a part could show: in the order in which it comes about."""
-    model, loss = _backward(build, batch)
-    values = {f"the initial weights {name}": p.numpy() for name, p in build().named_parameters()}
-    values["the loss"] = loss
+    model = configuration.build_model(*sizes)
+    values = {f"the initial weights {name}": p.numpy().copy() for name, p in model.named_parameters()}
+    values["the loss"] = _backward(model, batch)
     for name, p in model.named_parameters():
         values[f"the gradient of {name}"] = np.zeros(p.shape) if p.grad is None else p.grad
     steps = (1, 2, configuration.training.warmup_steps, 4 * configuration.training.warmup_steps)
@@ -134,12 +133,43 @@ def _cause(parts: Parts, name: str) -> str:
     return "" if verdict.right else verdict.words
 
 
-def _time(build: Callable[[], Transformer], batch: Batch) -> float:
-    """Return the shortest time of a few steps, in seconds."""
+def _time(model: Transformer, batch: Batch, clock: Clock | None = None) -> float:
+    """Return the shortest time of a few training steps, in seconds."""
+    optimiser = optim.Adam(model.parameters())
     taken = []
     for _ in range(ROUNDS):
+        optimiser.zero_grad()
+        if clock:
+            clock.seconds.clear()
         start = time.perf_counter()
-        model, _ = _backward(build, batch)
-        optim.Adam(model.parameters()).step(0.01)
+        _backward(model, batch)
+        optimiser.step(1e-4)
         taken.append(time.perf_counter() - start)
     return min(taken)
+
+
+class Clock:
+    """The time that each of a learner's functions takes by itself, without the functions that it calls."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner: list[float] = []  # for each call under way, the time of the calls inside it
+
+    def watch(self, parts: Parts) -> Parts:
+        """Return the parts, each of which leaves its time here."""
+        watched = {name: self._timed(name, function) for name, function in parts.functions.items()}
+        return Parts(parts.folder, watched, parts.missing)
+
+    def _timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **options: Any) -> Any:
+            self._inner.append(0.0)
+            start = time.perf_counter()
+            try:
+                return function(*args, **options)
+            finally:
+                taken = time.perf_counter() - start
+                self.seconds[name] = self.seconds.get(name, 0.0) + taken - self._inner.pop()
+                if self._inner:
+                    self._inner[-1] += taken
+
+        return timed
