@@ -35,10 +35,12 @@ def parts_figure(places: Sequence[tuple[str, Sequence[tuple[str, bool]]]]) -> Fi
     """Make the figure that `model_parts` writes."""
     columns: list[list[tuple[str, Sequence[tuple[str, bool]]]]] = [[] for _ in range(COLUMNS)]
     heights = [0.0] * COLUMNS
-    for place in places:
-        shortest = heights.index(min(heights))
-        columns[shortest].append(place)
-        heights[shortest] += ROW * (len(place[1]) + 1) + GAP
+    share = sum(ROW * (len(row) + 1) + GAP for _, row in places) / COLUMNS
+    for place in places:  # down a column, then down the next
+        height = ROW * (len(place[1]) + 1) + GAP
+        number = next((i for i in range(COLUMNS - 1) if not columns[i + 1] and heights[i] + height / 2 <= share), -1)
+        columns[number].append(place)
+        heights[number] += height
     across, down = COLUMNS * (WIDTH + 0.2) + 0.2, max(heights) + 0.5
     figure = Figure(figsize=(across, down))
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, across), ylim=(down, 0))

@@ -29,12 +29,12 @@ AROUND = (
     "gain-and-bias-gradients",
 )  # fmt: skip
 PLACES: dict[str, tuple[str, ...]] = {
-    "embeddings and positions": SOURCE,
-    "attention": ATTENTION,
-    "the decoder's own": ("shifted-targets", "causal-mask"),
-    "around each sub-layer": AROUND,
-    "feed-forward": ("feed-forward-backward",),
-    "output and loss": (
+    "before the layers: embeddings": SOURCE,
+    "every layer: attention": ATTENTION,
+    "decoder layers: no token sees a later one": ("shifted-targets", "causal-mask"),
+    "every layer: around each sub-layer": AROUND,
+    "every layer: feed-forward": ("feed-forward-backward",),
+    "after the layers: output and loss": (
         "linear-backward", "cross-entropy-forward", "smoothed-targets", "label-smoothing-backward",
     ),
     "the graph, backwards": (
