@@ -124,10 +124,10 @@ def _explain(
 
 
 def _advice(right: list[str], skipped: list[str]) -> list[str]:
-    words = [f"Right before it: {', '.join(right)}."] if right else []
+    words = [f"Right so far: {', '.join(right)}."] if right else []
     inside = [name for name in skipped if name in INSIDE]
     if inside:
-        words.append(f"It is computed from {', '.join(inside)}: return that too, and see whether it is right.")
+        words.append(f"To see where the mistake begins, return {', '.join(inside)} as well.")
     return [textwrap.fill(line, 78) for line in words]
 
 

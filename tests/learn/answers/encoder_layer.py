@@ -82,7 +82,7 @@ for words, old, new in (
         '    d["d_wo"] = d.pop("d_w_o")\n    return d\n',
     ),
     (
-        "Right before it: d_gain2, d_bias2. It is computed from d_s2: return that too",
+        "Right so far: d_gain2, d_bias2. To see where the mistake begins, return d_s2 as well.",
         MEANS,
         "return r * d_x_hat",
     ),
