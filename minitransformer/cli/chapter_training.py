@@ -1,0 +1,64 @@
+"""Train a small model with a learner's own functions, at the end of a chapter."""
+
+from __future__ import annotations
+
+import shlex
+
+from minitransformer.arrays import use
+from minitransformer.cli.errors import UsageError
+from minitransformer.learn import Book, Exercise, command
+from minitransformer.learn.answers import Missing
+from minitransformer.learn.trainings import (
+    TRAININGS,
+    Disagreement,
+    chapter_of,
+    completes_chapter,
+    last_ready,
+    train_with_answers,
+)
+
+__all__ = ["run_training", "suggest_training"]
+
+LAST = 8
+"""The chapter after which the whole model is trained with the learner's functions."""
+
+
+def run_training(book: Book, number: str | None) -> int:
+    """Run the training of a chapter, or of the last one that is ready; return the exit status."""
+    chapters = [*TRAININGS, LAST]
+    if number is not None and number not in map(str, chapters):
+        raise UsageError(
+            f"there is no training of chapter {number!r}: expected one of {', '.join(map(str, chapters))}, or no "
+            "number for the last one whose exercises you have solved"
+        )
+    chapter = int(number) if number else last_ready(book.done) or min(TRAININGS)
+    if chapter == LAST:
+        print(f"Your functions train the whole Transformer:\n\n    {_last_command(book)}")
+        return 0
+    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
+    kind = TRAININGS[chapter]
+    print(f"Chapter {chapter}: {kind.title}", flush=True)
+    try:
+        report = train_with_answers(kind, book.folder)
+    except Missing as missing:
+        print(f"\n{missing}")
+        return 1
+    except Disagreement as disagreement:
+        print(f"\nThis function does not agree with the engine's on the first batch:\n\n{disagreement}")
+        print(f"\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
+        return 1
+    print(f"The gradients are yours: {', '.join(kind.uses[:1])} and {len(kind.uses) - 1} other functions.\n")
+    print(report.format())
+    return 0
+
+
+def suggest_training(book: Book, exercise: Exercise) -> None:
+    """Print the command of a chapter's training if this exercise was the last open one of the chapter."""
+    chapter = chapter_of(exercise)
+    if chapter in (*TRAININGS, LAST) and completes_chapter(exercise, book.done):
+        line = _last_command(book) if chapter == LAST else command("train", str(chapter), folder=book.folder)
+        print(f"\nChapter {chapter} is done. Train a model with your functions: `{line}`")
+
+
+def _last_command(book: Book) -> str:
+    return f"minitransformer train --with {shlex.quote(str(book.folder))}"
