@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 
 from minitransformer.arrays import use
 from minitransformer.cli.errors import UsageError
@@ -44,10 +45,12 @@ def run_training(book: Book, number: str | None) -> int:
         print(f"\n{missing}")
         return 1
     except Disagreement as disagreement:
-        print(f"\nThis function does not agree with the engine's on the first batch:\n\n{disagreement}")
+        print(
+            f"\nThe training has not begun: on the first batch one function is not as the engine's.\n\n{disagreement}"
+        )
         print(f"\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
         return 1
-    print(f"The gradients are yours: {', '.join(kind.uses[:1])} and {len(kind.uses) - 1} other functions.\n")
+    print(f"{_fill('with your ' + ', '.join(kind.uses))}\n")
     print(report.format())
     return 0
 
@@ -57,7 +60,11 @@ def suggest_training(book: Book, exercise: Exercise) -> None:
     chapter = chapter_of(exercise)
     if chapter in (*TRAININGS, LAST) and completes_chapter(exercise, book.done):
         line = _last_command(book) if chapter == LAST else command("train", str(chapter), folder=book.folder)
-        print(f"\nChapter {chapter} is done. Train a model with your functions: `{line}`")
+        print("\n" + _fill(f"Chapter {chapter} is done: `{line}` trains a model with your functions."))
+
+
+def _fill(text: str) -> str:
+    return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
 
 
 def _last_command(book: Book) -> str:

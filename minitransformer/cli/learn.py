@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name",
         nargs="?",
         default=argparse.SUPPRESS,
-        help="an exercise, as `list` shows it, or its file; for `train` a chapter",
+        help="an exercise, as `list` shows it, or its file; a chapter to train",
     )
     parser.add_argument("--folder", type=path, default=FOLDER, help="where your exercises lie")
 

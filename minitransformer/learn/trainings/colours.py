@@ -1,8 +1,8 @@
 """Chapter 3: a linear model finds the rule by which JPEG files store colours.
 
-A pixel has three numbers: how red, green and blue it is. JPEG stores three others: its brightness and two tints. Each is
-a weighted sum of the three, and a constant: y = x W + b, with the matrix W and the row b below. The model sees pixels
-before and after, and has to find both.
+A pixel has three numbers: how red, green and blue it is. JPEG stores three others: its brightness and two tints. Each
+is a weighted sum of the three, and a constant: y = x W + b, with the matrix W and the row b below. The model sees
+pixels before and after, and has to find both.
 """
 
 from __future__ import annotations
@@ -56,6 +56,4 @@ class Colours(Training):
     def show(self) -> str:
         """Return the model's rule for the brightness."""
         red, green, blue = self.w[:, 0]
-        return f"brightness = {red:.3f} red + {green:.3f} green + {blue:.3f} blue + {self.b[0]:.3f}".replace(
-            "+ -", "- "
-        )
+        return f"brightness = {red:.3f} red {green:+.3f} green {blue:+.3f} blue {self.b[0]:+.3f}"

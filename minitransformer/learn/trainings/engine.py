@@ -1,4 +1,4 @@
-"""What solved functions are compared with: the engine's own, under the names and with the parameters of the exercises."""
+"""The engine's own functions, with the names and parameters of the exercises, and the comparison with them."""
 
 from __future__ import annotations
 

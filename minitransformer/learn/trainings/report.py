@@ -59,7 +59,7 @@ def compare(kind: type[Training], functions: Functions) -> None:
 
 
 def train(kind: type[Training], functions: Functions, steps: int) -> tuple[str, str, list[float], float]:
-    """Return what a model shows before and after its training, the loss of each step, and the seconds that they took."""
+    """Return what a model shows before and after its training, the loss of each step, and the seconds."""
     model = kind(functions)
     before, start = model.show(), perf_counter()
     losses = [model.step() for _ in range(steps)]
@@ -94,4 +94,4 @@ def draw_curve(losses: list[float]) -> list[str]:
         below, above = (level - 1) / HEIGHT, level / HEIGHT
         marks = "".join("*" if below < mean / top <= above else " " for mean in means)
         rows.append(f"{label} | {marks}".rstrip())
-    return [*rows, f"  0.000 +-{'-' * len(means)}", f"  loss    step 1{f'step {len(losses)}':>{len(means) - 6}}"]
+    return [*rows, f"  0.000 +-{'-' * len(means)}", f"  loss    step 1 to {len(losses)}"]
