@@ -2,6 +2,7 @@
 
 Without an action it makes a folder of exercises, once, and then watches it: whenever a file is saved, that exercise is
 checked. `check`, `hint`, `reset` and `solution` take the name of an exercise; without one they mean the current one.
+`train` takes the number of a chapter and trains a small model with the functions that you have written in it.
 Nothing that you have written is ever overwritten.
 """
 
@@ -13,13 +14,14 @@ import time
 from pathlib import Path
 
 from minitransformer.arrays import use
+from minitransformer.cli.chapter_training import run_training, suggest_training
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.learn import FOLDER, Book, Exercise, bank, command, find, judge_file
 
 __all__ = ["add_arguments", "run"]
 
-ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution")
+ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train")
 WIDTH = 78
 LOOK = 0.3
 """How long to wait before looking at the files again, in seconds."""
@@ -29,7 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to do, with which exercise, in which folder."""
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="watch", help="what to do")
     parser.add_argument(
-        "name", nargs="?", default=argparse.SUPPRESS, help="an exercise, as `list` shows it, or its file"
+        "name",
+        nargs="?",
+        default=argparse.SUPPRESS,
+        help="an exercise, as `list` shows it, or its file; a chapter to train",
     )
     parser.add_argument("--folder", type=path, default=FOLDER, help="where your exercises lie")
 
@@ -37,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked; return the exit status."""
     try:
-        exercise = find(args.name) if hasattr(args, "name") else None
+        exercise = find(args.name) if hasattr(args, "name") and args.action != "train" else None
         if exercise is not None:
             _refuse_elsewhere(Path(args.name), args.folder / exercise.file)
     except LookupError as error:
@@ -48,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
         book = Book.open(args.folder)
         if fresh:
             print(f"{len(bank())} exercises now lie in {args.folder}.\n")
+        if args.action == "train":
+            return run_training(book, getattr(args, "name", None))
         return _act(args.action, book, exercise)
     except BrokenPipeError:
         raise  # the folder is not to blame
@@ -138,6 +145,8 @@ def _check(book: Book, exercise: Exercise) -> bool:
     print(verdict.format(exercise.name))
     if exercise.derivation:
         print(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
+    if new:
+        suggest_training(book, exercise)
     if new and len(book.done) == len(bank()):
         print("\nThat was the last one: all of them are right.")
     return True

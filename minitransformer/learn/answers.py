@@ -12,7 +12,7 @@ from minitransformer.learn.bank import Exercise, find
 from minitransformer.learn.book import command
 from minitransformer.learn.verdict import Unsolved, Wrong
 
-__all__ = ["Missing", "execute", "explain", "load_answer", "load_answers"]
+__all__ = ["Missing", "execute", "load_answer", "load_answers", "locate"]
 
 
 class Missing(Exception):
@@ -56,20 +56,21 @@ def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # such as sys.exit(), which would end the command without a word
-        raise explain(error, {str(path)}) from error
+        raise locate(error, {str(path)}) from error
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
         raise Wrong(f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
     return names
 
 
-def explain(error: BaseException, files: Collection[str]) -> Wrong:
+def locate(error: BaseException, files: Collection[str]) -> Wrong:
     """Return what to say of an error: which line of the learner's files raised it."""
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         return Unsolved("The TODO is still to do: a `...` is in the way.")
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     text = str(error).strip().splitlines()
-    words = f"{type(error).__name__}: {text[0] if text else 'no message'}"
+    silent = "does a list grow without end?" if isinstance(error, MemoryError) else "no message"
+    words = f"{type(error).__name__}: {text[0] if text else silent}"
     if not own:
         return Wrong(f"Calling your code failed with {words}")
     last = own[-1]

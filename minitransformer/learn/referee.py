@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minitransformer.learn.answers import execute, explain
+from minitransformer.learn.answers import execute, locate
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.verdict import Unsolved, Wrong
 
-__all__ = ["Verdict", "judge", "judge_file"]
+__all__ = ["Verdict", "explain", "judge", "judge_file"]
 
 WIDTH = 78
 
@@ -52,8 +53,13 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # such as sys.exit(), which would end the command without a word
-        return _refuse(explain(error, files))
+        return explain(error, files)
     return Verdict(True, "")
+
+
+def explain(error: BaseException, files: Collection[str]) -> Verdict:
+    """Return the verdict on code that raised an error: which line of the learner's files, and what."""
+    return _refuse(locate(error, files))
 
 
 def _refuse(wrong: Wrong) -> Verdict:

@@ -1,0 +1,71 @@
+"""Train a small model with a learner's own functions, at the end of a chapter."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+
+from minitransformer.arrays import use
+from minitransformer.cli.errors import UsageError
+from minitransformer.learn import Book, Exercise, command
+from minitransformer.learn.answers import Missing
+from minitransformer.learn.trainings import (
+    TRAININGS,
+    Disagreement,
+    chapter_of,
+    completes_chapter,
+    last_ready,
+    train_with_answers,
+)
+
+__all__ = ["run_training", "suggest_training"]
+
+LAST = 8
+"""The chapter after which the whole model is trained with the learner's functions."""
+
+
+def run_training(book: Book, number: str | None) -> int:
+    """Run the training of a chapter, or of the last one that is ready; return the exit status."""
+    chapters = [*TRAININGS, LAST]
+    if number is not None and number not in map(str, chapters):
+        raise UsageError(
+            f"there is no training of chapter {number!r}: expected one of {', '.join(map(str, chapters))}, or no "
+            "number for the last one whose exercises you have solved"
+        )
+    chapter = int(number) if number else last_ready(book.done) or min(TRAININGS)
+    if chapter == LAST:
+        print(f"Your functions train the whole Transformer:\n\n    {_last_command(book)}")
+        return 0
+    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
+    kind = TRAININGS[chapter]
+    print(f"Chapter {chapter}: {kind.title}", flush=True)
+    try:
+        report = train_with_answers(kind, book.folder)
+    except Missing as missing:
+        print(f"\n{missing}")
+        return 1
+    except Disagreement as disagreement:
+        print(
+            f"\nThe training has not begun: on the first batch one function is not as the engine's.\n\n{disagreement}"
+        )
+        print(f"\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
+        return 1
+    print(f"{_fill('with your ' + ', '.join(kind.uses))}\n")
+    print(report.format())
+    return 0
+
+
+def suggest_training(book: Book, exercise: Exercise) -> None:
+    """Print the command of a chapter's training if this exercise was the last open one of the chapter."""
+    chapter = chapter_of(exercise)
+    if chapter in (*TRAININGS, LAST) and completes_chapter(exercise, book.done):
+        line = _last_command(book) if chapter == LAST else command("train", str(chapter), folder=book.folder)
+        print("\n" + _fill(f"Chapter {chapter} is done: `{line}` trains a model with your functions."))
+
+
+def _fill(text: str) -> str:
+    return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
+
+
+def _last_command(book: Book) -> str:
+    return f"minitransformer train --with {shlex.quote(str(book.folder))}"

@@ -1,0 +1,178 @@
+"""At the end of a chapter a model learns with the learner's functions, and with no backward pass of the engine's."""
+
+import json
+
+import numpy as np
+import pytest
+
+from minitransformer import ops
+from minitransformer.autograd import Tensor
+from minitransformer.cli import main
+from minitransformer.learn import Book, bank, find
+from minitransformer.learn.answers import load_answers
+from minitransformer.learn.trainings import TRAININGS, Disagreement, Training, last_ready
+from minitransformer.learn.trainings.engine import ENGINE, Compared
+from minitransformer.learn.trainings.report import Report, compare, draw_curve, train, train_with_answers
+
+each_chapter = pytest.mark.parametrize("chapter", TRAININGS)
+DONE = {3: (200, 1e-3, "+0.587 green"), 5: (150, 0.85, "as 0123456789"), 7: (200, 0.1, "gfeddbea becomes aebddefg")}
+"""For each chapter: steps, the loss after them, and something that the model shows then."""
+
+
+def write(folder, name, text=None):
+    path = folder / find(name).file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(find(name).solution if text is None else text, encoding="utf-8")
+
+
+@pytest.fixture
+def solved(tmp_path):
+    """A folder in which all functions that the trainings use are solved."""
+    for kind in TRAININGS.values():
+        for name in kind.uses:
+            write(tmp_path, name)
+    return tmp_path
+
+
+@each_chapter
+def test_a_model_learns_with_solved_functions_alone(chapter, solved, monkeypatch):
+    functions = load_answers(solved, TRAININGS[chapter].uses)
+
+    def refuse(*arguments, **options):
+        raise AssertionError("the engine was used")
+
+    monkeypatch.setattr(Tensor, "backward", refuse)
+    monkeypatch.setattr(Tensor, "__init__", refuse)
+    for operation in ops.registry.values():
+        monkeypatch.setattr(operation, "reference", (refuse, refuse))
+    steps, goal, shown = DONE[chapter]
+    before, after, losses, _ = train(TRAININGS[chapter], functions, steps)
+    assert np.mean(losses[-5:]) < goal < losses[0] / 2
+    assert shown in after
+    assert shown not in before
+    with pytest.raises(AssertionError, match="the engine was used"):  # so the engine is indeed locked
+        compare(TRAININGS[chapter], functions)
+
+
+@each_chapter
+def test_the_engine_reaches_the_same_loss(chapter, solved):
+    report = train_with_answers(TRAININGS[chapter], solved, steps=5)
+    np.testing.assert_allclose(report.losses, report.engine_losses, rtol=1e-9)
+    text = report.format()
+    assert f"{report.losses[-1]:.6f}" in text
+    assert max(map(len, text.splitlines())) <= 79
+
+
+WRONG = {
+    "sum-along-an-axis": lambda x, axis, d_y: np.expand_dims(d_y, axis),
+    "unbroadcast": lambda d_y, shape: d_y.mean(axis=tuple(range(d_y.ndim - len(shape)))),
+    "one-weight-for-a-batch": lambda x, w, d_y: (d_y @ w, np.einsum("bta,btf->fa", x, d_y)),
+    "matmul-backward": lambda x, w, d_y: (d_y @ w.T, x.T @ d_y / len(x)),
+    "repeated-ids": lambda ids, V, d_y: np.eye(V, d_y.shape[-1]),
+    "softmax-of-large-scores": lambda x: np.exp(x),
+    "log-sum-exp": lambda x: np.log(np.exp(x).sum(axis=-1, keepdims=True)),
+    "smoothed-targets": lambda targets, n, epsilon: np.eye(n)[targets],
+    "label-smoothing-backward": lambda logits, q, d_loss: (ENGINE["softmax-of-large-scores"](logits) - q) * d_loss,
+    "ignored-targets": lambda logits, targets, d_loss: ...,
+    "scaled-scores": lambda q, k: q @ k.swapaxes(-1, -2),
+    "a-row-that-sees-nothing": lambda scores, mask: np.where(mask, 1 / 8, 1 / 8) + 0 * scores,
+    "attention-backward": lambda q, k, v, w, d_y: (q, k),
+    "split-heads": lambda x, n: x.reshape(len(x), n, x.shape[1], -1),
+    "merge-heads": lambda heads: heads.no_such_thing,
+    "self-attention-backward": lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q.T + d_k @ w_k.T,
+}
+
+
+@pytest.mark.parametrize(("chapter", "name"), [(c, name) for c, kind in TRAININGS.items() for name in kind.uses])
+def test_a_wrong_function_is_named_before_the_training(chapter, name):
+    functions = {other: ENGINE[other] for other in TRAININGS[chapter].uses}
+    with np.errstate(all="ignore"), pytest.raises(Disagreement) as caught:
+        compare(TRAININGS[chapter], functions | {name: WRONG[name]})
+    assert caught.value.name == name
+    assert str(caught.value).startswith(f"{name}: ")
+    assert "called with an array (" in str(caught.value)
+
+
+def test_a_function_that_writes_into_its_inputs_is_named():
+    def unbroadcast(d_y, shape):
+        total = ENGINE["unbroadcast"](d_y, shape)
+        d_y *= 0
+        return total
+
+    with pytest.raises(Disagreement, match="unbroadcast: input 1 was changed in place"):
+        Compared({"unbroadcast": unbroadcast})["unbroadcast"](np.ones((2, 3)), (3,))
+
+
+def test_the_functions_of_the_engine_are_those_that_the_trainings_use():
+    assert set(ENGINE) == {name for kind in TRAININGS.values() for name in kind.uses}
+    for chapter, kind in TRAININGS.items():
+        assert max(find(name).file for name in kind.uses) < f"{chapter + 1:02}"
+        assert issubclass(kind, Training)
+
+
+def test_a_curve_has_a_mark_in_each_column():
+    lines = draw_curve(list(np.linspace(2, 0.01, 200)))
+    columns = list(zip(*[f"{line:<70}"[10:70] for line in lines[:-2]], strict=True))
+    assert [column.count("*") for column in columns] == [1] * 60
+    assert lines[0].startswith("  1.985 | *")
+    assert lines[-1].endswith("step 1 to 200")
+    assert any("*" in line for line in draw_curve([1.0, float("nan")]))
+
+
+@pytest.fixture
+def learn(solved, capsys, monkeypatch):
+    def few_steps(kind, functions, steps):
+        return train(kind, functions, 3)
+
+    monkeypatch.setattr("minitransformer.learn.trainings.report.train", few_steps)
+
+    def run(*words):
+        status = main(["learn", *words, "--folder", str(solved)])
+        return status, capsys.readouterr()
+
+    return run
+
+
+def test_the_command_trains_the_last_chapter_that_is_ready(learn, solved):
+    assert last_ready(()) is None
+    (solved / ".progress.json").write_text(json.dumps({"done": TRAININGS[3].uses, "hints": {}, "current": ""}))
+    status, said = learn("train")
+    assert status == 0
+    assert said.out.startswith("Chapter 3: ")
+    assert "before  brightness" in said.out
+    assert learn("train", "5")[1].out.startswith("Chapter 5: ")
+    assert f"minitransformer train --with {solved}" in learn("train", "8")[1].out
+    status, said = learn("train", "4")
+    assert status == 2
+    assert "no training of chapter '4': expected one of 3, 5, 7, 8" in said.err
+
+
+def test_the_command_names_what_is_missing_or_wrong(learn, solved):
+    write(solved, "unbroadcast", find("unbroadcast").text)
+    status, said = learn("train", "3")
+    assert status == 1
+    assert "unbroadcast: The TODO is still to do." in said.out
+    assert str(solved / find("unbroadcast").file) in said.out
+    write(solved, "unbroadcast", find("unbroadcast").solution.replace("d_y.sum(", "d_y.mean("))
+    status, said = learn("train", "3")
+    assert status == 1
+    assert "unbroadcast: the result is not right yet" in said.out
+    assert f"minitransformer learn check unbroadcast --folder {solved}" in said.out
+
+
+def test_the_last_exercise_of_a_chapter_names_the_training(learn, solved):
+    names = [exercise.name for exercise in bank() if exercise.chapter.startswith("3")]
+    book = Book.open(solved)
+    book.done = set(names[2:])
+    book.save()
+    write(solved, names[1])
+    assert "learn train" not in learn("check", names[1])[1].out
+    assert f"`minitransformer learn train 3 --folder {solved}`" in " ".join(learn("check", names[0])[1].out.split())
+    assert "learn train" not in learn("check", names[0])[1].out
+
+
+def test_a_report_is_plain_text():
+    text = Report("dog", "god", [2.0, 1.0], [2.0, 1.0], 0.1, 0.2).format()
+    assert text.isascii()
+    assert "before  dog" in text
+    assert "after   god" in text
