@@ -16,6 +16,7 @@ from minitransformer.learn.model.training import TRAINING
 from minitransformer.stand_ins import in_use, reference, replaceable, stand_in, standing_in
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, training_step
+from minitransformer.training.workers import Workers
 
 TINY = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "workers": 1, "batch_tokens": 96, "train_pairs": 60,
@@ -85,6 +86,15 @@ def test_other_models_can_be_trained_too(solved, changes):
             assert float(found) == pytest.approx(float(loss), rel=1e-4)
 
 
+def test_the_gradients_of_several_workers_are_added_up(solved):
+    engine, own = trainer(dropout=0.0), trainer(dropout=0.0)
+    batch = next(iter(engine.batches.epoch(0)))
+    for one, parts in ((engine, Parts(solved, {})), (own, Parts.open(solved))):
+        with parts.in_place(), Workers(one.model, 2) as workers:
+            training_step(one.model, one.optimiser, batch, 0.01, 0.1, workers)
+    np.testing.assert_allclose(own.optimiser.values, engine.optimiser.values, atol=1e-4)
+
+
 def refuse(*_, **__):
     raise AssertionError("a backward pass of the engine was executed")
 
@@ -118,6 +128,8 @@ def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed
         ("warm-up", "warmup_steps**-1.5", "warmup_steps**-0.5", ""),
         ("xavier", "np.sqrt(6 /", "np.sqrt(3 /", ""),
         ("beam-step", "-totals", "totals", ""),
+        ("length-penalty", "((5 + length)", "((4 + length)", ""),
+        ("label-smoothing-backward", "* d_loss / len(q)", "* 2 * d_loss / len(q)", ""),  # which Adam does not feel
     ],
 )
 def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
