@@ -24,13 +24,13 @@ class Verdict:
 
     right: bool
     words: str
-    """What is wrong, or nothing."""
+    """What is wrong; of a right answer what it shows, mostly nothing."""
     solved: bool = True
     """False while nothing has been written at the TODO."""
 
     def format(self, name: str) -> str:
         """Return the words to print, with the exercise's name before them, in lines of a terminal's width."""
-        blocks = f"{name}: {'right.' if self.right else self.words}".split("\n\n")
+        blocks = f"{name}: {'right. ' if self.right else ''}{self.words}".rstrip().split("\n\n")
         # What is indented is laid out already: code, a table, a drawing.
         return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
 
@@ -67,7 +67,7 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     """Judge answers, in the order in which the exercise asks for them."""
     files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
     try:
-        exercise.check(*answers)
+        words = exercise.check(*answers) or ""
     except Unsolved as unsolved:
         return Verdict(False, str(unsolved), solved=False)
     except Wrong as wrong:
@@ -76,7 +76,7 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
         raise
     except BaseException as error:
         return _explain(error, files)
-    return Verdict(True, "")
+    return Verdict(True, words)
 
 
 def _explain(error: BaseException, files: Collection[str]) -> Verdict:

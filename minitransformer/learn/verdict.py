@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.testing import GradientError, gradcheck
+from minitransformer.testing import GradientError, GradientReport, gradcheck
 from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.causes import likely_cause
 
@@ -23,8 +23,8 @@ __all__ = [
     "Wrong",
     "agree",
     "check_bits",
-    "check_choice",
     "check_gradients",
+    "compare",
     "refuse_unsolved",
     "refuse_writing",
 ]
@@ -167,15 +167,6 @@ def check_bits(name: str, found: Any, expected: Any) -> None:
         )
 
 
-def check_choice(name: str, found: Any, expected: str, offered: Sequence[str]) -> None:
-    """Hold the answer to "which one?" against what it should be."""
-    refuse_unsolved(found)
-    if found not in list(offered):
-        raise Wrong(f"{name} should be one of {', '.join(map(repr, offered))}, found {found!r}.")
-    if found != expected:
-        raise Wrong(f"{found!r} is as it should be; it is another one. Put both sides into numbers and compare.")
-
-
 def refuse_writing(**inputs: tuple[np.ndarray, np.ndarray]) -> None:
     """Raise ``Wrong`` if an input was written to: each by name, as it is now and as it was before."""
     for name, (array, before) in inputs.items():
@@ -235,17 +226,24 @@ def _differences(
         np.asarray(part, dtype=float) if fits else np.zeros_like(x)
         for part, fits, x in zip(found, fit, inputs.values(), strict=True)
     ]
-    operation = Operation(
-        lambda *arrays: (np.array(function(*arrays)), None), lambda saved, d: tuple(claimed), name="exercise"
-    )
-    try:
-        report = gradcheck(operation, list(inputs.values()), names=list(inputs), d_output=d_output)
-    except GradientError as error:
-        report = error.report
+    report = compare(function, inputs, d_output, claimed)
     if report.passed and all(fit):
         return None
     # The difference of what does not change is rounding: call it zero, as the gradient is.
     return [np.where(np.abs(each.differences) < 1e-10, 0.0, each.differences) for each in report.inputs]
+
+
+def compare(
+    function: Callable[..., Any], inputs: Mapping[str, np.ndarray], d_output: np.ndarray, claimed: Sequence[np.ndarray]
+) -> GradientReport:
+    """Compare a claimed gradient for each input with finite differences."""
+    operation = Operation(
+        lambda *arrays: (np.array(function(*arrays)), None), lambda saved, d: tuple(claimed), name="exercise"
+    )
+    try:
+        return gradcheck(operation, list(inputs.values()), names=list(inputs), d_output=d_output)
+    except GradientError as error:
+        return error.report
 
 
 def _fits(part: Any, x: np.ndarray) -> bool:

@@ -286,11 +286,11 @@ def test_eighty_columns_and_no_colour(learn):
 
 def test_a_verdict_fits_into_eighty_columns(learn, capsys):
     learn("list")
-    (learn.folder / find("find-the-wrong-scalar").file).write_text('WRONG = "a"\n')
+    (learn.folder / find("find-the-wrong-scalar").file).write_text("def counterexample():\n    return 'a', 2\n")
     mt.learn.check("product-rule", lambda one, two: one)
     text = learn("check", "find-the-wrong-scalar")[1] + capsys.readouterr().out
     text = text.replace(str(learn.folder), "my-exercises")
-    assert "it is another one" in " ".join(text.split())
+    assert "agrees with the difference quotient, and another one does not" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 80
 
 

@@ -9,7 +9,6 @@ from minitransformer.learn.verdict import (
     Wrong,
     agree,
     check_bits,
-    check_choice,
     check_gradients,
     refuse_writing,
 )
@@ -131,8 +130,6 @@ def test_unsolved_parts_are_found_wherever_they_are():
             agree("y", found, EXPECTED)
     with pytest.raises(Unsolved):
         check_gradients(lambda d: (d, ...), np.add, {"x": X, "y": X.copy()})
-    with pytest.raises(Unsolved):
-        check_choice("WRONG", ..., "a", "ab")
 
 
 def test_what_is_no_result_at_all():
@@ -149,14 +146,6 @@ def test_an_input_that_was_written_to():
         refuse_writing(x=(X + 1, X))
     with pytest.raises(Wrong, match="The gradient that came in was changed in place"):
         check_gradients(lambda d: np.multiply(d, 2.0, out=d), lambda x: 2 * x, {"x": X})
-
-
-def test_a_choice():
-    check_choice("WRONG", "b", "b", "abc")
-    with pytest.raises(Wrong, match="another one"):
-        check_choice("WRONG", "a", "b", "abc")
-    with pytest.raises(Wrong, match="one of 'a', 'b', 'c', found 7"):
-        check_choice("WRONG", 7, "b", "abc")
 
 
 def test_bits():

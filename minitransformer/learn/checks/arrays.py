@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from minitransformer.learn.counterexample import claims_of, judge_claims, measure_gradients, read_answer, read_arrays
 from minitransformer.learn.verdict import (
     Wrong,
     check_bits,
-    check_choice,
     check_gradients,
     refuse_unsolved,
     refuse_writing,
@@ -290,6 +291,14 @@ def _slow(
     return d_x, d_gain
 
 
-def find_the_wrong_array(WRONG: Any) -> None:
-    """Check which gradient was found to be wrong."""
-    check_choice("WRONG", WRONG, "c", "abcde")
+def find_the_wrong_array(counterexample: Callable[..., Any]) -> str:
+    """Check the arrays on which one backward pass is seen to be wrong."""
+    pairs = claims_of("find-the-wrong-array")["PAIRS"]
+    letter, values = read_answer(counterexample, pairs, ["x", "w", "d_y"])
+    arrays = read_arrays(values, {"x": "T D", "w": "D D", "d_y": "T D"})
+    x, w, d_y = arrays.values()
+    claims = {
+        name: measure_gradients(f, partial(backward, x, w, d_y), {"d_x": x, "d_w": w}, d_y)
+        for name, (f, backward) in pairs.items()
+    }
+    return judge_claims(letter, "c", claims, "finite differences")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NoReturn
 
 import numpy as np
 
-from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_choice, check_gradients, refuse_unsolved
+from minitransformer.learn.counterexample import Claim, claims_of, judge_claims, read_answer
+from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_gradients, refuse_unsolved
 
 Parts = Mapping[str, Sequence[str]]
 Steps = list[tuple[str, tuple[str, ...], tuple[float, ...]]]
@@ -257,6 +260,88 @@ def _join(names: frozenset[str]) -> str:
     return " and ".join(sorted(names)) or "nothing"
 
 
-def find_the_wrong_engine(WRONG: Any) -> None:
-    """Check which engine was found to be wrong."""
-    check_choice("WRONG", WRONG, "c", "abcd")
+Graph = dict[str, list[tuple[str, float]]]
+MOST_NODES, MOST_USES = 10, 20
+"""Two of the engines follow every path, and so many uses make no more than some thousand."""
+
+
+def find_the_wrong_engine(counterexample: Callable[..., Any]) -> str:
+    """Check the graph on which one engine is seen to be wrong."""
+    engines = claims_of("find-the-wrong-engine")
+    letter, (given,) = read_answer(counterexample, "abcd", ["a graph"])
+    graph = _read_graph(given)
+    expected = {"d": np.array([_gain(graph, node) for node in graph])}
+    results = {name: engines[name](graph, "L") for name in "abcd"}
+    claims = {name: Claim({"d": np.array([d[node] for node in graph], float)}, expected) for name, d in results.items()}
+    return judge_claims(letter, "c", claims, "what L gains when a node grows by 1", draw=partial(_table, graph))
+
+
+def _read_graph(given: Any) -> Graph:
+    """Return the learner's graph, if it is one."""
+    if not isinstance(given, dict):
+        raise Wrong(f"The graph should be a dictionary such as EASY, found {type(given).__name__}.")
+    for name in given:
+        if not isinstance(name, str) or not name.isidentifier() or len(name) > 8:
+            raise Wrong(f"A node's name should be a word of at most 8 letters, found {name!r:.40}.")
+    graph = {name: _read_uses(name, uses) for name, uses in given.items()}
+    if "L" not in graph:
+        raise Wrong('The graph has no node "L": that is the loss.')
+    n = sum(map(len, graph.values()))
+    if len(graph) > MOST_NODES or n > MOST_USES:
+        raise Wrong(
+            f"The graph has {len(graph)} nodes and {n} uses; {MOST_NODES} nodes and {MOST_USES} uses are enough. Try a "
+            "smaller one."
+        )
+    _refuse_disorder({name: [part for part, _ in uses] for name, uses in graph.items()})
+    return graph
+
+
+def _read_uses(name: str, uses: Any) -> list[tuple[str, float]]:
+    """Return what a node is made of: names and local derivatives."""
+    refuse_unsolved(uses)
+    pairs = list(uses) if isinstance(uses, tuple | list) else [uses]
+    for pair in pairs:
+        refuse_unsolved(pair)
+        right = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)
+        if not right or not isinstance(pair[1], int | float | np.integer | np.floating) or not np.isfinite(pair[1]):
+            raise Wrong(f'{name} should have a list of parts such as [("x", 3.0)], found {pair!r:.40} in it.')
+    return [(part, float(slope)) for part, slope in pairs]
+
+
+def _refuse_disorder(parts: Parts) -> None:
+    """Refuse a graph in which a part is missing, is made of what it makes, or stands too late."""
+    for node, used in parts.items():
+        for part in used:
+            if part not in parts:
+                raise Wrong(f"{node} is made of {part!r:.40}, but the graph has no such node.")
+    try:
+        TopologicalSorter(parts).prepare()
+    except CycleError as error:
+        raise Wrong(f"The graph goes round in a circle: {' makes '.join(error.args[1])}.") from None
+    before: set[str] = set()
+    for node, used in parts.items():
+        for part in used:
+            if part not in before:
+                raise Wrong(f"{node} stands before {part}, which it is made of: put every node after its parts.")
+        before.add(node)
+
+
+def _gain(graph: Graph, moved: str) -> float:
+    """Return what L gains when a node grows by 1, forwards through the graph."""
+    gains: dict[str, float] = {}
+    for node, uses in graph.items():
+        gains[node] = 1.0 if node == moved else sum(gains[part] * slope for part, slope in uses)
+    return gains["L"]
+
+
+def _table(graph: Graph, claim: Claim) -> str:
+    """Draw the graph, each node with its gradient and what it should be."""
+    rows = [("node", "made of", "found", "should be", "")]
+    for (node, uses), found, expected in zip(graph.items(), claim.found["d"], claim.expected["d"], strict=True):
+        made = textwrap.shorten(" + ".join(f"{slope:g} {part}" for part, slope in uses), 34, placeholder=" ...")
+        rows.append((node, made, f"{found:.6g}", f"{expected:.6g}", "" if np.isclose(found, expected) else "wrong"))
+    wide = max(len(row[1]) for row in rows)
+    return "\n".join(
+        f"    {node:<8}  {made:<{wide}}  {found:>9}  {right:>9}  {mark}".rstrip()
+        for node, made, found, right, mark in rows
+    )

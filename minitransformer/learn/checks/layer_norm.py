@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import agree, check_choice, check_gradients, refuse_writing
+from minitransformer.learn.counterexample import Claim, claims_of, judge_claims, read_answer, read_arrays
+from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_writing
 
 B, T, D = 2, 3, 5
 SHARED = "all B * T rows use the same D numbers"
@@ -180,6 +181,14 @@ def _layer_norm_gradient(
     refuse_writing(x_hat=(saved[0], x_hat), r=(saved[1], r), gain=(saved[2], gain))
 
 
-def find_the_wrong_layer_norm(WRONG: Any) -> None:
-    """Check which layer norm was found to be wrong."""
-    check_choice("WRONG", WRONG, "b", "abcde")
+def find_the_wrong_layer_norm(counterexample: Callable[..., Any]) -> str:
+    """Check the rows and the eps on which one layer norm is seen to be another function."""
+    names = claims_of("find-the-wrong-layer-norm")
+    letter, values = read_answer(counterexample, "abcde", ["x", "eps"])
+    x, eps = read_arrays(values, {"x": "T D", "eps": ""}).values()
+    if eps <= 0:
+        raise Wrong(f"eps should be greater than 0, found {eps:g}.")
+    with np.errstate(all="ignore"):
+        expected = {"y": ops.layer_norm.forward(x, np.ones(x.shape[-1]), np.zeros(x.shape[-1]), eps=float(eps))[0]}
+        claims = {name: Claim({"y": names[name](x, float(eps))}, expected) for name in "abcde"}
+    return judge_claims(letter, "b", claims, "layer norm")

@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.learn.verdict import agree, check_choice, check_gradients
+from minitransformer.learn.counterexample import (
+    Claim,
+    claims_of,
+    judge_claims,
+    measure_gradients,
+    read_answer,
+    read_arrays,
+)
+from minitransformer.learn.verdict import agree, check_gradients
 
 
 def product_rule(backward: Callable[..., Any]) -> None:
@@ -82,6 +90,14 @@ def relu_and_its_corner(backward: Callable[..., Any]) -> None:
     agree("d_x where x is exactly 0", backward(np.array([0.0, 2.0]), np.array([5.0, 3.0])), np.array([0.0, 3.0]))
 
 
-def find_the_wrong_scalar(WRONG: Any) -> None:
-    """Check which derivative was found to be wrong."""
-    check_choice("WRONG", WRONG, "c", "abcd")
+def find_the_wrong_scalar(counterexample: Callable[..., Any]) -> str:
+    """Check the x at which one derivative is seen to be wrong."""
+    pairs = claims_of("find-the-wrong-scalar")["FUNCTIONS"]
+    letter, values = read_answer(counterexample, pairs, ["x"])
+    x = read_arrays(values, {"x": ""})["x"]
+
+    def measure(function: Callable[..., float], derivative: Callable[..., float]) -> Claim:
+        return measure_gradients(function, lambda: [derivative(float(x))], {"dy/dx": x}, 1.0)
+
+    claims = {name: measure(*pair) for name, pair in pairs.items()}
+    return judge_claims(letter, "c", claims, "the difference quotient")

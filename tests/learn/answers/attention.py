@@ -176,6 +176,3 @@ wrong(THREE, "the mean of the three")(
     lambda w_q, w_k, w_v, d_q, d_k, d_v: (d_q @ w_q.T + d_k @ w_k.T + d_v @ w_v.T) / 3
 )
 wrong(THREE, "matmul")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q + d_k @ w_k + d_v @ w_v)
-
-for letter in "abce":
-    wrong("find-the-wrong-attention", "is as it should be")(letter)

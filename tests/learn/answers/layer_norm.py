@@ -91,7 +91,3 @@ def gain_in_front(x_hat, r, gain, d_y):
 @wrong(BACKWARD, "take them of d_x_hat")
 def means_of_d_y(x_hat, r, gain, d_y):
     return r * (d_y * gain - mean(d_y) - x_hat * mean(d_y * x_hat))
-
-
-for letter in "acde":
-    wrong("find-the-wrong-layer-norm", "is as it should be")(letter)
