@@ -35,22 +35,25 @@ class Claim:
 
     def is_off(self, tolerance: float) -> bool:
         """Return whether an array differs by more than the tolerance, in units of its largest entry."""
-        with np.errstate(all="ignore"):
-            for one, other in zip(self.found.values(), self.expected.values(), strict=True):
-                largest = max(np.abs(one).max(), np.abs(other).max())
-                if not np.abs(one - other).max() <= tolerance * largest:  # not, so that NaN is off
-                    return True
-        return False
+        return any(_is_off(one, self.expected[name], tolerance) for name, one in self.found.items())
 
     def draw(self) -> str:
-        """Return a line for each array, with its worst entry."""
+        """Return a line for each array, with its worst entry, or its largest if none is wrong."""
         lines = []
         for name, one in self.found.items():
             other = self.expected[name]
-            place = np.unravel_index(int(np.argmax(np.abs(one - other) + 1e-9 * np.abs(other))), one.shape)
+            off = _is_off(one, other, SLIGHT)
+            place = np.unravel_index(int(np.argmax(np.abs(one - other) if off else np.abs(other))), one.shape)
             where = f"{name}[{', '.join(map(str, place))}]" if place else name
-            lines.append(f"    {where:<10} found {one[place]:.6g}, should be {other[place]:.6g}")
+            mark = "  wrong" if off else ""
+            lines.append(f"    {where:<10} found {one[place]:.6g}, should be {other[place]:.6g}{mark}")
         return "\n".join(lines)
+
+
+def _is_off(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
+    with np.errstate(all="ignore"):
+        largest = max(np.abs(one).max(), np.abs(other).max())
+        return not np.abs(one - other).max() <= tolerance * largest  # not, so that NaN is off
 
 
 def claims_of(name: str) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def test_what_an_input_shows_depends_on_the_input_alone(name):
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        (SCALAR, "dy/dx found 0.223607, should be 0.894427"),
+        (SCALAR, "dy/dx found 0.223607, should be 0.894427 wrong"),
         (ENGINE, "x 2 8 wrong u 2 x 4 4 v 3 u 1 1 L 1 u + 1 v 1 1"),
         (ATTENTION, "d_q["),
     ],

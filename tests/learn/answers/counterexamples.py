@@ -66,6 +66,7 @@ impossible = [
     (ENGINE, "found ('x', nan) in it", "c", {"x": [], "L": [("x", float("nan"))]}),
     (ENGINE, 'The graph has no node "L"', "c", {"x": []}),
     (ENGINE, "The graph has 12 nodes and 0 uses", "c", {name: [] for name in "ABCDEFGHIJKL"}),
+    (ENGINE, "The graph has 2 nodes and 21 uses", "c", {"x": [], "L": 21 * [("x", 1)]}),
     (ENGINE, "L is made of 'u', but the graph has no such node", "c", {"L": [("u", 1)]}),
     (ENGINE, "in a circle: u makes L makes u", "c", {"u": [("L", 1)], "L": [("u", 1)]}),
     (ENGINE, "L stands before u", "c", {"L": [("u", 1)], "u": []}),
