@@ -261,8 +261,8 @@ def _join(names: frozenset[str]) -> str:
 
 
 Graph = dict[str, list[tuple[str, float]]]
-MOST_NODES, MOST_USES = 10, 20
-"""Two of the engines follow every path, and so many uses make no more than some thousand."""
+MOST_NODES, MOST_PARTS = 10, 20
+"""Two of the engines follow every path, and so many parts make no more than some thousand."""
 
 
 def find_the_wrong_engine(counterexample: Callable[..., Any]) -> str:
@@ -287,10 +287,10 @@ def _read_graph(given: Any) -> Graph:
     if "L" not in graph:
         raise Wrong('The graph has no node "L": that is the loss.')
     n = sum(map(len, graph.values()))
-    if len(graph) > MOST_NODES or n > MOST_USES:
+    if len(graph) > MOST_NODES or n > MOST_PARTS:
         raise Wrong(
-            f"The graph has {len(graph)} nodes and {n} uses; {MOST_NODES} nodes and {MOST_USES} uses are enough. Try a "
-            "smaller one."
+            f"The graph has {len(graph)} nodes with {n} parts in all; {MOST_NODES} nodes with {MOST_PARTS} parts are "
+            "enough. Try a smaller one."
         )
     _refuse_disorder({name: [part for part, _ in uses] for name, uses in graph.items()})
     return graph

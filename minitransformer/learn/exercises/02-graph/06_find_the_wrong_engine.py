@@ -5,7 +5,7 @@ returns the derivative of the loss with respect to every node. On EASY all four
 agree. Give the letter of the wrong one, and a graph on which it differs.
 
 The loss of your graph is the node "L". Every node stands after its parts. Ten
-nodes and twenty uses are enough.
+nodes with twenty parts in all are enough.
 """
 
 EASY = {"x": [], "u": [("x", 3.0)], "L": [("u", 0.5)]}  # u = 3 x, L = u / 2

@@ -16,7 +16,7 @@ PAIRS = {
         lambda x, w: x @ w.T,
         lambda x, w, d_y: (d_y @ w, d_y.T @ x),
     ),
-    "b": (
+    "b": (  # each row of d_w is the same, here and in e
         lambda x, w: x * w.sum(axis=0),
         lambda x, w, d_y: (d_y * w.sum(axis=0), 0 * w + (d_y * x).sum(axis=0)),
     ),
