@@ -5,6 +5,7 @@
 ``exercises/``     one source for each exercise and its solution, a folder for each chapter
 ``checks/``        what each exercise has to do, a file for each chapter
 ``verdict.py``     what is wrong, in words
+``watch.py``       inputs stay as they are
 ``referee.py``     a learner's file or function is run and judged
 ``book.py``        the learner's own folder, and how far they have come
 =================  ==========================================================================

@@ -14,7 +14,7 @@ WRONG = [
     for chapter in (scalars, graph, arrays, finite_differences, softmax, layer_norm, attention, transformer)
     for answer in chapter.wrong
 ]
-RIGHT = [answer for chapter in (graph, arrays, finite_differences, transformer) for answer in chapter.right]
+RIGHT = [answer for chapter in (scalars, graph, arrays, finite_differences, transformer) for answer in chapter.right]
 
 
 def some_of(words):
