@@ -230,8 +230,7 @@ def _same(now: Any, before: Any) -> bool:
 def take(names: Sequence[str], found: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> list[Any]:
     """Return results, one for each name; of an array whose rows they are, too, if these have the given shapes."""
     refuse_unsolved(found)
-    rows = isinstance(found, np.ndarray) and found.ndim and shapes is not None
-    if rows and len(found) == len(names) and all(row.shape == shape for row, shape in zip(found, shapes, strict=True)):
+    if isinstance(found, np.ndarray) and found.ndim and shapes is not None and [x.shape for x in found] == list(shapes):
         return list(found)
     if isinstance(found, tuple | list) and len(found) == len(names):
         return list(found)
