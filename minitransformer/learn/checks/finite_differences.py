@@ -51,16 +51,16 @@ def measured_gradient(measured: Callable[..., Any]) -> None:
     """Check measurements against exact gradients: of entries, of rows, of a product, and of a view."""
     rng = np.random.default_rng(14)
     x, y, z, w = (rng.normal(size=shape) for shape in ((2, 3), (4,), (5, 2), (2, 4)))
-    cases: list[tuple[str, np.ndarray, Function, Callable[[np.ndarray], np.ndarray]]] = [
-        ("tanh", y, np.tanh, lambda d_y: d_y * (1 - np.tanh(y) ** 2)),
-        ("softmax", x, _softmax, lambda d_y: _softmax_backward(x, d_y)),
-        ("x @ w", z, lambda x: x @ w, lambda d_y: d_y @ w.T),
-        ("transpose", x, lambda x: x.T, lambda d_y: d_y.T),
+    cases: list[tuple[str, np.ndarray, Function, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = [
+        ("tanh", y, np.tanh, lambda x, d_y: d_y * (1 - np.tanh(x) ** 2)),
+        ("softmax", x, _softmax, _softmax_backward),
+        ("x @ w", z, lambda x: x @ w, lambda x, d_y: d_y @ w.T),
+        ("transpose", x, lambda x: x.T, lambda x, d_y: d_y.T),
     ]
     for h in (0.25, 1e-5):  # with a large step the methods differ, with a small one it must be the gradient
         for label, x, f, exact in cases:
             d_y = rng.normal(size=f(x).shape)
-            expected = exact(d_y) if h < 0.1 else _differences(f, x, d_y, h, -h)
+            expected = exact(x, d_y) if h < 0.1 else _differences(f, x, d_y, h, -h)
             found = measured(f, x, d_y) if h < 0.1 else measured(f, x, d_y, h)
             plain = _differences(f, x, np.ones_like(d_y), h, -h)
             view = "f returned a view of x, and x was moved in place; give f a new array"
@@ -76,7 +76,7 @@ def measured_gradient(measured: Callable[..., Any]) -> None:
                     "it is a difference to one side, to the left, off by h": _differences(f, x, d_y, 0.0, -h),
                     "the points are 2 * h apart, so divide by 2 * h": 2 * expected,
                     "a / 2 * h is (a / 2) * h; put brackets around 2 * h": expected * h * h,
-                    "it was measured with a step of its own; use h": exact(d_y),
+                    "it was measured with a step of its own; use h": exact(x, d_y),
                 },
                 tolerance=1e-7,
             )
