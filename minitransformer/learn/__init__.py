@@ -1,15 +1,6 @@
 """Exercises that check themselves: from d(x y) to the backward pass of attention.
 
-=====================  ==========================================================================
-``bank.py``            the exercises, their hints and solutions
-``exercises/``         one source for each exercise and its solution, a folder for each chapter
-``checks/``            what each exercise has to do, a file for each chapter
-``verdict.py``         what is wrong, in words
-``counterexample.py``  one of several is wrong: what a learner's input shows
-``referee.py``         a learner's file or function is run and judged
-``book.py``            the learner's own folder, and how far they have come
-=====================  ==========================================================================
-
+=====================  ===================================================================
 The command is ``minitransformer learn``. In a notebook::
 
     mt.learn.check("softmax-backward", my_function)

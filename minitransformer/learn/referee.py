@@ -12,6 +12,7 @@ from typing import Any
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.book import command
 from minitransformer.learn.verdict import Unsolved, Wrong
+from minitransformer.learn.watch import watch
 
 __all__ = ["Verdict", "judge", "judge_file"]
 
@@ -67,7 +68,7 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     """Judge answers, in the order in which the exercise asks for them."""
     files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
     try:
-        words = exercise.check(*answers) or ""
+        words = exercise.check(*map(watch, answers)) or ""
     except Unsolved as unsolved:
         return Verdict(False, str(unsolved), solved=False)
     except Wrong as wrong:

@@ -19,16 +19,12 @@ from learn.answers import (
 from minitransformer.learn import bank, find
 from minitransformer.learn.referee import judge
 
-WRONG = [
-    answer
-    for chapter in (
-        *(scalars, graph, arrays, finite_differences, softmax, layer_norm, attention, transformer),
-        counterexamples,
-    )
-    for answer in chapter.wrong
-]
+CHAPTERS = scalars, graph, arrays, finite_differences, softmax, layer_norm, attention, transformer, counterexamples
+WRONG = [answer for chapter in CHAPTERS for answer in chapter.wrong]
 RIGHT = [
-    answer for chapter in (graph, arrays, finite_differences, transformer, counterexamples) for answer in chapter.right
+    answer
+    for chapter in (scalars, graph, arrays, finite_differences, transformer, counterexamples)
+    for answer in chapter.right
 ]
 
 
