@@ -11,14 +11,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.learn.checks.heads import merge_heads as merge_heads
 from minitransformer.learn.checks.heads import split_heads as split_heads
-from minitransformer.learn.counterexample import (
-    Claim,
-    claims_of,
-    judge_claims,
-    measure_gradients,
-    read_answer,
-    read_arrays,
-)
+from minitransformer.learn.checks.wrong_line import find_the_wrong_attention as find_the_wrong_attention
 from minitransformer.learn.verdict import Wrong, agree, check_gradients
 
 B, H, Tq, Tk, Dk, Dv = 2, 3, 4, 6, 5, 7
@@ -409,23 +402,3 @@ def _three_gradients(backward: Callable[..., Any], x: np.ndarray, w: list[np.nda
         {"x": x},
         mistakes=mistakes,
     )
-
-
-def find_the_wrong_attention(counterexample: Callable[..., Any]) -> str:
-    """Check the input on which one line of a backward pass is seen to be wrong."""
-    names = claims_of("find-the-wrong-attention")
-    letter, values = read_answer(counterexample, "abcde", ["q", "k", "v", "d_y"])
-    q, k, v, d_y = read_arrays(values, dict.fromkeys(("q", "k", "v", "d_y"), "T D")).values()
-    nothing = np.zeros((len(q), len(q)))
-
-    def output(w: Any, v: Any, s: Any, q: Any, k: Any) -> np.ndarray:
-        """Return y; w and s are what weights and scores are moved by."""
-        return (softmax(q @ k.T / sqrt(q.shape[-1]) + s) + w) @ v
-
-    inputs = {"d_w": nothing, "d_v": v, "d_s": nothing, "d_q": q, "d_k": k}
-    lines = measure_gradients(output, lambda: names["backward"](q, k, v, names["weights"](q, k), d_y), inputs, d_y)
-    claims = {
-        line: Claim({name: lines.found[name]}, {name: lines.expected[name]})
-        for line, name in zip("abcde", inputs, strict=True)
-    }
-    return judge_claims(letter, "d", claims, "finite differences")
