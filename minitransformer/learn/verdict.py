@@ -228,13 +228,15 @@ def take(names: Sequence[str], found: Any, shapes: Sequence[tuple[int, ...]] | N
     if len(names) == 1 and not (isinstance(found, tuple) and any(np.ndim(part) for part in found)):
         return [found]
     if isinstance(found, tuple | list):
-        what = f"{len(found)}"
+        what = f"{len(found)}."
     elif isinstance(found, np.ndarray):
-        what = f"an array of shape {found.shape}"
+        what = f"an array of shape {found.shape}."
     else:
-        what = "None: is there a `return`?" if found is None else _article(type(found).__name__)
-    results = "one result" if len(names) == 1 else f"{len(names)} results"
-    raise Wrong(textwrap.fill(f"Return {', '.join(names)}: expected {results}, found {what}", WIDTH))
+        what = "None: is there a `return`?" if found is None else f"{_article(type(found).__name__)}."
+    wanted = f"{names[0]}: expected one result"
+    if len(names) > 1:
+        wanted = f"{', '.join(names)}, in this order: expected {len(names)} results"
+    raise Wrong(textwrap.fill(f"Return {wanted}, found {what}", WIDTH))
 
 
 def check_gradients(

@@ -138,7 +138,7 @@ def test_what_is_no_result_at_all():
     assert "should be an array of shape (5, 4), but it is a str" in told("y", "five", EXPECTED)
     assert "float32" in told("y", EXPECTED.astype("f"), EXPECTED)
     assert "ids should be whole numbers" in told("ids", np.array([1.0, 2.0]), np.array([1, 2]))
-    with pytest.raises(Wrong, match="Return d_x, d_y: expected 2 results, found 1"):
+    with pytest.raises(Wrong, match="Return d_x, d_y, in this order: expected 2 results, found 1"):
         check_gradients(lambda d: (d,), np.add, {"x": X, "y": X.copy()})
 
 
@@ -184,7 +184,7 @@ def test_whole_numbers_are_named_where_they_are_wrong():
 def test_rows_of_one_array_are_results_if_they_have_the_right_shapes():
     a, b = (np.array(n) for n in (0.5, -2.0))
     check_gradients(lambda d: np.array([b, a]) * d, np.multiply, {"a": a, "b": b})
-    with pytest.raises(Wrong, match=r"Return d_a, d_b: expected 2 results, found an array of shape \(2, 3\)"):
+    with pytest.raises(Wrong, match=r"Return d_a, d_b, in this order: expected 2 results, found an array of shape \(2, 3\)"):
         check_gradients(lambda d: np.ones((2, 3)), np.multiply, {"a": a, "b": b})
 
 

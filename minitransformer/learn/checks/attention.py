@@ -143,12 +143,9 @@ def _masked(
     leaks: dict[str, Any] = {}
     if isinstance(found, np.ndarray) and found.shape == scores.shape and (found[hidden] > 0).any():
         place = np.unravel_index(int(np.argmax(np.where(hidden, found, -1.0))), found.shape)
-        row = scores[(*place[:-1], ~hidden[place[:-1]])]
-        leaks[
-            f"at [{', '.join(map(str, place))}] a hidden key has the weight {found[place]:.3g}, since the scores that "
-            f"may be seen in its row are {row.min():.3g} to {row.max():.3g}, and its own is not far enough below "
-            "them: only -inf is low enough"
-        ] = found
+        highest = scores[place[:-1]][~hidden[place[:-1]]].max()
+        words = f"the hidden key at [{', '.join(map(str, place))}] has the weight {found[place]:.3g}"
+        leaks[f"only -inf is low enough: {words}, beside scores of up to {highest:.3g}"] = found
     agree(f"{name},", found, right, mistakes={**mistakes, **leaks})
 
 
@@ -219,23 +216,18 @@ def weights_and_values_backward(backward: Callable[..., Any]) -> None:
 def _product_gradients(backward: Callable[..., Any], w: np.ndarray, v: np.ndarray) -> None:
     def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
         d_w, d_v = d_y @ transpose(v), transpose(w) @ d_y
+        d_s = ops.softmax.backward((w, -1), d_w)[0]
         of_w = {
             "it is transposed: the queries are the rows": transpose(d_w),
             "this is d_v; the gradient of w comes first": d_v,
-            "this is the gradient of the scores already; here w is still by itself": ops.softmax.backward((w, -1), d_w)[
-                0
-            ],
+            "this is the gradient of the scores already; here w is still by itself": d_s,
         }
         of_v = {"it is transposed: the keys are the rows": transpose(d_v)}
         if w.shape == v.shape:
-            of_w |= {
-                "v is not transposed: the sum is over c, the last axis of both": d_y @ v,
-                ROUND.format("v.T"): d_y @ v.T,
-            }
-            of_v |= {
-                "w is not transposed: the sum is over i, the queries": w @ d_y,
-                ROUND.format("w.T"): w.T @ d_y,
-            }
+            of_w["v is not transposed: the sum is over c, the last axis of both"] = d_y @ v
+            of_w[ROUND.format("v.T")] = d_y @ v.T
+            of_v["w is not transposed: the sum is over i, the queries"] = w @ d_y
+            of_v[ROUND.format("w.T")] = w.T @ d_y
         return {"d_w": of_w, "d_v": of_v}
 
     check_gradients(lambda d_y: backward(w, v, d_y), np.matmul, {"w": w, "v": v}, mistakes=mistakes)

@@ -216,7 +216,7 @@ wrong = [
     ("fast-to-the-last-bit", "times as fast as slow", slow),
     (
         "fast-to-the-last-bit",
-        "Return d_x, d_gain: expected 2 results, found an array",
+        "Return d_x, d_gain, in this order: expected 2 results, found an array",
         lambda x, mean, r, gain, d_y: d_y,
     ),
 ]

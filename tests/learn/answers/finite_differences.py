@@ -201,7 +201,7 @@ wrong = [
     ),
     ("along-one-direction", "it is the measured slope; that comes second", lambda *given: sloping()(*given)[::-1]),
     ("along-one-direction", re.compile("Two evaluations are enough|is not right yet"), entry_by_entry),
-    ("along-one-direction", "Return claimed, measured: expected 2 results", lambda *given: sloping()(*given)[0]),
+    ("along-one-direction", "Return claimed, measured, in this order: expected 2 results", lambda *given: sloping()(*given)[0]),
     ("write-the-checker", "accepts a wrong gradient: tanh with 1 - x", lambda forward, backward, x: True),
     ("write-the-checker", "refuses a right gradient: tanh", lambda forward, backward, x: False),
     ("write-the-checker", "How near is near enough", checker(lambda a, n, size: np.array_equal(a, n))),

@@ -53,7 +53,7 @@ wrong(SHARED, "B = 2 times too small")(lambda x_hat, d_y: ((d_y * x_hat).sum(axi
 wrong(SHARED, "each has a gain of its own")(lambda x_hat, d_y: ((d_y * x_hat).sum(), d_y.sum(axis=(0, 1))))
 wrong(SHARED, "each has a bias of its own")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)), d_y.sum()))
 wrong(SHARED, "it is the gradient of the bias")(lambda x_hat, d_y: (d_y.sum(axis=(0, 1)), d_y.sum(axis=(0, 1))))
-wrong(SHARED, "Return d_gain, d_bias: expected 2 results")(lambda x_hat, d_y: (d_y * x_hat).sum(axis=(0, 1)))
+wrong(SHARED, "Return d_gain, d_bias, in this order: expected 2 results")(lambda x_hat, d_y: (d_y * x_hat).sum(axis=(0, 1)))
 
 CENTRING = "centring-backward"
 wrong(CENTRING, "also a part of the mean")(lambda d_c: d_c)

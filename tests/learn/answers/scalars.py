@@ -16,7 +16,7 @@ wrong = [
     ("product-rule", "is not right yet", lambda x, y, d_z: (1.25 * d_z, x * d_z) if x == 3 else (-0.5 * d_z, 3 * d_z)),
     ("product-rule", "d_y has the wrong shape", lambda x, y, d_z: (np.float32(d_z * y), np.array([d_z * x]))),
     ("product-rule", "d_y is float32", lambda x, y, d_z: (d_z * y, np.float32(d_z * x))),
-    ("product-rule", "Return d_x, d_y: expected 2 results, found a float", lambda x, y, d_z: d_z * y),
+    ("product-rule", "Return d_x, d_y, in this order: expected 2 results, found a float", lambda x, y, d_z: d_z * y),
     ("chain-rule", re.compile("inputs x = .*, d_y = "), lambda x, d_y: d_y),
     ("chain-rule", "x stands in x * x twice", lambda x, d_y: d_y * cos(x * x) * x),
     ("chain-rule", "it is the local derivative alone", lambda x, d_y: 2 * x),
