@@ -59,7 +59,8 @@ class Exercise:
     """The derivation that belongs to it, or nothing."""
     hints: tuple[str, ...]
     """From a nudge to nearly the answer."""
-    check: Callable[..., None]
+    check: Callable[..., str | None]
+    """Raises ``Wrong`` if an answer is not right; it may return what a right one shows."""
 
     @property
     def text(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from minitransformer.learn.answers import execute, locate
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.verdict import Unsolved, Wrong
+from minitransformer.learn.watch import watch
 
 __all__ = ["Verdict", "explain", "judge", "judge_file"]
 
@@ -23,13 +24,13 @@ class Verdict:
 
     right: bool
     words: str
-    """What is wrong, or nothing."""
+    """What is wrong; of a right answer what it shows, mostly nothing."""
     solved: bool = True
     """False while nothing has been written at the TODO."""
 
     def format(self, name: str) -> str:
         """Return the words to print, with the exercise's name before them, in lines of a terminal's width."""
-        blocks = f"{name}: {'right.' if self.right else self.words}".split("\n\n")
+        blocks = f"{name}: {'right. ' if self.right else ''}{self.words}".rstrip().split("\n\n")
         # What is indented is laid out already: code, a table, a drawing.
         return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
 
@@ -47,14 +48,14 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     """Judge answers, in the order in which the exercise asks for them."""
     files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
     try:
-        exercise.check(*answers)
+        words = exercise.check(*map(watch, answers)) or ""
     except Wrong as wrong:
         return _refuse(wrong)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # such as sys.exit(), which would end the command without a word
         return explain(error, files)
-    return Verdict(True, "")
+    return Verdict(True, words)
 
 
 def explain(error: BaseException, files: Collection[str]) -> Verdict:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.testing import GradientError, gradcheck
+from minitransformer.testing import GradientError, GradientReport, gradcheck
 from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.causes import likely_cause
 
@@ -23,10 +24,11 @@ __all__ = [
     "Wrong",
     "agree",
     "check_bits",
-    "check_choice",
     "check_gradients",
+    "compare",
     "refuse_unsolved",
     "refuse_writing",
+    "take",
 ]
 
 WIDTH = 78
@@ -84,53 +86,84 @@ def agree(
     mistakes: Mapping[str, Any] | None = None,
     sizes: Mapping[str, int] | None = None,
     tolerance: float = 1e-9,
+    inputs: str = "",
 ) -> None:
     """Raise ``Wrong`` if a result differs from what is expected; say where and, if the pattern is clear, why.
 
     ``mistakes`` and ``sizes`` are those of ``likely_cause``: results of known mistakes, each under the sentence that
     names it, and numbers by which a result is often too large or too small, such as ``{"Dk": 4}``. The tolerance is in
-    units of the largest expected entry.
+    units of the largest expected entry. ``inputs`` are shown as they are.
     """
+    expected = np.asarray(expected)
+    values = _read(name, found, expected)
+    _compare(name, values, expected, mistakes, sizes, tolerance, inputs)
+    _refuse_other_numbers(name, values, expected)
+
+
+def _read(name: str, found: Any, expected: np.ndarray) -> np.ndarray:
+    """Return a result as an array of numbers."""
     refuse_unsolved(found)
     if found is None:
         raise Wrong(f"{name} is None: is there a `return`?")
-    expected = np.asarray(expected)
     try:
         values = np.asarray(found)
     except ValueError:
         values = np.asarray(None)
-    if values.dtype == object or values.dtype.kind in "US":
-        raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(type(found).__name__)}.")
-    cause = likely_cause(values, expected, mistakes, sizes)
-    if values.shape != expected.shape:
-        lines = [f"{name} has the wrong shape.", "", _wrap("found", str(values.shape))]
-        lines.append(_wrap("expected", str(expected.shape)))
-        raise Wrong("\n".join(lines + ([_wrap("cause", cause)] if cause else [])))
+    if values.dtype.kind not in "fiub":
+        what = str(values.dtype) if values.dtype.kind == "c" else type(found).__name__
+        raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(what)}.")
+    return values
+
+
+def _refuse_other_numbers(name: str, values: np.ndarray, expected: np.ndarray) -> None:
+    """Raise ``Wrong`` if right numbers have another type than the inputs."""
+    if expected.dtype.kind == "f" and values.dtype.kind == "b":
+        raise Wrong(f"{name} is True and False; it should be {_kind(expected)} of {expected.dtype}.")
     if expected.dtype.kind == "f" and values.dtype.kind == "f" and values.dtype != expected.dtype:
         raise Wrong(f"{name} is {values.dtype}, but the inputs are {expected.dtype}, and so should the result be.")
     if expected.dtype.kind == "i" and expected.ndim and values.dtype.kind == "f" and values.size:
         words = f"{name} should be whole numbers, but its numbers are {values.dtype}: no index can be one of them."
         raise Wrong(textwrap.fill(words, WIDTH))
-    right = _close(values, expected, tolerance)
+
+
+def _compare(
+    name: str,
+    values: np.ndarray,
+    expected: np.ndarray,
+    mistakes: Mapping[str, Any] | None,
+    sizes: Mapping[str, int] | None,
+    tolerance: float,
+    inputs: str,
+) -> None:
+    """Raise ``Wrong`` if the shape or a number is not as expected, up to the rounding of the type that it has."""
+    if values.dtype.kind == "f" and values.dtype.itemsize < 8:
+        tolerance = max(tolerance, float(np.finfo(values.dtype).eps) ** 0.5)
+    right = _close(values, expected, tolerance) if values.shape == expected.shape else np.array(False)
     if right.all():
         return
-    lines = [f"{name} is not right yet.", "", _wrap("shape", f"{values.shape}, as it should be")]
+    cause = likely_cause(values, expected, mistakes, sizes)
+    because = ([_wrap("cause", cause)] if cause else []) + ([_wrap("inputs", inputs)] if inputs else [])
+    if values.shape != expected.shape:
+        wanted = str(expected.shape) if expected.ndim else "a number"
+        lines = [f"{name} has the wrong shape.", "", _wrap("found", str(values.shape)), _wrap("expected", wanted)]
+        raise Wrong("\n".join(lines + because))
+    lines = [f"{name} is not right yet.", ""]
+    place, where = np.unravel_index(int(np.argmax(_badness(values, expected, right))), right.shape), ""
     if expected.ndim:
+        lines.append(_wrap("shape", f"{values.shape}, as it should be"))
         lines.append(_wrap("entries", f"{np.count_nonzero(~right)} of {right.size} are wrong"))
-        place = np.unravel_index(int(np.argmax(_badness(values, expected, right))), right.shape)
         where = f"at [{', '.join(map(str, place))}]: "
-    else:
-        place, where = (), ""
-        lines.pop()
     one, other = _numbers(values[place], expected[place])
     lines.append(_wrap("worst" if where else "number", f"{where}found {one}, should be {other}"))
-    if cause:
-        lines.append(_wrap("cause", cause))
-    raise Wrong("\n".join(lines + _grid(right)))
+    raise Wrong("\n".join(lines + because + _grid(right)))
 
 
 def _kind(expected: np.ndarray) -> str:
     return f"an array of shape {expected.shape}" if expected.ndim else "a number"
+
+
+def _list(numbers: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {float(number):.6g}" for name, number in numbers.items())
 
 
 def _article(noun: str) -> str:
@@ -167,20 +200,43 @@ def check_bits(name: str, found: Any, expected: Any) -> None:
         )
 
 
-def check_choice(name: str, found: Any, expected: str, offered: Sequence[str]) -> None:
-    """Hold the answer to "which one?" against what it should be."""
-    refuse_unsolved(found)
-    if found not in list(offered):
-        raise Wrong(f"{name} should be one of {', '.join(map(repr, offered))}, found {found!r}.")
-    if found != expected:
-        raise Wrong(f"{found!r} is as it should be; it is another one. Put both sides into numbers and compare.")
-
-
-def refuse_writing(**inputs: tuple[np.ndarray, np.ndarray]) -> None:
+def refuse_writing(**inputs: tuple[Any, Any]) -> None:
     """Raise ``Wrong`` if an input was written to: each by name, as it is now and as it was before."""
-    for name, (array, before) in inputs.items():
-        if not np.array_equal(array, before, equal_nan=True):
-            raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new array instead.")
+    for name, (now, before) in inputs.items():
+        if not _same(now, before):
+            kind = "array" if isinstance(now, np.ndarray) else type(now).__name__
+            raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new {kind} instead.")
+
+
+def _same(now: Any, before: Any) -> bool:
+    if isinstance(before, np.ndarray):
+        return now.shape == before.shape and np.array_equal(now, before, equal_nan=before.dtype.kind == "f")
+    if isinstance(before, dict):
+        return list(now) == list(before) and all(_same(now[name], before[name]) for name in before)
+    if isinstance(before, list | tuple):
+        return len(now) == len(before) and all(map(_same, now, before))
+    return now is before or bool(now == before)
+
+
+def take(names: Sequence[str], found: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> list[Any]:
+    """Return results, one for each name; of an array whose rows they are, too, if these have the given shapes."""
+    refuse_unsolved(found)
+    if isinstance(found, np.ndarray) and found.ndim and shapes is not None and [x.shape for x in found] == list(shapes):
+        return list(found)
+    if isinstance(found, tuple | list) and len(found) == len(names):
+        return list(found)
+    if len(names) == 1 and not (isinstance(found, tuple) and any(np.ndim(part) for part in found)):
+        return [found]
+    if isinstance(found, tuple | list):
+        what = f"{len(found)}."
+    elif isinstance(found, np.ndarray):
+        what = f"an array of shape {found.shape}."
+    else:
+        what = "None: is there a `return`?" if found is None else f"{_article(type(found).__name__)}."
+    wanted = f"{names[0]}: expected one result"
+    if len(names) > 1:
+        wanted = f"{', '.join(names)}, in this order: expected {len(names)} results"
+    raise Wrong(textwrap.fill(f"Return {wanted}, found {what}", WIDTH))
 
 
 def check_gradients(
@@ -191,39 +247,32 @@ def check_gradients(
     mistakes: Mapping[str, Mapping[str, Any]] | Callable[[Any], Mapping[str, Mapping[str, Any]]] | None = None,
     sizes: Mapping[str, int] | None = None,
     names: Sequence[str] | None = None,
+    output: str = "y",
+    shown: Mapping[str, Any] | None = None,
 ) -> None:
     """Raise ``Wrong`` if a gradient differs from finite differences of the function that it belongs to.
 
     ``backward`` is called with a random ``d_output`` and returns a gradient for each input; ``function`` is called with
     the inputs and returns the value. A gradient is called ``d_`` and the input's name, unless ``names`` says otherwise.
     ``mistakes`` holds for each gradient's name what ``agree`` takes, or is a function of ``d_output`` that returns it.
+    Inputs that are numbers are shown, with the gradient of the ``output``; or what is to be ``shown`` in their place.
     """
     value = np.asarray(function(*inputs.values()))
-    d_output = np.round(draw_cotangent(np.random.default_rng(7), value.shape), 2)  # numbers easy to compare
-    before, d_before = {name: x.copy() for name, x in inputs.items()}, d_output.copy()
-    found = backward(d_output)
+    rng = np.random.default_rng(crc32(b"".join(x.tobytes() for x in inputs.values())))  # each case has its own
+    d_output = np.round(draw_cotangent(rng, value.shape), 2)  # numbers easy to compare
     names = [f"d_{name}" for name in inputs] if names is None else names
-    refuse_unsolved(found)
-    if len(names) > 1 and not (isinstance(found, tuple | list) and len(found) == len(names)):
-        raise Wrong(f"Return {len(names)} gradients, {', '.join(names)}, but there is {_what(found)}")
-    if len(names) == 1 and isinstance(found, tuple) and len(found) > 1 and any(np.ndim(part) for part in found):
-        raise Wrong(f"Return one gradient, {names[0]}, but there are {_what(found)}")
-    parts = list(found) if len(names) > 1 or (isinstance(found, tuple | list) and len(found) == 1) else [found]
-    refuse_writing(**{name: (x, before[name]) for name, x in inputs.items()})
-    refuse_writing(**{"The gradient that came in": (d_output, d_before)})
+    parts = take(names, backward(d_output), [x.shape for x in inputs.values()])
+    numbers = {**(shown or inputs), f"d_{output}": d_output}
+    words = "" if any(map(np.ndim, numbers.values())) else _list(numbers)
     known = mistakes(d_output) if callable(mistakes) else (mistakes or {})
     measured = _differences(function, inputs, d_output, parts)
-    if measured is None:
-        return
-    for name, part, differences in zip(names, parts, measured, strict=True):
-        agree(name, part, differences, mistakes=known.get(name), sizes=sizes, tolerance=1e-7)
-    raise Wrong(f"{', '.join(names)}: an error so small that it shows only beside finite differences.")
-
-
-def _what(found: Any) -> str:
-    if isinstance(found, tuple | list):
-        return f"{len(found)}."
-    return "None: is there a `return`?" if found is None else f"{_article(type(found).__name__)}."
+    if measured is not None:
+        for name, part, differences in zip(names, parts, measured, strict=True):
+            _compare(name, _read(name, part, differences), differences, known.get(name), sizes, 1e-7, words)
+    for name, part, x in zip(names, parts, inputs.values(), strict=True):
+        _refuse_other_numbers(name, np.asarray(part), x)
+    if measured is not None:
+        raise Wrong(f"{', '.join(names)}: an error so small that it shows only beside finite differences.")
 
 
 def _differences(
@@ -235,17 +284,24 @@ def _differences(
         np.asarray(part, dtype=float) if fits else np.zeros_like(x)
         for part, fits, x in zip(found, fit, inputs.values(), strict=True)
     ]
-    operation = Operation(
-        lambda *arrays: (np.array(function(*arrays)), None), lambda saved, d: tuple(claimed), name="exercise"
-    )
-    try:
-        report = gradcheck(operation, list(inputs.values()), names=list(inputs), d_output=d_output)
-    except GradientError as error:
-        report = error.report
+    report = compare(function, inputs, d_output, claimed)
     if report.passed and all(fit):
         return None
     # The difference of what does not change is rounding: call it zero, as the gradient is.
     return [np.where(np.abs(each.differences) < 1e-10, 0.0, each.differences) for each in report.inputs]
+
+
+def compare(
+    function: Callable[..., Any], inputs: Mapping[str, np.ndarray], d_output: np.ndarray, claimed: Sequence[np.ndarray]
+) -> GradientReport:
+    """Compare a claimed gradient for each input with finite differences."""
+    operation = Operation(
+        lambda *arrays: (np.array(function(*arrays)), None), lambda saved, d: tuple(claimed), name="exercise"
+    )
+    try:
+        return gradcheck(operation, list(inputs.values()), names=list(inputs), d_output=d_output)
+    except GradientError as error:
+        return error.report
 
 
 def _fits(part: Any, x: np.ndarray) -> bool:

@@ -40,6 +40,9 @@ def _same(a: Array, b: Array) -> bool:
 
 def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: str) -> Iterator[str]:
     """Yield what fits, the most telling first."""
+    if found.shape == expected.shape and found.ndim and expected.dtype.kind == "f" and found.dtype.kind in "iub":
+        cut = f"whole numbers: {found.dtype} cuts off what comes after the point"
+        yield f"your numbers are {'True and False' if found.dtype.kind == 'b' else cut}"
     if found.dtype.kind == "f" and np.isnan(found).any():
         yield f"{subject} is not finite: there are NaNs, so 0/0, inf - inf or 0 * inf happens on the way"
     if found.dtype.kind == "f" and np.isinf(found).any() and np.isfinite(expected).all():
@@ -83,7 +86,7 @@ def _sums(found: Array, expected: Array) -> Iterator[str]:
     for axis in range(expected.ndim):
         for keep in (False, True):
             if expected.shape[axis] > 1 and _same(expected.sum(axis=axis, keepdims=keep), found):
-                yield f"there is a sum over axis {axis} that does not belong there"
+                yield f"there is a sum over axis {axis} of the expected result that does not belong there"
 
 
 def _factors(found: Array, expected: Array, sizes: Mapping[str, int]) -> Iterator[str]:

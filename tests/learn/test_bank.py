@@ -121,6 +121,12 @@ def test_it_links_a_tutorial_section_and_a_derivation(exercise):
         assert (ROOT / "docs" / "derivations" / f"{exercise.derivation}.md").exists()
 
 
+def test_no_exercise_prints_the_formula_that_it_asks_for_or_leads_ahead():
+    assert "mean(d" not in find("layer-norm-backward").text
+    assert "sum over all rows of" not in find("gain-and-bias-gradients").text
+    assert all(exercise.derivation != "recurrence" for exercise in EXERCISES)  # backpropagation through time
+
+
 def slug(heading):
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 

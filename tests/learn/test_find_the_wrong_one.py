@@ -1,11 +1,16 @@
-"""Where one of several is wrong, it is the one that the solution names, and the others are right."""
+"""Where one of several is wrong: an input shows it, or the answer is refused, and a guess finds nothing."""
 
 import math
 
 import numpy as np
+import pytest
 from learn.answers import attention, layer_norm
+from learn.answers.counterexamples import ATTENTION, ENGINE, SCALAR, returning, useful, useless
 
-from minitransformer.learn import find
+from minitransformer.learn import bank, find, judge_file
+from minitransformer.learn.referee import judge
+
+LETTERS = {name: "abcd" if name in (SCALAR, ENGINE) else "abcde" for name in useful}
 
 
 def names_in(text):
@@ -15,13 +20,62 @@ def names_in(text):
     return names
 
 
+def test_every_exercise_of_this_kind_is_in_these_tests():
+    assert {exercise.name for exercise in bank() if exercise.name.startswith("find-the-wrong")} == set(useful)
+
+
+@pytest.mark.parametrize("name", useful)
+def test_what_an_input_shows_depends_on_the_input_alone(name):
+    """Every other letter with the right input is refused, and a useless input tells all letters the same."""
+    right, *values = useful[name]
+    accepted = [letter for letter in LETTERS[name] if judge(find(name), [returning(letter, *values)]).right]
+    assert accepted == [right]
+    values = next(values for other, *values in useless if other == name)
+    told = {judge(find(name), [returning(letter, *values)]).words.split("This is")[0] for letter in LETTERS[name]}
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        (SCALAR, "dy/dx found 0.223607, should be 0.894427 wrong"),
+        (ENGINE, "x 2 8 wrong u 2 x 4 4 v 3 u 1 1 L 1 u + 1 v 1 1"),
+        (ATTENTION, "d_q["),
+    ],
+)
+def test_a_right_answer_is_shown_what_differs(name, shown):
+    verdict = judge(find(name), [returning(*useful[name])])
+    assert f'On your input "{useful[name][0]}" alone differs from' in verdict.words
+    assert shown in " ".join(verdict.words.split())
+    lines = verdict.format(name).splitlines()
+    assert lines[0].startswith(f"{name}: right. On your input")
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_a_part_that_is_still_to_be_written(part):
+    values = ["b", [[1.0, 2.0]], 0.5]
+    values[part] = ...
+    verdict = judge(find("find-the-wrong-layer-norm"), [returning(*values)])
+    assert not verdict.solved
+    assert not judge(find(ENGINE), [returning("c", {"x": [], "L": [("x", ...)]})]).solved
+
+
+def test_the_claims_are_those_of_the_exercise_not_of_an_edited_file(tmp_path):
+    exercise = find(SCALAR)
+    text = exercise.solution.replace("1 / (1 + x) ** 2)", "1 / (1 + x))").replace('return "c"', 'return "a"')
+    path = tmp_path / "edited.py"
+    path.write_text(text)
+    assert '"a" agrees with the difference quotient' in " ".join(judge_file(exercise, path).words.split())
+    assert names_in(text)["FUNCTIONS"]["a"][1](1.0) == 0.5
+
+
 def test_one_pair_is_wrong():
     names = names_in(find("find-the-wrong-array").text)
     rng, wrong = np.random.default_rng(1), []
-    shapes = {"a": (3, 1), "b": (5, 4), "c": (3, 3), "d": (4,), "e": (4,)}
     for letter, (forward, backward) in names["PAIRS"].items():
-        x, w = rng.normal(size=(3, 4)), rng.normal(size=shapes[letter])
-        d_y = rng.normal(size=forward(x, w).shape)
+        x, w, d_y = rng.normal(size=(3, 4)), rng.normal(size=(4, 4)), rng.normal(size=(3, 4))
+        assert forward(x, w).shape == d_y.shape
         d_x, d_w = backward(x, w, d_y)
         assert (d_x.shape, d_w.shape) == (x.shape, w.shape)
         u, v, h = rng.normal(size=x.shape), rng.normal(size=w.shape), 1e-5
@@ -32,7 +86,7 @@ def test_one_pair_is_wrong():
 
 
 def test_one_engine_is_wrong_and_an_easy_graph_hides_it():
-    engines = names_in(find("find-the-wrong-engine").text)
+    engines = names_in(find(ENGINE).text)
     x, y = 3.0, 2.0
     hard = {"x": [], "y": [], "u": [("x", y), ("y", x)], "v": [("x", 1.0), ("u", 1.0)], "L": [("u", 9.0), ("v", 6.0)]}
     found = {letter: engines[letter](hard, "L") for letter in "abcd"}
@@ -54,10 +108,12 @@ def test_four_of_the_five_are_layer_norm():
 
 
 def test_one_line_of_five_is_wrong():
-    names = names_in(find("find-the-wrong-attention").solution)
+    names = names_in(find(ATTENTION).solution)
     rng = np.random.default_rng(0)
     q, k, v, d_y = rng.normal(size=(4, 5, 3))
-    w = attention.softmax(q @ k.T / attention.root(q))
-    found, expected = names["backward"](q, k, v, w, d_y), attention.backward(attention.weights_back)(q, k, v, w, d_y)
-    for ours, theirs, same in zip(expected, found, (False, True, True), strict=True):
+    w = names["weights"](q, k)
+    np.testing.assert_allclose(w, attention.softmax(q @ k.T / attention.root(q)), rtol=1e-12)
+    _, d_v, _, d_q, d_k = names["backward"](q, k, v, w, d_y)
+    expected = attention.backward(attention.weights_back)(q, k, v, w, d_y)
+    for ours, theirs, same in zip(expected, (d_q, d_k, d_v), (False, True, True), strict=True):
         assert np.allclose(ours, theirs) is same

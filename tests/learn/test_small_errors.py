@@ -6,6 +6,7 @@ import pytest
 
 from minitransformer.arrays import BackendError
 from minitransformer.learn import bank, check, find, judge_file
+from minitransformer.learn.referee import judge
 from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_gradients
 
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
@@ -34,15 +35,12 @@ def test_zeros_of_a_wrong_shape_are_wrong(shape):
         check_gradients(lambda d: (d, np.zeros(shape)), lambda x, y: x + 0 * y, unused)
 
 
-def test_an_input_that_the_backward_pass_writes_to_is_named():
-    inputs = {"x": X.copy()}
+def test_an_input_that_an_answer_writes_to_is_named_in_every_exercise():
+    def backward(w_q, w_k, w_v, d_q, d_k, d_v):
+        w_k += 1
+        return d_q
 
-    def backward(d):
-        inputs["x"] += 1
-        return 2 * d
-
-    with pytest.raises(Wrong, match="x was changed in place"):
-        check_gradients(backward, lambda x: 2 * x, inputs)
+    assert judge(find("self-attention-backward"), [backward]).words.startswith("w_k was changed in place")
 
 
 def test_an_exercise_is_found_however_it_is_written():

@@ -9,10 +9,10 @@ from minitransformer.learn.verdict import (
     Wrong,
     agree,
     check_bits,
-    check_choice,
     check_gradients,
     refuse_writing,
 )
+from minitransformer.learn.watch import watch
 
 RNG = np.random.default_rng(3)
 B, H, T, D = 2, 3, 5, 4
@@ -67,7 +67,7 @@ def test_the_message_has_name_shape_worst_entry_and_both_numbers():
         (EXPECTED * 0.3, EXPECTED, "every entry is 0.3 times what it should be"),
         (EXPECTED, EXPECTED.sum(axis=0), "a sum is missing: the input was broadcast along axis 0"),
         (EXPECTED, EXPECTED.sum(axis=1, keepdims=True), "the sum over that axis, with keepdims=True"),
-        (EXPECTED.sum(axis=0), EXPECTED, "there is a sum over axis 0 that does not belong there"),
+        (EXPECTED.sum(axis=0), EXPECTED, "there is a sum over axis 0 of the expected result that does not belong"),
         (np.zeros((T, D)), EXPECTED, "it is zero everywhere"),
         (np.triu(EXPECTED), EXPECTED, "entries are zero that should not be"),
         (EXPECTED, np.triu(EXPECTED), "entries should be exactly zero"),
@@ -131,8 +131,6 @@ def test_unsolved_parts_are_found_wherever_they_are():
             agree("y", found, EXPECTED)
     with pytest.raises(Unsolved):
         check_gradients(lambda d: (d, ...), np.add, {"x": X, "y": X.copy()})
-    with pytest.raises(Unsolved):
-        check_choice("WRONG", ..., "a", "ab")
 
 
 def test_what_is_no_result_at_all():
@@ -140,23 +138,61 @@ def test_what_is_no_result_at_all():
     assert "should be an array of shape (5, 4), but it is a str" in told("y", "five", EXPECTED)
     assert "float32" in told("y", EXPECTED.astype("f"), EXPECTED)
     assert "ids should be whole numbers" in told("ids", np.array([1.0, 2.0]), np.array([1, 2]))
-    with pytest.raises(Wrong, match="Return 2 gradients, d_x, d_y, but there is 1"):
+    with pytest.raises(Wrong, match="Return d_x, d_y, in this order: expected 2 results, found 1"):
         check_gradients(lambda d: (d,), np.add, {"x": X, "y": X.copy()})
 
 
 def test_an_input_that_was_written_to():
     with pytest.raises(Wrong, match="x was changed in place"):
         refuse_writing(x=(X + 1, X))
-    with pytest.raises(Wrong, match="The gradient that came in was changed in place"):
-        check_gradients(lambda d: np.multiply(d, 2.0, out=d), lambda x: 2 * x, {"x": X})
+    for now, before, kind in (([1, 2], [2, 1], "list"), ({"a": X + 1}, {"a": X}, "dict"), (X[0], X, "array")):
+        with pytest.raises(Wrong, match=f"steps was changed in place.*Make a new {kind} instead"):
+            refuse_writing(steps=(now, before))
 
 
-def test_a_choice():
-    check_choice("WRONG", "b", "b", "abc")
-    with pytest.raises(Wrong, match="another one"):
-        check_choice("WRONG", "a", "b", "abc")
-    with pytest.raises(Wrong, match="one of 'a', 'b', 'c', found 7"):
-        check_choice("WRONG", 7, "b", "abc")
+def test_an_answer_is_watched_for_writing_to_its_inputs():
+    def backward(x, d_y):
+        d_y *= 2
+        return d_y
+
+    with pytest.raises(Wrong, match="d_y was changed in place"):
+        watch(backward)(X.copy(), X.copy())
+    with pytest.raises(Wrong, match="argument 2 was changed in place"):
+        watch(lambda x, *rest: rest[0].sort())(X, [2, 1])
+    assert watch(np.negative)(1.0) == -1.0
+    assert watch("b") == "b"
+
+
+def test_right_numbers_of_another_type_are_told_after_wrong_ones():
+    narrow = EXPECTED.astype("f")
+    assert told("d_x", narrow, EXPECTED) == "d_x is float32, but the inputs are float64, and so should the result be."
+    assert "every entry is 2 times" in told("d_x", 2 * narrow, EXPECTED)
+    y = softmax(X)
+    with pytest.raises(Wrong, match="d_x is float32"):
+        check_gradients(lambda d: (y * (d - (y * d).sum(axis=-1, keepdims=True))).astype("f"), softmax, {"x": X})
+    with pytest.raises(Wrong, match="d_y has the wrong shape"):
+        check_gradients(lambda d: (np.float32(d), [d]), np.add, {"x": np.array(0.5), "y": np.array(1.5)})
+
+
+def test_whole_numbers_are_named_where_they_are_wrong():
+    assert "your numbers are whole numbers: int64" in told("q", EXPECTED.astype(int), EXPECTED)
+    assert "your numbers are whole numbers: int64" in told("q", np.zeros((T, D), dtype=int), EXPECTED)
+    assert "your numbers are True and False" in told("q", EXPECTED > 0, EXPECTED)
+    agree("q", np.arange(3), np.arange(3.0))
+
+
+def test_rows_of_one_array_are_results_if_they_have_the_right_shapes():
+    a, b = (np.array(n) for n in (0.5, -2.0))
+    check_gradients(lambda d: np.array([b, a]) * d, np.multiply, {"a": a, "b": b})
+    with pytest.raises(
+        Wrong, match=r"Return d_a, d_b, in this order: expected 2 results, found an array of shape\s\(2, 3\)"
+    ):
+        check_gradients(lambda d: np.ones((2, 3)), np.multiply, {"a": a, "b": b})
+
+
+def test_inputs_that_are_numbers_are_shown():
+    with pytest.raises(Wrong, match=r"inputs +x = 1.5, d_z = -?\d"):
+        check_gradients(lambda d: 0 * d, lambda x: x * x, {"x": np.array(1.5)}, output="z")
 
 
 def test_bits():
@@ -174,5 +210,5 @@ def test_a_gradient_of_whole_numbers_may_be_right():
 
 
 def test_several_gradients_where_one_is_wanted_are_counted():
-    with pytest.raises(Wrong, match=r"Return one gradient, d_x, but there are 3\."):
+    with pytest.raises(Wrong, match=r"Return d_x: expected one result, found 3"):
         check_gradients(lambda d: (d, d.sum(axis=0), d.sum(axis=1)), lambda x: x, {"x": X})

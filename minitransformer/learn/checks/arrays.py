@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from minitransformer.learn.counterexample import claims_of, judge_claims, measure_gradients, read_answer, read_arrays
 from minitransformer.learn.verdict import (
     Wrong,
     check_bits,
-    check_choice,
     check_gradients,
-    refuse_unsolved,
-    refuse_writing,
+    take,
 )
 
 
@@ -43,10 +43,15 @@ def _sum(backward: Callable[..., Any], x: np.ndarray, axis: int) -> None:
 
 
 def mean_of_what_counts(backward: Callable[..., Any]) -> None:
-    """Check the gradient of means over what counts: zero for padding, each sentence with its own number."""
-    x = np.random.default_rng(6).normal(size=(3, 5))
-    keep = np.arange(5) < np.array([[4], [1], [3]])
+    """Check the gradient of means over what counts, with padding at the end, then anywhere."""
+    rng = np.random.default_rng(6)
+    _mean(backward, rng.normal(size=(3, 5)), np.arange(5) < np.array([[4], [1], [3]]))
+    _mean(backward, rng.normal(size=(2, 4)), np.array([[False, True, True, False], [True, False, True, True]]))
+
+
+def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None:
     n, T = keep.sum(axis=1), keep.shape[1]
+    first = np.arange(T) < n[:, None]
     check_gradients(
         lambda d_y: backward(x, keep, d_y),
         lambda x: np.where(keep, x, 0.0).sum(axis=1) / n,
@@ -62,6 +67,9 @@ def mean_of_what_counts(backward: Callable[..., Any]) -> None:
                 "each word has the d_y of its sentence, but divided by T, and the padding has it too": np.repeat(
                     d_y[:, None] / T, T, axis=1
                 ),
+                "the first n entries have a gradient; padding may be anywhere, so look at keep": np.where(
+                    first, (d_y / n)[:, None], 0.0
+                ),
             }
         },
     )
@@ -74,6 +82,7 @@ def unbroadcast(unbroadcast: Callable[..., Any]) -> None:
     for shape in ((4,), (3, 1), (3, 4), (1, 4), (2, 1, 4), (2, 1, 1), (1, 1, 4), (1, 3, 1), (1,), (), (2, 3, 4)):
         _unbroadcast(unbroadcast, rng.normal(size=shape), other)
     _unbroadcast(unbroadcast, rng.normal(size=(1, 4)), other[:1, :1])  # an axis of length 1 that is not stretched
+    _unbroadcast(unbroadcast, rng.normal(size=(1, 2)), rng.normal(size=(3, 5, 2)))
 
 
 def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarray) -> None:
@@ -151,13 +160,13 @@ def _sum_to(d: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def gain_and_bias(backward: Callable[..., Any]) -> None:
     """Check the gradients of gain * x + bias, with one, two and three axes."""
     rng = np.random.default_rng(8)
-    gain, bias = rng.normal(size=4), rng.normal(size=4)
-    for shape in ((2, 3, 4), (3, 4), (4,)):
-        _affine(backward, rng.normal(size=shape), gain, bias)
+    for shape in ((2, 3, 4), (3, 5), (2,)):
+        _affine(backward, rng.normal(size=shape), rng.normal(size=shape[-1]), rng.normal(size=shape[-1]))
 
 
 def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
-    others, n = tuple(range(x.ndim - 1)), x.size // 4
+    others, n = tuple(range(x.ndim - 1)), x.size // gain.size
+    features = f"the features are summed as well: x has {x.ndim} axes here, and the last one stays"
     check_gradients(
         lambda d_y: backward(x, gain, d_y),
         lambda x, gain, bias: gain * x + bias,
@@ -172,20 +181,22 @@ def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias:
                 "it is the gradient of the bias; if the gain grows by 1, y grows by x": d_y.sum(axis=others),
                 "it is the mean over all rows; every row adds its share": (d_y * x).sum(axis=others) / n,
                 "d_y and x are summed before they are multiplied": d_y.sum(axis=others) * x.sum(axis=others),
+                features: (d_y * x).sum(),
             },
             "d_bias": {
                 "a sum is missing: all rows use the same bias, and their shares add up": d_y,
                 "it is the mean over all rows; every row adds its share": d_y.sum(axis=others) / n,
+                features: d_y.sum(),
             },
         },
     )
 
 
 def matmul_backward(backward: Callable[..., Any]) -> None:
-    """Check both gradients of a matrix product, and of a square one, in which shapes hide a forgotten transpose."""
+    """Check both gradients of a matrix product: first of a square one, in which shapes hide a forgotten transpose."""
     rng = np.random.default_rng(9)
-    _matmul(backward, rng.normal(size=(3, 4)), rng.normal(size=(4, 5)))
-    _matmul(backward, rng.normal(size=(4, 4)), rng.normal(size=(4, 4)))
+    for T, D, F in ((3, 3, 3), (3, 4, 5), (6, 2, 3)):
+        _matmul(backward, rng.normal(size=(T, D)), rng.normal(size=(D, F)))
 
 
 def _matmul(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
@@ -196,10 +207,17 @@ def _matmul(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
             "d_x": {
                 "w is not transposed: the sum is over the second index of both": d_y @ w,
                 "the factors are exchanged: d_y stands on the left": w.T @ d_y,
+                "the factors are exchanged, and nothing is transposed": w @ d_y,
+                "it is transposed: (d_y w^T)^T is w d_y^T, and d_x is d_y w^T": w @ d_y.T,
+                "d_y is transposed, and w should be": d_y.T @ w,
+                "this is d_w; the gradient of x comes first": x.T @ d_y,
             },
             "d_w": {
                 "x is not transposed: the sum is over the first index of both": x @ d_y,
                 "the factors are exchanged: x stands on the left": d_y @ x.T,
+                "the factors are exchanged, and nothing is transposed": d_y @ x,
+                "it is transposed: (x^T d_y)^T is d_y^T x, and d_w is x^T d_y": d_y.T @ x,
+                "d_y is transposed, and x should be": x @ d_y.T,
             },
         }
 
@@ -207,25 +225,35 @@ def _matmul(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
 
 
 def one_weight_for_a_batch(backward: Callable[..., Any]) -> None:
-    """Check both gradients of (B, T, D) @ (D, F)."""
+    """Check both gradients of (B, T, D) @ (D, F): first where all four are equal, and shapes hide a transpose."""
     rng = np.random.default_rng(10)
-    B, T, D, F = 3, 2, 4, 5
-    x, w = rng.normal(size=(B, T, D)), rng.normal(size=(D, F))
-    check_gradients(
-        lambda d_y: backward(x, w, d_y),
-        np.matmul,
-        {"x": x, "w": w},
-        mistakes=lambda d_y: {
-            "d_w": {
-                "it is the gradient from the first sentence alone; all of them add up": x[0].T @ d_y[0],
-                "it is the gradient from the last sentence alone; all of them add up": x[-1].T @ d_y[-1],
-                "the entries are mixed up: reshape cuts anew and exchanges nothing; reshape first, then transpose": (
-                    x.reshape(D, -1) @ d_y.reshape(-1, F)
-                ),
-            }
-        },
-        sizes={"B": B, "T": T, "B T": B * T},
-    )
+    for B, T, D, F in ((2, 2, 2, 2), (3, 2, 4, 5)):
+        _one_weight(backward, rng.normal(size=(B, T, D)), rng.normal(size=(D, F)))
+
+
+def _one_weight(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
+    (B, T, D), F = x.shape, w.shape[1]
+
+    def mistakes(d_y: np.ndarray) -> Any:
+        right = x.reshape(-1, D).T @ d_y.reshape(-1, F)
+        d_x: dict[str, np.ndarray] = {}
+        d_w = {
+            "it is the gradient from the first sentence alone; all of them add up": x[0].T @ d_y[0],
+            "it is the gradient from the last sentence alone; all of them add up": x[-1].T @ d_y[-1],
+            "the entries are mixed up: reshape cuts anew and exchanges nothing; reshape first, then transpose": (
+                x.reshape(D, -1) @ d_y.reshape(-1, F)
+            ),
+            "a sum is missing: there is one product for each sentence, and they add up": x.swapaxes(1, 2) @ d_y,
+            "it is the mean over the sentences; their shares add up": right / B,
+            "it is the mean over all rows; their shares add up": right / (B * T),
+        }
+        if B == T == D == F:
+            d_x["w is not transposed: the sum is over f, the second index of w"] = d_y @ w
+            d_w["x.T turns all three axes round; make one matrix of all rows first, then transpose"] = x.T @ d_y
+            d_w["x is not transposed, and a sum is missing: all sentences share w"] = x @ d_y
+        return {"d_x": d_x, "d_w": d_w}
+
+    check_gradients(lambda d_y: backward(x, w, d_y), np.matmul, {"x": x, "w": w}, mistakes=mistakes)
 
 
 def linear_backward(backward: Callable[..., Any]) -> None:
@@ -303,9 +331,9 @@ def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], 
 
 def repeated_ids(backward: Callable[..., Any]) -> None:
     """Check the gradient of a table: rows that are used often, once and never, ids with one axis and with two."""
-    table = np.random.default_rng(12).normal(size=(6, 3))
-    for ids in ([4, 1, 4, 0], [[2, 2, 0, 5], [2, 4, 0, 4]]):
-        _looked_up(backward, np.array(ids), table)
+    rng = np.random.default_rng(12)
+    for ids, V, D in (([4, 1, 4, 0], 6, 3), ([[2, 2, 0, 6], [2, 4, 0, 4]], 8, 2)):
+        _looked_up(backward, np.array(ids), rng.normal(size=(V, D)))
 
 
 def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray) -> None:
@@ -318,6 +346,7 @@ def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray)
         counts = np.maximum(np.bincount(ids.ravel(), minlength=len(table)), 1)[:, None]
         return {
             "d_table": {
+                "it has as many rows as the largest id tells; the table has V": total[: ids.max() + 1],
                 "an id that is there twice has the gradient of its last place only; all places add up": last,
                 "an id that is there twice has the gradient of its first place only; all places add up": first,
                 "each row is divided by how often its id is there; it is the sum, not the mean": total / counts,
@@ -335,16 +364,10 @@ AT_LEAST = 10
 
 def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
     """Check that the bits are the same, then that it is faster."""
+    names = ("d_x", "d_gain")
     for T, D in ((5, 3), (1, 4), (60, 200)):
         inputs = _draw(T, D)
-        before = {name: array.copy() for name, array in inputs.items()}
-        found = fast(**inputs)
-        refuse_unsolved(found)
-        if not isinstance(found, tuple | list) or len(found) != 2:
-            raise Wrong("Return two arrays, d_x and d_gain.")
-        refuse_writing(**{name: (array, before[name]) for name, array in inputs.items()})
-        expected = _slow(**inputs)
-        for name, one, other in zip(("d_x", "d_gain"), found, expected, strict=True):
+        for name, one, other in zip(names, take(names, fast(*inputs)), _slow(*inputs), strict=True):
             check_bits(name, one, other)
     loop, ratio, tries = _seconds(_slow, inputs), 0.0, 0
     while ratio < AT_LEAST and tries < 20:  # one undisturbed try is enough
@@ -357,15 +380,15 @@ def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
         raise Wrong(textwrap.fill(words, 78))
 
 
-def _draw(T: int, D: int) -> dict[str, np.ndarray]:
+def _draw(T: int, D: int) -> list[np.ndarray]:
+    """Return x, mean, r, gain and d_y."""
     rng = np.random.default_rng(13)
-    shapes = {"x": (T, D), "mean": (T,), "r": (T,), "gain": (D,), "d_y": (T, D)}
-    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    return [rng.normal(size=shape) for shape in ((T, D), (T,), (T,), (D,), (T, D))]
 
 
-def _seconds(function: Callable[..., Any], inputs: dict[str, np.ndarray]) -> float:
+def _seconds(function: Callable[..., Any], inputs: list[np.ndarray]) -> float:
     start = perf_counter()
-    function(**inputs)
+    function(*inputs)
     return perf_counter() - start
 
 
@@ -382,6 +405,14 @@ def _slow(
     return d_x, d_gain
 
 
-def find_the_wrong_array(WRONG: Any) -> None:
-    """Check which gradient was found to be wrong."""
-    check_choice("WRONG", WRONG, "c", "abcde")
+def find_the_wrong_array(counterexample: Callable[..., Any]) -> str:
+    """Check the arrays on which one backward pass is seen to be wrong."""
+    pairs = claims_of("find-the-wrong-array")["PAIRS"]
+    letter, values = read_answer(counterexample, pairs, ["x", "w", "d_y"])
+    arrays = read_arrays(values, {"x": "T D", "w": "D D", "d_y": "T D"})
+    x, w, d_y = arrays.values()
+    claims = {
+        name: measure_gradients(f, partial(backward, x, w, d_y), {"d_x": x, "d_w": w}, d_y)
+        for name, (f, backward) in pairs.items()
+    }
+    return judge_claims(letter, "c", claims, "finite differences")

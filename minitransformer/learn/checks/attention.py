@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.learn.checks.heads import merge_heads as merge_heads
+from minitransformer.learn.checks.heads import split_heads as split_heads
 from minitransformer.learn.checks.masks import padding_mask as padding_mask
 from minitransformer.learn.checks.masks import refuse_numbers
-from minitransformer.learn.verdict import agree, check_choice, check_gradients, refuse_writing
+from minitransformer.learn.checks.wrong_line import find_the_wrong_attention as find_the_wrong_attention
+from minitransformer.learn.verdict import agree, check_gradients
 
 B, H, Tq, Tk, Dk, Dv = 2, 3, 4, 6, 5, 7
 MASK = np.array(  # (Tq, Tk), each query with at least one key
@@ -19,6 +22,9 @@ MASK = np.array(  # (Tq, Tk), each query with at least one key
 )
 NOTHING = MASK & np.array([True, False, True, True])[:, None]
 """The same, where query 1 sees nothing."""
+
+
+ROUND = "{} turns all axes round; swapaxes(-1, -2) exchanges the last two"
 
 
 def transpose(x: np.ndarray) -> np.ndarray:
@@ -41,32 +47,33 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     return np.asarray(ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)[0])
 
 
-def draw(seed: int, leading: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return random queries, keys and values."""
+def draw(seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield random queries, keys and values: first those in which equal sizes hide a wrong transpose."""
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(*leading, Tq, Dk)), rng.normal(size=(*leading, Tk, Dk)), rng.normal(size=(*leading, Tk, Dv))
+    for leading, queries, keys, dk, dv in (((), 3, 3, 3, 3), ((2,), 2, 2, 2, 2), ((B, H), Tq, Tk, Dk, Dv)):
+        q, k, v = ((*leading, queries, dk), (*leading, keys, dk), (*leading, keys, dv))
+        yield rng.normal(size=q), rng.normal(size=k), rng.normal(size=v)
 
 
 def scaled_scores(scores: Callable[..., Any]) -> None:
     """Check the scores, without and with leading axes."""
-    for leading in ((), (B, H)):
-        q, k, _ = draw(71, leading)
-        given = q.copy(), k.copy()
-        s = q @ transpose(k)
+    for q, k, _ in draw(71):
+        s, Dk, every = q @ transpose(k), q.shape[-1], q.shape == k.shape
         agree(
             "s",
-            scores(*given),
+            scores(q, k),
             s / sqrt(Dk),
             mistakes={
                 "the division is missing: every score is sqrt(Dk) times too large": s,
                 "it is divided by Dk; by sqrt(Dk) it should be": s / Dk,
-                "it is divided by sqrt(Tk), the number of keys; Dk is the number of features": s / sqrt(Tk),
-                "it is divided by sqrt(Tq), the number of queries; Dk is the number of features": s / sqrt(Tq),
+                "it is divided by sqrt(Tk), the number of keys; Dk is the number of features": s / sqrt(k.shape[-2]),
+                "it is divided by sqrt(Tq), the number of queries; Dk is the number of features": s / sqrt(q.shape[-2]),
                 "it is multiplied by sqrt(Dk); divide by it": s * sqrt(Dk),
                 "it is transposed: the queries are the rows, the keys are the columns": transpose(s) / sqrt(Dk),
-            },
+            }
+            | ({"k is not transposed: the sum runs over the last axis of both": q @ k / sqrt(Dk)} if every else {})
+            | ({ROUND.format("k.T"): q @ k.T / sqrt(Dk)} if every and q.ndim == 3 else {}),
         )
-        refuse_writing(q=(given[0], q), k=(given[1], k))
 
 
 def causal_mask(causal_mask: Callable[..., Any]) -> None:
@@ -88,61 +95,84 @@ def causal_mask(causal_mask: Callable[..., Any]) -> None:
         refuse_numbers(found)
 
 
+def masks(rng: np.random.Generator, full: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield scores and masks that can be broadcast to them: for each query, and for each sentence, (B, 1, Tk)."""
+    yield rng.normal(size=(B, Tq, Tk)), full
+    keys = np.array([[1, 1, 1, 1, 0, 0], [0, 1, 1, 0, 1, 1]], dtype=bool)
+    yield rng.normal(size=(B, H, Tq, Tk)), full
+    yield rng.normal(size=(B, H, Tq, Tk)), keys[:, None, None]
+    yield rng.normal(size=(B, 3, Tk)), keys[:, None]
+
+
 def mask_before_softmax(weights: Callable[..., Any]) -> None:
     """Check the weights, for small scores, for hidden ones that are much larger, and beside the lowest there are."""
-    small = np.random.default_rng(73).normal(size=(B, Tq, Tk))
+    for small, mask in masks(np.random.default_rng(73), MASK):
+        where = f"w, for scores {small.shape} and a mask {mask.shape}"
+        _masked(weights, where, small, mask, _unmasked(small, mask))
+    small, mask = next(masks(np.random.default_rng(73), MASK))
     large = np.where(MASK, small - 1e4, 1e4)
+    after = softmax(large) * mask
+    with np.errstate(invalid="ignore"):
+        twice = {
+            "the weights are divided a second time, after the mask: where hidden scores are large, nothing is left to "
+            "divide": after / after.sum(axis=-1, keepdims=True)
+        }
+    _masked(weights, "w, where hidden scores are large", large, mask, _unmasked(large, mask) | twice)
     lowest = np.where(MASK, np.finfo(np.float64).min, small)  # no finite number is below these
-    for name, scores in (
-        ("w", small),
-        ("w, where hidden scores are large,", large),
-        ("w, where the other scores are the lowest numbers there are,", lowest),
-    ):
-        given, mask = scores.copy(), MASK.copy()
-        with np.errstate(all="ignore"):
-            after = softmax(scores) * MASK
-            agree(
-                name,
-                weights(given, mask),
-                weigh(scores, MASK),
-                mistakes={
-                    "the mask is applied after the softmax: hidden keys still have a share in the sum, and the weights "
-                    "of a row do not sum to 1": after,
-                    "the weights are divided a second time, after the mask: where hidden scores are large, nothing is "
-                    "left to divide": after / after.sum(axis=-1, keepdims=True),
-                    "hidden scores become a low number, but the others may be as low: only -inf is low enough": softmax(
-                        np.where(MASK, scores, -1e4)
-                    ),
-                    "hidden scores become 0, and exp(0) is 1: they need -inf": softmax(scores * MASK),
-                    "the mask is the wrong way round: True = may attend": np.where(
-                        MASK.all(axis=-1, keepdims=True), np.nan, weigh(scores, ~MASK)
-                    ),
-                    "True is added as a 1, which hides nothing": softmax(scores + MASK),
-                    "the mask is not used yet": softmax(scores),
-                    "hidden scores become as low as the lowest: only -inf is low enough": softmax(
-                        np.where(MASK, scores, scores.min())
-                    ),
-                },
-            )
-        refuse_writing(scores=(given, scores), mask=(mask, MASK))
+    _masked(weights, "w, where the other scores are the lowest numbers there are", lowest, mask, {})
+
+
+def _unmasked(scores: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "the mask is applied after the softmax: hidden keys still have a share in the sum, and the weights of a row "
+        "do not sum to 1": softmax(scores) * mask,
+        "hidden scores become 0, and exp(0) is 1: they need -inf": softmax(scores * mask),
+        "the mask is the wrong way round: True = may attend": np.where(
+            mask.all(axis=-1, keepdims=True), np.nan, weigh(scores, ~mask)
+        ),
+        "True is added as a 1, which hides nothing": softmax(scores + mask),
+        "the mask is not used yet": softmax(scores),
+    }
+
+
+def _masked(
+    weights: Callable[..., Any], name: str, scores: np.ndarray, mask: np.ndarray, mistakes: Mapping[str, np.ndarray]
+) -> None:
+    with np.errstate(all="ignore"):
+        found = weights(scores, mask)
+    right, hidden = weigh(scores, mask), np.broadcast_to(~mask, scores.shape)
+    leaks: dict[str, Any] = {}
+    if isinstance(found, np.ndarray) and found.shape == scores.shape and (found[hidden] > 0).any():
+        place = np.unravel_index(int(np.argmax(np.where(hidden, found, -1.0))), found.shape)
+        highest = scores[place[:-1]][~hidden[place[:-1]]].max()
+        words = f"the hidden key at [{', '.join(map(str, place))}] has the weight {found[place]:.3g}"
+        leaks[f"only -inf is low enough: {words}, beside scores of up to {highest:.3g}"] = found
+    agree(f"{name},", found, right, mistakes={**mistakes, **leaks})
 
 
 def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
-    """Check the weights where one query sees nothing, and that no NaN occurs on the way."""
-    scores = np.random.default_rng(74).normal(size=(B, Tq, Tk))
-    given, mask = scores.copy(), NOTHING.copy()
-    right = weigh(scores, NOTHING)
-    blind = ~NOTHING.any(axis=-1, keepdims=True)
+    """Check the weights where one query, or every query of a sentence, sees nothing; no NaN may occur on the way."""
+    rng = np.random.default_rng(74)
+    padded = np.array([[True, False, True], [False, False, False]])[:, None, None]
+    for scores, mask in ((rng.normal(size=(B, Tq, Tk)), NOTHING), (rng.normal(size=(B, H, 4, 3)), padded)):
+        _sees_nothing(weights, scores, mask)
+
+
+def _sees_nothing(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
+    right = weigh(scores, mask)
+    blind = ~mask.any(axis=-1, keepdims=True)
     with np.errstate(all="ignore"):
         agree(
             "w",
-            weights(given, mask),
+            weights(scores, mask),
             right,
             mistakes={
                 "the row that sees nothing is NaN: put 0 for a largest of -inf, and 1 for a sum of 0": np.where(
                     blind, np.nan, right
                 ),
-                "the row that sees nothing looks everywhere; its weights should be 0": np.where(blind, 1 / Tk, right),
+                "the row that sees nothing looks everywhere; its weights should be 0": np.where(
+                    blind, 1 / scores.shape[-1], right
+                ),
                 "the row that sees nothing has weights of 1; they should be 0": np.where(blind, 1, right),
                 "the row that sees nothing attends as if there were no mask; its weights should be 0": np.where(
                     blind, softmax(scores), right
@@ -150,74 +180,72 @@ def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
             },
         )
     with np.errstate(invalid="raise", divide="raise"):
-        weights(given, mask)
-        agree("w, for scores of 10000,", weights(given + 1e4, mask), weigh(scores + 1e4, NOTHING))
-    refuse_writing(scores=(given, scores), mask=(mask, NOTHING))
+        weights(scores, mask)
+        agree("w, for scores of 10000,", weights(scores + 1e4, mask), weigh(scores + 1e4, mask))
 
 
 def attention_forward(attention: Callable[..., Any]) -> None:
     """Check equation (1), with a mask."""
-    for leading in ((), (B, H)):
-        q, k, v = draw(75, leading)
-        given = q.copy(), k.copy(), v.copy()
-        s = q @ transpose(k)
+    for q, k, v in draw(75):
+        s, Dk = q @ transpose(k), q.shape[-1]
+        mask = MASK[: q.shape[-2], : k.shape[-2]]
+        equal = q.shape == k.shape == v.shape
         agree(
             "y",
-            attention(*given, MASK.copy()),
-            ops.scaled_dot_product_attention.forward(q, k, v, mask=MASK)[0],
+            attention(q, k, v, mask),
+            ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)[0],
             mistakes={
-                "the scores are not divided by sqrt(Dk)": weigh(s, MASK) @ v,
-                "the scores are divided by Dk; by sqrt(Dk) they should be": weigh(s / Dk, MASK) @ v,
+                "the scores are not divided by sqrt(Dk)": weigh(s, mask) @ v,
+                "the scores are divided by Dk; by sqrt(Dk) they should be": weigh(s / Dk, mask) @ v,
                 "the mask is not used": softmax(s / sqrt(Dk)) @ v,
-                "it is divided by sqrt(Dk) after the softmax; divide the scores": weigh(s, MASK) @ v / sqrt(Dk),
-                "the mask is applied after the softmax": softmax(s / sqrt(Dk)) * MASK @ v,
+                "it is divided by sqrt(Dk) after the softmax; divide the scores": weigh(s, mask) @ v / sqrt(Dk),
+                "the mask is applied after the softmax": softmax(s / sqrt(Dk)) * mask @ v,
                 "the softmax is missing: these are scores, not weights, times values": s / sqrt(Dk) @ v,
-                "these are the weights; multiply them by the values": weigh(s / sqrt(Dk), MASK),
-            },
+                "these are the weights; multiply them by the values": weigh(s / sqrt(Dk), mask),
+            }
+            | ({"k is not transposed: the sum runs over features": weigh(q @ k / sqrt(Dk), mask) @ v} if equal else {})
+            | ({ROUND.format("k.T"): weigh(q @ k.T / sqrt(Dk), mask) @ v} if equal and q.ndim == 3 else {}),
         )
-        refuse_writing(q=(given[0], q), k=(given[1], k), v=(given[2], v))
 
 
 def weights_and_values_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of w @ v."""
-    for leading in ((), (B, H)):
-        q, k, v = draw(76, leading)
+    for q, k, v in draw(76):
         _product_gradients(backward, softmax(q @ transpose(k)), v)
 
 
 def _product_gradients(backward: Callable[..., Any], w: np.ndarray, v: np.ndarray) -> None:
-    given = w.copy(), v.copy()
-
     def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
         d_w, d_v = d_y @ transpose(v), transpose(w) @ d_y
-        return {
-            "d_w": {
-                "it is transposed: the queries are the rows": transpose(d_w),
-                "this is d_v; the gradient of w comes first": d_v,
-                "this is the gradient of the scores already; here w is still by itself": ops.softmax.backward(
-                    (w, -1), d_w
-                )[0],
-            },
-            "d_v": {"it is transposed: the keys are the rows": transpose(d_v)},
+        d_s = ops.softmax.backward((w, -1), d_w)[0]
+        of_w = {
+            "it is transposed: the queries are the rows": transpose(d_w),
+            "this is d_v; the gradient of w comes first": d_v,
+            "this is the gradient of the scores already; here w is still by itself": d_s,
         }
+        of_v = {"it is transposed: the keys are the rows": transpose(d_v)}
+        if w.shape == v.shape:
+            of_w["v is not transposed: the sum is over c, the last axis of both"] = d_y @ v
+            of_w[ROUND.format("v.T")] = d_y @ v.T
+            of_v["w is not transposed: the sum is over i, the queries"] = w @ d_y
+            of_v[ROUND.format("w.T")] = w.T @ d_y
+        return {"d_w": of_w, "d_v": of_v}
 
-    check_gradients(lambda d_y: backward(*given, d_y), np.matmul, {"w": w, "v": v}, mistakes=mistakes)
-    refuse_writing(w=(given[0], w), v=(given[1], v))
+    check_gradients(lambda d_y: backward(w, v, d_y), np.matmul, {"w": w, "v": v}, mistakes=mistakes)
 
 
 def scores_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of the masked softmax, with a row that sees nothing."""
     scores = np.random.default_rng(77).normal(size=(B, Tq, Tk))
-    for name, mask in (("no mask", MASK | True), ("a mask", NOTHING)):
-        _masked_softmax_gradient(backward, scores if name == "a mask" else scores[0], mask)
+    for given, mask in ((scores[0, :3, :4], MASK[:3, :4] | True), (scores, NOTHING)):
+        _masked_softmax_gradient(backward, given, mask)
 
 
 def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
     w = weigh(scores, mask)
-    given = w.copy()
     hidden = "" if mask.all() else ": hidden scores get a gradient"
     check_gradients(
-        lambda d_w: backward(given, d_w),
+        lambda d_w: backward(w, d_w),
         lambda s: weigh(s, mask),
         {"s": scores},
         mistakes=lambda d_w: {
@@ -235,29 +263,36 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
             }
         },
     )
-    refuse_writing(w=(given, w))
 
 
 def queries_and_keys_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of the scaled scores."""
-    for leading in ((), (B, H)):
-        q, k, _ = draw(78, leading)
+    for q, k, _ in draw(78):
         _scores_gradient(backward, q, k)
 
 
 def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray) -> None:
-    given = q.copy(), k.copy()
+    Dk, (Tq, Tk) = q.shape[-1], (q.shape[-2], k.shape[-2])
 
     def mistakes(d_s: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
         d_q, d_k = d_s @ k, transpose(d_s) @ q
+        of_q: dict[str, np.ndarray] = {}
+        of_k: dict[str, np.ndarray] = {}
+        if Tq == Tk == Dk:
+            of_q["d_s is transposed, but the sum is over j, the keys: d_s k"] = transpose(d_s) @ k / sqrt(Dk)
+            of_q["k is transposed, but the sum is over j, the keys: d_s k"] = d_s @ transpose(k) / sqrt(Dk)
+            of_k["d_s is not transposed: the sum is over i, the queries"] = d_s @ q / sqrt(Dk)
+            of_k[ROUND.format("d_s.T")] = d_s.T @ q / sqrt(Dk)
         return {
-            "d_q": {
+            "d_q": of_q
+            | {
                 "the division is missing: every entry is sqrt(Dk) times too large": d_q,
                 "it is divided by Dk; by sqrt(Dk) it should be": d_q / Dk,
                 "it is divided by sqrt(Tk); Dk is the number of features, q.shape[-1]": d_q / sqrt(Tk),
                 "this is d_k; the gradient of q comes first": d_k / sqrt(Dk),
             },
-            "d_k": {
+            "d_k": of_k
+            | {
                 "the division is missing: every entry is sqrt(Dk) times too large": d_k,
                 "it is divided by Dk, or twice by sqrt(Dk); once by sqrt(Dk) it should be": d_k / Dk,
                 "it is transposed: the keys are the rows": transpose(d_k) / sqrt(Dk),
@@ -265,27 +300,26 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
         }
 
     check_gradients(
-        lambda d_s: backward(*given, d_s),
+        lambda d_s: backward(q, k, d_s),
         lambda q, k: q @ transpose(k) / sqrt(Dk),
         {"q": q, "k": k},
         sizes={"Dk": Dk},
         mistakes=mistakes,
     )
-    refuse_writing(q=(given[0], q), k=(given[1], k))
 
 
 def attention_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of attention: one head, then several with a mask and a query that sees nothing."""
-    for leading, mask in (((), MASK | True), ((B, H), NOTHING)):
-        q, k, v = draw(79, leading)
-        _attention_gradients(backward, q, k, v, mask)
+    for (q, k, v), mask in zip(draw(79), (MASK | True, MASK, NOTHING), strict=True):
+        _attention_gradients(backward, q, k, v, mask[: q.shape[-2], : k.shape[-2]])
 
 
 def _attention_gradients(
     backward: Callable[..., Any], q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray
 ) -> None:
+    Dk = q.shape[-1]
     w = weigh(q @ transpose(k) / sqrt(Dk), mask)
-    given = q.copy(), k.copy(), v.copy(), w.copy()
+    equal = q.shape == k.shape == v.shape
 
     def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
         d_w = d_y @ transpose(v)
@@ -301,83 +335,46 @@ def _attention_gradients(
             "the row sum of the softmax is missing in d_s, and so is the division by sqrt(Dk)": w * d_w * sqrt(Dk),
             "the row sum has to be multiplied by w as well": w * d_w - row_sum,
         }
-        return {
-            "d_q": {words: d_s @ k / sqrt(Dk) for words, d_s in wrong.items()},
-            "d_k": {words: transpose(d_s) @ q / sqrt(Dk) for words, d_s in wrong.items()},
-            "d_v": {"it is divided by sqrt(Dk); only queries and keys are": transpose(w) @ d_y / sqrt(Dk)},
-        }
+        if equal:
+            for words, other in (("v is not transposed in d_w", v), (ROUND.format("v.T"), v.T)):
+                wrong[words] = ops.softmax.backward((w, -1), d_y @ other)[0]
+        of_q = {words: d_s @ k / sqrt(Dk) for words, d_s in wrong.items()}
+        of_k = {words: transpose(d_s) @ q / sqrt(Dk) for words, d_s in wrong.items()}
+        of_v = {"it is divided by sqrt(Dk); only queries and keys are": transpose(w) @ d_y / sqrt(Dk)}
+        if equal:
+            of_q["d_s is transposed; in d_q the sum is over the keys: d_s k"] = transpose(d_s) @ k / sqrt(Dk)
+            of_k["d_s is not transposed: in d_k the sum is over the queries"] = d_s @ q / sqrt(Dk)
+            of_k[ROUND.format("d_s.T")] = d_s.T @ q / sqrt(Dk)
+            of_q["this is d_k; the gradient of q comes first"] = transpose(d_s) @ q / sqrt(Dk)
+            of_v["w is not transposed: in d_v the sum is over the queries"] = w @ d_y
+            of_v[ROUND.format("w.T")] = w.T @ d_y
+        return {"d_q": of_q, "d_k": of_k, "d_v": of_v}
 
     check_gradients(
-        lambda d_y: backward(*given, d_y),
+        lambda d_y: backward(q, k, v, w, d_y),
         lambda q, k, v: attention(q, k, v, mask),
         {"q": q, "k": k, "v": v},
         sizes={"Dk": Dk, "B": B, "H": H},
         mistakes=mistakes,
     )
-    refuse_writing(q=(given[0], q), k=(given[1], k), v=(given[2], v), w=(given[3], w))
-
-
-def split_heads(split: Callable[..., Any]) -> None:
-    """Check the heads of an array."""
-    x = np.random.default_rng(80).normal(size=(B, Tq, H * Dk))
-    given = x.copy()
-    heads = np.stack([x[..., h * Dk : (h + 1) * Dk] for h in range(H)], axis=1)
-    woven = x.reshape(B, Tq, Dk, H)
-    agree(
-        "heads",
-        split(given, H),
-        heads,
-        mistakes={
-            "reshape alone mixes positions and heads: cut the last axis first, (B, T, H, Dk), then move an "
-            "axis": x.reshape(B, H, Tq, Dk),
-            "the axes are still (B, T, H, Dk): exchange the positions and the heads": heads.swapaxes(1, 2),
-            "a head has every H-th feature; its features should lie side by side: (H, Dk), not (Dk, H)": np.moveaxis(
-                woven, 3, 1
-            ),
-            "the head is the last axis; cut D into (H, Dk), then move the heads beside the batch": woven,
-            "the last two axes are exchanged: (B, H, Dk, T)": transpose(heads),
-            "the heads come before the batch: (H, B, T, Dk)": heads.swapaxes(0, 1),
-        },
-    )
-    refuse_writing(x=(given, x))
-
-
-def merge_heads(merge: Callable[..., Any]) -> None:
-    """Check the heads laid side by side."""
-    heads = np.random.default_rng(81).normal(size=(B, H, Tq, Dv))
-    given = heads.copy()
-    agree(
-        "merged",
-        merge(given),
-        np.concatenate([heads[:, h] for h in range(H)], axis=-1),
-        mistakes={
-            "reshape alone mixes positions and heads: first make H and Dv neighbours, (B, T, H, Dv)": heads.reshape(
-                B, Tq, H * Dv
-            ),
-            "the features of the heads are woven into each other; those of a head should lie side by side": np.moveaxis(
-                heads, 1, 3
-            ).reshape(B, Tq, H * Dv),
-            "the heads and their features are still two axes": heads.swapaxes(1, 2),
-            "the heads are added up; they should lie side by side": heads.sum(axis=1),
-        },
-    )
-    refuse_writing(heads=(given, heads))
 
 
 def self_attention_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of an x that makes queries, keys and values."""
     rng = np.random.default_rng(82)
-    d = 3
-    x = rng.normal(size=(Tq, d))
-    w = [rng.normal(size=(d, width)) for width in (Dk, Dk, Dv)]
-    given = [weight.copy() for weight in w]
+    for t, d, dk, dv in ((4, 2, 2, 2), (Tq, 3, Dk, Dv)):
+        _three_gradients(backward, rng.normal(size=(t, d)), [rng.normal(size=(d, width)) for width in (dk, dk, dv)])
 
+
+def _three_gradients(backward: Callable[..., Any], x: np.ndarray, w: list[np.ndarray]) -> None:
     def parts(d_y: np.ndarray) -> tuple[np.ndarray, ...]:
         _, saved = ops.scaled_dot_product_attention.forward(*(x @ weight for weight in w))
         return tuple(ops.scaled_dot_product_attention.backward(saved, d_y))
 
     def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
         q, k, v = (part @ weight.T for part, weight in zip(parts(d_y), w, strict=True))
+        square = all(weight.shape[0] == weight.shape[1] for weight in w)
+        plain = sum(part @ weight for part, weight in zip(parts(d_y), w, strict=True)) if square else None
         rest = "x is used three times, and the gradients of all uses are added"
         return {
             "d_x": {
@@ -389,17 +386,12 @@ def self_attention_backward(backward: Callable[..., Any]) -> None:
                 f"the share of the queries is missing: {rest}": k + v,
                 "it is the mean of the three shares; they are added": (q + k + v) / 3,
             }
+            | ({"the weights are not transposed: q = x W_q, and d_q goes back through W_q^T": plain} if square else {})
         }
 
     check_gradients(
-        lambda d_y: backward(*given, *parts(d_y)),
+        lambda d_y: backward(*w, *parts(d_y)),
         lambda x: attention(*(x @ weight for weight in w)),
         {"x": x},
         mistakes=mistakes,
     )
-    refuse_writing(w_q=(given[0], w[0]), w_k=(given[1], w[1]), w_v=(given[2], w[2]))
-
-
-def find_the_wrong_attention(WRONG: Any) -> None:
-    """Check which line was found to be wrong."""
-    check_choice("WRONG", WRONG, "d", "abcde")

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, NoReturn
 
 import numpy as np
 
-from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_choice, check_gradients, refuse_unsolved
+from minitransformer.learn.counterexample import Claim, claims_of, judge_claims, read_answer
+from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved
 
 Parts = Mapping[str, Sequence[str]]
+Plan = list[tuple[str, tuple[str, ...]]]
 Steps = list[tuple[str, tuple[str, ...], tuple[float, ...]]]
 
 # u = x * y, v = x + u, L = u * v, with the parts of L and of v both ways round; then one with x * x and a dead end.
-GRAPHS: list[Parts] = [
+GRAPHS: list[dict[str, list[str]]] = [
     {"L": ["u", "v"], "v": ["x", "u"], "u": ["x", "y"], "x": [], "y": []},
     {"L": ["v", "u"], "v": ["u", "x"], "u": ["y", "x"], "x": [], "y": []},
     {"x": [], "a": ["x", "x"], "dead": ["x", "a"], "b": ["a"], "c": ["a", "x"], "e": ["b", "c"], "L": ["a", "e"]},
@@ -23,10 +27,25 @@ GRAPHS: list[Parts] = [
 LONG = 5000
 
 
+def draw_plans(seed: int) -> Iterator[Plan]:
+    """Yield three graphs, each as outputs with what they are made of; the last output is the loss."""
+    rng = np.random.default_rng(seed)
+    for n in (4, 6, 9):
+        names = ["a", "b", "c"]
+        plan = []
+        for i in range(n):
+            output = f"n{i}" if i < n - 1 else "loss"
+            plan.append((output, tuple(str(name) for name in rng.choice(names, rng.integers(1, 4)))))
+            names.append(output)
+        yield plan
+
+
 def order_of_a_graph(order: Callable[..., Any]) -> None:
     """Check that every node comes once, and after all of its users."""
-    for parts in GRAPHS:
-        _in_order(order({node: list(used) for node, used in parts.items()}, "L"), parts, _draw(parts))
+    for parts in (*GRAPHS, *({output: [*names] for output, names in plan} for plan in draw_plans(21))):
+        loss = "L" if "L" in parts else next(reversed(parts))
+        parts = parts | {name: [] for used in parts.values() for name in used if name not in parts}
+        _in_order(order({node: list(used) for node, used in parts.items()}, loss), parts, loss, _words(parts))
     chain = {"L": ["h0"]} | {f"h{i}": [f"h{i + 1}"] for i in range(LONG)} | {f"h{LONG}": []}
     try:
         found = order({node: list(used) for node, used in chain.items()}, "L")
@@ -34,14 +53,14 @@ def order_of_a_graph(order: Callable[..., Any]) -> None:
         raise Wrong(
             f"A chain of {LONG} nodes is too deep for recursion: use a loop, and `ready` as the list of what is next."
         ) from None
-    _in_order(found, chain, f"a chain of {LONG} nodes")
+    _in_order(found, chain, "L", f"a chain of {LONG} nodes")
 
 
-def _draw(parts: Parts) -> str:
+def _words(parts: Parts) -> str:
     return ", ".join(f"{node} made of {' and '.join(used)}" for node, used in parts.items() if used)
 
 
-def _in_order(found: Any, parts: Parts, graph: str) -> None:
+def _in_order(found: Any, parts: Parts, loss: str, graph: str) -> None:
     refuse_unsolved(found)
 
     def refuse(sentence: str) -> NoReturn:
@@ -51,7 +70,7 @@ def _in_order(found: Any, parts: Parts, graph: str) -> None:
 
     if not isinstance(found, list | tuple):
         raise Wrong(f"order should return a list of names, but it returns {type(found).__name__}.")
-    reached, stack = {"L"}, ["L"]
+    reached, stack = {loss}, [loss]
     while stack:
         new = set(parts[stack.pop()]) - reached
         reached |= new
@@ -59,7 +78,7 @@ def _in_order(found: Any, parts: Parts, graph: str) -> None:
     turns = Counter(found)
     for node, times in turns.items():
         if node not in reached:
-            refuse(f"{node} is in the list, but L was not made of it, so it has no turn.")
+            refuse(f"{node} is in the list, but {loss} was not made of it, so it has no turn.")
         if times > 1:
             refuse(f"{node} has {times} turns. It needs one, after those of all its users.")
     for node in sorted(reached - set(turns)):
@@ -77,7 +96,7 @@ def _in_order(found: Any, parts: Parts, graph: str) -> None:
 def add_up_the_shares(backward: Callable[..., Any]) -> None:
     """Check the gradient of x * x + x, for a number and for an array."""
     rng = np.random.default_rng(2)
-    for x in (np.array(1.5), rng.normal(size=3)):
+    for x in (np.array(1.5), np.array(-0.8), rng.normal(size=3)):
         _three_shares(backward, x)
 
 
@@ -93,115 +112,86 @@ def _three_shares(backward: Callable[..., Any], x: np.ndarray) -> None:
                 "one share of x * x is missing: the product uses x twice": d_L * x + d_L,
             }
         },
+        output="L",
     )
 
 
-# A forward pass: the output, the function, what it is made of. One name is used twice in one step, one leads nowhere.
-PLAN = [
-    ("u", "times", ("x", "y")),
-    ("v", "plus", ("x", "u")),
-    ("w", "tanh", ("v",)),
-    ("p", "times", ("u", "w")),
-    ("q", "times", ("p", "p")),
-    ("r", "times", ("q", "z")),
-    ("dead", "times", ("w", "y")),
-    ("L", "plus", ("r", "v")),
+# One name is used twice in one step, one leads nowhere.
+PLAN: Plan = [
+    ("u", ("x", "y")),
+    ("v", ("x", "u")),
+    ("w", ("v",)),
+    ("p", ("u", "w")),
+    ("q", ("p", "p")),
+    ("r", ("q", "z")),
+    ("dead", ("w", "y")),
+    ("L", ("r", "v")),
 ]
-LEAVES = {"x": np.array(0.7), "y": np.array(-1.3), "z": np.array(0.4)}
 
 
-def _values(leaves: Mapping[str, Any], held: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Run the plan; what is held keeps its value, whatever it was made of."""
-    held = held or {}
-    values: dict[str, Any] = {name: held.get(name, value) for name, value in leaves.items()}
-    for output, function, names in PLAN:
-        given = [values[name] for name in names]
-        new = np.tanh(given[0]) if function == "tanh" else given[0] * given[1] if function == "times" else sum(given)
-        values[output] = held.get(output, new)
-    return values
+def add_slopes(plan: Plan, rng: np.random.Generator) -> Steps:
+    """Return steps as the learner gets them, with random local derivatives."""
+    return [(output, names, tuple(rng.normal(size=len(names)).tolist())) for output, names in plan]
 
 
-def _steps() -> Steps:
-    """Return the plan as the learner gets it, with the local derivatives."""
-    values, steps = {name: float(value) for name, value in _values(LEAVES).items()}, []
-    for output, function, names in PLAN:
-        if function == "tanh":
-            slopes: tuple[float, ...] = (1 - values[output] ** 2,)
-        else:
-            slopes = (values[names[1]], values[names[0]]) if function == "times" else (1.0, 1.0)
-        steps.append((output, names, slopes))
-    return steps
-
-
-def _walk(d_loss: float, mistake: str = "", stopped: frozenset[str] = frozenset()) -> dict[str, np.ndarray]:
-    """Walk back over the plan, with a mistake or without."""
-    steps = _steps()
-    d = dict.fromkeys([*LEAVES, *(step[0] for step in steps)], 0.0)
-    d["L"] = d_loss
+def walk(steps: Steps, d_loss: float, mistake: str = "", stopped: frozenset[str] = frozenset()) -> dict[str, float]:
+    """Walk back, with a mistake or without."""
+    d = {name: 0.0 for output, names, _ in steps for name in (output, *names)}
+    d[steps[-1][0]] = d_loss
     for output, names, slopes in steps if mistake == "forwards" else reversed(steps):
         if (mistake == "whole step" and stopped & {*names}) or (mistake == "sender" and output in stopped):
             continue
         for name, slope in zip(names, slopes, strict=True):
-            share = d[output] * slope
-            if name in stopped and mistake not in ("not stopped", "sender"):
+            if name in stopped and mistake not in ("not stopped", "sender", "at the end"):
                 continue
-            d[name] = share if mistake == "=" else d[name] + share
-    return {name: np.array(value) for name, value in d.items()}
+            d[name] = d[output] * slope + (0.0 if mistake == "=" else d[name])
+    return d | dict.fromkeys(stopped, 0.0) if mistake == "at the end" else d
 
 
-def _read(found: Any) -> dict[str, Any]:
-    """Return the learner's dictionary, if it is one and complete."""
+def _hold_walk(
+    found: Any, steps: Steps, d_loss: float, wrong: Mapping[str, str], stopped: frozenset[str] = frozenset()
+) -> None:
+    """Hold the learner's dictionary against the right one; a mistake is known by all gradients together."""
     refuse_unsolved(found)
     if not isinstance(found, dict):
         raise Wrong(f"backward should return d, a dictionary, but it returns {type(found).__name__}.")
-    if any(value is ... for value in found.values()):
-        raise Unsolved("The TODO is still to do: its place is marked in the file.")
-    missing = [name for name in _values(LEAVES) if name not in found]
-    if missing:
+    refuse_unsolved(list(found.values()))
+    expected = walk(steps, d_loss, stopped=stopped)
+    if missing := [name for name in expected if name not in found]:
         raise Wrong(f"d has no {', '.join(map(repr, missing))}: it should have every name of the graph.")
-    return found
-
-
-def _run(backward: Callable[..., Any], d_loss: Any, *more: Any) -> dict[str, Any]:
-    steps = _steps()
-    found = _read(backward(steps, float(d_loss), *more))
-    if steps != _steps():
-        raise Wrong("steps was changed: it belongs to the caller. `reversed(steps)` leaves it as it is.")
-    return found
+    values = [found[name] for name in expected]
+    cause = ""
+    if all(isinstance(value, float | int | np.number) for value in values):
+        known = {words: list(walk(steps, d_loss, mistake, stopped).values()) for mistake, words in wrong.items()}
+        cause = next((words for words, gradients in known.items() if np.allclose(values, gradients)), "")
+    for name, value in expected.items():
+        where = f'd["{name}"]' + (f" with {' and '.join(sorted(stopped))} stopped" if stopped else "")
+        where += ", from which no way leads to the loss," if name == "dead" else ""
+        agree(where, found[name], np.array(value), mistakes={cause: found[name]} if cause else None)
 
 
 def walk_back(backward: Callable[..., Any]) -> None:
-    """Check the gradients of leaves against finite differences, and those of inner names."""
+    """Check the gradients of all names, in a graph by hand and in others."""
     wrong = {
         "forwards": "the first step of the forward pass comes first; its output's gradient is still 0 then",
         "=": "each share replaces the ones before it; a name with several uses needs the sum of them",
     }
-    check_gradients(
-        lambda d_loss: tuple(np.asarray(_run(backward, d_loss)[name]) for name in LEAVES),
-        lambda *leaves: _values(dict(zip(LEAVES, leaves, strict=True)))["L"],
-        LEAVES,
-        names=[f'd["{name}"]' for name in LEAVES],
-        mistakes=lambda d_loss: {
-            f'd["{name}"]': {wrong[kind]: _walk(d_loss, kind)[name] for kind in wrong} for name in LEAVES
-        },
-    )
-    found, expected = _run(backward, 1.3), _walk(1.3)
-    for name in ("u", "v", "w", "p", "q", "r", "L", "dead"):
-        where = f'd["{name}"]' + (", from which no way leads to the loss," if name == "dead" else "")
-        agree(where, found[name], expected[name])
+    rng = np.random.default_rng(22)
+    for plan, d_loss in ((PLAN, 1.3), *zip(draw_plans(23), (-0.7, 2.5, 1.1), strict=True)):
+        steps = add_slopes(plan, rng)
+        _hold_walk(backward(steps, d_loss), steps, d_loss, wrong)
 
 
 def one_input_two_functions(backward: Callable[..., Any]) -> None:
     """Check the gradient of f(x) * g(x), for two pairs of functions."""
     rng = np.random.default_rng(4)
-    x = rng.normal(size=(3, 4))
     pairs: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
         (np.tanh, lambda x, d: d * (1 - np.tanh(x) ** 2)),
         (lambda x: 1 / (1 + np.exp(-x)), lambda x, d: d * np.exp(-x) / (1 + np.exp(-x)) ** 2),
         (lambda x: x.cumsum(axis=1), lambda x, d: d[:, ::-1].cumsum(axis=1)[:, ::-1]),
     ]
-    for first, second in ((0, 1), (1, 2)):
-        _gate(backward, x, *pairs[first], *pairs[second])
+    for shape, first, second in (((3, 4), 0, 1), ((2, 5), 1, 2)):
+        _gate(backward, rng.normal(size=shape), *pairs[first], *pairs[second])
 
 
 def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: Any, g_back: Any) -> None:
@@ -223,40 +213,104 @@ def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: A
 
 
 def stop_the_gradient(backward: Callable[..., Any]) -> None:
-    """Check the gradients if some values count as given, by holding them in the finite differences."""
+    """Check the gradients if some values count as given: leaves, inner names, several, none."""
     wrong = {
         "not stopped": "it is the gradient without any stop",
+        "at the end": "the stopped name is set to 0 after the walk, when it has sent its gradient on already",
         "whole step": "a step with a stopped input sends nothing at all; its other inputs should get their share",
         "sender": "the stopped name sends nothing, but it receives; its own gradient should stay 0",
     }
-    for stopped in (frozenset("u"), frozenset("w"), frozenset("py"), frozenset()):
-        _stopped(backward, stopped, wrong)
+    rng = np.random.default_rng(24)
+    for letters in ("u", "w", "py", ""):
+        steps, stopped = add_slopes(PLAN, rng), frozenset(letters)
+        _hold_walk(backward(steps, -0.6, set(stopped)), steps, -0.6, wrong, stopped)
+    for plan, names in zip(draw_plans(25), ({"n0"}, {"a", "n1"}, {"b", "n3"}), strict=True):
+        steps = add_slopes(plan, rng)
+        _hold_walk(backward(steps, 1.7, set(names)), steps, 1.7, wrong, frozenset(names))
 
 
-def _stopped(backward: Callable[..., Any], stopped: frozenset[str], wrong: Mapping[str, str]) -> None:
-    held = {name: _values(LEAVES)[name] for name in stopped}
-    labels = {name: f'd["{name}"] with {_join(stopped)} stopped' for name in _values(LEAVES)}
+Graph = dict[str, list[tuple[str, float]]]
+MOST_NODES, MOST_PARTS = 10, 20
+"""Two of the engines follow every path, and so many parts make no more than some thousand."""
 
-    def mistakes(d_loss: Any, names: Sequence[str], kinds: Sequence[str]) -> dict[str, dict[str, Any]]:
-        return {labels[name]: {wrong[kind]: _walk(d_loss, kind, stopped)[name] for kind in kinds} for name in names}
 
-    check_gradients(
-        lambda d_loss: tuple(np.asarray(_run(backward, d_loss, set(stopped))[name]) for name in LEAVES),
-        lambda *leaves: _values(dict(zip(LEAVES, leaves, strict=True)), held)["L"],
-        LEAVES,
-        names=[labels[name] for name in LEAVES],
-        mistakes=lambda d_loss: mistakes(d_loss, list(LEAVES), list(wrong)),
+def find_the_wrong_engine(counterexample: Callable[..., Any]) -> str:
+    """Check the graph on which one engine is seen to be wrong."""
+    engines = claims_of("find-the-wrong-engine")
+    letter, (given,) = read_answer(counterexample, "abcd", ["a graph"])
+    graph = _read_graph(given)
+    expected = {"d": np.array([_gain(graph, node) for node in graph])}
+    results = {name: engines[name](graph, "L") for name in "abcd"}
+    claims = {name: Claim({"d": np.array([d[node] for node in graph], float)}, expected) for name, d in results.items()}
+    return judge_claims(letter, "c", claims, "what L gains when a node grows by 1", draw=partial(_table, graph))
+
+
+def _read_graph(given: Any) -> Graph:
+    """Return the learner's graph, if it is one."""
+    if not isinstance(given, dict):
+        raise Wrong(f"The graph should be a dictionary such as EASY, found {type(given).__name__}.")
+    for name in given:
+        if not isinstance(name, str) or not name.isidentifier() or len(name) > 8:
+            raise Wrong(f"A node's name should be a word of at most 8 letters, found {name!r:.40}.")
+    graph = {name: _read_uses(name, uses) for name, uses in given.items()}
+    if "L" not in graph:
+        raise Wrong('The graph has no node "L": that is the loss.')
+    n = sum(map(len, graph.values()))
+    if len(graph) > MOST_NODES or n > MOST_PARTS:
+        raise Wrong(
+            f"The graph has {len(graph)} nodes with {n} parts in all; {MOST_NODES} nodes with {MOST_PARTS} parts are "
+            "enough. Try a smaller one."
+        )
+    _refuse_disorder({name: [part for part, _ in uses] for name, uses in graph.items()})
+    return graph
+
+
+def _read_uses(name: str, uses: Any) -> list[tuple[str, float]]:
+    """Return what a node is made of: names and local derivatives."""
+    refuse_unsolved(uses)
+    pairs = list(uses) if isinstance(uses, tuple | list) else [uses]
+    for pair in pairs:
+        refuse_unsolved(pair)
+        right = isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], str)
+        if not right or not isinstance(pair[1], int | float | np.integer | np.floating) or not np.isfinite(pair[1]):
+            raise Wrong(f'{name} should have a list of parts such as [("x", 3.0)], found {pair!r:.40} in it.')
+    return [(part, float(slope)) for part, slope in pairs]
+
+
+def _refuse_disorder(parts: Parts) -> None:
+    """Refuse a graph in which a part is missing, is made of what it makes, or stands too late."""
+    for node, used in parts.items():
+        for part in used:
+            if part not in parts:
+                raise Wrong(f"{node} is made of {part!r:.40}, but the graph has no such node.")
+    try:
+        TopologicalSorter(parts).prepare()
+    except CycleError as error:
+        raise Wrong(f"The graph goes round in a circle: {' makes '.join(error.args[1])}.") from None
+    before: set[str] = set()
+    for node, used in parts.items():
+        for part in used:
+            if part not in before:
+                raise Wrong(f"{node} stands before {part}, which it is made of: put every node after its parts.")
+        before.add(node)
+
+
+def _gain(graph: Graph, moved: str) -> float:
+    """Return what L gains when a node grows by 1, forwards through the graph."""
+    gains: dict[str, float] = {}
+    for node, uses in graph.items():
+        gains[node] = 1.0 if node == moved else sum(gains[part] * slope for part, slope in uses)
+    return gains["L"]
+
+
+def _table(graph: Graph, claim: Claim) -> str:
+    """Draw the graph, each node with its gradient and what it should be."""
+    rows = [("node", "made of", "found", "should be", "")]
+    for (node, uses), found, expected in zip(graph.items(), claim.found["d"], claim.expected["d"], strict=True):
+        made = textwrap.shorten(" + ".join(f"{slope:g} {part}" for part, slope in uses), 34, placeholder=" ...")
+        rows.append((node, made, f"{found:.6g}", f"{expected:.6g}", "" if np.isclose(found, expected) else "wrong"))
+    wide = max(len(row[1]) for row in rows)
+    return "\n".join(
+        f"    {node:<8}  {made:<{wide}}  {found:>9}  {right:>9}  {mark}".rstrip()
+        for node, made, found, right, mark in rows
     )
-    found, expected = _run(backward, -0.6, set(stopped)), _walk(-0.6, stopped=stopped)
-    for name, label in labels.items():
-        known = mistakes(-0.6, [name], ["sender", "whole step"])
-        agree(label, found[name], expected[name], mistakes=known[label])
-
-
-def _join(names: frozenset[str]) -> str:
-    return " and ".join(sorted(names)) or "nothing"
-
-
-def find_the_wrong_engine(WRONG: Any) -> None:
-    """Check which engine was found to be wrong."""
-    check_choice("WRONG", WRONG, "c", "abcd")

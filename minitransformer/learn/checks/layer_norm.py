@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import agree, check_choice, check_gradients, refuse_writing
+from minitransformer.learn.counterexample import Claim, claims_of, judge_claims, read_answer, read_arrays
+from minitransformer.learn.verdict import Wrong, agree, check_gradients
 
 B, T, D = 2, 3, 5
 SHARED = "all B * T rows use the same D numbers"
@@ -22,19 +23,17 @@ def mean(x: np.ndarray) -> np.ndarray:
 def layer_norm_forward(forward: Callable[..., Any]) -> None:
     """Check layer norm on random rows, with a large and a small eps, and on rows of equal features."""
     rng = np.random.default_rng(61)
-    gain, bias = rng.normal(size=D), rng.normal(size=D)
     rows = 0.8 * rng.normal(size=(T, D)) + 2
-    for x, eps in ((rows, 0.1), (1e-3 * rng.normal(size=(B, T, D)), 1e-5)):
-        given, kept_gain, kept_bias = x.copy(), gain.copy(), bias.copy()
+    for x, eps in ((rows, 0.1), (1e-3 * rng.normal(size=(B, T, 4)), 1e-5)):
+        gain, bias = rng.normal(size=(2, x.shape[-1]))
         agree(
             f"y, for eps = {eps},",
-            forward(given, kept_gain, kept_bias, eps),
+            forward(x, gain, bias, eps),
             ops.layer_norm.forward(x, gain, bias, eps=eps)[0],
             mistakes=_wrong_forward(x, gain, bias, eps),
         )
-        refuse_writing(x=(given, x), gain=(kept_gain, gain), bias=(kept_bias, bias))
     with np.errstate(all="ignore"):
-        found = forward(np.full((T, D), 3.0), gain, bias, 1e-5)
+        found = forward(np.full((T, 4), 3.0), gain, bias, 1e-5)
     agree("y, for rows of equal features,", found, np.tile(bias, (T, 1)))
 
 
@@ -70,10 +69,14 @@ def _wrong_forward(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float
 def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
     """Check the gradients of gain and bias."""
     rng = np.random.default_rng(62)
-    x_hat, gain, bias = rng.normal(size=(B, T, D)), rng.normal(size=D), rng.normal(size=D)
-    given = x_hat.copy()
+    for shape in ((B, T, D), (4, 2, 3)):
+        _gain_and_bias(backward, rng.normal(size=shape), rng.normal(size=shape[-1]), rng.normal(size=shape[-1]))
+
+
+def _gain_and_bias(backward: Callable[..., Any], x_hat: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
+    B, T, _ = x_hat.shape
     check_gradients(
-        lambda d_y: backward(given, d_y),
+        lambda d_y: backward(x_hat, d_y),
         lambda gain, bias: gain * x_hat + bias,
         {"gain": gain, "bias": bias},
         sizes={"B": B, "T": T, "B * T": B * T},
@@ -89,16 +92,17 @@ def gain_and_bias_gradients(backward: Callable[..., Any]) -> None:
                 "d_y is missing: x_hat is the local derivative, and the chain rule multiplies it": x_hat.sum(
                     axis=(0, 1)
                 ),
+                "the features are summed as well: each has a gain of its own": (d_y * x_hat).sum(),
             },
             "d_bias": {
                 f"there are no sums yet: {SHARED}": d_y,
                 f"only the first axis is summed over: {SHARED}": d_y.sum(axis=0),
                 f"only the axis of positions is summed over: {SHARED}": d_y.sum(axis=1),
                 "it is the mean over the rows; every use of the bias adds its share": d_y.mean(axis=(0, 1)),
+                "the features are summed as well: each has a bias of its own": d_y.sum(),
             },
         },
     )
-    refuse_writing(x_hat=(given, x_hat))
 
 
 def centring_backward(backward: Callable[..., Any]) -> None:
@@ -128,9 +132,8 @@ def centring_backward(backward: Callable[..., Any]) -> None:
 def layer_norm_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of x."""
     rng = np.random.default_rng(64)
-    gain, eps = rng.normal(size=D), 0.1
-    for shape in ((T, D), (B, T, D)):
-        x = rng.normal(size=shape)
+    for shape, eps in (((T, D), 0.1), ((B, T, 4), 0.2)):
+        x, gain = rng.normal(size=shape), rng.normal(size=shape[-1])
         c = x - mean(x)
         r = 1 / np.sqrt(mean(c * c) + eps)
         _layer_norm_gradient(backward, x, r * c, r, gain, eps)
@@ -139,7 +142,7 @@ def layer_norm_backward(backward: Callable[..., Any]) -> None:
 def _layer_norm_gradient(
     backward: Callable[..., Any], x: np.ndarray, x_hat: np.ndarray, r: np.ndarray, gain: np.ndarray, eps: float
 ) -> None:
-    saved = (x_hat.copy(), r.copy(), gain.copy())
+    D = gain.size
 
     def mistakes(d_y: np.ndarray) -> dict[str, dict[str, np.ndarray]]:
         d = d_y * gain
@@ -149,7 +152,8 @@ def _layer_norm_gradient(
         whole = d.mean() + x_hat * (d * x_hat).mean()
         wrong_bracket = {
             "the term mean(d_x_hat) is missing: x_j acts on mu too": d - second,
-            "the term with x_hat is missing: x_j acts on the variance too, and so on r": d - first,
+            "the term with x_hat is missing, or it is 0: x_j acts on the variance too, and so on r. It has the mean of "
+            "a product; a product of two means is 0 there, since the mean of x_hat is 0": d - first,
             "both means are missing: mu and r are not constants, they depend on x": d,
             "the gain is forgotten: d_x_hat is d_y * gain": d_y - of_d_y,
             "the gain stands in front of all; it belongs to d_x_hat, inside the means": gain * (d_y - of_d_y),
@@ -161,6 +165,7 @@ def _layer_norm_gradient(
             "the means run along the first axis; the features of a row lie along the last": d - first_axis,
             "the means are those of the whole array; each row has its own": d - whole,
             "the second term has the wrong sign: both are subtracted": d - first + second,
+            "both terms are added; they are subtracted": d + first + second,
         }
         return {
             "d_x": {words: r * bracket for words, bracket in wrong_bracket.items()}
@@ -172,14 +177,21 @@ def _layer_norm_gradient(
         }
 
     check_gradients(
-        lambda d_y: backward(*saved, d_y),
+        lambda d_y: backward(x_hat, r, gain, d_y),
         lambda x: ops.layer_norm.forward(x, gain, np.zeros(D), eps=eps)[0],
         {"x": x},
         mistakes=mistakes,
     )
-    refuse_writing(x_hat=(saved[0], x_hat), r=(saved[1], r), gain=(saved[2], gain))
 
 
-def find_the_wrong_layer_norm(WRONG: Any) -> None:
-    """Check which layer norm was found to be wrong."""
-    check_choice("WRONG", WRONG, "b", "abcde")
+def find_the_wrong_layer_norm(counterexample: Callable[..., Any]) -> str:
+    """Check the rows and the eps on which one layer norm is seen to be another function."""
+    names = claims_of("find-the-wrong-layer-norm")
+    letter, values = read_answer(counterexample, "abcde", ["x", "eps"])
+    x, eps = read_arrays(values, {"x": "T D", "eps": ""}).values()
+    if eps <= 0:
+        raise Wrong(f"eps should be greater than 0, found {eps:g}.")
+    with np.errstate(all="ignore"):
+        expected = {"y": ops.layer_norm.forward(x, np.ones(x.shape[-1]), np.zeros(x.shape[-1]), eps=float(eps))[0]}
+        claims = {name: Claim({"y": names[name](x, float(eps))}, expected) for name in "abcde"}
+    return judge_claims(letter, "b", claims, "layer norm")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, refuse_writing
+from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved
 from minitransformer.nn.module import xavier as package_xavier
 
 
@@ -36,7 +36,6 @@ def embedding_scale(embedded: Callable[..., Any]) -> None:
                 "the positions are subtracted; they are added": rows * sqrt(D) - positions,
             },
         )
-        refuse_writing(rows=(given[0], rows), positions=(given[1], positions))
 
 
 def _draws(seed: int) -> list[tuple[np.ndarray, np.ndarray, float]]:
@@ -81,7 +80,6 @@ def dropout_forward(forward: Callable[..., Any]) -> None:
             np.where(keep, x / (1 - p), 0.0),
             mistakes=_wrong_dropout(x, keep, p),
         )
-        refuse_writing(x=(given[0], x), keep=(given[1], keep))
 
 
 def dropout_backward(backward: Callable[..., Any]) -> None:
@@ -99,7 +97,6 @@ def _dropout_gradient(backward: Callable[..., Any], x: np.ndarray, keep: np.ndar
         names=[name],
         mistakes=lambda d_y: {name: _wrong_dropout(d_y, keep, p)},
     )
-    refuse_writing(keep=(given, keep))
 
 
 def feed_forward_backward(backward: Callable[..., Any]) -> None:
@@ -125,7 +122,6 @@ def _feed_forward(backward: Callable[..., Any], inputs: dict[str, np.ndarray]) -
         sizes={"B": x.shape[0], "T": x.shape[1], "B T": x.shape[0] * x.shape[1]},
         mistakes=lambda d_y: _wrong_networks(x, h, w1, w2, d_y),
     )
-    refuse_writing(h=(given, h))
 
 
 def _wrong_networks(

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from minitransformer.learn.verdict import agree, check_choice, check_gradients
+from minitransformer.learn.counterexample import (
+    Claim,
+    claims_of,
+    judge_claims,
+    measure_gradients,
+    read_answer,
+    read_arrays,
+)
+from minitransformer.learn.verdict import agree, check_gradients
+
+
+def draw(seed: int, *ranges: tuple[float, float]) -> Iterator[list[np.ndarray]]:
+    """Yield points: a number from each range, easy to compare, of either sign."""
+    rng = np.random.default_rng(seed)
+    for _ in range(3):
+        yield [np.array((rng.uniform(*one) * rng.choice((-1, 1))).round(2)) for one in ranges]
 
 
 def product_rule(backward: Callable[..., Any]) -> None:
     """Check the gradients of x * y."""
-    x, y = np.array(3.0), np.array(-0.5)
+    for x, y in draw(3, (1.5, 4.0), (0.2, 0.8)):
+        _product(backward, x, y)
+
+
+def _product(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
     check_gradients(
         lambda d_z: backward(float(x), float(y), float(d_z)),
         np.multiply,
@@ -24,12 +43,17 @@ def product_rule(backward: Callable[..., Any]) -> None:
             },
             "d_y": {"it is dz/dy alone; the chain rule multiplies it by d_z": x},
         },
+        output="z",
     )
 
 
 def chain_rule(backward: Callable[..., Any]) -> None:
     """Check the gradient of sin(x * x)."""
-    x = np.array(1.7)
+    for (x,) in draw(4, (0.4, 2.0)):
+        _chain(backward, x)
+
+
+def _chain(backward: Callable[..., Any], x: np.ndarray) -> None:
     check_gradients(
         lambda d_y: backward(float(x), float(d_y)),
         lambda x: np.sin(x * x),
@@ -45,29 +69,40 @@ def chain_rule(backward: Callable[..., Any]) -> None:
 
 def tanh_from_its_output(backward: Callable[..., Any]) -> None:
     """Check the gradient of tanh, from y."""
-    x = np.array([-1.2, 0.3, 0.9])
+    for (x,) in draw(5, (0.2, 1.5)):
+        _tanh(backward, np.arctanh(np.tanh(x).round(3)))
 
-    def each(d_y: np.ndarray) -> np.ndarray | None:
-        found = [backward(float(y), float(d)) for y, d in zip(np.tanh(x), d_y, strict=True)]
-        return None if None in found else np.array(found)
 
+def _tanh(backward: Callable[..., Any], x: np.ndarray) -> None:
+    y = np.tanh(x)
     check_gradients(
-        each,
+        lambda d_y: backward(float(y), float(d_y)),
         np.tanh,
         {"x": x},
         mistakes=lambda d_y: {
             "d_x": {
-                "the tanh is taken once more: y is tanh(x) already": d_y * (1 - np.tanh(np.tanh(x)) ** 2),
-                "it is the local derivative alone; multiply it by d_y": 1 - np.tanh(x) ** 2,
+                "the tanh is taken once more: y is tanh(x) already": d_y * (1 - np.tanh(y) ** 2),
+                "it is the local derivative alone; multiply it by d_y": 1 - y**2,
+                "a bracket is missing: d_y multiplies the whole of 1 - y * y, not only y * y": 1 - y**2 * d_y,
+                "a bracket is missing: d_y multiplies the whole of 1 - y * y, not only the 1": d_y - y**2,
+                "y is not squared: it is 1 - y * y": d_y * (1 - y),
             }
         },
+        shown={"y": y},
     )
 
 
 def relu_and_its_corner(backward: Callable[..., Any]) -> None:
     """Check the gradient of relu, and that it is 0 at 0."""
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(3, 4))
+    for shape in ((3, 4), (5,)):
+        _relu(backward, rng.normal(size=shape))
+    x, d_y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
+    x[:, 1] = 0.0
+    agree("d_x, where x is exactly 0 in places,", backward(x, d_y), np.where(x > 0, d_y, 0.0))
+
+
+def _relu(backward: Callable[..., Any], x: np.ndarray) -> None:
     check_gradients(
         lambda d_y: backward(x, d_y),
         lambda x: np.maximum(x, 0.0),
@@ -76,12 +111,22 @@ def relu_and_its_corner(backward: Callable[..., Any]) -> None:
             "d_x": {
                 "it is 1 where the gradient should go through; multiply it by d_y": (x > 0).astype(float),
                 "the sign of d_y decides; that of x should": np.maximum(d_y, 0.0),
+                "it is relu(x) times d_y: where x > 0 the slope is 1, not x": np.maximum(x, 0.0) * d_y,
+                "it is relu(x) itself; where x > 0 the gradient is d_y": np.maximum(x, 0.0),
+                "it is the other way round: the gradient goes through where x > 0": np.where(x > 0, 0.0, d_y),
             }
         },
     )
-    agree("d_x where x is exactly 0", backward(np.array([0.0, 2.0]), np.array([5.0, 3.0])), np.array([0.0, 3.0]))
 
 
-def find_the_wrong_scalar(WRONG: Any) -> None:
-    """Check which derivative was found to be wrong."""
-    check_choice("WRONG", WRONG, "c", "abcd")
+def find_the_wrong_scalar(counterexample: Callable[..., Any]) -> str:
+    """Check the x at which one derivative is seen to be wrong."""
+    pairs = claims_of("find-the-wrong-scalar")["FUNCTIONS"]
+    letter, values = read_answer(counterexample, pairs, ["x"])
+    x = read_arrays(values, {"x": ""})["x"]
+
+    def measure(function: Callable[..., float], derivative: Callable[..., float]) -> Claim:
+        return measure_gradients(function, lambda: [derivative(float(x))], {"dy/dx": x}, 1.0)
+
+    claims = {name: measure(*pair) for name, pair in pairs.items()}
+    return judge_claims(letter, "c", claims, "the difference quotient")

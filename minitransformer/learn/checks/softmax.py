@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import agree, check_gradients, refuse_writing
-
-N, V = 5, 4
-TARGETS = np.array([2, 0, 3, 2, 1])
+from minitransformer.learn.verdict import agree, check_gradients
 
 
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -24,9 +21,16 @@ def cross_entropy(logits: np.ndarray, targets: np.ndarray, **options: Any) -> np
     return np.asarray(ops.cross_entropy.forward(logits, targets, **options)[0])
 
 
-def one_hot(targets: np.ndarray) -> np.ndarray:
+def one_hot(targets: np.ndarray, V: int) -> np.ndarray:
     """Return 1 at each row's target and 0 elsewhere: (N,) -> (N, V)."""
     return np.asarray(np.eye(V)[targets])
+
+
+def draw(seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield logits and targets: some tokens twice, and in the second case the last ones of the vocabulary never."""
+    rng = np.random.default_rng(seed)
+    yield rng.normal(size=(5, 4)), np.array([2, 0, 3, 2, 1])
+    yield rng.normal(size=(3, 6)), np.array([0, 2, 0])
 
 
 def softmax_forward(forward: Callable[..., Any]) -> None:
@@ -34,12 +38,11 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(51)
     for shape in ((3, 4), (2, 3, 5)):
         x = rng.normal(size=shape)
-        before, e = x.copy(), np.exp(x)
-        found = forward(x)
+        e = np.exp(x)
         agree(
             "y",
-            found,
-            softmax(before),
+            forward(x),
+            softmax(x),
             mistakes={
                 "it is divided by the sum of the whole array; each row has a sum of its own, axis=-1": e / e.sum(),
                 "the sums run along the first axis; a row lies along the last one, axis=-1": softmax(x, axis=0),
@@ -50,7 +53,6 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
                 / x.sum(axis=-1, keepdims=True),
             },
         )
-        refuse_writing(x=(x, before))
 
 
 def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
@@ -58,12 +60,10 @@ def softmax_of_large_scores(forward: Callable[..., Any]) -> None:
     small = np.random.default_rng(52).normal(size=(3, 4))
     large = small + np.array([1e4, 0.0, -1e4])[:, None]
     large[1] *= 1e4  # scores far apart in one row
-    for name, x in (("y, for small scores,", small), ("y, for scores of 10000,", large)):
-        before = x.copy()
+    leading = np.random.default_rng(59).normal(size=(2, 3, 5)) - 1e4
+    for name, x in (("small scores", small), ("scores of 10000", large), ("scores of -10000", leading)):
         with np.errstate(all="ignore"):
-            found = forward(x)
-            agree(name, found, softmax(before), mistakes=_wrong_shifts(before))
-        refuse_writing(x=(x, before))
+            agree(f"y, for {name},", forward(x), softmax(x), mistakes=_wrong_shifts(x))
 
 
 def _wrong_shifts(x: np.ndarray) -> dict[str, np.ndarray]:
@@ -91,9 +91,7 @@ def softmax_backward(backward: Callable[..., Any]) -> None:
     rng = np.random.default_rng(53)
     for shape in ((3, 4), (2, 3, 5)):
         x = rng.normal(size=shape)
-        y = softmax(x)
-        _softmax_gradient(backward, x, y)
-        refuse_writing(y=(y, softmax(x)))
+        _softmax_gradient(backward, x, softmax(x))
 
 
 def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
@@ -125,15 +123,14 @@ def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray
 
 def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
     """Check the logarithm of a sum of exponentials, of large scores too."""
-    x = np.random.default_rng(54).normal(size=(2, 3, 4))
-    for large in (0.0, 1.0):
-        x = x + large * np.array([1e4, -1e4])[:, None, None]
-        before = x.copy()
+    rng = np.random.default_rng(54)
+    for shape, size in (((2, 3, 4), 0), ((2, 5), 0), ((2, 3, 4), 10000)):
+        x = rng.normal(size=shape) + size * rng.permuted([1.0, -1.0])[(..., *[None] * (len(shape) - 1))]
         largest = x.max(axis=-1)
         total = np.exp(x - largest[..., None]).sum(axis=-1)
         with np.errstate(all="ignore"):
             agree(
-                "s, for scores of 10000," if large else "s",
+                f"s, for scores of {size}," if size else "s",
                 log_sum_exp(x),
                 largest + np.log(total),
                 mistakes={
@@ -150,19 +147,22 @@ def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
                     "total first": np.log(np.exp(x).sum(axis=-1)),
                 },
             )
-        refuse_writing(x=(x, before))
 
 
 def cross_entropy_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of the logits, from the targets."""
-    logits = np.random.default_rng(55).normal(size=(N, V))
-    targets = TARGETS.copy()
-    p, t = softmax(logits), one_hot(targets)
+    for logits, targets in draw(55):
+        _cross_entropy_gradient(backward, logits, targets)
+
+
+def _cross_entropy_gradient(backward: Callable[..., Any], logits: np.ndarray, targets: np.ndarray) -> None:
+    N, V = logits.shape
+    p, t = softmax(logits), one_hot(targets, V)
     columns = p.copy()
     columns[:, targets] -= 1
     check_gradients(
         lambda d_loss: backward(logits, targets, float(d_loss)),
-        lambda logits: cross_entropy(logits, TARGETS),
+        lambda logits: cross_entropy(logits, targets),
         {"logits": logits},
         sizes={"N": N, "V": V},
         mistakes=lambda d_loss: {
@@ -180,11 +180,11 @@ def cross_entropy_backward(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    refuse_writing(targets=(targets, TARGETS))
 
 
 def _wrong_means(d_of_rows: np.ndarray, d_loss: Any) -> dict[str, np.ndarray]:
     """Return the gradient of the logits, with mistakes in the mean, from that of each row's own loss."""
+    N, V = d_of_rows.shape
     return {
         "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (
             d_of_rows * d_loss
@@ -197,15 +197,18 @@ def _wrong_means(d_of_rows: np.ndarray, d_loss: Any) -> dict[str, np.ndarray]:
 
 def smoothed_targets(wanted: Callable[..., Any]) -> None:
     """Check the wanted distribution, with and without smoothing."""
-    t = one_hot(TARGETS)
-    for epsilon in (0.3, 0.0):
-        targets = TARGETS.copy()
+    for (logits, targets), epsilon in zip((*draw(56), *draw(56)), (0.3, 0.1, 0.0, 1.0), strict=True):
+        V = logits.shape[1]
+        t = one_hot(targets, V)
         q = (1 - epsilon) * t + epsilon / V
         agree(
-            f"q, for epsilon = {epsilon},",
+            f"q, for epsilon = {epsilon}, n_tokens = {V},",
             wanted(targets, V, epsilon),
             q,
             mistakes={
+                "it has as many columns as the largest target tells; the vocabulary has n_tokens": q[
+                    :, : targets.max() + 1
+                ],
                 "a row sums to less than 1: the target gets epsilon / V as the others do, besides its "
                 "1 - epsilon": np.where(t == 1, 1 - epsilon, epsilon / V),
                 "epsilon is spread over the V - 1 other tokens. Others do it that way; here the target has an even "
@@ -217,29 +220,23 @@ def smoothed_targets(wanted: Callable[..., Any]) -> None:
                 + (1 - epsilon) / V,
             },
         )
-        refuse_writing(targets=(targets, TARGETS))
 
 
 def cross_entropy_forward(loss: Callable[..., Any]) -> None:
     """Check the loss for smoothed and unsmoothed targets, and for logits up to 1e4."""
     rng = np.random.default_rng(59)
-    small, wide = rng.normal(size=(N, V)), rng.normal(size=(3, 7))
+    small, wide = rng.normal(size=(5, 4)), rng.normal(size=(3, 7))
     random = rng.uniform(0.1, 1, size=wide.shape)
     large = 1e3 * wide + np.array([1e4, 0.0, -1e4])[:, None]
-    for name, logits, q in (
-        ("the loss", small, 0.7 * one_hot(TARGETS) + 0.3 / V),
-        ("the loss, for one target in each row,", small, one_hot(TARGETS)),
-        ("the loss, for logits of 10000,", large, random / random.sum(axis=-1, keepdims=True)),
-    ):
-        given = logits.copy(), q.copy()
+    cases = [("the loss, for logits of 10000,", large, random / random.sum(axis=-1, keepdims=True))]
+    for logits, targets in (*draw(59), (small, np.array([2, 0, 3, 2, 1]))):
+        t = one_hot(targets, logits.shape[1])
+        cases.insert(-1, ("the loss", logits, 0.7 * t + 0.3 / logits.shape[1]))
+        cases.insert(-1, ("the loss, for one target in each row,", logits, t))
+    for name, logits, q in cases:
         with np.errstate(all="ignore"):
-            agree(
-                name,
-                loss(*given),
-                -(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean(),
-                mistakes=_wrong_losses(logits, q),
-            )
-        refuse_writing(logits=(given[0], logits), q=(given[1], q))
+            expected = -(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean()
+            agree(name, loss(logits.copy(), q.copy()), expected, mistakes=_wrong_losses(logits, q))
 
 
 def _wrong_losses(logits: np.ndarray, q: np.ndarray) -> dict[str, np.ndarray]:
@@ -295,21 +292,21 @@ def _wrong_losses(logits: np.ndarray, q: np.ndarray) -> dict[str, np.ndarray]:
 
 def label_smoothing_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of the logits, for any distribution."""
-    rng = np.random.default_rng(57)
-    logits = rng.normal(size=(N, V))
-    random = rng.uniform(0.1, 1, size=(N, V))
-    for q in (0.7 * one_hot(TARGETS) + 0.3 / V, random / random.sum(axis=-1, keepdims=True)):
-        _any_distribution(backward, logits, q)
+    first, second = (logits for logits, _ in draw(57))
+    targets, random = np.array([2, 0, 3, 2, 1]), np.random.default_rng(57).uniform(0.1, 1, size=second.shape)
+    _any_distribution(backward, first, 0.7 * one_hot(targets, 4) + 0.3 / 4)
+    _any_distribution(backward, second, random / random.sum(axis=-1, keepdims=True))
 
 
 def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.ndarray) -> None:
-    given, p = q.copy(), softmax(logits)
+    N, V = logits.shape
+    p = softmax(logits)
 
     def loss(logits: np.ndarray) -> np.ndarray:
         return np.asarray(-(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean())
 
     check_gradients(
-        lambda d_loss: backward(logits, given, float(d_loss)),
+        lambda d_loss: backward(logits, q, float(d_loss)),
         loss,
         {"logits": logits},
         sizes={"N": N, "V": V},
@@ -323,21 +320,27 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
             }
         },
     )
-    refuse_writing(q=(given, q))
 
 
 def ignored_targets(backward: Callable[..., Any]) -> None:
     """Check the gradient of the logits where some targets, or all, are padding."""
-    logits = np.random.default_rng(58).normal(size=(N, V))
-    given = np.array([2, 0, 3, 0, 2])
-    targets = given.copy()
-    p, t = softmax(logits), one_hot(targets)
+    for logits, targets in draw(58):  # each has a 0 among its targets
+        _ignoring_gradient(backward, logits, targets)
+    with np.errstate(all="ignore"):
+        found = backward(logits, np.zeros_like(targets), 1.5)
+        agree("d_logits where every target is padding", found, np.zeros_like(logits))
+    _ignoring_gradient(backward, logits, np.array([5, 1, 5]))
+
+
+def _ignoring_gradient(backward: Callable[..., Any], logits: np.ndarray, targets: np.ndarray) -> None:
+    N, V = logits.shape
+    p, t = softmax(logits), one_hot(targets, V)
     counts = targets != 0
     n = int(counts.sum())
     keep = counts[:, None]
     check_gradients(
         lambda d_loss: backward(logits, targets, float(d_loss)),
-        lambda logits: cross_entropy(logits, given, ignore_index=0),
+        lambda logits: cross_entropy(logits, targets, ignore_index=0),
         {"logits": logits},
         mistakes=lambda d_loss: {
             "d_logits": {
@@ -362,7 +365,3 @@ def ignored_targets(backward: Callable[..., Any]) -> None:
             }
         },
     )
-    refuse_writing(targets=(targets, given))
-    with np.errstate(all="ignore"):
-        found = backward(logits, np.zeros(N, dtype=int), 1.5)
-        agree("d_logits where every target is padding", found, np.zeros((N, V)))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from minitransformer import ops, optim
-from minitransformer.autograd import Tensor
+from minitransformer import ops
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding.beam import length_penalty as penalty
 from minitransformer.learn.checks.encoder_layer import encoder_layer_backward as encoder_layer_backward
@@ -17,19 +16,9 @@ from minitransformer.learn.checks.layers import dropout_forward as dropout_forwa
 from minitransformer.learn.checks.layers import embedding_scale as embedding_scale
 from minitransformer.learn.checks.layers import feed_forward_backward as feed_forward_backward
 from minitransformer.learn.checks.layers import xavier as xavier
-from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, refuse_writing
-
-T, D = 3, 5
-
-
-def parts(names: str, found: Any) -> list[Any]:
-    """Return what an answer returns, one part for each name."""
-    wanted = names.split()
-    refuse_unsolved(found)
-    if not isinstance(found, tuple | list) or len(found) != len(wanted):
-        what = f"{len(found)} things" if isinstance(found, tuple | list) else type(found).__name__
-        raise Wrong(f"Return {', '.join(wanted)}, in this order; found {what}.")
-    return list(found)
+from minitransformer.learn.checks.training import adam_step as adam_step
+from minitransformer.learn.checks.training import warm_up as warm_up
+from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, take
 
 
 def sinusoidal_positions(positions: Callable[..., Any]) -> None:
@@ -45,7 +34,7 @@ def sinusoidal_positions(positions: Callable[..., Any]) -> None:
 
         angle = pos / powers(two_i / d_model)
         agree(
-            "PE",
+            f"PE, for length = {length} and d_model = {d_model},",
             positions(length, d_model),
             ops.sinusoidal_positions(length, d_model),
             mistakes={
@@ -68,41 +57,49 @@ def sinusoidal_positions(positions: Callable[..., Any]) -> None:
         )
 
 
-def _norm(x: np.ndarray) -> np.ndarray:
-    rng = np.random.default_rng(83)
-    return np.asarray(ops.layer_norm.forward(x, rng.normal(size=D), rng.normal(size=D))[0])
-
-
-def _sublayer(x: np.ndarray) -> np.ndarray:
-    return np.asarray(np.tanh(x @ np.random.default_rng(84).normal(size=(D, D))))
-
-
 def residual_connection(surrounded: Callable[..., Any]) -> None:
     """Check post-norm."""
-    x = np.random.default_rng(85).normal(size=(T, D))
-    given = x.copy()
+    rng = np.random.default_rng(85)
+    for shape in ((3, 5), (4, 2)):
+        _post_norm(surrounded, rng.normal(size=shape), rng)
+
+
+def _post_norm(surrounded: Callable[..., Any], x: np.ndarray, rng: np.random.Generator) -> None:
+    D = x.shape[1]
+    w, gain, bias = rng.normal(size=(D, D)), rng.normal(size=D), rng.normal(size=D)
+
+    def norm(x: np.ndarray) -> np.ndarray:
+        return np.asarray(ops.layer_norm.forward(x, gain, bias)[0])
+
+    def sublayer(x: np.ndarray) -> np.ndarray:
+        return np.asarray(np.tanh(x @ w))
+
     agree(
         "y",
-        surrounded(given, _sublayer, _norm),
-        _norm(x + _sublayer(x)),
+        surrounded(x, sublayer, norm),
+        norm(x + sublayer(x)),
         mistakes={
-            "this is pre-norm; in the paper's way the norm comes last, after the addition": x + _sublayer(_norm(x)),
-            "the shortcut is missing: x is added to what the sub-layer makes of it": _norm(_sublayer(x)),
-            "the norm is missing": x + _sublayer(x),
-            "the norm is taken before the addition; add first": x + _norm(_sublayer(x)),
-            "x is normalised instead of the sum": _norm(x) + _sublayer(x),
-            "the sub-layer gets the norm of x; in post-norm it gets x itself": _norm(x + _sublayer(_norm(x))),
-            "the sub-layer is applied after the norm": _sublayer(_norm(x)),
+            "this is pre-norm; in the paper's way the norm comes last, after the addition": x + sublayer(norm(x)),
+            "the shortcut is missing: x is added to what the sub-layer makes of it": norm(sublayer(x)),
+            "the norm is missing": x + sublayer(x),
+            "the norm is taken before the addition; add first": x + norm(sublayer(x)),
+            "x is normalised instead of the sum": norm(x) + sublayer(x),
+            "the sub-layer gets the norm of x; in post-norm it gets x itself": norm(x + sublayer(norm(x))),
+            "the sub-layer is applied after the norm": sublayer(norm(x)),
         },
     )
-    refuse_writing(x=(given, x))
 
 
 def residual_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of x, which is used twice."""
     rng = np.random.default_rng(86)
-    x, w = rng.normal(size=(T, D)), rng.normal(size=(D, D))
-    gain, bias = rng.normal(size=D), rng.normal(size=D)
+    for shape in ((3, 5), (4, 3)):
+        _residual_gradient(backward, rng.normal(size=shape), rng)
+
+
+def _residual_gradient(backward: Callable[..., Any], x: np.ndarray, rng: np.random.Generator) -> None:
+    D = x.shape[1]
+    w, gain, bias = rng.normal(size=(D, D)), rng.normal(size=D), rng.normal(size=D)
     _, saved = ops.layer_norm.forward(x + np.tanh(x @ w), gain, bias)
 
     def norm_backward(d: np.ndarray) -> np.ndarray:
@@ -140,15 +137,19 @@ def residual_backward(backward: Callable[..., Any]) -> None:
 
 def shifted_targets(seen: Callable[..., Any]) -> None:
     """Check what the decoder sees, wherever a token is wanted."""
-    wanted = np.array([[7, 4, 9, 5, END], [6, 8, END, PAD, PAD]])
-    given, start = wanted.copy(), np.full((2, 1), START)
+    for wanted in ([[7, 4, 9, 5, END], [6, 8, END, PAD, PAD]], [[3, END, PAD, PAD], [5, 6, 3, END], [9, 4, END, PAD]]):
+        _shifted(seen, np.array(wanted))
+
+
+def _shifted(seen: Callable[..., Any], wanted: np.ndarray) -> None:
+    start = np.full((len(wanted), 1), START)
     counts = wanted != PAD
 
     def blank(array: np.ndarray) -> np.ndarray:
         """Leave out what is seen where nothing is wanted: it does not matter."""
         return np.where(counts, array, PAD) if array.shape == counts.shape else array
 
-    found = seen(given)
+    found = seen(wanted)
     refuse_unsolved(found)
     agree(
         "seen",
@@ -157,7 +158,7 @@ def shifted_targets(seen: Callable[..., Any]) -> None:
         mistakes={
             "nothing is shifted: the decoder sees the token that it has to say": blank(wanted),
             "it is shifted the other way: the decoder sees what comes after": blank(
-                np.concatenate((wanted[:, 1:], np.full((2, 1), PAD)), axis=1)
+                np.concatenate((wanted[:, 1:], np.full_like(start, PAD)), axis=1)
             ),
             "START takes the place of the first token; it comes before it": blank(
                 np.concatenate((start, wanted[:, 1:]), axis=1)
@@ -169,107 +170,6 @@ def shifted_targets(seen: Callable[..., Any]) -> None:
             "the tokens turn round: the last one comes first. START should": blank(np.roll(wanted, 1, axis=1)),
         },
     )
-    refuse_writing(wanted=(given, wanted))
-
-
-def warm_up(learning_rate: Callable[..., Any]) -> None:
-    """Check the rate before, at and after the end of the warm-up."""
-    steps, d, w = np.array([1, 2, 50, 99, 100, 101, 400, 5000]), 512, 100
-    rise, fall = steps * w**-1.5, steps**-0.5
-    agree(
-        f"lr at the steps {', '.join(map(str, steps))}",
-        [learning_rate(step, d, w) for step in steps.tolist()],
-        np.array([optim.warmup(step, d, w) for step in steps.tolist()]),
-        mistakes={
-            "it is the larger of the two; the rate is the smaller": d**-0.5 * np.maximum(rise, fall),
-            "there is no warm-up: the second term is missing": d**-0.5 * fall,
-            "it never falls: the first term is missing": d**-0.5 * rise,
-            "the factor in front is missing: d_model^(-1/2)": np.minimum(rise, fall),
-            "the factor in front is sqrt(d_model); it should be 1 / sqrt(d_model)": d**0.5 * np.minimum(rise, fall),
-            "the factor in front is 1 / d_model; it should be 1 / sqrt(d_model)": np.minimum(rise, fall) / d,
-            "the power of warmup_steps is -3/2": d**-0.5 * np.minimum(steps * w**-0.5, fall),
-            "the factor step is missing in the second term, so the rate does not rise": d**-0.5
-            * np.minimum(w**-1.5, fall),
-        },
-    )
-
-
-def adam_step(step: Callable[..., Any]) -> None:
-    """Check two steps against the optimiser; each begins where the optimiser was."""
-    rng = np.random.default_rng(87)
-    parameter = Tensor(rng.normal(size=D), requires_grad=True)
-    beta1, beta2, eps, lr = 0.9, 0.98, 0.05, 0.3
-    adam = optim.Adam([parameter], betas=(beta1, beta2), eps=eps)
-    course = []
-    for _ in range(3):
-        before = parameter.numpy().copy(), rng.normal(size=D), adam.mean.copy(), adam.mean_square.copy()
-        parameter.grad = before[1].copy()
-        adam.step(lr)
-        course.append((before, (parameter.numpy().copy(), adam.mean.copy(), adam.mean_square.copy())))
-    for t in (3, 1):  # the third first: in the first some mistakes look alike, since m and v are 0
-        (theta, g, m, v), (moved, *both) = course[t - 1]
-        given = theta.copy(), g.copy(), m.copy(), v.copy()
-        new_theta, new_m, new_v = parts("theta m v", step(*given, t, lr, beta1, beta2, eps))
-        corrected = both[0] / (1 - beta1**t), both[1] / (1 - beta2**t)
-        agree(
-            f"m at step {t}",
-            new_m,
-            both[0],
-            mistakes={
-                "beta1 and 1 - beta1 are exchanged: the old mean weighs more": (1 - beta1) * m + beta1 * g,
-                "the factor 1 - beta1 is missing": beta1 * m + g,
-                "the factor beta1 is missing": m + (1 - beta1) * g,
-                "m_hat is returned; the running mean itself goes on to the next step": corrected[0],
-            },
-        )
-        agree(
-            f"v at step {t}",
-            new_v,
-            both[1],
-            mistakes={
-                "the gradient is not squared": beta2 * v + (1 - beta2) * g,
-                "it is the square of the new m; the square of g is needed": beta2 * v + (1 - beta2) * both[0] ** 2,
-                "beta1 stands where beta2 should": beta1 * v + (1 - beta1) * g * g,
-                "beta2 and 1 - beta2 are exchanged: the old mean weighs more": (1 - beta2) * v + beta2 * g * g,
-                "the factor 1 - beta2 is squared as well": beta2 * v + ((1 - beta2) * g) ** 2,
-                "v_hat is returned; the running mean itself goes on to the next step": corrected[1],
-            },
-        )
-        agree(
-            f"theta at step {t}",
-            new_theta,
-            moved,
-            mistakes=_wrong_steps(theta, g, both, corrected, lr, eps)
-            | {
-                "the correction takes t + 1: the first step is number 1": theta
-                - lr * both[0] / (1 - beta1 ** (t + 1)) / (np.sqrt(both[1] / (1 - beta2 ** (t + 1))) + eps),
-                "the correction multiplies by t; beta^t is a power": theta
-                - lr * both[0] / (1 - beta1 * t) / (np.sqrt(both[1] / abs(1 - beta2 * t)) + eps),
-                "the correction is that of the first step: it needs beta^t": theta
-                - lr * both[0] / (1 - beta1) / (np.sqrt(both[1] / (1 - beta2)) + eps),
-            },
-        )
-
-
-def _wrong_steps(
-    theta: np.ndarray, g: np.ndarray, both: Sequence[Any], corrected: Sequence[Any], lr: float, eps: float
-) -> dict[str, np.ndarray]:
-    (m, v), (m_hat, v_hat) = both, corrected
-    step = m_hat / (np.sqrt(v_hat) + eps)
-    wrong = {
-        "the correction of the bias is missing: m and v begin as 0, and are too small at first": m / (np.sqrt(v) + eps),
-        "the bias of v is not corrected": m_hat / (np.sqrt(v) + eps),
-        "the bias of m is not corrected": m / (np.sqrt(v_hat) + eps),
-        "the step has the wrong sign: it goes along the gradient, uphill": -step,
-        "eps is inside the root; it is added to the root": m_hat / np.sqrt(v_hat + eps),
-        "the root of v_hat is missing": m_hat / (v_hat + eps),
-        "the gradient itself is used instead of its running mean m_hat": g / (np.sqrt(v_hat) + eps),
-        "eps is missing": m_hat / np.sqrt(v_hat),
-        "the learning rate is missing": step / lr,
-    }
-    return {words: theta - lr * other for words, other in wrong.items()} | {
-        "this is the step; it is subtracted from theta": lr * step
-    }
 
 
 def greedy_decoding(greedy: Callable[..., Any]) -> None:
@@ -329,12 +229,11 @@ def beam_step(step: Callable[..., Any]) -> None:
     for width, vocabulary, beam in ((4, 7, 3), (1, 7, 4)):
         log_p = np.sort(rng.uniform(-3, -1, size=width))[::-1]
         next_log_p = np.asarray(ops.log_softmax.forward(2 * rng.normal(size=(width, vocabulary)))[0])
-        given = log_p.copy(), next_log_p.copy()
         totals = log_p[:, None] + next_log_p
         places = np.argsort(-totals, axis=None)
         best, worst = places[:beam], places[::-1][:beam]
         alone = np.argsort(-next_log_p, axis=None)[:beam]
-        parents, tokens, kept = parts("parents tokens log-probabilities", step(*given, beam))
+        parents, tokens, kept = take(("parents", "tokens", "log-probabilities"), step(log_p, next_log_p, beam))
         rows, columns = np.divmod(best, vocabulary)
         agree(
             "parents",
@@ -371,16 +270,15 @@ def beam_step(step: Callable[..., Any]) -> None:
                 "these are probabilities; return their logarithms": np.exp(totals[rows, columns]),
             },
         )
-        refuse_writing(log_p=(given[0], log_p), next_log_p=(given[1], next_log_p))
 
 
 def length_penalty(best: Callable[..., Any]) -> None:
     """Check the scores of sentences of several lengths, and which one wins."""
-    log_p, length = np.array([-6.0, -3.5, -5.0, -3.2, -9.0]), np.array([9, 4, 12, 2, 7])
-    for alpha in (0.6, 0.0, 2.0):
-        given = log_p.copy(), length.copy()
+    five = np.array([-6.0, -3.5, -5.0, -3.2, -9.0]), np.array([9, 4, 12, 2, 7])
+    three = np.array([-4.0, -9.0, -8.0]), np.array([3, 20, 15])
+    for (log_p, length), alpha in ((five, 0.6), (five, 0.0), (five, 2.0), (three, 1.0)):
         lp = np.asarray(penalty(length, alpha))
-        scores, winner = parts("scores best", best(*given, alpha))
+        scores, winner = take(("scores", "best"), best(log_p, length, alpha))
         agree(
             f"scores, for alpha = {alpha},",
             scores,
@@ -404,4 +302,3 @@ def length_penalty(best: Callable[..., Any]) -> None:
             raise Wrong("best is the sentence with the lowest score; the best has the highest, the one nearest to 0.")
         if winner != right:
             raise Wrong(f"best is {winner}, but sentence {right} has the highest score: compare the scores, not log_p.")
-        refuse_writing(log_p=(given[0], log_p), length=(given[1], length))

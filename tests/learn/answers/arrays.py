@@ -23,6 +23,13 @@ def added(ids, V, d_y):
     return d_table
 
 
+def cut_off(ids, V, d_y):
+    d_table = np.zeros((V, d_y.shape[-1]), dtype=int)
+    for place in np.ndindex(ids.shape):
+        d_table[ids[place]] += d_y[place].astype(int)
+    return d_table
+
+
 def divided_by_count(ids, V, d_y):
     return added(ids, V, d_y) / np.maximum(np.bincount(ids.ravel(), minlength=V), 1)[:, None]
 
@@ -122,6 +129,12 @@ wrong = [
     ("mean-of-what-counts", "the division by n is missing", every(lambda d, keep, n: np.where(keep, d, 0))),
     ("mean-of-what-counts", "each sentence has its own n", every(lambda d, keep, n: np.where(keep, d / n.sum(), 0))),
     ("mean-of-what-counts", "the padding has it too", every(lambda d, keep, n: d / 5 + 0 * keep)),
+    (
+        "mean-of-what-counts",
+        "padding may be anywhere",
+        every(lambda d, keep, n: np.where(np.arange(keep.shape[1]) < n, d / n, 0)),
+    ),
+    ("mean-of-what-counts", "the padding does not count", every(lambda d, keep, n: d / keep.shape[1] * keep)),
     ("mean-of-what-counts", "wrong shape", every(lambda d, keep, n: d / n)),
     ("mean-of-what-counts", "should be exactly zero", every(lambda d, keep, n: np.where(keep, d / n, 1e-3))),
     ("unbroadcast", "the mean over the copies", lambda d_y, shape: unbroadcast(d_y, shape, mean=True)),
@@ -169,41 +182,57 @@ wrong = [
         lambda x, gain, d_y: (d_y * gain, total(d_y * x), d_y.sum(axis=0)),
     ),
     ("gain-and-bias", "x and gain are exchanged", lambda x, gain, d_y: (d_y * x, total(d_y * x), total(d_y))),
+    (
+        "gain-and-bias",
+        "x has 2 axes here, and the last one stays",
+        lambda x, gain, d_y: (d_y * gain, (d_y * x).sum((0, 1)), d_y.sum((0, 1))),
+    ),
+    ("gain-and-bias", "the last one stays", lambda x, gain, d_y: (d_y * gain, total(d_y * x), d_y.sum())),
+    ("gain-and-bias", "d_gain is float32", lambda x, gain, d_y: (d_y * gain, total((d_y * x).astype("f")), total(d_y))),
     ("gain-and-bias", "it is d_y alone", lambda x, gain, d_y: (d_y, total(d_y * x), total(d_y))),
     ("gain-and-bias", "it is the gradient of the bias", lambda x, gain, d_y: (d_y * gain, total(d_y), total(d_y))),
     ("gain-and-bias", "summed before they are", lambda x, gain, d_y: (d_y * gain, total(d_y) * total(x), total(d_y))),
     ("gain-and-bias", "the mean over all rows", lambda x, gain, d_y: (d_y * gain, total(d_y * x) / 6, total(d_y))),
     ("gain-and-bias", "the mean over all rows", lambda x, gain, d_y: (d_y * gain, total(d_y * x), total(d_y) / 6)),
-    ("gain-and-bias", "The gradient that came in was changed in place", in_place),
-    (
-        "matmul-backward",
-        re.compile("d_x has the wrong shape.*it is transposed"),
-        lambda x, w, d_y: (w @ d_y.T, x.T @ d_y),
-    ),
-    (
-        "matmul-backward",
-        re.compile("d_w has the wrong shape.*it is transposed"),
-        lambda x, w, d_y: (d_y @ w.T, d_y.T @ x),
-    ),
-    (
-        "matmul-backward",
-        "w is not transposed",
-        lambda x, w, d_y: (d_y @ (w if w.shape[0] == w.shape[1] else w.T), x.T @ d_y),
-    ),
-    (
-        "matmul-backward",
-        "x is not transposed",
-        lambda x, w, d_y: (d_y @ w.T, (x if w.shape[0] == w.shape[1] else x.T) @ d_y),
-    ),
-    ("matmul-backward", "d_x has the wrong shape", lambda x, w, d_y: (x.T @ d_y, d_y @ w.T)),
+    ("gain-and-bias", "d_y was changed in place", in_place),
+    ("matmul-backward", re.compile("d_x.*it is transposed"), lambda x, w, d_y: (w @ d_y.T, x.T @ d_y)),
+    ("matmul-backward", re.compile("d_w.*it is transposed"), lambda x, w, d_y: (d_y @ w.T, d_y.T @ x)),
+    ("matmul-backward", "w is not transposed", lambda x, w, d_y: (d_y @ w, x.T @ d_y)),
+    ("matmul-backward", "x is not transposed", lambda x, w, d_y: (d_y @ w.T, x @ d_y)),
+    ("matmul-backward", "w is not transposed", lambda x, w, d_y: (d_y @ w, x @ d_y)),
+    ("matmul-backward", re.compile("d_x.*d_y stands on the left"), lambda x, w, d_y: (w.T @ d_y, x.T @ d_y)),
+    ("matmul-backward", re.compile("d_w.*x stands on the left"), lambda x, w, d_y: (d_y @ w.T, d_y @ x.T)),
+    ("matmul-backward", re.compile("d_x.*nothing is transposed"), lambda x, w, d_y: (w @ d_y, x.T @ d_y)),
+    ("matmul-backward", re.compile("d_w.*nothing is transposed"), lambda x, w, d_y: (d_y @ w.T, d_y @ x)),
+    ("matmul-backward", "d_y is transposed, and w should be", lambda x, w, d_y: (d_y.T @ w, x.T @ d_y)),
+    ("matmul-backward", "d_y is transposed, and x should be", lambda x, w, d_y: (d_y @ w.T, x @ d_y.T)),
+    ("matmul-backward", "the gradient of x comes first", lambda x, w, d_y: (x.T @ d_y, d_y @ w.T)),
+    ("matmul-backward", "d_x has the wrong shape", lambda x, w, d_y: (np.zeros((4, 4)), d_y @ w.T)),
+    ("matmul-backward", "d_x is float32", lambda x, w, d_y: ((d_y @ w.T).astype("f"), x.T @ d_y)),
+    ("matmul-backward", "d_w is float32", lambda x, w, d_y: (d_y @ w.T, (x.T @ d_y).astype("f"))),
     ("matmul-backward", "it is zero everywhere", lambda x, w, d_y: (d_y @ w.T, np.zeros_like(w))),
     ("matmul-backward", "the sign is wrong", lambda x, w, d_y: (d_y @ w.T, -x.T @ d_y)),
     ("one-weight-for-a-batch", "a sum is missing", batch(lambda x, d_y: x.swapaxes(1, 2) @ d_y)),
+    ("one-weight-for-a-batch", "w is not transposed", lambda x, w, d_y: (d_y @ w, x.T @ d_y)),
+    ("one-weight-for-a-batch", "x.T turns all three axes round", batch(lambda x, d_y: x.T @ d_y)),
+    ("one-weight-for-a-batch", "x is not transposed, and a sum is missing", batch(lambda x, d_y: x @ d_y)),
     ("one-weight-for-a-batch", "the first sentence alone", batch(lambda x, d_y: x[0].T @ d_y[0])),
     ("one-weight-for-a-batch", "the last sentence alone", batch(lambda x, d_y: x[-1].T @ d_y[-1])),
-    ("one-weight-for-a-batch", "B = 3 times too small", batch(lambda x, d_y: (x.swapaxes(1, 2) @ d_y).mean(axis=0))),
-    ("one-weight-for-a-batch", "entries are mixed up", batch(lambda x, d_y: x.reshape(4, -1) @ d_y.reshape(-1, 5))),
-    ("one-weight-for-a-batch", "it is transposed", batch(lambda x, d_y: d_y.reshape(-1, 5).T @ x.reshape(-1, 4))),
+    (
+        "one-weight-for-a-batch",
+        "the mean over the sentences",
+        batch(lambda x, d_y: (x.swapaxes(1, 2) @ d_y).mean(axis=0)),
+    ),
+    (
+        "one-weight-for-a-batch",
+        "entries are mixed up",
+        batch(lambda x, d_y: x.reshape(x.shape[-1], -1) @ d_y.reshape(-1, d_y.shape[-1])),
+    ),
+    (
+        "one-weight-for-a-batch",
+        "it is transposed",
+        batch(lambda x, d_y: d_y.reshape(-1, d_y.shape[-1]).T @ x.reshape(-1, x.shape[-1])),
+    ),
     ("linear-backward", "w is not transposed", linear(d_x=lambda w, d_y: d_y @ w)),
     ("linear-backward", "w is missing", linear(d_x=lambda w, d_y: d_y)),
     ("linear-backward", "one gradient for each sentence", linear(d_w=lambda x, d_y: x.swapaxes(1, 2) @ d_y)),
@@ -220,7 +249,11 @@ wrong = [
     ("linear-backward", "summed over the features", linear(d_b=lambda d_y: d_y.sum(axis=-1))),
     ("linear-backward", "everything is summed", linear(d_b=lambda d_y: d_y.sum())),
     ("linear-backward", "B T = 6 times too small", linear(d_b=lambda d_y: d_y.mean(axis=(0, 1)))),
-    ("linear-backward", "Return 3 gradients, d_x, d_w, d_b, but there is 2", lambda x, w, d_y: (d_y @ w.T, w)),
+    (
+        "linear-backward",
+        "Return d_x, d_w, d_b, in this order: expected 3 results, found 2",
+        lambda x, w, d_y: (d_y @ w.T, w),
+    ),
     ("transpose-and-reshape", "the axes were not put back, only cut anew", lambda x, order, d_y: d_y.reshape(x.shape)),
     ("transpose-and-reshape", "the axes are not put back", moved(lambda x, order, d_u: d_u)),
     ("transpose-and-reshape", "goes on, not back", moved(lambda x, order, d_u: d_u.transpose(order))),
@@ -228,15 +261,19 @@ wrong = [
     ("repeated-ids", "the gradient of its last place only", assigned),
     ("repeated-ids", "the gradient of its last place only", added_once),
     ("repeated-ids", "it is the sum, not the mean", divided_by_count),
-    ("repeated-ids", "wrong shape", lambda ids, V, d_y: added(ids, ids.max() + 1, d_y)),
+    ("repeated-ids", "as many rows as the largest id tells", lambda ids, V, d_y: added(ids, ids.max() + 1, d_y)),
+    ("repeated-ids", "your numbers are whole numbers: int64", cut_off),
+    ("repeated-ids", "d_table is float32", lambda ids, V, d_y: added(ids, V, d_y).astype("f")),
     ("repeated-ids", "is there a `return`", lambda ids, V, d_y: np.add.at(np.zeros((V, 3)), ids, d_y)),
     ("fast-to-the-last-bit", "entries differ in their last bits", last_bits),
     ("fast-to-the-last-bit", "entries differ in their last bits", last_bits_of_a_sum),
     ("fast-to-the-last-bit", "d_x is not right yet", no_r),
     ("fast-to-the-last-bit", "times as fast as slow", slow),
-    ("fast-to-the-last-bit", "Return two arrays", lambda x, mean, r, gain, d_y: d_y),
-    ("find-the-wrong-array", "is as it should be", "b"),
-    ("find-the-wrong-array", "should be one of", ["c"]),
+    (
+        "fast-to-the-last-bit",
+        "Return d_x, d_gain, in this order: expected 2 results, found an array",
+        lambda x, mean, r, gain, d_y: d_y,
+    ),
 ]
 
 
@@ -256,4 +293,6 @@ right = [
     ("linear-backward", linear(d_b=lambda d_y: np.ones(d_y[..., 0].size) @ d_y.reshape(-1, d_y.shape[2]))),
     ("repeated-ids", lambda ids, V, d_y: np.eye(V)[ids.ravel()].T @ d_y.reshape(-1, d_y.shape[-1])),
     ("fast-to-the-last-bit", row_by_row),
+    ("fast-to-the-last-bit", lambda a, b, c, d, e: row_by_row(a, b, c, d, e)),
+    ("repeated-ids", lambda ids, V, d_y: added(ids, V, d_y)),
 ]

@@ -1,5 +1,7 @@
 """Chapter 7."""
 
+import re
+
 import numpy as np
 from learn.answers import Mistakes
 
@@ -29,7 +31,9 @@ wrong(SCORES, "divided by Dk; by sqrt(Dk)")(lambda q, k: q @ turned(k) / q.shape
 wrong(SCORES, "the number of keys")(lambda q, k: q @ turned(k) / k.shape[-2] ** 0.5)
 wrong(SCORES, "multiplied by sqrt(Dk)")(lambda q, k: q @ turned(k) * root(q))
 wrong(SCORES, "it is transposed")(lambda q, k: k @ turned(q) / root(q))
-wrong(SCORES, "matmul")(lambda q, k: q @ k.T / root(q))
+wrong(SCORES, "k.T turns all axes round")(lambda q, k: q @ k.T / root(q))
+wrong(SCORES, "k is not transposed")(lambda q, k: q @ k / root(q))
+wrong(SCORES, "s is float32")(lambda q, k: (q @ turned(k) / root(q)).astype("f"))
 
 CAUSAL = "causal-mask"
 wrong(CAUSAL, "sees the future and not the past")(lambda n: np.arange(n)[:, None] <= np.arange(n))
@@ -60,6 +64,16 @@ wrong(PADDING, "mask should be boolean, but its numbers are int64")(lambda ids: 
 wrong(PADDING, "ids was changed in place")(lambda ids: np.minimum(ids, 1, out=ids)[:, None, None] > 0)
 
 MASK = "mask-before-softmax"
+
+
+def assign(s, mask):
+    if mask.ndim < s.ndim:
+        s[:, ~mask] = -np.inf
+    else:
+        s[~mask] = -np.inf
+    return s
+
+
 wrong(MASK, "applied after the softmax")(lambda s, mask: softmax(s) * mask)
 wrong(MASK, "applied after the softmax")(lambda s, mask: np.where(mask, softmax(s), 0))
 wrong(MASK, "divided a second time")(lambda s, mask: softmax(s) * mask / row_sum(softmax(s) * mask))
@@ -69,7 +83,17 @@ wrong(MASK, "hides nothing")(lambda s, mask: softmax(s + mask))
 wrong(MASK, "not used yet")(lambda s, mask: softmax(s))
 for low in (-1e4, -1e9, -1e300, np.finfo(float).min):
     wrong(MASK, "only -inf is low enough")(lambda s, mask, low=low: softmax(np.where(mask, s, low)))
-wrong(MASK, "is not right yet")(lambda s, mask: softmax(np.where(mask, s, -10)))
+wrong(MASK, re.compile(r"only -inf is low enough: the hidden key at \[0, 2, 4\] has the weight 0.9.*e\+308"))(
+    lambda s, mask: softmax(s + (1 - mask) * -1e9)
+)
+wrong(MASK, re.compile(r"the hidden key at \[0, 0, \d\] has the weight 0.000135, beside"))(
+    lambda s, mask: softmax(np.where(mask, s, -10))
+)
+wrong(MASK, "s was changed in place")(lambda s, mask: softmax(assign(s, np.broadcast_to(mask, s.shape))))
+wrong(MASK, "IndexError")(lambda s, mask: softmax(assign(s.copy(), mask)))
+wrong(MASK, "w, for scores (2, 4, 6) and a mask (4, 6), is float32")(
+    lambda s, mask: softmax(np.where(mask, s, -np.inf)).astype("f")
+)
 
 
 def blind(fill, divide):
@@ -98,6 +122,8 @@ def hidden(s, mask):
 FORWARD = "attention-forward"
 wrong(FORWARD, "not divided by sqrt(Dk)")(lambda q, k, v, mask: hidden(q @ turned(k), mask) @ v)
 wrong(FORWARD, "divided by Dk")(lambda q, k, v, mask: hidden(q @ turned(k) / q.shape[-1], mask) @ v)
+wrong(FORWARD, "k is not transposed")(lambda q, k, v, mask: hidden(q @ k / root(q), mask) @ v)
+wrong(FORWARD, "k.T turns all axes round")(lambda q, k, v, mask: hidden(q @ k.T / root(q), mask) @ v)
 wrong(FORWARD, "the mask is not used")(lambda q, k, v, mask: softmax(q @ turned(k) / root(q)) @ v)
 wrong(FORWARD, "after the softmax; divide the scores")(lambda q, k, v, mask: hidden(q @ turned(k), mask) @ v / root(q))
 wrong(FORWARD, "the mask is applied after the softmax")(
@@ -107,11 +133,15 @@ wrong(FORWARD, "the softmax is missing")(lambda q, k, v, mask: q @ turned(k) / r
 wrong(FORWARD, "these are the weights")(lambda q, k, v, mask: hidden(q @ turned(k) / root(q), mask))
 
 PRODUCT = "weights-and-values-backward"
-wrong(PRODUCT, "d_w has the wrong shape")(lambda w, v, d_y: (v @ turned(d_y), turned(w) @ d_y))
+wrong(PRODUCT, "it is transposed: the queries are the rows")(lambda w, v, d_y: (v @ turned(d_y), turned(w) @ d_y))
 wrong(PRODUCT, "it is transposed")(lambda w, v, d_y: (v @ turned(d_y), turned(w) @ d_y))
 wrong(PRODUCT, "it is transposed: the keys are the rows")(lambda w, v, d_y: (d_y @ turned(v), turned(d_y) @ w))
 wrong(PRODUCT, "the gradient of w comes first")(lambda w, v, d_y: (turned(w) @ d_y, d_y @ turned(v)))
-wrong(PRODUCT, "matmul")(lambda w, v, d_y: (d_y @ v, w @ d_y))
+wrong(PRODUCT, "v is not transposed")(lambda w, v, d_y: (d_y @ v, w @ d_y))
+wrong(PRODUCT, "w is not transposed")(lambda w, v, d_y: (d_y @ turned(v), w @ d_y))
+wrong(PRODUCT, "v.T turns all axes round")(lambda w, v, d_y: (d_y @ v.T, w.T @ d_y))
+wrong(PRODUCT, "w.T turns all axes round")(lambda w, v, d_y: (d_y @ turned(v), w.T @ d_y))
+wrong(PRODUCT, "d_v is float32")(lambda w, v, d_y: (d_y @ turned(v), (turned(w) @ d_y).astype("f")))
 wrong(PRODUCT, "the gradient of the scores already")(
     lambda w, v, d_y: (w * (d_y @ turned(v) - row_sum(d_y @ turned(v) * w)), turned(w) @ d_y)
 )
@@ -135,7 +165,10 @@ wrong(SCALED, "d_k is not right yet")(lambda q, k, d_s: (d_s @ k / root(q), turn
 wrong(SCALED, "divided by Dk; by sqrt(Dk)")(lambda q, k, d_s: (d_s @ k / q.shape[-1], turned(d_s) @ q / q.shape[-1]))
 wrong(SCALED, "it is transposed")(lambda q, k, d_s: (d_s @ k / root(q), turned(q) @ d_s / root(q)))
 wrong(SCALED, "the gradient of q comes first")(lambda q, k, d_s: (turned(d_s) @ q / root(q), d_s @ k / root(q)))
-wrong(SCALED, "matmul")(lambda q, k, d_s: (d_s @ k / root(q), d_s @ q / root(q)))
+wrong(SCALED, "d_s is not transposed")(lambda q, k, d_s: (d_s @ k / root(q), d_s @ q / root(q)))
+wrong(SCALED, "d_s.T turns all axes round")(lambda q, k, d_s: (d_s @ k / root(q), d_s.T @ q / root(q)))
+wrong(SCALED, "k is transposed, but")(lambda q, k, d_s: (d_s @ turned(k) / root(q), turned(d_s) @ q / root(q)))
+wrong(SCALED, "d_s is transposed, but")(lambda q, k, d_s: (turned(d_s) @ k / root(q), turned(d_s) @ q / root(q)))
 
 
 def backward(softmax_backward, scale=lambda q: 1 / root(q), values=turned):
@@ -159,20 +192,34 @@ wrong(WHOLE, "runs over the queries")(backward(lambda w, d_w: w * (d_w - row_sum
 wrong(WHOLE, "d_w is taken for d_s")(backward(lambda w, d_w: d_w))
 wrong(WHOLE, "the factor w in front")(backward(lambda w, d_w: d_w - row_sum(d_w * w)))
 wrong(WHOLE, "it is zero everywhere")(backward(lambda w, d_w: 0 * w))
-wrong(WHOLE, "matmul")(backward(weights_back, values=lambda w: w))
+wrong(WHOLE, "w is not transposed")(backward(weights_back, values=lambda w: w))
+wrong(WHOLE, "w.T turns all axes round")(backward(weights_back, values=lambda w: w.T))
+wrong(WHOLE, "d_q is float32")(lambda *given: tuple(d.astype("f") for d in backward(weights_back)(*given)))
 wrong(WHOLE, "the sign is wrong")(backward(lambda w, d_w: -weights_back(w, d_w)))
 
 
-@wrong(WHOLE, "d_q has the wrong shape")
+@wrong(WHOLE, "this is d_k; the gradient of q comes first")
 def exchanged(*given):
     d_q, d_k, d_v = backward(weights_back)(*given)
     return d_k, d_q, d_v
 
 
-@wrong(WHOLE, "matmul")
+@wrong(WHOLE, "v.T turns all axes round")
 def all_axes_round(q, k, v, w, d_y):
     d_s = weights_back(w, d_y @ v.T) / root(q)
     return d_s @ k, d_s.T @ q, w.T @ d_y
+
+
+@wrong(WHOLE, "v is not transposed")
+def nothing_transposed(q, k, v, w, d_y):
+    d_s = weights_back(w, d_y @ v) / root(q)
+    return d_s @ k, d_s @ q, w @ d_y
+
+
+@wrong(WHOLE, "d_s is not transposed")
+def scores_not_transposed(q, k, v, w, d_y):
+    d_s = weights_back(w, d_y @ turned(v)) / root(q)
+    return d_s @ k, d_s @ q, turned(w) @ d_y
 
 
 SPLIT = "split-heads"
@@ -195,10 +242,7 @@ wrong(THREE, "the share of the values is missing")(lambda w_q, w_k, w_v, d_q, d_
 wrong(THREE, "the mean of the three")(
     lambda w_q, w_k, w_v, d_q, d_k, d_v: (d_q @ w_q.T + d_k @ w_k.T + d_v @ w_v.T) / 3
 )
-wrong(THREE, "matmul")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q + d_k @ w_k + d_v @ w_v)
-
-for letter in "abce":
-    wrong("find-the-wrong-attention", "is as it should be")(letter)
+wrong(THREE, "the weights are not transposed")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q + d_k @ w_k + d_v @ w_v)
 
 right = [
     ("padding-mask", lambda ids: ids.astype(bool).reshape(len(ids), 1, 1, -1)),

@@ -119,6 +119,11 @@ wrong = [
         measuring(lambda d, h, up, at, down: d.sum() * (up - down).sum() / (2 * h)),
     ),
     ("measured-gradient", "f returned a view of x", moved_in_place),
+    (
+        "measured-gradient",
+        "put brackets around 2 * h",
+        measuring(lambda d, h, up, at, down: (d * (up - down)).sum() / 2 * h),
+    ),
     ("measured-gradient", "x was changed in place", moved_for_good),
     ("measured-gradient", "with a step of its own", own_step),
     ("relative-error-with-a-floor", "it is the absolute error", erring(top=lambda a, n, floor: 1.0)),
@@ -196,7 +201,11 @@ wrong = [
     ),
     ("along-one-direction", "it is the measured slope; that comes second", lambda *given: sloping()(*given)[::-1]),
     ("along-one-direction", re.compile("Two evaluations are enough|is not right yet"), entry_by_entry),
-    ("along-one-direction", "Return two numbers", lambda *given: sloping()(*given)[0]),
+    (
+        "along-one-direction",
+        "Return claimed, measured, in this order: expected 2 results",
+        lambda *given: sloping()(*given)[0],
+    ),
     ("write-the-checker", "accepts a wrong gradient: tanh with 1 - x", lambda forward, backward, x: True),
     ("write-the-checker", "refuses a right gradient: tanh", lambda forward, backward, x: False),
     ("write-the-checker", "How near is near enough", checker(lambda a, n, size: np.array_equal(a, n))),
@@ -205,6 +214,22 @@ wrong = [
         re.compile("softmax, claimed to be 0.*Take a random d_y"),
         checker(lambda a, n, size: (relative(a, n, size) < 1e-5).all(), cotangent=np.ones),
     ),
+    (
+        "write-the-checker",
+        re.compile("refuses a right gradient: softmax.*nothing but rounding.*Take a random d_y"),
+        checker(lambda a, n, size: np.allclose(a, n, rtol=1e-5, atol=0), cotangent=np.ones),
+    ),
+    (
+        "write-the-checker",
+        re.compile("refuses a right gradient: softmax.*nothing but rounding.*Take a random d_y"),
+        checker(lambda a, n, size: (relative(a, n, size, floor=1e-300) < 1e-5).all(), cotangent=np.ones),
+    ),
+    (
+        "write-the-checker",
+        "Your d_y is 0",
+        checker(lambda a, n, size: (relative(a, n, size) < 1e-5).all(), cotangent=np.zeros),
+    ),
+    ("write-the-checker", "x was changed in place", lambda forward, backward, x: bool(x.fill(0))),
     ("write-the-checker", "one entry off by 1 %", checker(lambda a, n, size: relative(a, n, size).mean() < 1e-2)),
     ("write-the-checker", "without its sign", checker(lambda a, n, size: (a - n < 1e-5 * np.abs(n)).all())),
     (
@@ -239,6 +264,7 @@ right = [
     ("relative-error-with-a-floor", erring(worst=lambda e: float(max(e.ravel())))),
     ("a-cotangent-that-shows-it", lambda x: np.arange(x.size).reshape(x.shape)),
     ("a-cotangent-that-shows-it", lambda x: np.random.default_rng().normal(size=x.shape)),
+    ("along-one-direction", lambda *given: np.array(sloping()(*given))),
     ("a-cotangent-that-shows-it", lambda x: np.eye(*x.shape)),
     *(
         ("write-the-checker", checker(lambda a, n, size, tolerance=tolerance: (relative(a, n, size) < tolerance).all()))

@@ -58,6 +58,18 @@ def recursive(parts, loss):
     return list(reversed(found))
 
 
+def by_depth(parts, loss):
+    """Sort by the longest way from the loss."""
+    depth = {loss: 0}
+    todo = [loss]
+    for node in todo:
+        for part in parts[node]:
+            if depth.get(part, -1) < depth[node] + 1:
+                depth[part] = depth[node] + 1
+                todo.append(part)
+    return sorted(depth, key=depth.get)
+
+
 def receiving(receive):
     """Return what exercise 2 makes of a function that receives shares."""
 
@@ -98,6 +110,10 @@ def turned_in_place(steps, d_loss):
     return d
 
 
+def zeroed_at_the_end(steps, d_loss, stopped):
+    return walk()(steps, d_loss) | dict.fromkeys(stopped, 0.0)
+
+
 def no_dead_end(steps, d_loss):
     return {name: value for name, value in walk()(steps, d_loss).items() if name != "dead"}
 
@@ -108,6 +124,11 @@ def gate(mix):
         return mix(lambda d: f_backward(x, d), lambda d: g_backward(x, d), d_y, u, v)
 
     return backward
+
+
+def doubled_and_halved(x, d_y, f, f_backward, g, g_backward):
+    d_y *= 2
+    return (f_backward(x, d_y * g(x)) + g_backward(x, d_y * f(x))) / 2
 
 
 def whole_step(steps, d_loss, stopped):
@@ -129,29 +150,32 @@ wrong = [
     ("add-up-the-shares", "only the first share", receiving(lambda d, name, share: d.get(name, share))),
     ("add-up-the-shares", "is not right yet", receiving(lambda d, name, share: d.get(name, 1.0) + share)),
     ("add-up-the-shares", "changed in place", receiving(in_place)),
+    ("add-up-the-shares", re.compile("inputs x = 1.5, d_L = "), lambda x, d_L: d_L * x),
     ("add-up-the-shares", "one share of x * x is missing", lambda x, d_L: d_L * x + d_L),
     ("walk-back", "the first step of the forward pass comes first", walk(turn=list)),
     ("walk-back", "each share replaces the ones before it", walk(add=False)),
     ("walk-back", "steps was changed", turned_in_place),
     ("walk-back", "d has no 'dead'", no_dead_end),
+    ("walk-back", "is not right yet", lambda steps, d_loss: walk()(steps[-4:], d_loss) | walk()(steps, 1.3)),
     ("walk-back", re.compile("times what it should be|is not right yet"), lambda steps, d_loss: walk()(steps, 1.0)),
     ("one-input-two-functions", "comes back through g is missing", gate(lambda f, g, d, u, v: f(d * v))),
     ("one-input-two-functions", "comes back through f is missing", gate(lambda f, g, d, u, v: g(d * u))),
     ("one-input-two-functions", "u and v are exchanged", gate(lambda f, g, d, u, v: f(d * u) + g(d * v))),
     ("one-input-two-functions", "the product is missing on the way back", gate(lambda f, g, d, u, v: f(d) + g(d))),
     ("one-input-two-functions", "two shares are multiplied", gate(lambda f, g, d, u, v: f(d * v) * g(d * u))),
+    ("one-input-two-functions", "d_y was changed in place", doubled_and_halved),
     ("one-input-two-functions", "is not right yet", gate(lambda f, g, d, u, v: f(d * v) - g(d * u))),
     ("stop-the-gradient", "without any stop", walk()),
     ("stop-the-gradient", "its other inputs should get their share", whole_step),
     ("stop-the-gradient", "but it receives", walk(stop=lambda output, name, stopped: output in stopped)),
+    ("stop-the-gradient", "when it has sent its gradient on already", zeroed_at_the_end),
     ("stop-the-gradient", "is not right yet", walk(stop=lambda output, name, stopped: True)),
-    ("find-the-wrong-engine", "is as it should be", "a"),
-    ("find-the-wrong-engine", "should be one of", "C"),
 ]
 
 right = [
     ("order-of-a-graph", counted),
     ("add-up-the-shares", lambda x, d_L: d_L * (2 * x + 1)),
     ("add-up-the-shares", receiving(lambda d, name, share: d.get(name, 0) + share)),
+    ("order-of-a-graph", lambda parts, loss: by_depth(parts, loss)),
     ("stop-the-gradient", walk(stop=lambda output, name, stopped: name in stopped)),
 ]

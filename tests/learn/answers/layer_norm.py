@@ -10,6 +10,10 @@ def mean(x):
     return x.mean(axis=-1, keepdims=True)
 
 
+def row_sum(x):
+    return x.sum(axis=-1, keepdims=True)
+
+
 def var(x, **options):
     return x.var(axis=-1, keepdims=True, **options)
 
@@ -34,6 +38,7 @@ wrong(FORWARD, "the centred features should be")(norm(lambda x, eps: x / np.sqrt
 wrong(FORWARD, "gain and bias are still to come")(lambda x, gain, bias, eps: x_hat(x, eps))
 wrong(FORWARD, "the bias is missing")(lambda x, gain, bias, eps: gain * x_hat(x, eps))
 wrong(FORWARD, "the bias is added last")(lambda x, gain, bias, eps: gain * (x_hat(x, eps) + bias))
+wrong(FORWARD, "is float32")(lambda x, gain, bias, eps: (gain * x_hat(x, eps) + bias).astype("f"))
 wrong(FORWARD, "could not be broadcast")(norm(lambda x, eps: x / np.sqrt(x.var(axis=-1) + eps)))
 
 SHARED = "gain-and-bias-gradients"
@@ -45,8 +50,12 @@ wrong(SHARED, "it is the mean over the rows")(
     lambda x_hat, d_y: ((d_y * x_hat).mean(axis=(0, 1)), d_y.sum(axis=(0, 1)))
 )
 wrong(SHARED, "B = 2 times too small")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)) / 2, d_y.sum(axis=(0, 1))))
+wrong(SHARED, "each has a gain of its own")(lambda x_hat, d_y: ((d_y * x_hat).sum(), d_y.sum(axis=(0, 1))))
+wrong(SHARED, "each has a bias of its own")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)), d_y.sum()))
 wrong(SHARED, "it is the gradient of the bias")(lambda x_hat, d_y: (d_y.sum(axis=(0, 1)), d_y.sum(axis=(0, 1))))
-wrong(SHARED, "Return 2 gradients")(lambda x_hat, d_y: (d_y * x_hat).sum(axis=(0, 1)))
+wrong(SHARED, "Return d_gain, d_bias, in this order: expected 2 results")(
+    lambda x_hat, d_y: (d_y * x_hat).sum(axis=(0, 1))
+)
 
 CENTRING = "centring-backward"
 wrong(CENTRING, "also a part of the mean")(lambda d_c: d_c)
@@ -67,14 +76,22 @@ def with_d(formula):
 
 wrong(BACKWARD, "the term mean(d_x_hat) is missing")(with_d(lambda x_hat, r, d: r * (d - x_hat * mean(d * x_hat))))
 wrong(BACKWARD, "the term with x_hat is missing")(with_d(lambda x_hat, r, d: r * (d - mean(d))))
+wrong(BACKWARD, "a product of two means is 0 there")(
+    with_d(lambda x_hat, r, d: r * (d - mean(d) - x_hat * mean(d) * mean(x_hat)))
+)
+wrong(BACKWARD, "they are subtracted")(with_d(lambda x_hat, r, d: r * (d + mean(d) + x_hat * mean(d * x_hat))))
+wrong(BACKWARD, "d_x is float32")(with_d(lambda x_hat, r, d: (r * (d - mean(d) - x_hat * mean(d * x_hat))).astype("f")))
+wrong(BACKWARD, "d_y was changed in place")(lambda x_hat, r, gain, d_y: np.multiply(d_y, gain, out=d_y))
 wrong(BACKWARD, "both means are missing")(with_d(lambda x_hat, r, d: r * d))
 wrong(BACKWARD, "the factor r in front")(with_d(lambda x_hat, r, d: d - mean(d) - x_hat * mean(d * x_hat)))
 wrong(BACKWARD, "r is 1 over the standard")(with_d(lambda x_hat, r, d: (d - mean(d) - x_hat * mean(d * x_hat)) / r))
 wrong(BACKWARD, "not multiplied by x_hat_j")(with_d(lambda x_hat, r, d: r * (d - mean(d) - mean(d * x_hat))))
 wrong(BACKWARD, "a factor 1/D is missing in both")(
-    with_d(lambda x_hat, r, d: r * (d - 5 * mean(d) - 5 * x_hat * mean(d * x_hat)))
+    with_d(lambda x_hat, r, d: r * (d - row_sum(d) - x_hat * row_sum(d * x_hat)))
 )
-wrong(BACKWARD, "divided by D - 1")(with_d(lambda x_hat, r, d: r * (d - mean(d) - x_hat * mean(d * x_hat) * 5 / 4)))
+wrong(BACKWARD, "divided by D - 1")(
+    with_d(lambda x_hat, r, d: r * (d - mean(d) - x_hat * mean(d * x_hat) * d.shape[-1] / (d.shape[-1] - 1)))
+)
 wrong(BACKWARD, "it stands before the bracket")(with_d(lambda x_hat, r, d: r * d - mean(d) - x_hat * mean(d * x_hat)))
 
 
@@ -91,7 +108,3 @@ def gain_in_front(x_hat, r, gain, d_y):
 @wrong(BACKWARD, "take them of d_x_hat")
 def means_of_d_y(x_hat, r, gain, d_y):
     return r * (d_y * gain - mean(d_y) - x_hat * mean(d_y * x_hat))
-
-
-for letter in "acde":
-    wrong("find-the-wrong-layer-norm", "is as it should be")(letter)

@@ -61,7 +61,7 @@ wrong("softmax-backward", "it is transposed")(lambda y, d_y: weights_back(y, d_y
 wrong("softmax-backward", "the sign is wrong")(lambda y, d_y: -weights_back(y, d_y))
 wrong("softmax-backward", "it is zero everywhere")(lambda y, d_y: 0 * y)
 wrong("softmax-backward", "number of rows = 3 times too small")(lambda y, d_y: weights_back(y, d_y) / len(y))
-wrong("softmax-backward", "The gradient that came in was changed in place")(lambda y, d_y: np.multiply(y, d_y, out=d_y))
+wrong("softmax-backward", "d_y was changed in place")(lambda y, d_y: np.multiply(y, d_y, out=d_y))
 
 
 def weights_back(y, d_y):
@@ -71,6 +71,11 @@ def weights_back(y, d_y):
 def log_total(x):
     return np.log(np.exp(x - x.max(axis=-1, keepdims=True)).sum(axis=-1))
 
+
+wrong("softmax-backward", "d_x is float32")(lambda y, d_y: right(y, d_y).astype("f"))
+wrong("softmax-backward", "y was changed in place")(lambda y, d_y: np.multiply(y, d_y - row_sum(d_y * y), out=y))
+wrong("softmax-forward", "y is float32")(lambda x: softmax(x).astype("f"))
+wrong("softmax-of-large-scores", "y, for small scores, is float32")(lambda x: softmax(x).astype("f"))
 
 wrong("log-sum-exp", "has to be added again")(log_total)
 wrong("log-sum-exp", "is subtracted once more")(lambda x: log_total(x) - x.max(axis=-1))
@@ -89,6 +94,12 @@ wrong("cross-entropy-backward", "the sign is wrong")(lambda x, t, d: (hot(x, t) 
 wrong("cross-entropy-backward", "not over all N * V")(lambda x, t, d: (softmax(x) - hot(x, t)) * d / x.size)
 wrong("cross-entropy-backward", "not over the V tokens")(lambda x, t, d: (softmax(x) - hot(x, t)) * d / x.shape[1])
 wrong("cross-entropy-backward", "after the division")(lambda x, t, d: (softmax(x) / len(t) - hot(x, t)) * d)
+wrong("cross-entropy-backward", "t was changed in place")(
+    lambda x, t, d: [(softmax(x) - hot(x, t)) * d / len(t), t.fill(0)][0]
+)
+wrong("cross-entropy-backward", "d_logits is float32")(
+    lambda x, t, d: ((softmax(x) - hot(x, t)) * d / len(t)).astype("f")
+)
 wrong("cross-entropy-backward", "is not right yet")(lambda x, t, d: (softmax(x, 0) - hot(x, t)) * d / len(t))
 
 
@@ -110,6 +121,21 @@ def without_its_share(targets, v, epsilon):
 def among_the_others(targets, v, epsilon):
     q = np.full((len(targets), v), epsilon / (v - 1))
     q[np.arange(len(targets)), targets] = 1 - epsilon
+    return q
+
+
+@wrong("smoothed-targets", "as many columns as the largest target tells")
+def as_wide_as_the_targets(targets, v, epsilon):
+    q = np.zeros((targets.size, targets.max() + 1)) + epsilon / v
+    q[np.arange(len(targets)), targets] += 1 - epsilon
+    return q
+
+
+@wrong("smoothed-targets", "your numbers are whole numbers: int64")
+def in_whole_numbers(targets, v, epsilon):
+    q = np.zeros((len(targets), v), dtype=int)
+    q[:] = epsilon / v
+    q[np.arange(len(targets)), targets] = 1 - epsilon + epsilon / v
     return q
 
 
@@ -146,7 +172,7 @@ wrong(LOSS, "log(0) is -inf")(entropy(lambda x: np.log(softmax(x))))
 wrong(LOSS, "1e-12 is added to p")(entropy(lambda x: np.log(softmax(x) + 1e-12)))
 wrong(LOSS, "a p below 1e-07 is taken for it")(entropy(lambda x: np.log(np.clip(softmax(x), 1e-7, 1))))
 wrong(LOSS, "is there a `return`")(lambda x, q: None)
-wrong(LOSS, "logits was changed in place")(lambda x, q: -(q * log_softmax(np.add(x, 1, out=x))).sum(axis=-1).mean())
+wrong(LOSS, "x was changed in place")(lambda x, q: -(q * log_softmax(np.add(x, 1, out=x))).sum(axis=-1).mean())
 
 wrong("label-smoothing-backward", "N times too large")(lambda x, q, d: (softmax(x) - q) * d)
 wrong("label-smoothing-backward", "still to be subtracted")(lambda x, q, d: softmax(x) * d / len(q))

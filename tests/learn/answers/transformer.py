@@ -95,7 +95,7 @@ wrong(FFN, "all rows share the bias")(network(total=lambda d: d))
 wrong(FFN, "d_b1 has the wrong shape")(network(total=lambda d: d.sum(axis=0)))
 wrong(FFN, "B T = 6 times too small")(network(total=lambda d: d.mean(axis=(0, 1))))
 wrong(FFN, "d_w1 is not right yet")(lambda *given: (lambda d: (d[0], d[3], d[4], d[1], d[2]))(network()(*given)))
-wrong(FFN, "Return 5 gradients")(lambda *given: network()(*given)[:3])
+wrong(FFN, "expected 5 results, found 3")(lambda *given: network()(*given)[:3])
 
 
 def drawn(limit, draw=lambda rng, a, shape: rng.uniform(-a, a, shape)):
@@ -134,6 +134,8 @@ def anew():
 wrong(WEIGHTS, "rng has drawn none of them")(anew())
 
 AROUND = "residual-connection"
+wrong(AROUND, "y is float32")(lambda x, sublayer, norm: norm(x + sublayer(x)).astype("f"))
+wrong(AROUND, "x was changed in place")(lambda x, sublayer, norm: norm(np.add(x, sublayer(x), out=x)))
 wrong(AROUND, "this is pre-norm")(lambda x, sublayer, norm: x + sublayer(norm(x)))
 wrong(AROUND, "the shortcut is missing")(lambda x, sublayer, norm: norm(sublayer(x)))
 wrong(AROUND, "the norm is missing")(lambda x, sublayer, norm: x + sublayer(x))
@@ -155,6 +157,7 @@ def started(rest):
 
 
 SEEN = "shifted-targets"
+wrong(SEEN, "wanted was changed in place")(lambda wanted: wanted.put(0, START))
 wrong(SEEN, "nothing is shifted")(lambda wanted: wanted)
 wrong(SEEN, "the decoder sees what comes after")(
     lambda wanted: np.concatenate((wanted[:, 1:], np.zeros((len(wanted), 1), dtype=int)), axis=1)
@@ -167,6 +170,10 @@ wrong(SEEN, "is there a `return`")(lambda wanted: None)
 wrong(SEEN, "is not right yet")(lambda wanted: started(wanted[:, :-1]) - 1)
 
 RATE = "warm-up"
+wrong(RATE, "that of 512 features")(lambda step, d, w: 512**-0.5 * min(step**-0.5, step * w**-1.5))
+wrong(RATE, "lr, for d_model = 128 and warmup_steps = 400, at")(
+    lambda step, d, w: d**-0.5 * min(step**-0.5, step * 100**-1.5)
+)
 wrong(RATE, "the larger of the two")(lambda step, d, w: d**-0.5 * max(step**-0.5, step * w**-1.5))
 wrong(RATE, "there is no warm-up")(lambda step, d, w: d**-0.5 * step**-0.5)
 wrong(RATE, "it never falls")(lambda step, d, w: d**-0.5 * step * w**-1.5)
@@ -201,7 +208,30 @@ wrong(ADAM, "instead of its running mean")(adam(lambda g, m, v, m_hat, v_hat, lr
 wrong(ADAM, "beta1 and 1 - beta1 are exchanged")(adam(mean=lambda m, g, b: (1 - b) * m + b * g))
 wrong(ADAM, "the factor beta1 is missing")(adam(mean=lambda m, g, b: m + (1 - b) * g))
 wrong(ADAM, "the gradient is not squared")(adam(square=lambda v, g, b: b * v + (1 - b) * g))
-wrong(ADAM, "Return theta, m, v, in this order; found ndarray")(lambda *given: adam()(*given)[0])
+wrong(ADAM, "Return theta, m, v, in this order: expected 3 results, found an array of shape (5,)")(
+    lambda *given: adam()(*given)[0]
+)
+
+
+@wrong(ADAM, "theta was changed in place")
+def in_place(theta, g, m, v, t, lr, beta1, beta2, eps):
+    m *= beta1
+    m += (1 - beta1) * g
+    v *= beta2
+    v += (1 - beta2) * g * g
+    theta -= lr * m / (1 - beta1**t) / (np.sqrt(v / (1 - beta2**t)) + eps)
+    return theta, m, v
+
+
+@wrong(ADAM, "m was changed in place")
+def moments_in_place(theta, g, m, v, t, lr, beta1, beta2, eps):
+    new_theta, m[:], v[:] = adam()(theta, g, m, v, t, lr, beta1, beta2, eps)
+    return new_theta, m, v
+
+
+wrong(ADAM, "theta at step 3 is float32")(
+    lambda theta, *rest: (adam()(theta, *rest)[0].astype("f"), *adam()(theta, *rest)[1:])
+)
 
 
 @wrong(ADAM, "m_hat is returned")
@@ -314,10 +344,14 @@ wrong(PENALTY, "the lowest score")(penalised(lambda p, n, alpha: p / lp(n, alpha
 wrong(PENALTY, "compare the scores, not log_p")(
     lambda p, n, alpha: (p / lp(n, alpha), int(np.argmax(p))),
 )
-wrong(PENALTY, "Return scores, best, in this order; found ndarray")(lambda p, n, alpha: p / lp(n, alpha))
+wrong(PENALTY, "Return scores, best, in this order: expected 2 results, found an array of shape (5,)")(
+    lambda p, n, alpha: p / lp(n, alpha)
+)
 wrong(PENALTY, "best should be the number of a sentence")(lambda p, n, alpha: (p / lp(n, alpha), max(p)))
 
 right = [
+    ("adam-step", lambda *given: np.stack(adam()(*given))),
+    ("residual-connection", lambda x, sublayer, norm: norm(sublayer(x) + x)),
     # END moves into the input of a shorter sentence; where nothing is wanted, padding is as good
     ("shifted-targets", lambda wanted: started(np.where(wanted == END, 0, wanted)[:, :-1])),
     ("embedding-scale", lambda rows, positions: np.stack([positions + row * row.shape[1] ** 0.5 for row in rows])),

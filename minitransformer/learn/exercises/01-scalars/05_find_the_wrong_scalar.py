@@ -1,11 +1,15 @@
-"""One of these is wrong.
+"""One of these derivatives is wrong: show it.
 
 Each pair is a function and what somebody believes to be its derivative. Exactly
-one of them is wrong. Find out which, by thought or by trying it: a derivative
-says by how much y changes when x changes by a little.
+one derivative is wrong. Give its letter, and a number x at which it differs
+from the difference quotient by more than one per cent:
+
+    (f(x + h) - f(x - h)) / (2 * h)        for a small h, such as 0.00001
+
+A guess is no answer: there is an x at which even the wrong one is right.
 """
 
-from math import cos, exp, log, sin, sqrt  # for your own trying
+from math import exp, log, sqrt
 
 FUNCTIONS = {
     "a": (lambda x: x / (1 + x), lambda x: 1 / (1 + x) ** 2),
@@ -14,7 +18,12 @@ FUNCTIONS = {
     "d": (lambda x: exp(-x * x), lambda x: -2 * x * exp(-x * x)),
 }
 
-# [solution
-WRONG = "c"  # the inner derivative, 2 x, is missing: it should be x / sqrt(x x + 1)
-# solution] in the exercise:
-#: WRONG = ...  # TODO: "a", "b", "c" or "d"
+
+def counterexample():
+    """Return the letter of the wrong derivative and an x that shows it."""
+    # [solution
+    # the inner derivative, 2 x, is missing: it should be x / sqrt(x x + 1)
+    return "c", 2.0
+    # solution] in the exercise:
+    #: # TODO: "a", "b", "c" or "d", and a number
+    #: return ..., ...

@@ -1,8 +1,11 @@
-"""One of these engines is wrong.
+"""One of these engines is wrong: show it.
 
 parts[n] lists what node n was made of, with the local derivatives. Each engine
 returns the derivative of the loss with respect to every node. On EASY all four
-agree. Find a graph on which one of them does not.
+agree. Give the letter of the wrong one, and a graph on which it differs.
+
+The loss of your graph is the node "L". Every node stands after its parts. Ten
+nodes with twenty parts in all are enough.
 """
 
 EASY = {"x": [], "u": [("x", 3.0)], "L": [("u", 0.5)]}  # u = 3 x, L = u / 2
@@ -50,7 +53,17 @@ def d(parts, loss):
     return {node: of(node) for node in parts}
 
 
-# [solution
-WRONG = "c"  # a node sends when it is first met, before all shares have come
-# solution] in the exercise:
-#: WRONG = ...  # TODO: "a", "b", "c" or "d"
+def counterexample():
+    """Return the letter of the wrong engine and a graph that shows it."""
+    # [solution
+    # u sends to x when it is first met, before the share from v has come
+    graph = {
+        "x": [],
+        "u": [("x", 2.0)],
+        "v": [("u", 3.0)],
+        "L": [("u", 1.0), ("v", 1.0)],
+    }
+    return "c", graph
+    # solution] in the exercise:
+    #: # TODO: "a", "b", "c" or "d", and a dictionary such as EASY
+    #: return ..., ...

@@ -1,39 +1,47 @@
-"""One of these is wrong.
+"""One of these backward passes is wrong: show it.
 
 Each pair is a function of two arrays, and what somebody believes to be the
-gradients of both. All shapes are right. Find out which numbers are not: move
-an entry of x or w by a little, and see how much (d_y * y).sum() changes.
+gradients of both. x is (T, D), w is (D, D), y and d_y are (T, D). All shapes
+are right. In one pair the numbers are not.
+
+Move an entry of x or w by a little, and see how much (d_y * y).sum() changes.
+Give the letter of the wrong pair, and x, w and d_y on which it is off by more
+than one per cent. T and D are yours, up to 8. Some inputs hide the mistake.
 """
 
 import numpy as np
 
-rng = np.random.default_rng(0)  # for your own trying
-T, D, F = 3, 4, 5
-
 PAIRS = {
-    "a": (  # x (T, D), w (T, 1)
-        lambda x, w: x * w,
-        lambda x, w, d_y: (d_y * w, (d_y * x).sum(axis=1, keepdims=True)),
-    ),
-    "b": (  # x (T, D), w (F, D)
+    "a": (
         lambda x, w: x @ w.T,
         lambda x, w, d_y: (d_y @ w, d_y.T @ x),
     ),
-    "c": (  # x (T, D), w (T, T)
-        lambda x, w: w @ x,
-        lambda x, w, d_y: (w @ d_y, d_y @ x.T),
+    "b": (  # each row of d_w is the same, here and in e
+        lambda x, w: x * w.sum(axis=0),
+        lambda x, w, d_y: (d_y * w.sum(axis=0), 0 * w + (d_y * x).sum(axis=0)),
     ),
-    "d": (  # x (T, D), w (D,)
-        lambda x, w: x @ w,
-        lambda x, w, d_y: (np.outer(d_y, w), d_y @ x),
+    "c": (
+        lambda x, w: x - x @ w,
+        lambda x, w, d_y: (d_y - d_y @ w, -x.T @ d_y),
     ),
-    "e": (  # x (T, D), w (D,)
-        lambda x, w: x - w,
-        lambda x, w, d_y: (d_y, -d_y.sum(axis=0)),
+    "d": (
+        lambda x, w: x * x @ w,
+        lambda x, w, d_y: (2 * x * (d_y @ w.T), (x * x).T @ d_y),
+    ),
+    "e": (
+        lambda x, w: x - w.mean(axis=0),
+        lambda x, w, d_y: (d_y, 0 * w - d_y.sum(axis=0) / len(w)),
     ),
 }
 
-# [solution
-WRONG = "c"  # d_x is w.T @ d_y; w is square, so w @ d_y has the right shape too
-# solution] in the exercise:
-#: WRONG = ...  # TODO: "a", "b", "c", "d" or "e"
+
+def counterexample():
+    """Return the letter of the wrong pair, and x, w and d_y that show it."""
+    # [solution
+    # d_x should be d_y - d_y @ w.T; w is square, so w has the right shape too
+    rng = np.random.default_rng(0)
+    x, w, d_y = (rng.normal(size=shape) for shape in ((2, 3), (3, 3), (2, 3)))
+    return "c", x, w, d_y
+    # solution] in the exercise:
+    #: # TODO: "a", "b", "c", "d" or "e", and three arrays
+    #: return ..., ..., ..., ...

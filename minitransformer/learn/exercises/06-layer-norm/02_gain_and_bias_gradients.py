@@ -5,12 +5,10 @@ The last line of layer norm is
     y = gain * x_hat + bias
 
 with x_hat and y (B, T, D), gain and bias (D,). So the one gain of feature i is
-used in all B * T rows, and so is its bias. Each use adds its share:
+used in all B * T rows, and so is its bias. Each use adds its share.
 
-    d_gain_i = sum over all rows of d_y_i x_hat_i
-    d_bias_i = sum over all rows of d_y_i
-
-Where the forward pass broadcasts, the backward pass sums.
+What is the share of one row? Where the forward pass broadcasts, the backward
+pass sums.
 """
 
 import numpy as np

@@ -1,17 +1,20 @@
 """Layer norm, backwards: the gradient of x.
 
-The forward pass has kept what it computed on the way:
+The forward pass, line by line; it has kept x_hat and r:
 
-    r     = 1 / sqrt(var + eps)        (..., 1), one number for each row
-    x_hat = r * (x - mean(x))          (..., D)
-    y     = gain * x_hat + bias
+    c     = x - mean(x)                    (..., D)
+    r     = 1 / sqrt(mean(c * c) + eps)    (..., 1), one number for each row
+    x_hat = r * c                          (..., D)
+    y     = gain * x_hat + bias            (..., D)
 
-Backwards through the last line, d_x_hat = d_y * gain. Through the others the
-algebra gives, for each row of D features,
+The means run over the D features of a row. Go back line by line, the last line
+first. c is used twice: each c_j stands in its own x_hat_j, and through
 
-    d_x_j = r (d_x_hat_j - mean(d_x_hat) - x_hat_j mean(d_x_hat * x_hat))
+    dr/dc_j = -r^2 x_hat_j / D
 
-The first mean is there because x_j acts on mu, the second because it acts on r.
+it acts on every x_hat_i of its row. You know the way back through the first
+line from centring-backward. Put it all together: two means of each row are
+enough.
 """
 
 import numpy as np
@@ -25,5 +28,5 @@ def backward(x_hat, r, gain, d_y):
     along = (d_x_hat * x_hat).mean(axis=-1, keepdims=True)  # (..., 1)
     return r * (d_x_hat - mean - x_hat * along)
     # solution] in the exercise:
-    #: # TODO: three lines or so
+    #: # TODO: back through y, through x_hat and r, then through c
     #: return ...

@@ -1,13 +1,15 @@
-"""One of these is not layer norm.
+"""One of these is not layer norm: show it.
 
 Layer norm without gain and bias is, for each row x of D features,
 
     (x - mean(x)) / sqrt(var(x) + eps)
 
 where var is the mean of the squares of x - mean(x). Five people have written
-it. Four are the same function, for every x and every eps, though one of them
-loses digits where x is far from 0: that is not what is meant. Which one is
-another function? With usual numbers and eps = 1e-5 you may not see it.
+it. Four are the same function, for every x and every eps > 0, though one of
+them loses digits where x is far from 0: that is not what is meant.
+
+Give the letter of the one that is another function, and x (T, D) and eps on
+which it is off by more than one per cent. T and D are up to 8.
 """
 
 import numpy as np
@@ -44,7 +46,11 @@ def e(x, eps):
     return c / np.hypot(x.std(-1, keepdims=True), eps**0.5)
 
 
-# [solution
-WRONG = "b"  # eps is added to the standard deviation, not to the variance
-# solution] in the exercise:
-#: WRONG = ...  # TODO: "a", "b", "c", "d" or "e"
+def counterexample():
+    """Return the letter of the wrong one, and x and eps that show it."""
+    # [solution
+    # eps is added to the standard deviation, not to the variance
+    return "b", np.array([[1.0, 2.0, 4.0]]), 0.5
+    # solution] in the exercise:
+    #: # TODO: "a", "b", "c", "d" or "e", an array and a number
+    #: return ..., ..., ...

@@ -1,4 +1,4 @@
-"""One line of this backward pass is wrong.
+"""One line of this backward pass is wrong: show it.
 
 It is self-attention of T positions: q, k and v are (T, D), the weights w and
 the scores s are (T, T). So a wrong line has a right shape, and the program
@@ -6,24 +6,38 @@ runs.
 
 einsum names the axes: "ic,jc->ij" is the sum over c of the first array's entry
 [i, c] times the second one's [j, c]. In what each line computes i should be a
-query, j a key, c a feature. Which of the lines a to e is wrong?
+query, j a key, c a feature.
+
+Give the letter of the wrong line, and q, k, v and d_y on which its result is
+off by more than one per cent. T and D are yours, up to 8. Some inputs hide it.
 """
 
 import numpy as np
 
 
+def weights(q, k):
+    """Return w, the softmax of the scores."""
+    e = np.exp(np.einsum("ic,jc->ij", q, k) / q.shape[-1] ** 0.5)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
 def backward(q, k, v, w, d_y):
-    """Return d_q, d_k and d_v."""
+    """Return the results of the five lines; y is w @ v."""
     root = q.shape[-1] ** 0.5
     d_w = np.einsum("ic,jc->ij", d_y, v)  # a
     d_v = np.einsum("ij,ic->jc", w, d_y)  # b
     d_s = w * (d_w - np.einsum("ij,ij->i", d_w, w)[:, None])  # c
     d_q = np.einsum("ji,jc->ic", d_s, k) / root  # d
     d_k = np.einsum("ij,ic->jc", d_s, q) / root  # e
-    return d_q, d_k, d_v
+    return d_w, d_v, d_s, d_q, d_k
 
 
-# [solution
-WRONG = "d"  # it takes d_s[j, i], the transpose; it should be "ij,jc->ic"
-# solution] in the exercise:
-#: WRONG = ...  # TODO: "a", "b", "c", "d" or "e"
+def counterexample():
+    """Return the letter of the wrong line, and q, k, v and d_y that show it."""
+    # [solution
+    # it takes d_s[j, i], the transpose; it should be "ij,jc->ic"
+    q, k, v, d_y = np.random.default_rng(0).normal(size=(4, 3, 2))
+    return "d", q, k, v, d_y
+    # solution] in the exercise:
+    #: # TODO: "a", "b", "c", "d" or "e", and four arrays
+    #: return ..., ..., ..., ..., ...

@@ -1,0 +1,54 @@
+"""Watch the calls of a learner's function: what goes in has to come out unchanged."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from minitransformer.learn.verdict import refuse_writing
+
+__all__ = ["watch"]
+
+
+def watch(answer: Any) -> Any:
+    """Return a function that calls the answer and raises ``Wrong`` if the call has written to an input.
+
+    The message calls the input by the learner's own name for it. What cannot be called is returned as it is.
+    """
+    if not callable(answer):
+        return answer
+    names = _parameters(answer)
+
+    @wraps(answer)
+    def watched(*inputs: Any) -> Any:
+        before = _copy(inputs)
+        found = answer(*inputs)
+        called = names + [f"argument {i + 1}" for i in range(len(names), len(inputs))]
+        refuse_writing(**dict(zip(called, zip(inputs, before, strict=True), strict=False)))
+        return found
+
+    return watched
+
+
+def _parameters(answer: Callable[..., Any]) -> list[str]:
+    """Return the names of a function's positional parameters, as far as they are known."""
+    try:
+        parameters = inspect.signature(answer).parameters.values()
+    except (TypeError, ValueError):  # functions of NumPy
+        return []
+    return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+
+
+def _copy(value: Any) -> Any:
+    """Copy arrays and what holds them; functions stay as they are."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, dict):
+        return {name: _copy(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | set):
+        return type(value)(_copy(part) for part in value)
+    return value

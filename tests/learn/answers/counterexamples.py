@@ -1,0 +1,99 @@
+"""Of all chapters: find the wrong one."""
+
+import numpy as np
+
+SCALAR, ENGINE, ARRAY, LAYER_NORM, ATTENTION = (
+    f"find-the-wrong-{name}" for name in ("scalar", "engine", "array", "layer-norm", "attention")
+)
+NOTHING, AGREES, EXTREME = "So your input shows nothing about any of them", "and another one does not", "even one"
+rng = np.random.default_rng(20)
+X, W, D_Y = (rng.normal(size=shape) for shape in ((1, 2), (2, 2), (1, 2)))
+ONES = np.ones((1, 2)), np.ones((2, 2)), np.ones((1, 2))
+ROWS = np.array([[1.0, 2.0, 4.0]])
+HEAD = tuple(rng.normal(size=(4, 2, 2)))
+CENTRED = HEAD[2] - HEAD[2].mean(axis=0)
+SYMMETRIC = 0 * HEAD[0], HEAD[1], CENTRED, CENTRED  # equal weights, and d_w = v v^T: d_s is symmetric
+NAN = X * [1, np.nan]
+DIAMOND = {"x": [], "u": [("x", 2)], "v": [("u", 3.0)], "L": [("u", 1.0), ("v", 1.0)]}
+LUCKY = DIAMOND | {"L": [("v", 1.0), ("u", 1.0)]}  # here the wrong engine meets v first
+CHAIN = {"x": [], "u": [("x", 2.0)], "L": [("u", 0.5)]}
+
+useful = {
+    SCALAR: ("c", 2),
+    ENGINE: ("c", DIAMOND),
+    ARRAY: ("c", X, W, D_Y),
+    LAYER_NORM: ("b", ROWS, 0.5),
+    ATTENTION: ("d", *HEAD),
+}
+"""The wrong one, and an input that shows it."""
+useless = [
+    (SCALAR, 0.5),
+    (SCALAR, 0.502),  # less than one per cent
+    (ENGINE, CHAIN),
+    (ENGINE, LUCKY),
+    (ARRAY, *ONES),
+    (ARRAY, X, W + W.T, D_Y),
+    (ARRAY, X, W, 0 * D_Y),
+    (LAYER_NORM, ROWS, 1e-5),
+    (LAYER_NORM, [[2.0]], 1),
+    (ATTENTION, *SYMMETRIC),
+    (ATTENTION, *(x[:1] for x in HEAD)),
+]
+"""Inputs on which all are as they should be."""
+extreme = [
+    (SCALAR, -1),
+    (SCALAR, 1e300),
+    (ENGINE, {name: [(part, 1e200) for part, _ in uses] for name, uses in DIAMOND.items()}),
+    (ARRAY, 1e200 * X, W, D_Y),
+    (LAYER_NORM, 1e8 + ROWS, 1e-5),
+    (LAYER_NORM, 1e200 * ROWS, 1e-5),
+    (ATTENTION, *(1e200 * x for x in HEAD)),
+]
+"""Inputs on which rounding or a pole spoils even what is right."""
+impossible = [
+    (SCALAR, "Return 2 values, the letter and x, found 1", "c"),
+    (SCALAR, "found 3", "c", 1.0, 2.0),
+    (SCALAR, "should be one of 'a', 'b', 'c', 'd', found 'C'", "C", 1.0),
+    (SCALAR, "should be one of", "cd", 1.0),
+    (SCALAR, "x should be a number, found the shape (1,)", "c", [2.0]),
+    (SCALAR, "x should be a number, found type NoneType", "c", None),
+    (SCALAR, "x has a NaN", "c", float("nan")),
+    (ENGINE, "should be a dictionary such as EASY, found list", "c", []),
+    (ENGINE, "a word of at most 8 letters, found 'a b'", "c", {"a b": []}),
+    (ENGINE, "a word of at most 8 letters, found 1", "c", {1: []}),
+    (ENGINE, "u should have a list of parts", "c", {"u": 3}),
+    (ENGINE, "u should have a list of parts", "c", {"u": ["x"]}),
+    (ENGINE, "found ('x', nan) in it", "c", {"x": [], "L": [("x", float("nan"))]}),
+    (ENGINE, 'The graph has no node "L"', "c", {"x": []}),
+    (ENGINE, "The graph has 12 nodes with 0 parts", "c", {name: [] for name in "ABCDEFGHIJKL"}),
+    (ENGINE, "The graph has 2 nodes with 21 parts", "c", {"x": [], "L": 21 * [("x", 1)]}),
+    (ENGINE, "L is made of 'u', but the graph has no such node", "c", {"L": [("u", 1)]}),
+    (ENGINE, "in a circle: u makes L makes u", "c", {"u": [("L", 1)], "L": [("u", 1)]}),
+    (ENGINE, "L stands before u", "c", {"L": [("u", 1)], "u": []}),
+    (ARRAY, "x has a NaN", "c", NAN, W, D_Y),
+    (ARRAY, "w should be an array of shape (D, D) with D = 2, found the shape (1, 2)", "c", X, X, D_Y),
+    (ARRAY, "d_y should be an array of shape (T, D), found the shape ()", "c", X, W, 1.0),
+    (ARRAY, "x should be an array of shape (T, D), found type list", "c", [[1, 2], [3]], W, D_Y),
+    (ARRAY, "x has the shape (0, 2); give each axis a length from 1 to 8", "c", X[:0], W, D_Y),
+    (LAYER_NORM, "x should be an array of shape (T, D), found the shape (3,)", "b", ROWS[0], 0.5),
+    (LAYER_NORM, "eps should be greater than 0, found 0", "b", ROWS, 0),
+    (LAYER_NORM, "x has a NaN", "b", NAN, 0.5),
+    (ATTENTION, "k should be an array of shape (T, D) with T = 2, found the shape (1, 2)", "d", HEAD[0], X, *HEAD[2:]),
+    (ATTENTION, "q has a NaN", "d", np.nan * HEAD[0], *HEAD[1:]),
+]
+"""What is no input, and what it is told."""
+
+
+def returning(*values):
+    """Make the learner's function."""
+    return lambda: values
+
+
+wrong = [
+    *((name, words, returning(*values)) for name, words, *values in impossible),
+    *((name, EXTREME, returning(useful[name][0], *values)) for name, *values in extreme),
+    *((name, NOTHING, returning(letter, *values)) for name, *values in useless for letter in ("a", useful[name][0])),
+    *((name, AGREES, returning("a", *values)) for name, (_, *values) in useful.items()),
+    (SCALAR, "Return 2 values, the letter and x, found str", lambda: "c"),
+]
+right = [(name, returning(*values)) for name, values in useful.items()]
