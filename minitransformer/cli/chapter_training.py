@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections.abc import Iterable
+
+from tqdm import tqdm
 
 from minitransformer.arrays import use
 from minitransformer.cli.errors import UsageError
@@ -17,6 +20,7 @@ from minitransformer.learn.trainings import (
     last_ready,
     train_with_answers,
 )
+from minitransformer.learn.verdict import Wrong
 
 __all__ = ["run_training", "suggest_training"]
 
@@ -40,9 +44,12 @@ def run_training(book: Book, number: str | None) -> int:
     kind = TRAININGS[chapter]
     print(f"Chapter {chapter}: {kind.title}", flush=True)
     try:
-        report = train_with_answers(kind, book.folder)
+        report = train_with_answers(kind, book.folder, _track)
     except Missing as missing:
         print(f"\n{missing}")
+        return 1
+    except Wrong as wrong:
+        print(f"\nThe training ended after the first batch.\n\n{wrong}")
         return 1
     except Disagreement as disagreement:
         print(
@@ -53,6 +60,11 @@ def run_training(book: Book, number: str | None) -> int:
     print(f"{_fill('with your ' + ', '.join(kind.uses))}\n")
     print(report.format())
     return 0
+
+
+def _track(steps: range) -> Iterable[int]:
+    """Yield the steps, and draw a progress bar in a terminal if they take more than two seconds."""
+    return tqdm(steps, unit="step", delay=2, leave=False, disable=None)
 
 
 def suggest_training(book: Book, exercise: Exercise) -> None:
