@@ -7,6 +7,7 @@
 ``verdict.py``     what is wrong, in words
 ``referee.py``     a learner's file or function is run and judged
 ``answers.py``     a learner's functions, loaded from their files
+``trainings/``     small models that train with a learner's functions
 ``book.py``        the learner's own folder, and how far they have come
 =================  ==========================================================================
 
