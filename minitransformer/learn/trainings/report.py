@@ -9,10 +9,12 @@ from time import perf_counter
 
 import numpy as np
 
-from minitransformer.learn.answers import load_answers, locate
+from minitransformer.learn.answers import load_answers
 from minitransformer.learn.bank import find
+from minitransformer.learn.referee import explain
 from minitransformer.learn.trainings.engine import ENGINE, Compared
 from minitransformer.learn.trainings.training import Functions, Training
+from minitransformer.learn.verdict import Wrong
 
 __all__ = ["Report", "compare", "train", "train_with_answers"]
 
@@ -101,7 +103,7 @@ def train_with_answers(
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever a learner's code may raise, sys.exit() too
-        raise locate(error, {str(folder / find(name).file) for name in kind.uses}) from error
+        raise Wrong(explain(error, {str(folder / find(name).file) for name in kind.uses}).words) from error
     _, _, engine_losses, engine_seconds = train(kind, ENGINE, numbers)
     return Report(before, after, losses, engine_losses, seconds, engine_seconds)
 
