@@ -42,22 +42,19 @@ def run_training(book: Book, number: str | None) -> int:
         return 0
     use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
     kind = TRAININGS[chapter]
-    print(f"Chapter {chapter}: {kind.title}", flush=True)
+    print(f"Chapter {chapter}: {kind.title}\n\n{_fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
     try:
         report = train_with_answers(kind, book.folder, _track)
     except Missing as missing:
-        print(f"\n{missing}")
+        print(missing)
         return 1
     except Wrong as wrong:
-        print(f"\nThe training ended after the first batch.\n\n{wrong}")
+        print(f"The training ended after the first batch.\n\n{wrong}")
         return 1
     except Disagreement as disagreement:
-        print(
-            f"\nThe training has not begun: on the first batch one function is not as the engine's.\n\n{disagreement}"
-        )
-        print(f"\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
+        print("The training has not begun: on the first batch, one of your functions\nand the engine's own disagree.")
+        print(f"\n{disagreement}\n\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
         return 1
-    print(f"{_fill('with your ' + ', '.join(kind.uses))}\n")
     print(report.format())
     return 0
 
