@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections.abc import Iterable
+
+from tqdm import tqdm
 
 from minitransformer.arrays import use
 from minitransformer.cli.errors import UsageError
@@ -17,6 +20,7 @@ from minitransformer.learn.trainings import (
     last_ready,
     train_with_answers,
 )
+from minitransformer.learn.verdict import Wrong
 
 __all__ = ["run_training", "suggest_training"]
 
@@ -38,21 +42,26 @@ def run_training(book: Book, number: str | None) -> int:
         return 0
     use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
     kind = TRAININGS[chapter]
-    print(f"Chapter {chapter}: {kind.title}", flush=True)
+    print(f"Chapter {chapter}: {kind.title}\n\n{_fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
     try:
-        report = train_with_answers(kind, book.folder)
+        report = train_with_answers(kind, book.folder, _track)
     except Missing as missing:
-        print(f"\n{missing}")
+        print(missing)
+        return 1
+    except Wrong as wrong:
+        print(f"The training ended after the first batch.\n\n{wrong}")
         return 1
     except Disagreement as disagreement:
-        print(
-            f"\nThe training has not begun: on the first batch one function is not as the engine's.\n\n{disagreement}"
-        )
-        print(f"\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
+        print("The training has not begun: on the first batch, one of your functions\nand the engine's own disagree.")
+        print(f"\n{disagreement}\n\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
         return 1
-    print(f"{_fill('with your ' + ', '.join(kind.uses))}\n")
     print(report.format())
     return 0
+
+
+def _track(steps: range) -> Iterable[int]:
+    """Yield the steps, and draw a progress bar in a terminal if they take more than two seconds."""
+    return tqdm(steps, unit="step", delay=2, leave=False, disable=None)
 
 
 def suggest_training(book: Book, exercise: Exercise) -> None:

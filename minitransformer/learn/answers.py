@@ -1,18 +1,17 @@
-"""A learner's functions, loaded from their files, for whatever calls them: a check or a training."""
+"""A learner's functions, loaded from their files for a training."""
 
 from __future__ import annotations
 
 import ast
-import traceback
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from minitransformer.learn.bank import Exercise, find
-from minitransformer.learn.book import command
+from minitransformer.learn.bank import find
+from minitransformer.learn.referee import execute, explain
 from minitransformer.learn.verdict import Unsolved, Wrong
 
-__all__ = ["Missing", "execute", "load_answer", "load_answers", "locate"]
+__all__ = ["Missing", "load_answer", "load_answers"]
 
 
 class Missing(Exception):
@@ -29,54 +28,6 @@ class Missing(Exception):
         self.names = tuple(names)
 
 
-def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
-    """Run a learner's file and return the names that it defines, all that the exercise asks for among them.
-
-    Raises
-    ------
-    Wrong
-        If there is no such file, it is not Python, it fails, or a name that the exercise asks for is not there.
-    """
-    names: dict[str, Any] = {"__name__": f"exercise_{exercise.name}", "__file__": str(path)}
-    try:
-        source = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
-    except FileNotFoundError as error:
-        anew = command("reset", exercise.name, folder=path.parents[1])
-        raise Wrong(f"There is no file {path}. `{anew}` makes it anew.") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise Wrong(f"{path} cannot be read: {error}") from error
-    try:
-        code = compile(source, str(path), "exec")
-    except (SyntaxError, ValueError) as error:  # a ValueError tells of characters that no source may have
-        line = f"Line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else "The file"
-        shown = (getattr(error, "text", None) or "").strip()
-        raise Wrong(f"{line} is not Python: {getattr(error, 'msg', error)}\n\n    {shown}".rstrip()) from error
-    try:
-        exec(code, names)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # such as sys.exit(), which would end the command without a word
-        raise locate(error, {str(path)}) from error
-    missing = [name for name in exercise.asks_for if name not in names]
-    if missing:
-        raise Wrong(f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
-    return names
-
-
-def locate(error: BaseException, files: Collection[str]) -> Wrong:
-    """Return what to say of an error: which line of the learner's files raised it."""
-    if isinstance(error, TypeError) and "ellipsis" in str(error):
-        return Unsolved("The TODO is still to do: a `...` is in the way.")
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
-    text = str(error).strip().splitlines()
-    silent = "does a list grow without end?" if isinstance(error, MemoryError) else "no message"
-    words = f"{type(error).__name__}: {text[0] if text else silent}"
-    if not own:
-        return Wrong(f"Calling your code failed with {words}")
-    last = own[-1]
-    return Wrong(f"Line {last.lineno}, in {last.name}, failed with {words}\n\n    {(last.line or '').strip()}")
-
-
 def load_answer(folder: Path, name: str) -> Callable[..., Any]:
     """Return the function that a learner wrote for an exercise.
 
@@ -91,7 +42,12 @@ def load_answer(folder: Path, name: str) -> Callable[..., Any]:
     """
     exercise = find(name)
     path = folder / exercise.file
-    defined = execute(exercise, path)
+    try:
+        defined = execute(exercise, path)
+    except (Wrong, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # such as sys.exit()
+        raise Wrong(explain(error, {str(path)}).words) from error
     if _same_code(path.read_text(encoding="utf-8-sig"), exercise.text):
         raise Unsolved("The TODO is still to do.")
     [asked] = exercise.asks_for

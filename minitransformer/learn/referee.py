@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import textwrap
+import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minitransformer.learn.answers import execute, locate
 from minitransformer.learn.bank import Exercise
+from minitransformer.learn.book import command
 from minitransformer.learn.verdict import Unsolved, Wrong
 from minitransformer.learn.watch import watch
 
-__all__ = ["Verdict", "explain", "judge", "judge_file"]
+__all__ = ["Verdict", "execute", "explain", "judge", "judge_file"]
 
 WIDTH = 78
+SILENT = {
+    "MemoryError": "does a list grow without end?",
+    "BdbQuit": "to use a breakpoint, run the file itself with `python`",
+}
+"""What to say of errors that come without a message."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +41,45 @@ class Verdict:
         return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
 
 
+def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
+    """Run a learner's file and return the names that it defines; what the file itself raises goes on its way.
+
+    Raises
+    ------
+    Wrong
+        If there is no such file, it is not Python, or a name that the exercise asks for is not defined.
+    """
+    names: dict[str, Any] = {"__name__": f"exercise_{exercise.name}", "__file__": str(path)}
+    try:
+        source = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
+    except FileNotFoundError as error:
+        anew = command("reset", exercise.name, folder=path.parents[1])
+        raise Wrong(f"There is no file {path}. `{anew}` makes it anew.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise Wrong(f"{path} cannot be read: {error}") from error
+    try:
+        code = compile(source, str(path), "exec")
+    except (SyntaxError, ValueError) as error:  # a ValueError tells of characters that no source may have
+        line = f"Line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else "The file"
+        shown = (getattr(error, "text", None) or "").strip()
+        raise Wrong(f"{line} is not Python: {getattr(error, 'msg', error)}\n\n    {shown}".rstrip()) from error
+    exec(code, names)
+    missing = [name for name in exercise.asks_for if name not in names]
+    if missing:
+        raise Wrong(f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
+    return names
+
+
 def judge_file(exercise: Exercise, path: Path) -> Verdict:
     """Run a learner's file and judge what it defines."""
     try:
         names = execute(exercise, path)
     except Wrong as wrong:
-        return _refuse(wrong)
+        return Verdict(False, str(wrong))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # such as sys.exit(), which would end the command without a word
+        return explain(error, {str(path)})
     return judge(exercise, [names[name] for name in exercise.asks_for], path)
 
 
@@ -49,19 +88,32 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
     try:
         words = exercise.check(*map(watch, answers)) or ""
+    except Unsolved as unsolved:
+        return Verdict(False, str(unsolved), solved=False)
     except Wrong as wrong:
-        return _refuse(wrong)
+        return Verdict(False, str(wrong))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # such as sys.exit(), which would end the command without a word
+    except BaseException as error:
         return explain(error, files)
     return Verdict(True, words)
 
 
 def explain(error: BaseException, files: Collection[str]) -> Verdict:
     """Return the verdict on code that raised an error: which line of the learner's files, and what."""
-    return _refuse(locate(error, files))
+    if isinstance(error, TypeError) and "ellipsis" in str(error):
+        words = "The TODO is still to do: a `...` is in the way."
+        return Verdict(False, words, solved=False)
+    return Verdict(False, _locate(error, files))
 
 
-def _refuse(wrong: Wrong) -> Verdict:
-    return Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved))
+def _locate(error: BaseException, files: Collection[str]) -> str:
+    """Say which line of the learner's files raised what."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    text = str(error).strip().splitlines()
+    kind = type(error).__name__
+    words = f"{kind}: {text[0] if text else SILENT.get(kind, 'no message')}"
+    if not own:
+        return f"Calling your code failed with {words}"
+    last = own[-1]
+    return f"Line {last.lineno}, in {last.name}, failed with {words}\n\n    {(last.line or '').strip()}"

@@ -13,6 +13,7 @@ from minitransformer.learn.answers import load_answers
 from minitransformer.learn.trainings import TRAININGS, Disagreement, Training, last_ready
 from minitransformer.learn.trainings.engine import ENGINE, Compared
 from minitransformer.learn.trainings.report import Report, compare, draw_curve, train, train_with_answers
+from minitransformer.learn.verdict import Wrong
 from minitransformer.stand_ins import standing_in
 
 each_chapter = pytest.mark.parametrize("chapter", TRAININGS)
@@ -51,7 +52,7 @@ def test_a_model_learns_with_solved_functions_alone(chapter, solved, monkeypatch
 
 def _learn(chapter, functions):
     steps, goal, shown = DONE[chapter]
-    before, after, losses, _ = train(TRAININGS[chapter], functions, steps)
+    before, after, losses, _ = train(TRAININGS[chapter], functions, range(steps))
     assert np.mean(losses[-5:]) < goal < losses[0] / 2
     assert shown in after
     assert shown not in before
@@ -64,7 +65,7 @@ def test_the_engine_reaches_the_same_loss(chapter, solved):
     report = train_with_answers(TRAININGS[chapter], solved, steps=5)
     np.testing.assert_allclose(report.losses, report.engine_losses, rtol=1e-9)
     text = report.format()
-    assert f"{report.losses[-1]:.6f}" in text
+    assert f"{report.losses[-1]:.4g}" in text
     assert max(map(len, text.splitlines())) <= 79
 
 
@@ -117,17 +118,30 @@ def test_the_functions_of_the_engine_are_those_that_the_trainings_use():
 
 def test_a_curve_has_a_mark_in_each_column():
     lines = draw_curve(list(np.linspace(2, 0.01, 200)))
-    columns = list(zip(*[f"{line:<70}"[10:70] for line in lines[:-2]], strict=True))
+    columns = list(zip(*[f"{line:<71}"[11:71] for line in lines[:-2]], strict=True))
     assert [column.count("*") for column in columns] == [1] * 60
-    assert lines[0].startswith("  1.985 | *")
-    assert lines[-1].endswith("step 1 to 200")
-    assert any("*" in line for line in draw_curve([1.0, float("nan")]))
+    assert lines[0].startswith("    1.99 | *")
+    assert lines[-2].startswith("       0 +-")
+    assert lines[-1].endswith("loss, steps 1 to 200")
+    logarithmic = draw_curve(list(np.logspace(0, -8, 60)))
+    assert {line.count("*") for line in logarithmic[1:7]} == {7, 8}
+    assert logarithmic[4].startswith("  0.0001 |")
+    assert any("*" in line for line in draw_curve([1.0, 0.0]))
+    assert draw_curve([1.0, float("nan")])
+
+
+def test_what_fails_after_the_first_batch_is_located(solved):
+    """The second call is in the first step of the training itself."""
+    text = find("unbroadcast").solution.replace("    d = ", "    calls.append(1)\n    1 / (2 - len(calls))\n    d = ")
+    write(solved, "unbroadcast", "calls = []\n" + text)
+    with pytest.raises(Wrong, match=r"Line \d+, in unbroadcast, failed with ZeroDivisionError"):
+        train_with_answers(TRAININGS[3], solved)
 
 
 @pytest.fixture
 def learn(solved, capsys, monkeypatch):
     def few_steps(kind, functions, steps):
-        return train(kind, functions, 3)
+        return train(kind, functions, list(steps)[:3])
 
     monkeypatch.setattr("minitransformer.learn.trainings.report.train", few_steps)
 

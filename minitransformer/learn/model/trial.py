@@ -13,10 +13,9 @@ from minitransformer.arrays import Array, blas
 from minitransformer.data import PAD, Batch
 from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import beam_search, greedy
-from minitransformer.learn.answers import locate
 from minitransformer.learn.bank import find
 from minitransformer.learn.model.parts import Parts
-from minitransformer.learn.referee import judge_file
+from minitransformer.learn.referee import explain, judge_file
 from minitransformer.nn import Transformer
 from minitransformer.training.configuration import Configuration
 
@@ -116,7 +115,7 @@ def _difference(values: Callable[[], dict[str, Array]], expected: dict[str, Arra
     try:
         found = values()
     except Exception as error:  # whatever a learner's function raises, or lets the engine raise
-        words = str(locate(error, {str(parts.folder / find(name).file)}))
+        words = explain(error, {str(parts.folder / find(name).file)}).words
         return _cause(parts, name) or words
     for what, value in expected.items():
         other = found[what]

@@ -24,7 +24,7 @@ class Colours(Training):
 
     title = "a linear model finds the rule by which JPEG files store colours"
     uses = ("sum-along-an-axis", "unbroadcast", "one-weight-for-a-batch")
-    steps = 600
+    steps = 300
 
     def __init__(self, functions: Functions) -> None:
         self.functions = functions

@@ -11,7 +11,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.autograd import Tensor
 from minitransformer.autograd.rules import unbroadcast
-from minitransformer.learn.answers import locate
+from minitransformer.learn.referee import explain
 from minitransformer.learn.trainings.training import Functions
 from minitransformer.learn.verdict import Wrong, agree, refuse_unsolved, refuse_writing
 
@@ -131,7 +131,8 @@ def _compare(function: Callable[..., Any], inputs: tuple[Any, ...], expected: An
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise locate(error, {getattr(getattr(function, "__code__", None), "co_filename", "")}) from error
+        file = getattr(getattr(function, "__code__", None), "co_filename", "")
+        raise Wrong(explain(error, {file}).words) from error
     refuse_unsolved(found)
     if isinstance(expected, tuple):
         if not isinstance(found, tuple | list) or len(found) != len(expected):
