@@ -44,6 +44,77 @@ def test_another_right_answer_passes(name, answer):
     assert verdict.right, verdict.words
 
 
+def mapped(change, found):
+    if isinstance(found, dict):
+        return {name: mapped(change, part) for name, part in found.items()}
+    if isinstance(found, list | tuple):
+        return type(found)(mapped(change, part) for part in found)
+    return change(found)
+
+
+def narrow(found):
+    return np.float32(found) if np.asarray(found).dtype.kind == "f" else found
+
+
+def spoil(given):
+    if isinstance(given, np.ndarray):
+        given[...] = ~given if given.dtype == bool else given + 1
+    elif isinstance(given, list):
+        given.append(given[0])
+    elif isinstance(given, dict):
+        given["more"] = []
+
+
+def solutions(exercise):
+    """Return the functions that solve an exercise."""
+    names = {"__name__": "solution"}
+    exec(exercise.solution, names)
+    return [names[name] for name in exercise.asks_for if callable(names[name])]
+
+
+by_function = pytest.mark.parametrize(
+    "exercise",
+    [exercise for exercise in bank() if len(solutions(exercise)) == 1],
+    ids=lambda exercise: exercise.name,
+)
+
+
+@by_function
+def test_a_solution_is_refused_that_says_the_same_whatever_it_is_given(exercise):
+    solution, first = solutions(exercise)[0], []
+
+    def repeat(*inputs):
+        first.append(solution(*inputs))
+        return first[0]
+
+    assert not judge(exercise, [repeat]).right
+
+
+@by_function
+def test_a_solution_is_refused_that_writes_to_its_inputs_or_narrows_them(exercise):
+    (solution,) = solutions(exercise)
+    wrote = []
+
+    def write(*inputs):
+        found = mapped(np.copy, solution(*inputs))
+        for given in inputs:
+            wrote.append(isinstance(given, np.ndarray | list | dict))
+            spoil(given)
+        return found
+
+    words = judge(exercise, [write]).words
+    assert "was changed in place" in words or not any(wrote), words
+    floats = []
+
+    def narrowed(*inputs):
+        found = solution(*inputs)
+        mapped(lambda part: floats.append(np.asarray(part).dtype.kind == "f"), found)
+        return mapped(narrow, found)
+
+    words = judge(exercise, [narrowed]).words
+    assert "float32" in words or not any(floats) or exercise.name == "a-cotangent-that-shows-it", words
+
+
 def test_an_error_is_told_where_the_answer_has_it_not_where_numpy_has_it():
     def backward(x, axis, d_y):
         return np.broadcast_to(d_y, (x.size + 1,))

@@ -72,7 +72,10 @@ def test_check_says_what_is_wrong_and_then_goes_on(learn):
         ("def backwards(x, y, d_z):\n    return y, x\n", "no longer defines backward"),
         ("def backward(x, y):\n    return y, x\n", "takes 2 positional arguments but 3 were given"),
         ("def backward(x, y, d_z):\n    d_z * y, d_z * x\n", "is there a `return`?"),
-        ("def backward(x, y, d_z):\n    return d_z * y\n", "Return d_x, d_y, in this order: expected 2 results, found a float."),
+        (
+            "def backward(x, y, d_z):\n    return d_z * y\n",
+            "Return d_x, d_y, in this order: expected 2 results, found a float.",
+        ),
         ("import sys\nsys.exit(0)\n", "Line 2, in <module>, failed with SystemExit: 0"),
         ("def backward(x, y, d_z):\n    raise SystemExit\n", "Line 2, in backward, failed with SystemExit: no message"),
         ("x = 1\0\n", "is not Python: source code"),

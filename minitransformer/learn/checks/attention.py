@@ -241,7 +241,6 @@ def scores_backward(backward: Callable[..., Any]) -> None:
 
 def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
     w = weigh(scores, mask)
-    hidden = "" if mask.all() else ": hidden scores get a gradient"
     check_gradients(
         lambda d_w: backward(w, d_w),
         lambda s: weigh(s, mask),
@@ -251,11 +250,10 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
                 "the row sum is missing: each score also acts on the other weights of its row": w * d_w,
                 "the sum runs over the queries; the softmax runs along the keys, the last axis": w
                 * (d_w - (d_w * w).sum(axis=-2, keepdims=True)),
-                f"the factor w_ij in front is missing{hidden}": d_w - (d_w * w).sum(axis=-1, keepdims=True),
+                "the factor w_ij in front is missing": d_w - (d_w * w).sum(axis=-1, keepdims=True),
                 "the row sum adds up d_w alone; each term has a factor w_il": w
                 * (d_w - d_w.sum(axis=-1, keepdims=True)),
-                f"the row sum has to be multiplied by w_ij as well{hidden}": w * d_w
-                - (d_w * w).sum(axis=-1, keepdims=True),
+                "the row sum has to be multiplied by w_ij as well": w * d_w - (d_w * w).sum(axis=-1, keepdims=True),
                 "only the case i = j of the softmax is there": w * (1 - w) * d_w,
                 "the gradient of the weights is not yet that of the scores": d_w,
             }
