@@ -188,7 +188,7 @@ def test_rows_of_one_array_are_results_if_they_have_the_right_shapes():
     a, b = (np.array(n) for n in (0.5, -2.0))
     check_gradients(lambda d: np.array([b, a]) * d, np.multiply, {"a": a, "b": b})
     with pytest.raises(
-        Wrong, match=r"Return d_a, d_b, in this order: expected 2 results, found an array of shape \(2, 3\)"
+        Wrong, match=r"Return d_a, d_b, in this order: expected 2 results, found an array of shape\s\(2, 3\)"
     ):
         check_gradients(lambda d: np.ones((2, 3)), np.multiply, {"a": a, "b": b})
 

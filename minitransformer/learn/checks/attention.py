@@ -14,6 +14,8 @@ from minitransformer.learn.checks.heads import split_heads as split_heads
 from minitransformer.learn.verdict import Wrong, agree, check_choice, check_gradients
 
 B, H, Tq, Tk, Dk, Dv = 2, 3, 4, 6, 5, 7
+FEW = 1, 2
+"""Batch and heads where gradients are measured, entry by entry."""
 MASK = np.array(  # (Tq, Tk), each query with at least one key
     [[1, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1]], dtype=bool
 )
@@ -44,11 +46,11 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | No
     return np.asarray(ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)[0])
 
 
-def draw(seed: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def draw(seed: int, leading: tuple[int, int] = (B, H)) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Yield random queries, keys and values: first those in which equal sizes hide a wrong transpose."""
     rng = np.random.default_rng(seed)
-    for leading, queries, keys, dk, dv in (((), 3, 3, 3, 3), ((2,), 2, 2, 2, 2), ((B, H), Tq, Tk, Dk, Dv)):
-        q, k, v = ((*leading, queries, dk), (*leading, keys, dk), (*leading, keys, dv))
+    for first, queries, keys, dk, dv in (((), 3, 3, 3, 3), ((2,), 2, 2, 2, 2), (leading, Tq, Tk, Dk, Dv)):
+        q, k, v = ((*first, queries, dk), (*first, keys, dk), (*first, keys, dv))
         yield rng.normal(size=q), rng.normal(size=k), rng.normal(size=v)
 
 
@@ -208,7 +210,7 @@ def attention_forward(attention: Callable[..., Any]) -> None:
 
 def weights_and_values_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of w @ v."""
-    for q, k, v in draw(76):
+    for q, k, v in draw(76, FEW):
         _product_gradients(backward, softmax(q @ transpose(k)), v)
 
 
@@ -263,7 +265,7 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
 
 def queries_and_keys_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of the scaled scores."""
-    for q, k, _ in draw(78):
+    for q, k, _ in draw(78, FEW):
         _scores_gradient(backward, q, k)
 
 
@@ -306,7 +308,7 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
 
 def attention_backward(backward: Callable[..., Any]) -> None:
     """Check the gradients of attention: one head, then several with a mask and a query that sees nothing."""
-    for (q, k, v), mask in zip(draw(79), (MASK | True, MASK, NOTHING), strict=True):
+    for (q, k, v), mask in zip(draw(79, FEW), (MASK | True, MASK, NOTHING), strict=True):
         _attention_gradients(backward, q, k, v, mask[: q.shape[-2], : k.shape[-2]])
 
 
@@ -350,7 +352,7 @@ def _attention_gradients(
         lambda d_y: backward(q, k, v, w, d_y),
         lambda q, k, v: attention(q, k, v, mask),
         {"q": q, "k": k, "v": v},
-        sizes={"Dk": Dk, "B": B, "H": H},
+        sizes={"Dk": Dk},
         mistakes=mistakes,
     )
 
