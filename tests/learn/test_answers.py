@@ -7,6 +7,7 @@ import pytest
 from learn.answers import arrays, attention, finite_differences, graph, layer_norm, scalars, softmax, transformer
 
 from minitransformer.learn import bank, find
+from minitransformer.learn.checks.graph import add_slopes, draw_plans, walk
 from minitransformer.learn.referee import judge
 
 WRONG = [
@@ -83,14 +84,17 @@ by_function = pytest.mark.parametrize(
 
 
 @by_function
-def test_a_solution_is_refused_that_says_the_same_whatever_it_is_given(exercise):
-    solution, first = solutions(exercise)[0], []
+def test_a_solution_is_refused_that_is_right_for_the_first_sizes_only(exercise):
+    """Where there are no arrays, for the first numbers only."""
+    (solution,) = solutions(exercise)
+    first = []
 
-    def repeat(*inputs):
-        first.append(solution(*inputs))
-        return first[0]
+    def know_one_case(*inputs):
+        case = [x.shape for x in inputs if isinstance(x, np.ndarray)] or inputs
+        first[:] = first or [case, solution(*inputs)]
+        return solution(*inputs) if case == first[0] else first[1]
 
-    assert not judge(exercise, [repeat]).right
+    assert not judge(exercise, [know_one_case]).right
 
 
 @by_function
@@ -116,6 +120,22 @@ def test_a_solution_is_refused_that_writes_to_its_inputs_or_narrows_them(exercis
 
     words = judge(exercise, [narrowed]).words
     assert "float32" in words or not any(floats) or exercise.name == "a-cotangent-that-shows-it", words
+
+
+@pytest.mark.parametrize("stopped", [frozenset(), frozenset({"a", "n1"})])
+def test_the_walk_that_answers_are_held_against_gives_the_gradients(stopped):
+    for plan in draw_plans(3):
+        steps = add_slopes(plan, np.random.default_rng(4))
+        for name, gradient in walk(steps, 2.0, stopped=stopped).items():
+            grown = {name: 1.0}  # a graph of sums: by how much does each value grow when this one grows by 1?
+            for output, names, slopes in steps:
+                if output != name:
+                    shares = [
+                        0.0 if part in stopped else grown.get(part, 0.0) * slope
+                        for part, slope in zip(names, slopes, strict=True)
+                    ]
+                    grown[output] = sum(shares)
+            assert gradient == pytest.approx(0.0 if name in stopped else 2.0 * grown["loss"])
 
 
 def test_an_error_is_told_where_the_answer_has_it_not_where_numpy_has_it():
