@@ -15,7 +15,7 @@ __all__ = ["watch"]
 
 
 def watch(answer: Any) -> Any:
-    """Return a function that calls the answer and raises ``Wrong`` if the call has written to an input.
+    """Return a function that calls the answer with copies, and raises ``Wrong`` if the call has written to one.
 
     The message calls the input by the learner's own name for it. What cannot be called is returned as it is.
     """
@@ -25,10 +25,10 @@ def watch(answer: Any) -> Any:
 
     @wraps(answer)
     def watched(*inputs: Any) -> Any:
-        before = _copy(inputs)
-        found = answer(*inputs)
+        given = _copy(inputs)
+        found = answer(*given)
         called = names + [f"argument {i + 1}" for i in range(len(names), len(inputs))]
-        refuse_writing(**dict(zip(called, zip(inputs, before, strict=True), strict=False)))
+        refuse_writing(**dict(zip(called, zip(given, inputs, strict=True), strict=False)))
         return found
 
     return watched

@@ -18,6 +18,7 @@ from learn.answers import (
 )
 
 from minitransformer.learn import bank, find
+from minitransformer.learn.checks.graph import add_slopes, draw_plans, walk
 from minitransformer.learn.referee import judge
 
 CHAPTERS = (
@@ -38,7 +39,10 @@ def test_a_wrong_answer_is_told_why(name, words, answer):
     verdict = judge(find(name), [answer])
     assert not verdict.right
     assert verdict.solved
-    told = " ".join(verdict.words.split())
+    told = verdict.words
+    if " failed with " in told:  # the line that is shown below is this test's own, with the words in it
+        told = told.partition("\n\n")[0]
+    told = " ".join(told.split())
     assert words.search(told) if isinstance(words, re.Pattern) else words in told, told
     lines = verdict.format(name).splitlines()
     assert max(len(line) for line in lines if not line.startswith("    ")) <= 80  # but for lines of the answer itself
@@ -53,6 +57,96 @@ def test_every_exercise_has_two_wrong_answers():
 def test_another_right_answer_passes(name, answer):
     verdict = judge(find(name), [answer])
     assert verdict.right, verdict.words
+
+
+def mapped(change, found):
+    if isinstance(found, dict):
+        return {name: mapped(change, part) for name, part in found.items()}
+    if isinstance(found, list | tuple):
+        return type(found)(mapped(change, part) for part in found)
+    return change(found)
+
+
+def narrow(found):
+    return np.float32(found) if np.asarray(found).dtype.kind == "f" else found
+
+
+def spoil(given):
+    if isinstance(given, np.ndarray):
+        given[...] = ~given if given.dtype == bool else given + 1
+    elif isinstance(given, list):
+        given.append(given[0])
+    elif isinstance(given, dict):
+        given["more"] = []
+
+
+def solutions(exercise):
+    """Return the functions that solve an exercise."""
+    names = {"__name__": "solution"}
+    exec(exercise.solution, names)
+    return [names[name] for name in exercise.asks_for if callable(names[name])]
+
+
+by_function = pytest.mark.parametrize(
+    "exercise",
+    [exercise for exercise in bank() if len(solutions(exercise)) == 1],
+    ids=lambda exercise: exercise.name,
+)
+
+
+@by_function
+def test_a_solution_is_refused_that_is_right_for_the_first_sizes_only(exercise):
+    """Where there are no arrays, for the first numbers only."""
+    (solution,) = solutions(exercise)
+    first = []
+
+    def know_one_case(*inputs):
+        case = [x.shape for x in inputs if isinstance(x, np.ndarray)] or inputs
+        first[:] = first or [case, solution(*inputs)]
+        return solution(*inputs) if case == first[0] else first[1]
+
+    assert not judge(exercise, [know_one_case]).right
+
+
+@by_function
+def test_a_solution_is_refused_that_writes_to_its_inputs_or_narrows_them(exercise):
+    (solution,) = solutions(exercise)
+    wrote = []
+
+    def write(*inputs):
+        found = mapped(np.copy, solution(*inputs))
+        for given in inputs:
+            wrote.append(isinstance(given, np.ndarray | list | dict))
+            spoil(given)
+        return found
+
+    words = judge(exercise, [write]).words
+    assert "was changed in place" in words or not any(wrote), words
+    floats = []
+
+    def narrowed(*inputs):
+        found = solution(*inputs)
+        mapped(lambda part: floats.append(np.asarray(part).dtype.kind == "f"), found)
+        return mapped(narrow, found)
+
+    words = judge(exercise, [narrowed]).words
+    assert "float32" in words or not any(floats) or exercise.name == "a-cotangent-that-shows-it", words
+
+
+@pytest.mark.parametrize("stopped", [frozenset(), frozenset({"a", "n1"})])
+def test_the_walk_that_answers_are_held_against_gives_the_gradients(stopped):
+    for plan in draw_plans(3):
+        steps = add_slopes(plan, np.random.default_rng(4))
+        for name, gradient in walk(steps, 2.0, stopped=stopped).items():
+            grown = {name: 1.0}  # a graph of sums: by how much does each value grow when this one grows by 1?
+            for output, names, slopes in steps:
+                if output != name:
+                    shares = [
+                        0.0 if part in stopped else grown.get(part, 0.0) * slope
+                        for part, slope in zip(names, slopes, strict=True)
+                    ]
+                    grown[output] = sum(shares)
+            assert gradient == pytest.approx(0.0 if name in stopped else 2.0 * grown["loss"])
 
 
 def test_an_error_is_told_where_the_answer_has_it_not_where_numpy_has_it():

@@ -284,11 +284,12 @@ def _cases() -> Iterator[_Case]:
     )
     yield _Case("tanh, one entry NaN", np.tanh, spoil(lambda d: float("nan")), x, False, nan)
     yield _Case("tanh, all entries NaN", np.tanh, lambda x, d: np.full_like(x, np.nan), x, False, nan)
-    yield _Case("a sum", lambda x: x.sum(axis=0), lambda x, d: np.zeros_like(x) + d, x, True, near)
+    wide = rng.normal(size=(2, 5))
+    yield _Case("a sum", lambda x: x.sum(axis=0), lambda x, d: np.zeros_like(x) + d, wide, True, near)
     shape = (
         "The numbers fit, but the shape does not: NumPy repeats the row when it subtracts. Compare the shapes first."
     )
-    yield _Case("a sum, d_x of shape (1, 4)", lambda x: x.sum(axis=0), lambda x, d: d[None, :], x, False, shape)
+    yield _Case("a sum, d_x of shape (1, 5)", lambda x: x.sum(axis=0), lambda x, d: d[None, :], wide, False, shape)
     yield _Case("10 x * x, x about 100", lambda x: 10 * x * x, lambda x, d: 20 * x * d, 100 + x, True, near)
     tiny = (
         "These gradients are tiny, as y is. An absolute tolerance passes whatever is below it, and so does a floor "

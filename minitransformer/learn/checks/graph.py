@@ -13,6 +13,7 @@ import numpy as np
 
 from minitransformer.learn.counterexample import Claim, claims_of, judge_claims, read_answer
 from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved
+from minitransformer.testing.case import draw_cotangent
 
 Parts = Mapping[str, Sequence[str]]
 Plan = list[tuple[str, tuple[str, ...]]]
@@ -131,7 +132,7 @@ PLAN: Plan = [
 
 def add_slopes(plan: Plan, rng: np.random.Generator) -> Steps:
     """Return steps as the learner gets them, with random local derivatives."""
-    return [(output, names, tuple(rng.normal(size=len(names)).tolist())) for output, names in plan]
+    return [(output, names, tuple(draw_cotangent(rng, [len(names)]).round(1).tolist())) for output, names in plan]
 
 
 def walk(steps: Steps, d_loss: float, mistake: str = "", stopped: frozenset[str] = frozenset()) -> dict[str, float]:
@@ -164,10 +165,13 @@ def _hold_walk(
     if all(isinstance(value, float | int | np.number) for value in values):
         known = {words: list(walk(steps, d_loss, mistake, stopped).values()) for mistake, words in wrong.items()}
         cause = next((words for words, gradients in known.items() if np.allclose(values, gradients)), "")
+    given = f"steps = {steps}, d_loss = {d_loss}"
+    if stopped:
+        given += f", stopped = {{{', '.join(map(repr, sorted(stopped)))}}}"
     for name, value in expected.items():
         where = f'd["{name}"]' + (f" with {' and '.join(sorted(stopped))} stopped" if stopped else "")
         where += ", from which no way leads to the loss," if name == "dead" else ""
-        agree(where, found[name], np.array(value), mistakes={cause: found[name]} if cause else None)
+        agree(where, found[name], np.array(value), mistakes={cause: found[name]} if cause else None, inputs=given)
 
 
 def walk_back(backward: Callable[..., Any]) -> None:

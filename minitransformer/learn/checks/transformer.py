@@ -293,6 +293,7 @@ def length_penalty(best: Callable[..., Any]) -> None:
                 "the power is missing: this is alpha = 1": log_p / ((5 + length) / 6),
                 "the penalty is subtracted; divide by it": log_p - lp,
             },
+            inputs=f"log_p = {log_p}, length = {length}",
         )
         right = int(np.argmax(log_p / lp))
         refuse_unsolved(winner)

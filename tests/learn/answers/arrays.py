@@ -23,6 +23,13 @@ def added(ids, V, d_y):
     return d_table
 
 
+def only_the_first(ids, V, d_y):
+    d_table = np.zeros((V, d_y.shape[-1]))
+    rows, places = np.unique(ids, return_index=True)
+    d_table[rows] = d_y.reshape(-1, d_y.shape[-1])[places]
+    return d_table
+
+
 def cut_off(ids, V, d_y):
     d_table = np.zeros((V, d_y.shape[-1]), dtype=int)
     for place in np.ndindex(ids.shape):
@@ -189,6 +196,7 @@ wrong = [
     ),
     ("gain-and-bias", "the last one stays", lambda x, gain, d_y: (d_y * gain, total(d_y * x), d_y.sum())),
     ("gain-and-bias", "d_gain is float32", lambda x, gain, d_y: (d_y * gain, total((d_y * x).astype("f")), total(d_y))),
+    ("gain-and-bias", "all rows use the same bias", lambda x, gain, d_y: (d_y * gain, total(d_y * x), d_y)),
     ("gain-and-bias", "it is d_y alone", lambda x, gain, d_y: (d_y, total(d_y * x), total(d_y))),
     ("gain-and-bias", "it is the gradient of the bias", lambda x, gain, d_y: (d_y * gain, total(d_y), total(d_y))),
     ("gain-and-bias", "summed before they are", lambda x, gain, d_y: (d_y * gain, total(d_y) * total(x), total(d_y))),
@@ -216,6 +224,11 @@ wrong = [
     ("one-weight-for-a-batch", "w is not transposed", lambda x, w, d_y: (d_y @ w, x.T @ d_y)),
     ("one-weight-for-a-batch", "x.T turns all three axes round", batch(lambda x, d_y: x.T @ d_y)),
     ("one-weight-for-a-batch", "x is not transposed, and a sum is missing", batch(lambda x, d_y: x @ d_y)),
+    (
+        "one-weight-for-a-batch",
+        "the mean over all rows",
+        batch(lambda x, d_y: np.tensordot(x, d_y, axes=([0, 1], [0, 1])) / (d_y.size / d_y.shape[-1])),
+    ),
     ("one-weight-for-a-batch", "the first sentence alone", batch(lambda x, d_y: x[0].T @ d_y[0])),
     ("one-weight-for-a-batch", "the last sentence alone", batch(lambda x, d_y: x[-1].T @ d_y[-1])),
     (
@@ -262,6 +275,7 @@ wrong = [
     ("repeated-ids", "the gradient of its last place only", added_once),
     ("repeated-ids", "it is the sum, not the mean", divided_by_count),
     ("repeated-ids", "as many rows as the largest id tells", lambda ids, V, d_y: added(ids, ids.max() + 1, d_y)),
+    ("repeated-ids", "the gradient of its first place only", only_the_first),
     ("repeated-ids", "your numbers are whole numbers: int64", cut_off),
     ("repeated-ids", "d_table is float32", lambda ids, V, d_y: added(ids, V, d_y).astype("f")),
     ("repeated-ids", "is there a `return`", lambda ids, V, d_y: np.add.at(np.zeros((V, 3)), ids, d_y)),

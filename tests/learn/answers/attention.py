@@ -29,6 +29,7 @@ SCORES = "scaled-scores"
 wrong(SCORES, "sqrt(Dk) times too large")(lambda q, k: q @ turned(k))
 wrong(SCORES, "divided by Dk; by sqrt(Dk)")(lambda q, k: q @ turned(k) / q.shape[-1])
 wrong(SCORES, "the number of keys")(lambda q, k: q @ turned(k) / k.shape[-2] ** 0.5)
+wrong(SCORES, "the number of queries")(lambda q, k: q @ turned(k) / q.shape[-2] ** 0.5)
 wrong(SCORES, "multiplied by sqrt(Dk)")(lambda q, k: q @ turned(k) * root(q))
 wrong(SCORES, "it is transposed")(lambda q, k: k @ turned(q) / root(q))
 wrong(SCORES, "k.T turns all axes round")(lambda q, k: q @ k.T / root(q))
@@ -40,6 +41,7 @@ wrong(CAUSAL, "sees the future and not the past")(lambda n: np.arange(n)[:, None
 wrong(CAUSAL, "must see its own position")(lambda n: np.arange(n)[:, None] > np.arange(n))
 wrong(CAUSAL, "True and False are exchanged")(lambda n: np.arange(n)[:, None] < np.arange(n))
 wrong(CAUSAL, "mask should be boolean, but its numbers are float64")(lambda n: np.tril(np.ones((n, n))))
+wrong(CAUSAL, "only the own position is seen")(lambda n: np.arange(n)[:, None] == np.arange(n))
 wrong(CAUSAL, "to be added to the scores")(lambda n: np.where(np.tri(n) > 0, 0, -np.inf))
 wrong(CAUSAL, "wrong shape")(lambda n: np.arange(n) >= np.arange(n))
 
@@ -110,6 +112,7 @@ wrong(ROW, "the row that sees nothing is NaN")(blind(-np.inf, lambda e, total: e
 wrong(ROW, "the row that sees nothing is NaN")(blind(-np.inf, lambda e, total: e / np.where(total == 0, 1, total)))
 wrong(ROW, "looks everywhere")(blind(-1e9, lambda e, total: e / total))
 wrong(ROW, "FloatingPointError: invalid value")(blind(-np.inf, lambda e, total: np.nan_to_num(e / total)))
+wrong(ROW, "has weights of 1")(blind(-np.inf, lambda e, total: np.where(total > 0, e / total, 1.0)))
 wrong(ROW, "as if there were no mask")(
     lambda s, mask: softmax(np.where(mask | ~mask.any(axis=-1, keepdims=True), s, -np.inf))
 )
@@ -150,6 +153,8 @@ WEIGHTS = "scores-backward"
 wrong(WEIGHTS, "the row sum is missing")(lambda w, d_w: w * d_w)
 wrong(WEIGHTS, "runs over the queries")(lambda w, d_w: w * (d_w - row_sum(d_w * w, axis=-2)))
 wrong(WEIGHTS, "the factor w_ij in front is missing")(lambda w, d_w: d_w - row_sum(d_w * w))
+wrong(WEIGHTS, "only the case i = j")(lambda w, d_w: w * (1 - w) * d_w)
+wrong(WEIGHTS, "not yet that of the scores")(lambda w, d_w: d_w.copy())
 wrong(WEIGHTS, "adds up d_w alone")(lambda w, d_w: w * (d_w - row_sum(d_w)))
 wrong(WEIGHTS, "multiplied by w_ij as well")(lambda w, d_w: w * d_w - row_sum(d_w * w))
 wrong(WEIGHTS, "entries should be exactly zero")(
@@ -163,6 +168,10 @@ SCALED = "queries-and-keys-backward"
 wrong(SCALED, "sqrt(Dk) times too large")(lambda q, k, d_s: (d_s @ k, turned(d_s) @ q))
 wrong(SCALED, "d_k is not right yet")(lambda q, k, d_s: (d_s @ k / root(q), turned(d_s) @ q))
 wrong(SCALED, "divided by Dk; by sqrt(Dk)")(lambda q, k, d_s: (d_s @ k / q.shape[-1], turned(d_s) @ q / q.shape[-1]))
+wrong(SCALED, "it is divided by sqrt(Tk)")(
+    lambda q, k, d_s: (d_s @ k / k.shape[-2] ** 0.5, turned(d_s) @ q / k.shape[-2] ** 0.5)
+)
+wrong(SCALED, "or twice by sqrt(Dk)")(lambda q, k, d_s: (d_s @ k / root(q), turned(d_s) @ q / root(q) ** 2))
 wrong(SCALED, "it is transposed")(lambda q, k, d_s: (d_s @ k / root(q), turned(q) @ d_s / root(q)))
 wrong(SCALED, "the gradient of q comes first")(lambda q, k, d_s: (turned(d_s) @ q / root(q), d_s @ k / root(q)))
 wrong(SCALED, "d_s is not transposed")(lambda q, k, d_s: (d_s @ k / root(q), d_s @ q / root(q)))
@@ -191,6 +200,10 @@ wrong(WHOLE, "and so is the division")(backward(lambda w, d_w: w * d_w, lambda q
 wrong(WHOLE, "runs over the queries")(backward(lambda w, d_w: w * (d_w - row_sum(d_w * w, axis=-2))))
 wrong(WHOLE, "d_w is taken for d_s")(backward(lambda w, d_w: d_w))
 wrong(WHOLE, "the factor w in front")(backward(lambda w, d_w: d_w - row_sum(d_w * w)))
+wrong(WHOLE, "has to be multiplied by w as well")(backward(lambda w, d_w: w * d_w - row_sum(d_w * w)))
+wrong(WHOLE, "only queries and keys are")(
+    lambda q, k, v, w, d_y: (*backward(weights_back)(q, k, v, w, d_y)[:2], turned(w) @ d_y / root(q))
+)
 wrong(WHOLE, "it is zero everywhere")(backward(lambda w, d_w: 0 * w))
 wrong(WHOLE, "w is not transposed")(backward(weights_back, values=lambda w: w))
 wrong(WHOLE, "w.T turns all axes round")(backward(weights_back, values=lambda w: w.T))
@@ -216,6 +229,18 @@ def nothing_transposed(q, k, v, w, d_y):
     return d_s @ k, d_s @ q, w @ d_y
 
 
+@wrong(WHOLE, "d_s is transposed; in d_q")
+def queries_from_transposed(q, k, v, w, d_y):
+    d_s = weights_back(w, d_y @ turned(v)) / root(q)
+    return turned(d_s) @ k, turned(d_s) @ q, turned(w) @ d_y
+
+
+@wrong(WHOLE, "d_s.T turns all axes round")
+def scores_turned_round(q, k, v, w, d_y):
+    d_s = weights_back(w, d_y @ turned(v)) / root(q)
+    return d_s @ k, d_s.T @ q, turned(w) @ d_y
+
+
 @wrong(WHOLE, "d_s is not transposed")
 def scores_not_transposed(q, k, v, w, d_y):
     d_s = weights_back(w, d_y @ turned(v)) / root(q)
@@ -226,6 +251,7 @@ SPLIT = "split-heads"
 wrong(SPLIT, "reshape alone mixes")(lambda x, h: x.reshape(len(x), h, x.shape[1], -1))
 wrong(SPLIT, "exchange the positions and the heads")(lambda x, h: x.reshape(*x.shape[:2], h, -1))
 wrong(SPLIT, "every H-th feature")(lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], -1, h), 3, 1))
+wrong(SPLIT, "the head is the last axis")(lambda x, h: x.reshape(*x.shape[:2], -1, h))
 wrong(SPLIT, "the heads come before the batch")(lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], h, -1), 2, 0))
 wrong(SPLIT, "(B, H, Dk, T)")(lambda x, h: np.moveaxis(x.reshape(*x.shape[:2], h, -1), 1, 3))
 
@@ -239,6 +265,9 @@ THREE = "self-attention-backward"
 wrong(THREE, "only the share of the queries")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q.T)
 wrong(THREE, "only the share of the values")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_v @ w_v.T)
 wrong(THREE, "the share of the values is missing")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q.T + d_k @ w_k.T)
+wrong(THREE, "only the share of the keys")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_k @ w_k.T)
+wrong(THREE, "the share of the keys is missing")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q.T + d_v @ w_v.T)
+wrong(THREE, "the share of the queries is missing")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_k @ w_k.T + d_v @ w_v.T)
 wrong(THREE, "the mean of the three")(
     lambda w_q, w_k, w_v, d_q, d_k, d_v: (d_q @ w_q.T + d_k @ w_k.T + d_v @ w_v.T) / 3
 )

@@ -199,6 +199,12 @@ wrong = [
         "a difference to one side",
         sloping(measured=lambda f, x, d, p, h: (d * (f(x + h * p) - f(x))).sum() / h),
     ),
+    ("along-one-direction", "the signs got lost", sloping(claimed=lambda d_x, p: np.abs(d_x * p).sum())),
+    (
+        "along-one-direction",
+        "it is the mean over all entries; the loss",
+        sloping(measured=lambda f, x, d, p, h: (d * (f(x + h * p) - f(x - h * p))).mean() / (2 * h)),
+    ),
     ("along-one-direction", "it is the measured slope; that comes second", lambda *given: sloping()(*given)[::-1]),
     ("along-one-direction", re.compile("Two evaluations are enough|is not right yet"), entry_by_entry),
     (

@@ -155,6 +155,7 @@ wrong = [
     ("walk-back", "the first step of the forward pass comes first", walk(turn=list)),
     ("walk-back", "each share replaces the ones before it", walk(add=False)),
     ("walk-back", "steps was changed", turned_in_place),
+    ("walk-back", re.compile(r"inputs steps = \[\('u', \('x', 'y'\), .* d_loss = 1.3"), walk(turn=list)),
     ("walk-back", "d has no 'dead'", no_dead_end),
     ("walk-back", "is not right yet", lambda steps, d_loss: walk()(steps[-4:], d_loss) | walk()(steps, 1.3)),
     ("walk-back", re.compile("times what it should be|is not right yet"), lambda steps, d_loss: walk()(steps, 1.0)),
@@ -168,6 +169,7 @@ wrong = [
     ("stop-the-gradient", "without any stop", walk()),
     ("stop-the-gradient", "its other inputs should get their share", whole_step),
     ("stop-the-gradient", "but it receives", walk(stop=lambda output, name, stopped: output in stopped)),
+    ("stop-the-gradient", "stopped = {'u'}", zeroed_at_the_end),
     ("stop-the-gradient", "when it has sent its gradient on already", zeroed_at_the_end),
     ("stop-the-gradient", "is not right yet", walk(stop=lambda output, name, stopped: True)),
 ]

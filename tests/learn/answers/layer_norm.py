@@ -33,6 +33,11 @@ wrong(FORWARD, "divided by D - 1")(norm(lambda x, eps: (x - mean(x)) / np.sqrt(v
 wrong(FORWARD, "eps is missing")(norm(lambda x, eps: (x - mean(x)) / np.sqrt(var(x))))
 wrong(FORWARD, "take its square root")(norm(lambda x, eps: (x - mean(x)) / (var(x) + eps)))
 wrong(FORWARD, "over the first axis")(norm(lambda x, eps: (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + eps)))
+wrong(FORWARD, "eps is added outside the root")(norm(lambda x, eps: (x - mean(x)) / (var(x, ddof=1) ** 0.5 + eps)))
+wrong(FORWARD, "the variance is that of the first axis")(
+    norm(lambda x, eps: (x - mean(x)) / np.sqrt(x.var(axis=0) + eps))
+)
+wrong(FORWARD, "the variance is that of the whole array")(norm(lambda x, eps: (x - mean(x)) / np.sqrt(x.var() + eps)))
 wrong(FORWARD, "that of the centred features")(norm(lambda x, eps: (x - mean(x)) / np.sqrt(mean(x * x) + eps)))
 wrong(FORWARD, "the centred features should be")(norm(lambda x, eps: x / np.sqrt(var(x) + eps)))
 wrong(FORWARD, "gain and bias are still to come")(lambda x, gain, bias, eps: x_hat(x, eps))
@@ -50,6 +55,13 @@ wrong(SHARED, "it is the mean over the rows")(
     lambda x_hat, d_y: ((d_y * x_hat).mean(axis=(0, 1)), d_y.sum(axis=(0, 1)))
 )
 wrong(SHARED, "B = 2 times too small")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)) / 2, d_y.sum(axis=(0, 1))))
+wrong(SHARED, "every use of the bias adds its share")(
+    lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)), d_y.mean(axis=(0, 1)))
+)
+wrong(SHARED, "take the product first")(
+    lambda x_hat, d_y: (d_y.sum(axis=(0, 1)) * x_hat.sum(axis=(0, 1)), d_y.sum(axis=(0, 1)))
+)
+wrong(SHARED, "d_y is missing")(lambda x_hat, d_y: (x_hat.sum(axis=(0, 1)), d_y.sum(axis=(0, 1))))
 wrong(SHARED, "each has a gain of its own")(lambda x_hat, d_y: ((d_y * x_hat).sum(), d_y.sum(axis=(0, 1))))
 wrong(SHARED, "each has a bias of its own")(lambda x_hat, d_y: ((d_y * x_hat).sum(axis=(0, 1)), d_y.sum()))
 wrong(SHARED, "it is the gradient of the bias")(lambda x_hat, d_y: (d_y.sum(axis=(0, 1)), d_y.sum(axis=(0, 1))))
@@ -78,6 +90,16 @@ wrong(BACKWARD, "the term mean(d_x_hat) is missing")(with_d(lambda x_hat, r, d: 
 wrong(BACKWARD, "the term with x_hat is missing")(with_d(lambda x_hat, r, d: r * (d - mean(d))))
 wrong(BACKWARD, "a product of two means is 0 there")(
     with_d(lambda x_hat, r, d: r * (d - mean(d) - x_hat * mean(d) * mean(x_hat)))
+)
+wrong(BACKWARD, "the second term has the wrong sign")(
+    with_d(lambda x_hat, r, d: r * (d - mean(d) + x_hat * mean(d * x_hat)))
+)
+wrong(BACKWARD, "the second is a sum")(with_d(lambda x_hat, r, d: r * (d - mean(d) - x_hat * row_sum(d * x_hat))))
+wrong(BACKWARD, "the means run along the first axis")(
+    with_d(lambda x_hat, r, d: r * (d - d.mean(axis=0) - x_hat * (d * x_hat).mean(axis=0)))
+)
+wrong(BACKWARD, "the means are those of the whole array")(
+    with_d(lambda x_hat, r, d: r * (d - d.mean() - x_hat * (d * x_hat).mean()))
 )
 wrong(BACKWARD, "they are subtracted")(with_d(lambda x_hat, r, d: r * (d + mean(d) + x_hat * mean(d * x_hat))))
 wrong(BACKWARD, "d_x is float32")(with_d(lambda x_hat, r, d: (r * (d - mean(d) - x_hat * mean(d * x_hat))).astype("f")))

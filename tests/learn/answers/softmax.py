@@ -27,6 +27,9 @@ wrong("softmax-forward", "is there a `return`")(lambda x: None)
 wrong("softmax-forward", "x was changed in place")(lambda x: np.divide(softmax(x), 1, out=x))
 
 
+wrong("softmax-forward", "it is divided by the sum of the scores")(lambda x: np.exp(x) / row_sum(x))
+
+
 @wrong("softmax-forward", "maximum instead of the sum")
 def by_the_largest(x):
     return np.exp(x) / np.exp(x).max(axis=-1, keepdims=True)
@@ -56,6 +59,10 @@ wrong("softmax-backward", "along the first axis")(lambda y, d_y: y * (d_y - (d_y
 wrong("softmax-backward", "runs over the whole array")(lambda y, d_y: y * (d_y - (d_y * y).sum()))
 wrong("softmax-backward", "adds up d_y alone")(lambda y, d_y: y * (d_y - row_sum(d_y)))
 wrong("softmax-backward", "multiplied by y_j as well")(lambda y, d_y: y * d_y - row_sum(y * d_y))
+wrong("softmax-backward", "the factor y_j in front is missing")(lambda y, d_y: d_y - row_sum(d_y * y))
+wrong("softmax-backward", "there is a mean where the sum belongs")(
+    lambda y, d_y: y * (d_y - (d_y * y).mean(axis=-1, keepdims=True))
+)
 wrong("softmax-backward", "taken once more")(lambda y, d_y: weights_back(softmax(y), d_y))
 wrong("softmax-backward", "it is transposed")(lambda y, d_y: weights_back(y, d_y).T)
 wrong("softmax-backward", "the sign is wrong")(lambda y, d_y: -weights_back(y, d_y))
@@ -78,6 +85,9 @@ wrong("softmax-forward", "y is float32")(lambda x: softmax(x).astype("f"))
 wrong("softmax-of-large-scores", "y, for small scores, is float32")(lambda x: softmax(x).astype("f"))
 
 wrong("log-sum-exp", "has to be added again")(log_total)
+wrong("log-sum-exp", "added inside the logarithm")(
+    lambda x: np.log(np.exp(x - x.max(axis=-1, keepdims=True)).sum(axis=-1) + x.max(axis=-1))
+)
 wrong("log-sum-exp", "is subtracted once more")(lambda x: log_total(x) - x.max(axis=-1))
 wrong("log-sum-exp", "the logarithm is still to be taken")(lambda x: np.exp(log_total(x)))
 wrong("log-sum-exp", "the logarithm of a product is a sum")(lambda x: log_total(x) * x.max(axis=-1))
@@ -91,6 +101,10 @@ wrong("cross-entropy-backward", "N times too large")(lambda x, t, d: (softmax(x)
 wrong("cross-entropy-backward", "still to be subtracted")(lambda x, t, d: softmax(x) * d / len(t))
 wrong("cross-entropy-backward", "multiply it by d_loss")(lambda x, t, d: (softmax(x) - hot(x, t)) / len(t))
 wrong("cross-entropy-backward", "the sign is wrong")(lambda x, t, d: (hot(x, t) - softmax(x)) * d / len(t))
+wrong("cross-entropy-backward", "after the product with d_loss")(lambda x, t, d: softmax(x) * d / len(t) - hot(x, t))
+wrong("cross-entropy-backward", "the targets have no gradient")(
+    lambda x, t, d: np.where(hot(x, t) > 0, 0, softmax(x)) * d / len(t)
+)
 wrong("cross-entropy-backward", "not over all N * V")(lambda x, t, d: (softmax(x) - hot(x, t)) * d / x.size)
 wrong("cross-entropy-backward", "not over the V tokens")(lambda x, t, d: (softmax(x) - hot(x, t)) * d / x.shape[1])
 wrong("cross-entropy-backward", "after the division")(lambda x, t, d: (softmax(x) / len(t) - hot(x, t)) * d)
@@ -175,6 +189,9 @@ wrong(LOSS, "is there a `return`")(lambda x, q: None)
 wrong(LOSS, "x was changed in place")(lambda x, q: -(q * log_softmax(np.add(x, 1, out=x))).sum(axis=-1).mean())
 
 wrong("label-smoothing-backward", "N times too large")(lambda x, q, d: (softmax(x) - q) * d)
+wrong("label-smoothing-backward", "not over all N * V")(lambda x, q, d: (softmax(x) - q) * d / q.size)
+wrong("label-smoothing-backward", "not over the V tokens")(lambda x, q, d: (softmax(x) - q) * d / q.shape[1])
+wrong("label-smoothing-backward", "multiply it by d_loss")(lambda x, q, d: (softmax(x) - q) / len(q))
 wrong("label-smoothing-backward", "still to be subtracted")(lambda x, q, d: softmax(x) * d / len(q))
 wrong("label-smoothing-backward", "this is the gradient of p")(lambda x, q, d: -q / softmax(x) * d / len(q))
 wrong("label-smoothing-backward", "p is not multiplied by q")(lambda x, q, d: q * (softmax(x) - 1) * d / len(q))
@@ -193,6 +210,12 @@ def ignoring(keep, n):
 wrong("ignored-targets", "number of all rows")(ignoring(lambda counts: counts, len))
 wrong("ignored-targets", "the rows of padding have a gradient")(ignoring(np.ones_like, np.sum))
 wrong("ignored-targets", "padding is treated as any other")(ignoring(np.ones_like, len))
+wrong("ignored-targets", "multiply it by d_loss")(
+    lambda x, t, d: (softmax(x) - hot(x, t)) * (t != 0)[:, None] / max((t != 0).sum(), 1)
+)
+wrong("ignored-targets", "the column of token 0 is 0")(
+    lambda x, t, d: (softmax(x) - hot(x, t)) * (np.arange(x.shape[1]) != 0) * d / max((t != 0).sum(), 1)
+)
 wrong("ignored-targets", "the other way round")(ignoring(np.invert, np.sum))
 wrong("ignored-targets", "where every target is padding")(ignoring(lambda counts: counts, np.sum))
 wrong("ignored-targets", "divide by their number")(ignoring(lambda counts: counts, lambda counts: 1))

@@ -140,6 +140,8 @@ wrong(AROUND, "this is pre-norm")(lambda x, sublayer, norm: x + sublayer(norm(x)
 wrong(AROUND, "the shortcut is missing")(lambda x, sublayer, norm: norm(sublayer(x)))
 wrong(AROUND, "the norm is missing")(lambda x, sublayer, norm: x + sublayer(x))
 wrong(AROUND, "before the addition")(lambda x, sublayer, norm: x + norm(sublayer(x)))
+wrong(AROUND, "in post-norm it gets x itself")(lambda x, sublayer, norm: norm(x + sublayer(norm(x))))
+wrong(AROUND, "the sub-layer is applied after the norm")(lambda x, sublayer, norm: sublayer(norm(x)))
 wrong(AROUND, "x is normalised instead of the sum")(lambda x, sublayer, norm: norm(x) + sublayer(x))
 
 BACK = "residual-backward"
@@ -148,6 +150,7 @@ wrong(BACK, "the sub-layer is missing")(lambda d, norm, sublayer: norm(d))
 wrong(BACK, "the shortcut lies inside the norm")(lambda d, norm, sublayer: d + sublayer(norm(d)))
 wrong(BACK, "the norm is skipped")(lambda d, norm, sublayer: d + sublayer(d))
 wrong(BACK, "the sub-layer gets d_y")(lambda d, norm, sublayer: norm(d) + sublayer(d))
+wrong(BACK, "it is the mean of the two")(lambda d, norm, sublayer: (norm(d) + sublayer(norm(d))) / 2)
 wrong(BACK, "the order is wrong")(lambda d, norm, sublayer: norm(d + sublayer(d)))
 wrong(BACK, "they add")(lambda d, norm, sublayer: norm(d) * sublayer(norm(d)))
 
@@ -179,6 +182,7 @@ wrong(RATE, "there is no warm-up")(lambda step, d, w: d**-0.5 * step**-0.5)
 wrong(RATE, "it never falls")(lambda step, d, w: d**-0.5 * step * w**-1.5)
 wrong(RATE, "the factor in front is missing")(lambda step, d, w: min(step**-0.5, step * w**-1.5))
 wrong(RATE, "the factor in front is sqrt")(lambda step, d, w: d**0.5 * min(step**-0.5, step * w**-1.5))
+wrong(RATE, "the factor in front is 1 / d_model")(lambda step, d, w: min(step**-0.5, step * w**-1.5) / d)
 wrong(RATE, "the power of warmup_steps")(lambda step, d, w: d**-0.5 * min(step**-0.5, step * w**-0.5))
 wrong(RATE, "the factor step is missing")(lambda step, d, w: d**-0.5 * min(step**-0.5, w**-1.5))
 
@@ -205,6 +209,53 @@ wrong(ADAM, "eps is inside the root")(adam(lambda g, m, v, m_hat, v_hat, lr, eps
 wrong(ADAM, "the root of v_hat")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m_hat / (v_hat + eps)))
 wrong(ADAM, "the wrong sign")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: -lr * m_hat / (np.sqrt(v_hat) + eps)))
 wrong(ADAM, "instead of its running mean")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * g / (np.sqrt(v_hat) + eps)))
+wrong(ADAM, "this is the step")(
+    lambda theta, g, m, v, t, lr, *rest: (
+        theta - adam()(theta, g, m, v, t, lr, *rest)[0],
+        *adam()(theta, g, m, v, t, lr, *rest)[1:],
+    )
+)
+wrong(ADAM, "eps is missing")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m_hat / np.sqrt(v_hat)))
+wrong(ADAM, "the learning rate is missing")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: m_hat / (np.sqrt(v_hat) + eps)))
+wrong(ADAM, "the factor 1 - beta1 is missing")(adam(mean=lambda m, g, b: b * m + g))
+wrong(ADAM, "beta2 and 1 - beta2 are exchanged")(adam(square=lambda v, g, b: (1 - b) * v + b * g * g))
+wrong(ADAM, "the factor 1 - beta2 is squared")(adam(square=lambda v, g, b: b * v + ((1 - b) * g) ** 2))
+
+
+def corrected_by(factor):
+    """Make a step of Adam with another correction of the bias."""
+
+    def step(theta, g, m, v, t, lr, beta1, beta2, eps):
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g * g
+        m_hat, v_hat = m / factor(beta1, t), v / abs(factor(beta2, t))
+        return theta - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
+
+    return step
+
+
+wrong(ADAM, "the first step is number 1")(corrected_by(lambda beta, t: 1 - beta ** (t + 1)))
+wrong(ADAM, "beta^t is a power")(corrected_by(lambda beta, t: 1 - beta * t))
+wrong(ADAM, "it needs beta^t")(corrected_by(lambda beta, t: 1 - beta))
+
+
+@wrong(ADAM, "beta1 stands where beta2 should")
+def one_beta(theta, g, m, v, t, lr, beta1, beta2, eps):
+    return adam()(theta, g, m, v, t, lr, beta1, beta1, eps)
+
+
+@wrong(ADAM, "it is the square of the new m")
+def square_of_the_mean(theta, g, m, v, t, lr, beta1, beta2, eps):
+    new_theta, new_m, _ = adam()(theta, g, m, v, t, lr, beta1, beta2, eps)
+    return new_theta, new_m, beta2 * v + (1 - beta2) * new_m**2
+
+
+@wrong(ADAM, "v_hat is returned")
+def corrected_square(theta, g, m, v, t, lr, beta1, beta2, eps):
+    theta, m, v = adam()(theta, g, m, v, t, lr, beta1, beta2, eps)
+    return theta, m, v / (1 - beta2**t)
+
+
 wrong(ADAM, "beta1 and 1 - beta1 are exchanged")(adam(mean=lambda m, g, b: (1 - b) * m + b * g))
 wrong(ADAM, "the factor beta1 is missing")(adam(mean=lambda m, g, b: m + (1 - b) * g))
 wrong(ADAM, "the gradient is not squared")(adam(square=lambda v, g, b: b * v + (1 - b) * g))
@@ -266,6 +317,15 @@ wrong(GREEDY, "each step appends the token with the highest score")(loop(best=la
 wrong(GREEDY, "more than max_length = 3 times")(loop(limit=False))
 
 
+@wrong(GREEDY, "it stops at once")
+def one_token(next_scores, max_length):
+    token = int(np.argmax(next_scores([START])))
+    return [token] if token != END else []
+
+
+wrong(GREEDY, "its last token is missing")(lambda next_scores, n: loop()(next_scores, n)[:-1])
+
+
 @wrong(GREEDY, "it goes on after END")
 def never_stops(next_scores, max_length):
     tokens = [START]
@@ -312,6 +372,18 @@ def of_tokens(log_p, next_log_p, k):
     return parents, tokens, next_log_p[parents, tokens]
 
 
+@wrong(BEAM, "those of the hypotheses alone")
+def of_hypotheses(log_p, next_log_p, k):
+    parents, tokens, _ = beam()(log_p, next_log_p, k)
+    return parents, tokens, log_p[parents]
+
+
+@wrong(BEAM, "return their logarithms")
+def probabilities(log_p, next_log_p, k):
+    parents, tokens, totals = beam()(log_p, next_log_p, k)
+    return parents, tokens, np.exp(totals)
+
+
 @wrong(BEAM, "the parents come first")
 def tokens_first(log_p, next_log_p, k):
     parents, tokens, totals = beam()(log_p, next_log_p, k)
@@ -338,6 +410,7 @@ wrong(PENALTY, "multiplied by the penalty")(penalised(lambda p, n, alpha: p * lp
 wrong(PENALTY, "it is divided by length^alpha")(penalised(lambda p, n, alpha: p / n**alpha))
 wrong(PENALTY, "5 + length comes first")(penalised(lambda p, n, alpha: p / (5 + n / 6) ** alpha))
 wrong(PENALTY, "the power belongs to the whole fraction")(penalised(lambda p, n, alpha: p / ((5 + n) / 6**alpha)))
+wrong(PENALTY, "the power is missing")(penalised(lambda p, n, alpha: p / ((5 + n) / 6)))
 wrong(PENALTY, "alpha is a factor")(penalised(lambda p, n, alpha: p / ((5 + n) / 6 * alpha)))
 wrong(PENALTY, "the penalty is subtracted")(penalised(lambda p, n, alpha: p - lp(n, alpha)))
 wrong(PENALTY, "the lowest score")(penalised(lambda p, n, alpha: p / lp(n, alpha), np.argmin))

@@ -5,8 +5,9 @@ weight must be exactly 0, and the weights that are left must still sum to 1.
 The softmax does both by itself, if the score of such a pair is so low that its
 exponential is 0. Only one score is low enough in every case.
 
-The mask can be broadcast to the scores: (Tq, Tk) for scores (..., Tq, Tk), say.
-In this exercise every query may see at least one key.
+The mask can be broadcast to the scores: for scores (B, H, Tq, Tk) it may be
+(Tq, Tk), or (B, 1, 1, Tk) where it hides padding. In this exercise every query
+may see at least one key.
 """
 
 import numpy as np
