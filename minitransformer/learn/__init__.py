@@ -6,6 +6,7 @@
 ``checks/``        what each exercise has to do, a file for each chapter
 ``verdict.py``     what is wrong, in words
 ``referee.py``     a learner's file or function is run and judged
+``child.py``       the same in a child process, with limits of time and memory
 ``book.py``        the learner's own folder, and how far they have come
 =================  ==========================================================================
 
@@ -19,12 +20,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from minitransformer.arrays import BackendError, backend, use
+from minitransformer.arrays import BackendError, backend, using
 from minitransformer.learn.bank import Exercise, bank, find
-from minitransformer.learn.book import FOLDER, Book, command
+from minitransformer.learn.book import FOLDER, Book, command, find_folder
+from minitransformer.learn.child import judge_in_child, last_save
 from minitransformer.learn.referee import Verdict, judge, judge_file
 
-__all__ = ["FOLDER", "Book", "Exercise", "Verdict", "bank", "check", "check_file", "command", "find", "judge_file"]
+__all__ = [
+    "FOLDER",
+    "Book",
+    "Exercise",
+    "Verdict",
+    "bank",
+    "check",
+    "check_file",
+    "command",
+    "find",
+    "find_folder",
+    "judge_file",
+    "judge_in_child",
+    "last_save",
+]
 
 
 def check(name: str, *answers: Any) -> bool:
@@ -65,8 +81,8 @@ def check(name: str, *answers: Any) -> bool:
 def check_file(path: str) -> bool:
     """Judge a learner's file and print the verdict; return whether it is right."""
     exercise = find(path)
-    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
-    return _report(exercise, judge_file(exercise, Path(path)))
+    with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
+        return _report(exercise, judge_file(exercise, Path(path)))
 
 
 def _report(exercise: Exercise, verdict: Verdict) -> bool:

@@ -15,16 +15,33 @@ from minitransformer.files import read_json
 from minitransformer.learn.bank import Exercise, bank
 from minitransformer.options import Options, option
 
-__all__ = ["FOLDER", "Book", "command"]
+__all__ = ["FOLDER", "Book", "command", "find_folder"]
 
 FOLDER = Path("my-exercises")
-"""Where a learner's exercises lie, if nothing else is asked for."""
+"""Where a learner's exercises are made, if nothing else is asked for."""
 PROGRESS = ".progress.json"
 
 
-def command(*words: str, folder: Path = FOLDER) -> str:
-    """Return what to type for the command `learn` to do something in a folder, such as ``command("hint")``."""
-    where = () if folder == FOLDER else ("--folder", shlex.quote(str(folder)))
+def find_folder() -> Path:
+    """Return the learner's folder, relative to the current one; `my-exercises` if there is none yet.
+
+    It is the current folder or the nearest one above, if that is a learner's folder or contains `my-exercises`.
+    """
+    for depth in range(len(Path.cwd().parts)):
+        above = Path(*[os.pardir] * depth)
+        if os.path.isfile(above / PROGRESS):
+            return above
+        if os.path.isdir(above / FOLDER):
+            return above / FOLDER
+    return FOLDER
+
+
+def command(*words: str, folder: Path | None = None) -> str:
+    """Return what to type for the command `learn` to do something, such as ``command("hint")``.
+
+    A folder is named unless it is the one that the command finds by itself.
+    """
+    where = () if folder in (None, find_folder()) else ("--folder", shlex.quote(str(folder)))
     return " ".join(("minitransformer learn", *words, *where))
 
 
@@ -72,6 +89,8 @@ class Book:
             if not book.path(exercise).exists():
                 book._write(exercise)
         book.reread()
+        if not (folder / PROGRESS).exists():
+            book.save()  # by this file the folder is found from inside
         return book
 
     def reread(self) -> None:

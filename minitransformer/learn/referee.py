@@ -13,9 +13,14 @@ from minitransformer.learn.bank import Exercise
 from minitransformer.learn.book import command
 from minitransformer.learn.verdict import Unsolved, Wrong
 
-__all__ = ["Verdict", "judge", "judge_file"]
+__all__ = ["Verdict", "explain", "judge", "judge_file"]
 
 WIDTH = 78
+SILENT = {
+    "MemoryError": "does a list grow without end?",
+    "BdbQuit": "to use a breakpoint, run the file itself with `python`",
+}
+"""What to say of errors that come without a message."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # such as sys.exit(), which would end the command without a word
-        return _explain(error, {str(path)})
+        return explain(error, {str(path)})
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
         return Verdict(False, f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
@@ -75,11 +80,12 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return _explain(error, files)
+        return explain(error, files)
     return Verdict(True, "")
 
 
-def _explain(error: BaseException, files: Collection[str]) -> Verdict:
+def explain(error: BaseException, files: Collection[str]) -> Verdict:
+    """Return the verdict on code that raised an error: which line of the learner's files, and what."""
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         words = "The TODO is still to do: a `...` is in the way."
         return Verdict(False, words, solved=False)
@@ -90,7 +96,8 @@ def _locate(error: BaseException, files: Collection[str]) -> str:
     """Say which line of the learner's files raised what."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     text = str(error).strip().splitlines()
-    words = f"{type(error).__name__}: {text[0] if text else 'no message'}"
+    kind = type(error).__name__
+    words = f"{kind}: {text[0] if text else SILENT.get(kind, 'no message')}"
     if not own:
         return f"Calling your code failed with {words}"
     last = own[-1]

@@ -101,8 +101,8 @@ def agree(
         values = np.asarray(None)
     if values.dtype == object or values.dtype.kind in "US":
         raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(type(found).__name__)}.")
-    cause = likely_cause(values, expected, mistakes, sizes)
     if values.shape != expected.shape:
+        cause = likely_cause(values, expected, mistakes, sizes)
         lines = [f"{name} has the wrong shape.", "", _wrap("found", str(values.shape))]
         lines.append(_wrap("expected", str(expected.shape)))
         raise Wrong("\n".join(lines + ([_wrap("cause", cause)] if cause else [])))
@@ -114,6 +114,7 @@ def agree(
     right = _close(values, expected, tolerance)
     if right.all():
         return
+    cause = likely_cause(values, expected, mistakes, sizes)
     lines = [f"{name} is not right yet.", "", _wrap("shape", f"{values.shape}, as it should be")]
     if expected.ndim:
         lines.append(_wrap("entries", f"{np.count_nonzero(~right)} of {right.size} are wrong"))
