@@ -183,14 +183,14 @@ def _watch(book: Book) -> int:
     _introduce(book)
     print()
     seen = _save_times(book)  # what is saved while the first is being checked counts
-    _check_and_go_on(book, find(book.current))
-    if len(book.done) < len(bank()):
-        print()
-        _say(
-            "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
-            f"`{command('hint', folder=book.folder)}` helps."
-        )
     try:
+        _check_and_go_on(book, find(book.current))
+        if len(book.done) < len(bank()):
+            print()
+            _say(
+                "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
+                f"`{command('hint', folder=book.folder)}` helps."
+            )
         while len(book.done) < len(bank()):
             time.sleep(LOOK)
             now = _save_times(book)
