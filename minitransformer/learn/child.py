@@ -33,7 +33,7 @@ if sys.platform == "linux":
     CONTEXT = multiprocessing.get_context("fork")
 else:
     CONTEXT = multiprocessing.get_context("spawn")
-LOOK = 0.1
+LOOK = 0.05
 """How long to wait for the verdict before looking at the clock and the file again, in seconds."""
 
 
@@ -74,21 +74,24 @@ def judge_in_child(
     with TemporaryDirectory() as folder:
         record = Path(folder) / "lines.txt"
         answers, answer = CONTEXT.Pipe(duplex=False)
-        child = CONTEXT.Process(target=_judge, args=(exercise, path, record, answer, patience, memory), daemon=True)
+        arguments = exercise, path, record, answer, patience, seconds, memory
+        child = CONTEXT.Process(target=_judge, args=arguments, daemon=True)
         child.start()
         try:
             answer.close()  # the child's is the only one, so its end is noticed
             begin, told = time.monotonic(), False
             while not answers.poll(LOOK):
-                waited = time.monotonic() - begin
                 if last_save(path) != saved:
                     return Verdict(False, "The file was saved again, so this check was stopped.")
-                if waited > seconds:
-                    return _stopped(path, record, seconds)
+                if not record.exists():  # the child has not begun yet
+                    begin = time.monotonic()
+                waited = time.monotonic() - begin
                 if waited > patience and not told and (place := _find_line(path, record)):
                     told = True
                     words = f"still running after {patience:g} s. {place[0]} is running:{place[1]}"
                     tell(Verdict(False, words).format(exercise.name) + "\n")
+                if waited > seconds:
+                    return _stopped(path, record, seconds)
             return answers.recv()
         except EOFError:
             child.join()
@@ -123,7 +126,7 @@ def _find_line(path: Path, record: Path, crash: bool = False) -> tuple[str, str]
     try:
         dumps = re.split("^(?=Timeout|Fatal|Windows fatal)", record.read_text(encoding="ascii"), flags=re.MULTILINE)
     except OSError:
-        return None  # the child is not ready yet
+        return None  # the child has not begun
     name = re.escape(str(path)[:500].encode("ascii", "backslashreplace").decode())  # as faulthandler writes it
     for dump in reversed(dumps):
         found = re.search(rf'^  File "{name}(?:\.\.\.)?", line (\d+) in (.*)\n', dump, re.MULTILINE)
@@ -142,10 +145,14 @@ def _source(path: Path, number: int) -> str:
 # In the child
 
 
-def _judge(exercise: Exercise, path: Path, record: Path, answer: Connection, patience: float, memory: int) -> None:
+def _judge(
+    exercise: Exercise, path: Path, record: Path, answer: Connection, patience: float, seconds: float, memory: int
+) -> None:
     """Judge the file and send the verdict."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    own_end = threading.Timer(2 * seconds, os._exit, (1,))  # in case that the parent was killed
+    own_end.daemon = True
+    own_end.start()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what was printed before a crash is seen
             stream.reconfigure(line_buffering=True, errors="replace")
@@ -163,14 +170,6 @@ def _judge(exercise: Exercise, path: Path, record: Path, answer: Connection, pat
         answer.send(verdict)
         faulthandler.cancel_dump_traceback_later()
         faulthandler.disable()
-
-
-def _end_with_parent() -> None:
-    """End this process when the parent has ended, even if the parent was killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # this is a child
-    parent.join()
-    os._exit(1)
 
 
 @contextmanager
