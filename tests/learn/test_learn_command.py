@@ -343,6 +343,7 @@ def test_eighty_columns_and_no_colour(learn, monkeypatch):
     assert "\x1b" not in text
 
 
+@pytest.mark.numpy_only("exercises are in NumPy")
 def test_a_verdict_fits_into_eighty_columns(learn, capsys):
     learn("list")
     (learn.folder / find("find-the-wrong-scalar").file).write_text('WRONG = "a"\n')
@@ -372,6 +373,7 @@ def test_a_terminal_without_greek(tmp_path, monkeypatch):
         assert b"?" in terminal.buffer.getvalue()
 
 
+@pytest.mark.numpy_only("exercises are in NumPy")
 def test_in_a_notebook(capsys):
     assert mt.learn.check("product-rule", lambda x, y, d_z: (d_z * y, d_z * x))
     assert capsys.readouterr().out == "product-rule: right.\n"
