@@ -46,6 +46,7 @@ from minitransformer.arrays.namespace import (
     synchronize,
     use,
     uses_kernels,
+    using,
     xp,
 )
 from minitransformer.arrays.products import matmul
@@ -88,5 +89,6 @@ __all__ = [
     "to_numpy",
     "use",
     "uses_kernels",
+    "using",
     "xp",
 ]

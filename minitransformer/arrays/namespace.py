@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,18 @@ def use(name: str, kernels: bool | None = None) -> None:
     if kernels is None:
         kernels = os.environ.get(KERNELS_VARIABLE) != "off"
     vars(xp).update(_backend=name, _library=library, _kernels=kernels and name == "cupy")
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Choose the array library inside ``with using(name):``; after it, the choice is what it was before."""
+    before = dict(vars(xp))
+    use(name)
+    try:
+        yield
+    finally:
+        vars(xp).clear()
+        vars(xp).update(before)
 
 
 def uses_kernels() -> bool:

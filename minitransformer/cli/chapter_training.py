@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from tqdm import tqdm
 
-from minitransformer.arrays import use
+from minitransformer.arrays import using
 from minitransformer.cli.errors import UsageError
 from minitransformer.learn import Book, Exercise, command
 from minitransformer.learn.answers import Missing
@@ -40,11 +40,11 @@ def run_training(book: Book, number: str | None) -> int:
     if chapter == LAST:
         print(f"Your functions train the whole Transformer:\n\n    {_last_command(book)}")
         return 0
-    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
     kind = TRAININGS[chapter]
     print(f"Chapter {chapter}: {kind.title}\n\n{_fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
     try:
-        report = train_with_answers(kind, book.folder, _track)
+        with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
+            report = train_with_answers(kind, book.folder, _track)
     except Missing as missing:
         print(missing)
         return 1

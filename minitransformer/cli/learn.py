@@ -13,11 +13,10 @@ import textwrap
 import time
 from pathlib import Path
 
-from minitransformer.arrays import use
 from minitransformer.cli.chapter_training import run_training, suggest_training
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
-from minitransformer.learn import FOLDER, Book, Exercise, bank, command, find, judge_file
+from minitransformer.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
 
 __all__ = ["add_arguments", "run"]
 
@@ -36,30 +35,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="an exercise, as `list` shows it, or its file; a chapter to train",
     )
-    parser.add_argument("--folder", type=path, default=FOLDER, help="where your exercises lie")
+    parser.add_argument(
+        "--folder",
+        type=path,
+        default=argparse.SUPPRESS,
+        help="where your exercises lie (default: my-exercises, here or in a folder above)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked; return the exit status."""
+    folder = args.folder if hasattr(args, "folder") else find_folder()
     try:
         exercise = find(args.name) if hasattr(args, "name") and args.action != "train" else None
         if exercise is not None:
-            _refuse_elsewhere(Path(args.name), args.folder / exercise.file)
+            _refuse_elsewhere(Path(args.name), folder / exercise.file)
     except LookupError as error:
         raise UsageError(error.args[0]) from error
-    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
-    fresh = not args.folder.exists()
+    fresh = not folder.exists()
     try:
-        book = Book.open(args.folder)
+        book = Book.open(folder)
         if fresh:
-            print(f"{len(bank())} exercises now lie in {args.folder}.\n")
+            print(f"{len(bank())} exercises now lie in {folder}.\n")
         if args.action == "train":
             return run_training(book, getattr(args, "name", None))
         return _act(args.action, book, exercise)
     except BrokenPipeError:
         raise  # the folder is not to blame
     except OSError as error:
-        raise UsageError(f"{args.folder} cannot be used: {error}; choose another --folder") from error
+        raise UsageError(f"{folder} cannot be used: {error}; choose another --folder") from error
 
 
 def _refuse_elsewhere(given: Path, meant: Path) -> None:
@@ -130,7 +134,7 @@ def _introduce(book: Book) -> int:
 
 def _check(book: Book, exercise: Exercise) -> bool:
     """Judge an exercise, say what came of it, and note it."""
-    verdict = judge_file(exercise, book.path(exercise))
+    verdict = judge_in_child(exercise, book.path(exercise))
     if not verdict.right:
         print(verdict.format(exercise.name))
         seen = book.hints.get(exercise.name, 0)
@@ -188,14 +192,14 @@ def _watch(book: Book) -> int:
     _introduce(book)
     print()
     seen = _save_times(book)  # what is saved while the first is being checked counts
-    _check_and_go_on(book, find(book.current))
-    if len(book.done) < len(bank()):
-        print()
-        _say(
-            "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
-            f"`{command('hint', folder=book.folder)}` helps."
-        )
     try:
+        _check_and_go_on(book, find(book.current))
+        if len(book.done) < len(bank()):
+            print()
+            _say(
+                "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
+                f"`{command('hint', folder=book.folder)}` helps."
+            )
         while len(book.done) < len(bank()):
             time.sleep(LOOK)
             now = _save_times(book)
@@ -213,12 +217,4 @@ def _watch(book: Book) -> int:
 
 def _save_times(book: Book) -> dict[str, tuple[int, int] | None]:
     """Return when each file was last saved, and its size."""
-
-    def state(path: Path) -> tuple[int, int] | None:
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_size
-
-    return {exercise.name: state(book.path(exercise)) for exercise in bank()}
+    return {exercise.name: last_save(book.path(exercise)) for exercise in bank()}

@@ -1,6 +1,20 @@
 """Exercises that check themselves: from d(x y) to the backward pass of attention.
 
-=====================  ============================================================
+=====================  ===================================================================
+``bank.py``            the exercises, their hints and solutions
+``exercises/``         one source for each exercise and its solution, a folder for each chapter
+``checks/``            what each exercise has to do, a file for each chapter
+``counterexample.py``  an input that shows what is wrong, judged
+``verdict.py``         what is wrong, in words
+``watch.py``           inputs of the learner's functions, watched for writing
+``referee.py``         a learner's file or function is run and judged
+``child.py``           the same in a child process, with limits of time and memory
+``answers.py``         a learner's functions, loaded from their files
+``trainings/``         a small training at the end of chapters 3, 5 and 7
+``model/``             the model, trained with the learner's functions
+``book.py``            the learner's own folder, and how far they have come
+=====================  ===================================================================
+
 The command is ``minitransformer learn``. In a notebook::
 
     mt.learn.check("softmax-backward", my_function)
@@ -11,9 +25,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from minitransformer.arrays import BackendError, backend, use
+from minitransformer.arrays import BackendError, backend, using
 from minitransformer.learn.bank import Exercise, bank, find
 from minitransformer.learn.book import FOLDER, Book, command, find_folder
+from minitransformer.learn.child import judge_in_child, last_save
 from minitransformer.learn.referee import Verdict, judge, judge_file
 
 __all__ = [
@@ -28,6 +43,8 @@ __all__ = [
     "find",
     "find_folder",
     "judge_file",
+    "judge_in_child",
+    "last_save",
 ]
 
 
@@ -69,8 +86,8 @@ def check(name: str, *answers: Any) -> bool:
 def check_file(path: str) -> bool:
     """Judge a learner's file and print the verdict; return whether it is right."""
     exercise = find(path)
-    use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
-    return _report(exercise, judge_file(exercise, Path(path)))
+    with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
+        return _report(exercise, judge_file(exercise, Path(path)))
 
 
 def _report(exercise: Exercise, verdict: Verdict) -> bool:

@@ -15,10 +15,10 @@ from minitransformer.files import read_json
 from minitransformer.learn.bank import Exercise, bank
 from minitransformer.options import Options, option
 
-__all__ = ["FOLDER", "Book", "command"]
+__all__ = ["FOLDER", "Book", "command", "find_folder"]
 
 FOLDER = Path("my-exercises")
-"""Where a learner's exercises lie, if nothing else is asked for."""
+"""Where a learner's exercises are made, if nothing else is asked for."""
 PROGRESS = ".progress.json"
 
 
@@ -36,9 +36,12 @@ def find_folder() -> Path:
     return FOLDER
 
 
-def command(*words: str, folder: Path = FOLDER) -> str:
-    """Return what to type for the command `learn` to do something in a folder, such as ``command("hint")``."""
-    where = () if folder == FOLDER else ("--folder", shlex.quote(str(folder)))
+def command(*words: str, folder: Path | None = None) -> str:
+    """Return what to type for the command `learn` to do something, such as ``command("hint")``.
+
+    A folder is named unless it is the one that the command finds by itself.
+    """
+    where = () if folder in (None, find_folder()) else ("--folder", shlex.quote(str(folder)))
     return " ".join(("minitransformer learn", *words, *where))
 
 
@@ -86,6 +89,8 @@ class Book:
             if not book.path(exercise).exists() and not book._renumber(exercise):
                 book._write(exercise)
         book.reread()
+        if not (folder / PROGRESS).exists():
+            book.save()  # by this file the folder is found from inside
         return book
 
     def reread(self) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.learn import FOLDER, Book, bank, command
+from minitransformer.learn import FOLDER, Book, bank, command, find_folder
 
 FIRST, SECOND, *_, LAST = bank()
 
@@ -85,3 +85,31 @@ def test_the_next_exercise_is_one_that_is_open(book):
 def test_what_to_type_names_a_folder_of_ones_own():
     assert command("hint") == command("hint", folder=FOLDER) == "minitransformer learn hint"
     assert command("hint", folder=Path("my own")) == "minitransformer learn hint --folder 'my own'"
+
+
+@pytest.mark.parametrize(
+    ("here", "found"),
+    [
+        (".", "my-exercises"),
+        ("my-exercises", "."),
+        ("my-exercises/01-scalars", ".."),
+        ("notes/deep", "../../my-exercises"),
+        ("of my own", "."),
+        ("of my own/02-graph", ".."),
+    ],
+)
+def test_the_folder_is_found_upwards(tmp_path, monkeypatch, here, found):
+    for name in ("my-exercises", "of my own"):
+        Book.open(tmp_path / name)
+    (tmp_path / "notes/deep").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / here)
+    assert find_folder() == Path(found)
+    assert command("hint", folder=find_folder()) == "minitransformer learn hint"
+
+
+def test_a_folder_made_inside_itself_is_not_preferred(tmp_path, monkeypatch):
+    """As earlier versions did."""
+    Book.open(tmp_path / "my-exercises")
+    Book.open(tmp_path / "my-exercises/my-exercises")
+    monkeypatch.chdir(tmp_path / "my-exercises/05-softmax")
+    assert find_folder() == Path("..")

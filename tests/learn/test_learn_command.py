@@ -1,7 +1,9 @@
 """The command `learn`, as a learner uses it: nothing of theirs is lost, and what it says helps."""
 
+import functools
 import io
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -10,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import minitransformer as mt
+from minitransformer.arrays import backend, xp
 from minitransformer.cli import main
-from minitransformer.learn import Book, bank, find, judge_file
+from minitransformer.learn import Book, bank, find, judge_file, judge_in_child
 
 
 @pytest.fixture
@@ -249,11 +252,11 @@ def test_what_is_saved_during_the_first_check_is_noticed(learn, monkeypatch):
     book.save()
 
     def slow(exercise, path):
-        verdict = judge_file(exercise, path)
+        verdict = judge_in_child(exercise, path)
         solve(learn.folder, names[0])
         return verdict
 
-    monkeypatch.setattr("minitransformer.cli.learn.judge_file", slow)
+    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", slow)
     at_each_look(monkeypatch, lambda: None)
     text = learn()[1]
     assert text.index(f"{names[0]}: The TODO") < text.index(f"{names[0]}: right.")
@@ -279,7 +282,63 @@ def test_what_another_terminal_does_while_files_are_watched_is_kept(learn, monke
     assert kept.hints == {names[1]: 1}
 
 
-def test_eighty_columns_and_no_colour(learn):
+def test_watching_goes_on_after_an_endless_loop(learn, monkeypatch):
+    learn("list")
+    names = [exercise.name for exercise in bank()]
+    book = Book.open(learn.folder)
+    book.done = set(names[1:])
+    book.save()
+    (learn.folder / find(names[0]).file).write_text("n = 0\nwhile True:\n    n += 1\n")
+    options = iter([{"patience": 0.02, "seconds": 0.1}, {}])
+    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", lambda *a: judge_in_child(*a, **next(options)))
+    at_each_look(monkeypatch, lambda: solve(learn.folder, names[0]))
+    status, text = learn()
+    assert status == 0
+    assert text.index("is running:") < text.index("Does a loop never end?") < text.index(f"{names[0]}: right.")
+
+
+def test_ctrl_c_during_a_check_stops_the_watching(learn, monkeypatch):
+    learn("list")
+    (learn.folder / bank()[0].file).write_text("while True:\n    pass\n")
+
+    def interrupt(words):
+        raise KeyboardInterrupt
+
+    limited = functools.partial(judge_in_child, patience=0.02, tell=interrupt)
+    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", limited)
+    status, text = learn()
+    assert status == 0
+    assert "Until next time" in text
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("inside", ["my-exercises", "my-exercises/03-arrays", "notes"])
+def test_the_folder_is_found_from_inside_it(learn, monkeypatch, tmp_path, capsys, inside):
+    learn("list")
+    solve(learn.folder, "product-rule")
+    (tmp_path / inside).mkdir(exist_ok=True)
+    monkeypatch.chdir(tmp_path / inside)
+    assert main(["learn", "check"]) == 0
+    assert main(["learn", "check", "chain-rule"]) == 1
+    (learn.folder / find("chain-rule").file).write_text(find("chain-rule").solution.replace("return", "return 2 *"))
+    assert main(["learn", "check", "chain-rule"]) == 1
+    assert "`minitransformer learn hint` shows" in capsys.readouterr().out  # no --folder is needed
+    assert Book.open(learn.folder).done == {"product-rule"}
+    assert [path.name for path in tmp_path.rglob("my-exercises")] == ["my-exercises"]
+    assert main(["learn", "list", "--folder", "other"]) == 0
+    assert Path("other", ".progress.json").is_file()
+
+
+def test_the_array_library_is_afterwards_what_it_was(learn, monkeypatch):
+    learn("list")
+    monkeypatch.setitem(vars(xp), "_backend", "cupy")
+    learn("check")
+    mt.learn.check_file(learn.folder / bank()[0].file)
+    assert backend() == "cupy"
+
+
+def test_eighty_columns_and_no_colour(learn, monkeypatch):
+    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", judge_file)  # says the same, in less time
     commands = [(action, *name) for action in ("hint", "check") for name in [(e.name,) for e in bank()]]
     text = "\n".join(learn(*words)[1] for words in [("list",), ("next",), *commands])
     text = text.replace(str(learn.folder), "my-exercises")
@@ -287,6 +346,7 @@ def test_eighty_columns_and_no_colour(learn):
     assert "\x1b" not in text
 
 
+@pytest.mark.numpy_only("exercises are in NumPy")
 def test_a_verdict_fits_into_eighty_columns(learn, capsys):
     learn("list")
     (learn.folder / find("find-the-wrong-scalar").file).write_text("def counterexample():\n    return 'a', 2\n")
@@ -316,6 +376,7 @@ def test_a_terminal_without_greek(tmp_path, monkeypatch):
         assert b"?" in terminal.buffer.getvalue()
 
 
+@pytest.mark.numpy_only("exercises are in NumPy")
 def test_in_a_notebook(capsys):
     assert mt.learn.check("product-rule", lambda x, y, d_z: (d_z * y, d_z * x))
     assert capsys.readouterr().out == "product-rule: right.\n"

@@ -113,3 +113,9 @@ def test_what_is_not_finite_is_no_gradient(value):
 def test_a_part_that_is_not_written_yet_comes_before_one_that_is_wrong():
     with pytest.raises(Unsolved):
         check_gradients(lambda d: (d + 7, ...), np.add, {"x": X.copy(), "y": X.copy()})
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinities_where_they_belong_are_right_without_a_warning():
+    scores = np.array([[1.0, -np.inf, np.inf], [2.0, 3.0, -np.inf]])
+    agree("scores", scores.copy(), scores)

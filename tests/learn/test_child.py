@@ -1,0 +1,97 @@
+"""A learner's code runs in a child process: whatever it does, there is a verdict, and it names the line."""
+
+import multiprocessing
+import sys
+
+import pytest
+
+from minitransformer.learn import bank, child, judge_in_child
+
+EXERCISE = bank()[0]
+IN_BACKWARD = "def backward(x, y, d_z):\n    "
+
+
+@pytest.fixture
+def judge(tmp_path):
+    path = tmp_path / "δ" / EXERCISE.file
+    path.parent.mkdir(parents=True)
+
+    def run(text, **options):
+        path.write_text(text, encoding="utf-8")
+        told = []
+        verdict = judge_in_child(EXERCISE, path, tell=told.append, **options)
+        assert multiprocessing.active_children() == []
+        return verdict, " ".join(verdict.words.split()), told
+
+    run.path = path
+    return run
+
+
+def test_right_is_right_and_nothing_is_told(judge):
+    verdict, _, told = judge(EXERCISE.solution)
+    assert verdict.right
+    assert told == []
+    assert not judge(EXERCISE.text)[0].solved
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (IN_BACKWARD + "while True: x", "Line 2, in backward,"),
+        ("import time\ntime.sleep(1000)", "Line 2, in <module>,"),
+        (IN_BACKWARD + "return sum(range(10**12))", "Line 2, in backward,"),  # C code that holds the interpreter
+    ],
+)
+def test_an_endless_loop_is_stopped_and_its_line_named(judge, text, line):
+    verdict, words, told = judge(text + "\n", patience=0.02, seconds=0.1)
+    source = text.splitlines()[-1].strip()
+    assert not verdict.right
+    assert words == f"{line} was still running after 0.1 s and was stopped. Does a loop never end? {source}"
+    assert " ".join("".join(told).split()) == (
+        f"{EXERCISE.name}: still running after 0.02 s. {line} is running: {source}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("exit()", "Line 2, in backward, failed with SystemExit"),
+        ("import os; os._exit(0)", "Your code ended Python with status 0, as os._exit() does"),
+        ("import ctypes; ctypes.string_at(0)", "Line 2, in backward, crashed Python: it was ended by SIGSEGV"),
+        ("import os; os.kill(os.getpid(), 9)", "ended by SIGKILL, which is what a system does that runs out of memory"),
+        ("raise KeyboardInterrupt", "Line 2, in backward, failed with KeyboardInterrupt"),
+        ("input()", "Line 2, in backward, failed with EOFError"),
+        ("import bdb; raise bdb.BdbQuit", "BdbQuit: to use a breakpoint, run the file itself with `python`"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="signals have other names on Windows")
+def test_code_that_ends_python_is_told(judge, text, said):
+    verdict, words, _ = judge(f"{IN_BACKWARD}{text}\n")
+    assert not verdict.right
+    assert said in words
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process reliably")
+@pytest.mark.parametrize("step", ["x = [x] * 2**18, x", "x = [x]"])
+def test_memory_has_a_limit(judge, step):
+    """Also where so little is left that the error cannot be put into words at first."""
+    verdict, words, _ = judge(f"{IN_BACKWARD}while True: {step}\n", memory=2**23)
+    assert not verdict.right
+    assert "failed with MemoryError: does a list grow without end?" in words
+
+
+def test_a_file_that_is_saved_again_stops_its_check(judge):
+    judge.path.write_text("while True:\n    pass\n")
+    verdict = judge_in_child(EXERCISE, judge.path, tell=lambda words: judge.path.write_text(""), patience=0.02)
+    assert verdict.words == "The file was saved again, so this check was stopped."
+
+
+def test_what_is_printed_is_seen_even_before_a_crash(judge, capfd):
+    judge("print('so far')\nimport os\nos._exit(1)\n")
+    assert capfd.readouterr().out == "so far\n"
+
+
+def test_where_processes_cannot_fork(judge, monkeypatch):
+    """As on Windows and macOS."""
+    monkeypatch.setattr(child, "CONTEXT", multiprocessing.get_context("spawn"))
+    assert judge(EXERCISE.solution)[0].right
