@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from minitransformer.learn.checks.fast import fast_to_the_last_bit as fast_to_the_last_bit
 from minitransformer.learn.verdict import (
-    Wrong,
-    check_bits,
     check_choice,
     check_gradients,
-    take,
 )
 
 
@@ -106,6 +102,54 @@ def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarr
     check_gradients(
         lambda d_y: unbroadcast(d_y, a.shape), lambda a: a + other, {"a": a}, names=[label], mistakes=mistakes
     )
+
+
+def add_with_broadcasting(backward: Callable[..., Any]) -> None:
+    """Check both gradients of a sum: where one is repeated, where both are, and where none is."""
+    rng = np.random.default_rng(17)
+    for x_shape, y_shape in (
+        ((2, 3, 4), (4,)),
+        ((3, 1), (2, 3, 4)),
+        ((2, 1, 4), (3, 1)),
+        ((5,), ()),
+        ((1, 3), (2, 3)),
+        ((2, 3), (2, 3)),
+    ):
+        _added(backward, rng.normal(size=x_shape), rng.normal(size=y_shape))
+
+
+def _added(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
+    names = [f"{name}, where x is {x.shape} and y is {y.shape}," for name in ("d_x", "d_y")]
+
+    def mistakes(d_z: np.ndarray) -> Any:
+        both = []
+        for a, other in ((x, y), (y, x)):
+            in_front = tuple(range(d_z.ndim - a.ndim))
+            right = _sum_to(d_z, a.shape)
+            both.append(
+                {
+                    "a sum is missing: nothing is summed, but there are copies of each entry": d_z,
+                    "the axes in front are summed, but not those of length 1": d_z.sum(axis=in_front),
+                    "it is the mean over the copies; the shares of all copies add up": right * a.size / d_z.size,
+                    "axes of length 1 are summed and lost: they stay, with keepdims=True": right.squeeze(),
+                    "it is the gradient of a product: in a sum each part has the factor 1": _sum_to(
+                        d_z * other, a.shape
+                    ),
+                    "it is multiplied by the input itself: in a sum each part has the factor 1": right * a,
+                }
+            )
+        swapped = "the two gradients are exchanged: d_x comes first"
+        both[0][swapped], both[1][swapped] = _sum_to(d_z, y.shape), _sum_to(d_z, x.shape)
+        return dict(zip(names, both, strict=True))
+
+    check_gradients(lambda d_z: backward(x, y, d_z), np.add, {"x": x, "y": y}, names=names, mistakes=mistakes)
+
+
+def _sum_to(d: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Sum what broadcasting has repeated."""
+    in_front = d.ndim - len(shape)
+    axes = (*range(in_front), *(axis + in_front for axis, n in enumerate(shape) if n == 1))
+    return np.asarray(d.sum(axis=axes)).reshape(shape)
 
 
 def gain_and_bias(backward: Callable[..., Any]) -> None:
@@ -207,6 +251,50 @@ def _one_weight(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> N
     check_gradients(lambda d_y: backward(x, w, d_y), np.matmul, {"x": x, "w": w}, mistakes=mistakes)
 
 
+def linear_backward(backward: Callable[..., Any]) -> None:
+    """Check all three gradients of x w + b: first with a square w, in which shapes hide a forgotten transpose."""
+    rng = np.random.default_rng(18)
+    for B, T, D, F in ((3, 2, 4, 4), (2, 3, 4, 5)):
+        _linear(backward, rng.normal(size=(B, T, D)), rng.normal(size=(D, F)), rng.normal(size=F))
+
+
+def _linear(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray, b: np.ndarray) -> None:
+    (B, T, D), F = x.shape, b.size
+
+    def mistakes(d_y: np.ndarray) -> Any:
+        rows, d_rows = x.reshape(-1, D), d_y.reshape(-1, F)
+        d_x: dict[str, np.ndarray] = {"w is missing: x_bta reaches y_btf with the factor w_af": d_y}
+        d_w = {
+            "a sum is missing: there is one gradient for each sentence, and they add up": x.swapaxes(1, 2) @ d_y,
+            "it is the gradient from the first sentence alone; all of them add up": x[0].T @ d_y[0],
+            "the entries are mixed up: reshape cuts anew and exchanges nothing; reshape first, then transpose": (
+                x.reshape(D, -1) @ d_rows
+            ),
+        }
+        if D == F:
+            d_x["w is not transposed: the sum is over f, the second index of both"] = d_y @ w
+            d_w["it is transposed: x stands on the left"] = d_rows.T @ rows
+        return {
+            "d_x": d_x,
+            "d_w": d_w,
+            "d_b": {
+                "a sum is missing: all rows share b, and their shares add up": d_y,
+                "the positions are summed, but not the sentences: all rows share b": d_y.sum(axis=1),
+                "the sentences are summed, but not the positions: all rows share b": d_y.sum(axis=0),
+                "it is summed over the features; b_f stands in every row, so the sum is over b and t": d_y.sum(axis=-1),
+                "everything is summed to one number; each b_f has its own sum, over b and t": d_y.sum(),
+            },
+        }
+
+    check_gradients(
+        lambda d_y: backward(x, w, d_y),
+        lambda x, w, b: x @ w + b,
+        {"x": x, "w": w, "b": b},
+        sizes={"B": B, "T": T, "B T": B * T},
+        mistakes=mistakes,
+    )
+
+
 def transpose_and_reshape(backward: Callable[..., Any]) -> None:
     """Check that gradients go back to where entries came from, for an exchange of two axes and for circles."""
     rng = np.random.default_rng(11)
@@ -263,53 +351,6 @@ def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray)
     check_gradients(
         lambda d_y: backward(ids, len(table), d_y), lambda table: table[ids], {"table": table}, mistakes=mistakes
     )
-
-
-AT_LEAST = 10
-"""How many times faster; array operations are some 400 times faster there, so a busy machine does not come between."""
-
-
-def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
-    """Check that the bits are the same, then that it is faster."""
-    names = ("d_x", "d_gain")
-    for T, D in ((5, 3), (1, 4), (60, 200)):
-        inputs = _draw(T, D)
-        for name, one, other in zip(names, take(names, fast(*inputs)), _slow(*inputs), strict=True):
-            check_bits(name, one, other)
-    loop, ratio, tries = _seconds(_slow, inputs), 0.0, 0
-    while ratio < AT_LEAST and tries < 20:  # one undisturbed try is enough
-        ratio, tries = max(ratio, loop / _seconds(fast, inputs)), tries + 1
-    if ratio < AT_LEAST:
-        words = (
-            f"All bits are right, but it is only {ratio:.2g} times as fast as slow. Without a Python loop over the "
-            "entries it is more than a hundred times as fast."
-        )
-        raise Wrong(textwrap.fill(words, 78))
-
-
-def _draw(T: int, D: int) -> list[np.ndarray]:
-    """Return x, mean, r, gain and d_y."""
-    rng = np.random.default_rng(13)
-    return [rng.normal(size=shape) for shape in ((T, D), (T,), (T,), (D,), (T, D))]
-
-
-def _seconds(function: Callable[..., Any], inputs: list[np.ndarray]) -> float:
-    start = perf_counter()
-    function(*inputs)
-    return perf_counter() - start
-
-
-def _slow(
-    x: np.ndarray, mean: np.ndarray, r: np.ndarray, gain: np.ndarray, d_y: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Do what the exercise's slow does."""
-    T, D = x.shape
-    d_x, d_gain = np.zeros((T, D)), np.zeros(D)
-    for t in range(T):
-        for j in range(D):
-            d_x[t, j] = d_y[t, j] * gain[j] * r[t]
-            d_gain[j] += d_y[t, j] * ((x[t, j] - mean[t]) * r[t])
-    return d_x, d_gain
 
 
 def find_the_wrong_array(WRONG: Any) -> None:
