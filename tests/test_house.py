@@ -22,6 +22,7 @@ FLOORS = {
     "files": 0,
     "options": 0,
     "durable": 0,
+    "stand_ins": 0,
     "plots": 0,
     "data": 1,
     "autograd": 1,

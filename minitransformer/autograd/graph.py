@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from minitransformer.arrays import Array, Watch, xp
+from minitransformer.stand_ins import replaceable
 
 if TYPE_CHECKING:
     from minitransformer.autograd.tensor import Tensor
@@ -110,6 +111,7 @@ class no_grad:
         _recording.pauses -= 1
 
 
+@replaceable
 def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
     """Carry a gradient from a node back to every leaf that it depends on, and add it to ``leaf.grad``.
 

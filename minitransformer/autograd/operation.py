@@ -6,14 +6,11 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitransformer.arrays import Array, operand, uses_kernels
+from minitransformer.arrays import Array, operand
 from minitransformer.autograd.tensor import Tensor, edges_to, make_tensor
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["Operation"]
-
-
-Passes = tuple[Callable[..., tuple[Array, Any]], Callable[[Any, Array], Sequence[Array | None]]]
-"""A forward and a backward pass on arrays."""
 
 
 class Operation:
@@ -49,20 +46,12 @@ class Operation:
         composed: Callable[..., Tensor] | None = None,
         name: str | None = None,
     ) -> None:
-        self.reference: Passes = (forward, backward)
-        self.stand_in: Passes | None = None  # for a GPU: faster, with the same ``saved``; see minitransformer.kernels
+        self.forward: Callable[..., Any] = replaceable(forward)
+        self.backward: Callable[..., Any] = replaceable(backward)
         self.composed = composed
         self.name = name or forward.__module__.rpartition(".")[2]
         self.signature = inspect.signature(forward)
         self.__doc__ = inspect.getdoc(forward) or self.__doc__
-
-    @property
-    def passes(self) -> Passes:
-        """The passes in use: the stand-in's, if there is one that may be used, else the reference implementation's."""
-        return self.stand_in if self.stand_in is not None and uses_kernels() else self.reference
-
-    forward = property(lambda self: self.passes[0], doc="The forward pass in use.")
-    backward = property(lambda self: self.passes[1], doc="The backward pass in use.")
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
         """Run the forward pass; if a gradient is wanted, leave a node with the backward pass behind."""
@@ -73,15 +62,14 @@ class Operation:
             inputs, options = bound.args, bound.kwargs
             if any(isinstance(value, Tensor) for value in options.values()):
                 raise TypeError(f"{self.name}: a tensor by keyword gets no gradient; make it positional in forward")
-        forward, backward = self.passes
-        result = forward(*[x._data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
+        result = self.forward(*[x._data if isinstance(x, Tensor) else operand(x) for x in inputs], **options)
         if not isinstance(result, tuple):
             raise TypeError(f"{self.name}: forward returned {type(result).__name__}, expected (value, saved)")
         value, saved = result
         edges = edges_to(inputs)
         while edges and edges[-1] is None:  # options at the end have no gradient, and backward need not say so
             edges.pop()
-        return make_tensor(self.name, value, edges, lambda d_output: backward(saved, d_output))
+        return make_tensor(self.name, value, edges, lambda d_output: self.backward(saved, d_output))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"

@@ -19,6 +19,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, check_index, xp
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["RULES", "Rule", "unbroadcast"]
 
@@ -31,6 +32,7 @@ class Rule(NamedTuple):
     doc: str = ""
 
 
+@replaceable
 def unbroadcast(d: Array, shape: tuple[int, ...]) -> Array:
     """Sum a gradient over the axes along which an input of this shape was repeated.
 
@@ -97,7 +99,7 @@ RULES: dict[str, Rule] = {}
 
 
 def _rule(name: str, forward: Callable[..., Any], *gradients: Callable[..., Array] | None, doc: str = "") -> None:
-    RULES[name] = Rule(forward, gradients, doc)
+    RULES[name] = Rule(forward, tuple(gradient and replaceable(gradient) for gradient in gradients), doc)
 
 
 # fmt: off

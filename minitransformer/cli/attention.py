@@ -10,6 +10,7 @@ import re
 
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.output_paths import check_writable
+from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.parser import path
 from minitransformer.cli.pictures import translate_with_maps
 from minitransformer.cli.run_options import add_run, load_chosen
@@ -20,12 +21,14 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text and where the picture goes."""
     add_run(parser)
+    add_with(parser)
     parser.add_argument("text", nargs="+", help="a source text")
     parser.add_argument(
         "--out", type=path, default=argparse.SUPPRESS, help="the picture (.png); by default in the run folder"
     )
 
 
+@with_parts_of_run
 def run(args: argparse.Namespace) -> int:
     """Translate the text, draw the attention maps, and say where the picture is."""
     from minitransformer.plots import attention_maps

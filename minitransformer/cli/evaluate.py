@@ -9,6 +9,7 @@ import argparse
 
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import describe
+from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
@@ -23,6 +24,7 @@ SHOWN = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""
     add_run(parser)
+    add_with(parser)
     parser.add_argument(
         "--source",
         type=path,
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@with_parts_of_run
 def run(args: argparse.Namespace) -> int:
     """Print the scores and some of the mistakes."""
     check_beam(args)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.arrays import backend
+from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, train
 from minitransformer.training import RunFolder, has_ended, lock_folder, resume
@@ -18,8 +19,10 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run."""
     parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
+    add_with(parser)
 
 
+@with_parts_of_run
 def run(args: argparse.Namespace) -> int:
     """Train on from the newest whole checkpoint."""
     backend()

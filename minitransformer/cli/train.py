@@ -12,8 +12,10 @@ from minitransformer.arrays import backend
 from minitransformer.cli import progress
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import add_options, describe, read_configuration
+from minitransformer.cli.own_parts import add_training_options, chosen_parts, compare, draw_parts, refuse_wrong
 from minitransformer.cli.parser import path
-from minitransformer.training import RunFolder, Trainer, lock_folder
+from minitransformer.learn.model import Parts, record
+from minitransformer.training import Configuration, RunFolder, Trainer, lock_folder
 
 __all__ = ["add_arguments", "run"]
 
@@ -24,12 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", type=path, default=argparse.SUPPRESS, help="run folder to make; by default runs/TASK, or a fresh name"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out holds already")
+    add_training_options(parser)
     add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, show how it goes, and leave a run folder behind."""
     backend()  # a backend that cannot run is refused before anything else
+    parts = chosen_parts(args)
     try:
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run is to be replaced?")
@@ -39,7 +43,29 @@ def run(args: argparse.Namespace) -> int:
         trainer = Trainer(configuration)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
+    wrong = refuse_wrong(parts, trainer, args.anyway) if parts else set()
     folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
+    if parts is None:
+        return _train(trainer, folder, args.overwrite)
+    status = _train_with(parts, trainer.configuration, folder, args.overwrite)
+    if wrong and not status:
+        print(f"\nonce more, with the engine's functions for {', '.join(sorted(wrong))}\n")
+        right = RunFolder.fresh(f"{folder.path.name}-without-the-mistake", folder.path.parent)
+        status = _train_with(parts.without(wrong), trainer.configuration, right, False)
+        compare(folder, right, sorted(wrong))
+    return status
+
+
+def _train(trainer: Trainer, folder: RunFolder, overwrite: bool, parts: Parts | None = None) -> int:
     with lock_folder(folder.path):
-        folder.create(trainer.configuration, trainer.corpus, args.overwrite)
+        folder.create(trainer.configuration, trainer.corpus, overwrite)
+        if parts:
+            record(parts, folder.path)
+            draw_parts(parts, folder)
         return progress.train(trainer, folder, "train")
+
+
+def _train_with(parts: Parts, configuration: Configuration, folder: RunFolder, overwrite: bool) -> int:
+    """Train with a learner's functions in the places of the engine's."""
+    with parts.in_place():
+        return _train(Trainer(configuration), folder, overwrite, parts)

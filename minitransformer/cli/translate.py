@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
 from minitransformer.data import normalise_text
 from minitransformer.data.text import split_lines
@@ -20,6 +21,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""
     add_run(parser)
+    add_with(parser)
     parser.add_argument("text", nargs="*", help="what to translate; by default each line of the standard input")
     add_beam(parser)
     parser.add_argument(
@@ -38,6 +40,7 @@ def _read_lines() -> list[str]:
         raise UsageError(f"cannot read the standard input: {error.strerror or error}; give a file of text") from error
 
 
+@with_parts_of_run
 def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
     check_beam(args)

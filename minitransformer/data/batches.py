@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer.data.vocabulary import END, PAD, START
+from minitransformer.stand_ins import replaceable
 
 Ids = NDArray[np.int64]
 
@@ -34,6 +35,23 @@ def pad(sequences: Sequence[Sequence[int]]) -> Ids:
     # index() refuses floats, which fromiter would cut off without a word
     padded[inside] = np.fromiter(map(index, chain.from_iterable(sequences)), dtype=np.int64)
     return padded
+
+
+@replaceable
+def decoder_input(target_output: Ids) -> Ids:
+    """Return what the decoder sees where it has to predict a target: START, then each token before the wanted one.
+
+    Parameters
+    ----------
+    target_output : integer array, shape (B, T)
+        Target sentences, each with its end token, padded.
+
+    Returns
+    -------
+    integer array, shape (B, T)
+    """
+    shifted = np.concatenate((np.full((len(target_output), 1), START), target_output[:, :-1]), axis=1)
+    return np.where(shifted == END, PAD, shifted)
 
 
 def token_batches(lengths: Sequence[int] | NDArray[np.integer], tokens: int, rng: np.random.Generator) -> list[Ids]:
@@ -142,7 +160,6 @@ class ParallelBatches:
         self._tokens = tokens
         # everything is padded once, so that a batch costs only a cut
         self._source = pad([[*source, END] for source, _ in pairs])
-        self._target_input = pad([[START, *target] for _, target in pairs])
         self._target_output = pad([[*target, END] for _, target in pairs])
         self._source_lengths = np.array([len(source) + 1 for source, _ in pairs])
         self._target_lengths = np.array([len(target) + 1 for _, target in pairs])
@@ -186,8 +203,9 @@ class ParallelBatches:
     def _cut(self, places: Ids) -> Batch:
         source_length = self._source_lengths[places].max()
         target_length = self._target_lengths[places].max()
+        target_output = self._target_output[places, :target_length]
         return Batch(
             self._source[places, :source_length],
-            self._target_input[places, :target_length],
-            self._target_output[places, :target_length],
+            decoder_input(target_output),
+            target_output,
         )

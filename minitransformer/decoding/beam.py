@@ -32,6 +32,7 @@ from minitransformer.arrays import Array, cache_slices, xp
 from minitransformer.data import END, START
 from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["Hypothesis", "beam_search", "length_penalty"]
 
@@ -53,6 +54,7 @@ class Hypothesis(NamedTuple):
     """Whether it has an end; False if it was cut off at the limit."""
 
 
+@replaceable
 def length_penalty(length: Any, alpha: float) -> Any:
     """Return ((5 + length) / 6)^alpha, by which log-probabilities are divided.
 
@@ -139,15 +141,8 @@ def beam_search(
     written = np.zeros((len(active), 1, 0), dtype=np.int64)  # (B, W, T)
     tokens = np.full((len(active), 1), START)  # (B, W)
     while active.size:
-        n = len(log_p)
         logits = model.step(tokens, cache, parents)  # (B, W, V)
-        best, best_log_p = _most_probable(logits.reshape(-1, logits.shape[-1]), beam)  # (B * W, K)
-        # Among the K best continuations of all are only the K best of each.
-        totals = (log_p.reshape(-1, 1) + best_log_p).reshape(n, -1)  # (B, W * K)
-        order = np.argsort(-totals, axis=1, kind="stable")[:, :beam]  # (B, W)
-        parents = order // best.shape[1]
-        log_p = np.take_along_axis(totals, order, axis=1)
-        tokens = np.take_along_axis(best.reshape(n, -1), order, axis=1)
+        parents, tokens, log_p = best_continuations(log_p, logits, beam)
         written = np.take_along_axis(written, parents[:, :, None], axis=1)
         written = np.concatenate((written, tokens[:, :, None]), axis=2)
         length = written.shape[2]
@@ -172,6 +167,35 @@ def beam_search(
             active, log_p, parents = active[kept], log_p[kept], parents[kept]
             tokens, written = tokens[kept], written[kept]
     return found
+
+
+@replaceable
+def best_continuations(log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids, Array]:
+    """Return the most probable continuations of each sentence's hypotheses, the best first.
+
+    Parameters
+    ----------
+    log_p : array, shape (B, W)
+        The log-probability of each hypothesis.
+    logits : array, shape (B, W, V)
+        The scores of the tokens that may follow; they are overwritten.
+    beam : int
+        K, how many continuations to return; fewer if there are fewer.
+
+    Returns
+    -------
+    parents, tokens : integer arrays, shape (B, K)
+        Which hypothesis is continued, by its place, and by which token.
+    log_p : array, shape (B, K)
+        The log-probabilities of the continuations.
+    """
+    n = len(log_p)
+    best, best_log_p = _most_probable(logits.reshape(-1, logits.shape[-1]), beam)  # (B * W, K)
+    # Among the K best continuations of all are only the K best of each.
+    totals = (log_p.reshape(-1, 1) + best_log_p).reshape(n, -1)  # (B, W * K)
+    order = np.argsort(-totals, axis=1, kind="stable")[:, :beam]
+    tokens = np.take_along_axis(best.reshape(n, -1), order, axis=1)
+    return order // best.shape[1], tokens, np.take_along_axis(totals, order, axis=1)
 
 
 def _hypothesis(written: Ids, log_p: Any, alpha: float, finished: bool) -> Hypothesis:

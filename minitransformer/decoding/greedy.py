@@ -10,10 +10,12 @@ from minitransformer.arrays import xp
 from minitransformer.data import END, START
 from minitransformer.decoding.search import as_sources, exclude, limits, to_host
 from minitransformer.nn import Transformer
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["greedy"]
 
 
+@replaceable
 def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -> list[list[int]]:
     """Translate sentences, each step taking the token with the highest score; of equal ones that with the lowest id.
 

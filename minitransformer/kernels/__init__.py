@@ -3,9 +3,10 @@
 The array code in ``ops/`` is the reference implementation, whose gradients are proved; a stand-in does the same in one
 pass over memory where the reference takes several. It has the same signature and the same ``saved``; where it has no
 kernel (another axis, another type) it falls back to the reference. Each file here makes itself the stand-in of an
-operation in its last line::
+operation's passes in its last lines::
 
-    softmax.stand_in = (forward, backward)
+    stand_in(softmax.forward, forward, uses_kernels)
+    stand_in(softmax.backward, backward, uses_kernels)
 
 The operation then uses it wherever the library in use is CuPy. ``mt.use("cupy", kernels=False)``, or the environment
 variable ``MINITRANSFORMER_KERNELS=off``, turns the stand-ins off.

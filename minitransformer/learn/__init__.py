@@ -7,6 +7,7 @@
 ``verdict.py``     what is wrong, in words
 ``watch.py``       inputs stay as they are
 ``referee.py``     a learner's file or function is run and judged
+``answers.py``     a learner's functions, loaded from their files
 ``book.py``        the learner's own folder, and how far they have come
 =================  ==========================================================================
 
@@ -22,10 +23,22 @@ from typing import Any
 
 from minitransformer.arrays import BackendError, backend, use
 from minitransformer.learn.bank import Exercise, bank, find
-from minitransformer.learn.book import FOLDER, Book, command
+from minitransformer.learn.book import FOLDER, Book, command, find_folder
 from minitransformer.learn.referee import Verdict, judge, judge_file
 
-__all__ = ["FOLDER", "Book", "Exercise", "Verdict", "bank", "check", "check_file", "command", "find", "judge_file"]
+__all__ = [
+    "FOLDER",
+    "Book",
+    "Exercise",
+    "Verdict",
+    "bank",
+    "check",
+    "check_file",
+    "command",
+    "find",
+    "find_folder",
+    "judge_file",
+]
 
 
 def check(name: str, *answers: Any) -> bool:

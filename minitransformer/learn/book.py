@@ -22,6 +22,20 @@ FOLDER = Path("my-exercises")
 PROGRESS = ".progress.json"
 
 
+def find_folder() -> Path:
+    """Return the learner's folder, relative to the current one; `my-exercises` if there is none yet.
+
+    It is the current folder or the nearest one above, if that is a learner's folder or contains `my-exercises`.
+    """
+    for depth in range(len(Path.cwd().parts)):
+        above = Path(*[os.pardir] * depth)
+        if os.path.isfile(above / PROGRESS):
+            return above
+        if os.path.isdir(above / FOLDER):
+            return above / FOLDER
+    return FOLDER
+
+
 def command(*words: str, folder: Path = FOLDER) -> str:
     """Return what to type for the command `learn` to do something in a folder, such as ``command("hint")``."""
     where = () if folder == FOLDER else ("--folder", shlex.quote(str(folder)))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-import traceback
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minitransformer.learn.answers import execute, explain
 from minitransformer.learn.bank import Exercise
-from minitransformer.learn.book import command
 from minitransformer.learn.verdict import Unsolved, Wrong
 from minitransformer.learn.watch import watch
 
@@ -38,29 +36,10 @@ class Verdict:
 
 def judge_file(exercise: Exercise, path: Path) -> Verdict:
     """Run a learner's file and judge what it defines."""
-    names: dict[str, Any] = {"__name__": f"exercise_{exercise.name}", "__file__": str(path)}
     try:
-        source = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte order mark
-    except FileNotFoundError:
-        anew = command("reset", exercise.name, folder=path.parents[1])
-        return Verdict(False, f"There is no file {path}. `{anew}` makes it anew.")
-    except (OSError, UnicodeDecodeError) as error:
-        return Verdict(False, f"{path} cannot be read: {error}")
-    try:
-        code = compile(source, str(path), "exec")
-    except (SyntaxError, ValueError) as error:  # a ValueError tells of characters that no source may have
-        line = f"Line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else "The file"
-        shown = (getattr(error, "text", None) or "").strip()
-        return Verdict(False, f"{line} is not Python: {getattr(error, 'msg', error)}\n\n    {shown}".rstrip())
-    try:
-        exec(code, names)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # such as sys.exit(), which would end the command without a word
-        return _explain(error, {str(path)})
-    missing = [name for name in exercise.asks_for if name not in names]
-    if missing:
-        return Verdict(False, f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
+        names = execute(exercise, path)
+    except Wrong as wrong:
+        return _refuse(wrong)
     return judge(exercise, [names[name] for name in exercise.asks_for], path)
 
 
@@ -69,30 +48,14 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
     try:
         exercise.check(*map(watch, answers))
-    except Unsolved as unsolved:
-        return Verdict(False, str(unsolved), solved=False)
     except Wrong as wrong:
-        return Verdict(False, str(wrong))
+        return _refuse(wrong)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:
-        return _explain(error, files)
+    except BaseException as error:  # such as sys.exit(), which would end the command without a word
+        return _refuse(explain(error, files))
     return Verdict(True, "")
 
 
-def _explain(error: BaseException, files: Collection[str]) -> Verdict:
-    if isinstance(error, TypeError) and "ellipsis" in str(error):
-        words = "The TODO is still to do: a `...` is in the way."
-        return Verdict(False, words, solved=False)
-    return Verdict(False, _locate(error, files))
-
-
-def _locate(error: BaseException, files: Collection[str]) -> str:
-    """Say which line of the learner's files raised what."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
-    text = str(error).strip().splitlines()
-    words = f"{type(error).__name__}: {text[0] if text else 'no message'}"
-    if not own:
-        return f"Calling your code failed with {words}"
-    last = own[-1]
-    return f"Line {last.lineno}, in {last.name}, failed with {words}\n\n    {(last.line or '').strip()}"
+def _refuse(wrong: Wrong) -> Verdict:
+    return Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved))

@@ -17,6 +17,7 @@ from minitransformer.autograd import Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
 
@@ -208,6 +209,7 @@ class Residual(Module):
         self.options = options
         self.layer_norm = LayerNorm(options)
 
+    @replaceable
     def __call__(
         self, x: Tensor, sublayer: Callable[[Tensor], Tensor], rng: np.random.Generator | None = None
     ) -> Tensor:
@@ -217,6 +219,7 @@ class Residual(Module):
         y = ops.dropout(y, dropout, rng, x) if rng is not None and dropout else x + y
         return y if norm == "pre" else self.layer_norm(y)
 
+    @replaceable
     def step(self, x: Array, sublayer: Callable[[Array], Array]) -> Array:
         """Do the same on arrays, without dropout."""
         if self.options.norm == "pre":

@@ -9,6 +9,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, is_whole, to_numpy
 from minitransformer.autograd import Tensor
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["Module", "Parameter", "check_sizes", "xavier"]
 
@@ -28,6 +29,7 @@ class Parameter(Tensor):
         super().__init__(data, requires_grad=True)
 
 
+@replaceable
 def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
     """Return a matrix (n_in, n_out) drawn so that values and gradients keep their size on the way through.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +16,9 @@ from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.encoder import Encoder
 from minitransformer.nn.module import Module, Parameter, check_sizes
 from minitransformer.nn.options import ModelOptions, with_model_options
+from minitransformer.stand_ins import in_use, replaceable
 
-__all__ = ["Embedding", "Transformer"]
+__all__ = ["Embedding", "Transformer", "scale_and_place"]
 
 PAD = 0
 """The token id that stands for padding."""
@@ -51,26 +53,33 @@ class Embedding(Module):
             For dropout; without it nothing is dropped.
         """
         n = ids.shape[1]
-        x = ops.embedding(ids, self.table) * self.table.shape[1] ** 0.5 + self._positions(n)[:n]
+        x = scale_and_place(ops.embedding(ids, self.table), self._positions(n)[:n])
         return ops.dropout(x, self.options.dropout, rng) if rng is not None and self.options.dropout else x
 
     def step(self, ids: Any, position: int) -> Array:
         """Do the same on arrays, without dropout, for ids that all have one position: (B, W) -> (B, W, D)."""
         positions = self._positions(position + 1)
         positions = positions.data if isinstance(positions, Tensor) else positions
-        return ops.embedding.forward(ids, self.table.data)[0] * self.table.shape[1] ** 0.5 + positions[position]
+        return scale_and_place(ops.embedding.forward(ids, self.table.data)[0], positions[position])
 
     def _positions(self, n: int) -> Array | Tensor:
         """Return n positions or more: (n, D)."""
         if self.positions is None:
             # Tables of powers of two, so that few are made.
-            return _waves(1 << n.bit_length(), self.table.shape[1], self.table.dtype, backend())
+            waves = ops.sinusoidal_positions
+            return _waves(1 << n.bit_length(), self.table.shape[1], self.table.dtype, backend(), in_use(waves))
         if n > len(self.positions):
             raise ValueError(
                 f"Embedding: a sentence of {n} tokens is longer than the {len(self.positions)} learned positions; "
                 "make the model with a larger max_length, or with positions='sinusoidal'"
             )
         return self.positions
+
+
+@replaceable
+def scale_and_place(rows: Any, positions: Any) -> Any:
+    """Return rows of an embedding times sqrt(D), plus positions: (B, T, D), (T, D) -> (B, T, D)."""
+    return rows * rows.shape[-1] ** 0.5 + positions
 
 
 def _draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Parameter:
@@ -81,9 +90,9 @@ def _draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Para
 
 
 @lru_cache(maxsize=16)
-def _waves(length: int, d_model: int, dtype: Any, library: str) -> Array:
+def _waves(length: int, d_model: int, dtype: Any, library: str, compute: Callable[..., Array]) -> Array:
     """Return sinusoidal positions, in an array of the library in use; kept, as each step of decoding asks for them."""
-    return ops.sinusoidal_positions(length, d_model, dtype)
+    return compute(length, d_model, dtype)
 
 
 class Transformer(Module):

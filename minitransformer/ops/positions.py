@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array, asarray, is_whole
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["sinusoidal_positions"]
 
 
+@replaceable
 def sinusoidal_positions(length: int, d_model: int, dtype: Any = "float64") -> Array:
     """Return the position encodings of the first positions.
 

@@ -13,6 +13,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, cache_slices, check_floats, to_numpy, uses_kernels, xp
 from minitransformer.autograd import Tensor
 from minitransformer.kernels.adam import AdamStep
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["Adam"]
 
@@ -140,6 +141,7 @@ class Adam:
         for p in self.parameters:
             p.grad = None
 
+    @replaceable
     def step(
         self, learning_rate: float, replicas: Sequence[Sequence[Tensor]] = (), run: Callable[..., Iterable[Any]] = map
     ) -> None:

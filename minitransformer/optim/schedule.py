@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from minitransformer.stand_ins import replaceable
+
 __all__ = ["inverse_square_root", "linear_decay", "warmup"]
 
 
+@replaceable
 def warmup(step: int, d_model: int, warmup_steps: int) -> float:
     """Return the paper's learning rate: a linear rise, then a fall with the square root of the step.
 

@@ -7,6 +7,7 @@ this package is, so import it only where pictures are wanted.
 
 from minitransformer.plots.curves import training_curves
 from minitransformer.plots.grid import attention_maps
+from minitransformer.plots.own_parts import compare_losses, model_parts
 from minitransformer.plots.recall import extrapolation_picture, recall_picture
 from minitransformer.plots.single import attention_map
 from minitransformer.plots.speed import growth_curves, speed_bars
@@ -16,8 +17,10 @@ from minitransformer.plots.table1 import paths_picture, table1_picture
 __all__ = [
     "attention_map",
     "attention_maps",
+    "compare_losses",
     "extrapolation_picture",
     "growth_curves",
+    "model_parts",
     "paths_picture",
     "recall_picture",
     "speed_bars",

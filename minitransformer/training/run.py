@@ -177,7 +177,10 @@ class RunFolder:
             *(self.path / name for name in DERIVED),
             self.best_path,
             self.average_path,
-            *(self.path / name for name in ("training.png", "attention.png")),
+            *(
+                self.path / name
+                for name in ("training.png", "attention.png", "parts.json", "parts.png", "with-and-without.png")
+            ),
             *self.path.glob("attention-*.png"),
         ):
             path.unlink(missing_ok=True)

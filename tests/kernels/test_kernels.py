@@ -12,6 +12,7 @@ from minitransformer import arrays, ops
 from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.kernels import adam, cross_entropy, dropout, embedding, layer_norm, softmax, sources
 from minitransformer.kernels.source import FOLDER, Source, threads_for
+from minitransformer.stand_ins import in_use, reference
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -94,12 +95,12 @@ def flat(value):
 def both(stand_in, operation, cotangents, *inputs, **options):
     """Hold forward and backward of a kernel to those of its page, on the same saved values."""
     value, saved = in_every_order(lambda: stand_in.forward(*inputs, **options))
-    wanted, wanted_saved = operation.reference[0](*inputs, **options)
+    wanted, wanted_saved = reference(operation.forward)(*inputs, **options)
     close((value, saved), (wanted, wanted_saved))
     d_output = cotangents(value.shape)
     close(
         tuple(in_every_order(lambda: stand_in.backward(saved, d_output))),
-        tuple(operation.reference[1](wanted_saved, d_output)),
+        tuple(reference(operation.backward)(wanted_saved, d_output)),
     )
 
 
@@ -130,7 +131,7 @@ def test_softmax_with_a_mask(rng, dtype, mask_shape):
 def test_softmax_of_transposed_scores_into_themselves(rng):
     x = uniform(rng, "float32", 4, 5, 6).swapaxes(0, 2)
     mask = asarray(rng.random((4,)) < 0.7)
-    wanted, _ = ops.softmax.reference[0](x.copy(), mask=mask)
+    wanted, _ = reference(ops.softmax.forward)(x.copy(), mask=mask)
     y, saved = softmax.forward(x, mask=mask, out=x)
     close((y, saved[0]), (wanted, wanted))
     close(x, wanted)
@@ -220,13 +221,15 @@ def test_dropout_drops_what_the_host_drops(rng, monkeypatch, dtype, shape, resid
     ours, pages = (generator(np.random.PCG64DXSM, 7) for _ in range(2))
     for _ in range(2):
         value, saved = dropout.forward(*inputs[:2], ours, inputs[2])
-        wanted, wanted_saved = ops.dropout.reference[0](*inputs[:2], pages, inputs[2])
+        wanted, wanted_saved = reference(ops.dropout.forward)(*inputs[:2], pages, inputs[2])
         for one, other in zip(flat((value, saved)), flat((wanted, wanted_saved)), strict=True):
             np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
         assert saved[1:] == wanted_saved[1:]
         assert ours.bit_generator.state == pages.bit_generator.state
     d_y = uniform(rng, dtype, *shape)
-    for one, other in zip(dropout.backward(saved, d_y), ops.dropout.reference[1](wanted_saved, d_y), strict=True):
+    for one, other in zip(
+        dropout.backward(saved, d_y), reference(ops.dropout.backward)(wanted_saved, d_y), strict=True
+    ):
         assert (one is None) == (other is None)
         if one is not None:
             np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
@@ -236,7 +239,7 @@ def test_dropout_drops_what_the_host_drops(rng, monkeypatch, dtype, shape, resid
 def test_dropout_at_every_probability(rng, p):
     x = uniform(rng, "float32", 4, 50)
     value, _ = in_every_order(lambda: dropout.forward(x, p, generator(np.random.PCG64DXSM, 3)))
-    wanted, _ = ops.dropout.reference[0](x, p, generator(np.random.PCG64DXSM, 3))
+    wanted, _ = reference(ops.dropout.forward)(x, p, generator(np.random.PCG64DXSM, 3))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -268,7 +271,7 @@ def test_a_generator_of_a_part_goes_on_behind_the_whole(rng, before, after):
 def test_other_generators_draw_on_the_host(rng, kind):
     x = uniform(rng, "float32", 7, 9)
     value, _ = dropout.forward(x, 0.4, generator(kind, 3))
-    wanted, _ = ops.dropout.reference[0](x, 0.4, generator(kind, 3))
+    wanted, _ = reference(ops.dropout.forward)(x, 0.4, generator(kind, 3))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -280,7 +283,7 @@ def test_any_state_of_the_generator(rng, seed):
     state, x = bits.state, uniform(rng, "float32", 3, 41)
     value, _ = dropout.forward(x, 0.5, np.random.Generator(bits))
     bits.state = state
-    wanted, _ = ops.dropout.reference[0](x, 0.5, np.random.Generator(bits))
+    wanted, _ = reference(ops.dropout.forward)(x, 0.5, np.random.Generator(bits))
     np.testing.assert_array_equal(to_numpy(value), to_numpy(wanted))
 
 
@@ -313,7 +316,7 @@ def test_cross_entropy_of_a_logit_of_minus_infinity(rng):
             loss, saved = cross_entropy.forward(row, np.array(2), smoothing)
             assert float(loss) == math.inf
             d_row, _ = cross_entropy.backward(saved, asarray(np.array(1.5)))
-            close(d_row, ops.cross_entropy.reference[1](saved, asarray(np.array(1.5)))[0])
+            close(d_row, reference(ops.cross_entropy.backward)(saved, asarray(np.array(1.5)))[0])
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
@@ -338,7 +341,7 @@ def test_the_gradient_of_an_embedding(rng, dtype, n_features, shape):
     ids = asarray(rng.integers(0, 9, shape) // 2)  # repeated, the highest ones never
     saved, d_y = (ids, (9, n_features)), uniform(rng, dtype, *shape, n_features)
     (_, found) = in_every_order(lambda: embedding.backward(saved, d_y))
-    close(found, ops.embedding.reference[1](saved, d_y)[1])
+    close(found, reference(ops.embedding.backward)(saved, d_y)[1])
 
 
 @pytest.mark.parametrize(("n", "table"), [(0, (4, 5)), (3, (4, 0)), (0, (0, 5))])
@@ -375,18 +378,17 @@ def test_adam(rng, dtype, weight_decay):
 
 def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     x = mt.Tensor(uniform(rng, "float32", 2, 5), requires_grad=True)
-    for name in ("softmax", "layer_norm", "dropout", "cross_entropy", "embedding"):
-        operation = ops.registry[name]
-        assert operation.passes == operation.stand_in
-        module = {"softmax": softmax, "layer_norm": layer_norm, "dropout": dropout, "cross_entropy": cross_entropy}
-        if name in module:
-            assert operation.stand_in == (module[name].forward, module[name].backward)
-        else:
-            assert operation.stand_in == (operation.reference[0], embedding.backward)
+    modules = {"softmax": softmax, "layer_norm": layer_norm, "dropout": dropout, "cross_entropy": cross_entropy}
+    passes = {ops.embedding.backward: embedding.backward}
+    for name, module in modules.items():
+        passes |= {ops.registry[name].forward: module.forward, ops.registry[name].backward: module.backward}
+    for one, kernel in passes.items():
+        assert in_use(one) is kernel
         arrays.use("cupy", kernels=False)
-        assert operation.passes == operation.reference
+        assert in_use(one) is reference(one)
         arrays.use("cupy", kernels=True)
-    assert ops.linear.passes == ops.linear.reference
+    assert in_use(ops.embedding.forward) is reference(ops.embedding.forward)
+    assert in_use(ops.linear.forward) is reference(ops.linear.forward)
     d_y = uniform(rng, "float32", 2, 5)
     ops.softmax(x).backward(d_y)
     page = mt.Tensor(x.data, requires_grad=True)
@@ -395,10 +397,10 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     arrays.use("cupy", kernels=True)
     close(x.grad, page.grad)
     # what one of them has saved serves the other's backward pass
-    _, saved = ops.softmax.reference[0](x.data)
+    _, saved = reference(ops.softmax.forward)(x.data)
     close(softmax.backward(saved, d_y)[0], page.grad)
     _, saved = softmax.forward(x.data)
-    close(ops.softmax.reference[1](saved, d_y)[0], page.grad)
+    close(reference(ops.softmax.backward)(saved, d_y)[0], page.grad)
 
 
 def test_the_environment_turns_kernels_off(monkeypatch):
@@ -443,41 +445,41 @@ def test_arrays_that_are_not_contiguous_are_read_as_they_lie(rng, name):
     for x in inputs:
         if isinstance(x, np.random.Generator):
             x.bit_generator.state = state[0]
-    wanted, wanted_saved = ops.registry[name].reference[0](*inputs)
+    wanted, wanted_saved = reference(ops.registry[name].forward)(*inputs)
     close((value, saved), (wanted, wanted_saved))
     if name != "cross_entropy":  # whose passes save contiguous arrays only
         saved = scattered(saved)
     d_output = uniform(rng, "float32", *value.shape)
     found = stand_in.backward(saved, scattered(d_output))
-    close(tuple(found), tuple(ops.registry[name].reference[1](wanted_saved, d_output)))
+    close(tuple(found), tuple(reference(ops.registry[name].backward)(wanted_saved, d_output)))
 
 
 def test_the_gradient_of_an_embedding_reads_rows_as_they_lie(rng):
     saved, d_y = (asarray(rng.integers(0, 9, (3, 5))), (9, 33)), uniform(rng, "float32", 3, 5, 33)
     (_, found) = embedding.backward(scattered(saved), scattered(d_y))
-    close(found, ops.embedding.reference[1](saved, d_y)[1])
+    close(found, reference(ops.embedding.backward)(saved, d_y)[1])
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int32", "uint64"])
 def test_ids_and_targets_of_every_type(rng, kind):
     ids = rng.integers(0, 9, 40)
     saved, d_y = (asarray(ids.astype(kind)), (9, 5)), uniform(rng, "float32", 40, 5)
-    close(embedding.backward(saved, d_y)[1], ops.embedding.reference[1](saved, d_y)[1])
+    close(embedding.backward(saved, d_y)[1], reference(ops.embedding.backward)(saved, d_y)[1])
     logits = uniform(rng, "float32", 40, 9)
     value, ours = cross_entropy.forward(logits, ids.astype(kind))
     # what the reference implementation has saved serves the kernel, whatever type the targets have there
-    wanted, saved = ops.cross_entropy.reference[0](logits, ids.astype(kind))
+    wanted, saved = reference(ops.cross_entropy.forward)(logits, ids.astype(kind))
     close(value, wanted)
     d_loss = asarray(np.float32(1.5))
     for one in (ours, saved):
-        close(cross_entropy.backward(one, d_loss)[0], ops.cross_entropy.reference[1](saved, d_loss)[0])
+        close(cross_entropy.backward(one, d_loss)[0], reference(ops.cross_entropy.backward)(saved, d_loss)[0])
 
 
 @pytest.mark.parametrize("label_smoothing", [0, 1, np.float64(0.5)])
 def test_cross_entropy_with_smoothing_of_another_type(rng, label_smoothing):
     logits, targets = uniform(rng, "float32", 3, 9), rng.integers(0, 9, 3)
     found, _ = cross_entropy.forward(logits, targets, label_smoothing)
-    close(found, ops.cross_entropy.reference[0](logits, targets, float(label_smoothing))[0])
+    close(found, reference(ops.cross_entropy.forward)(logits, targets, float(label_smoothing))[0])
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "cross_entropy"])
@@ -485,7 +487,7 @@ def test_a_cotangent_of_another_type_is_left_to_the_page(rng, name):
     stand_in, inputs = case(rng, name)
     value, saved = stand_in.forward(*inputs)
     d_output = uniform(rng, "float64", *value.shape)
-    found, wanted = stand_in.backward(saved, d_output), ops.registry[name].reference[1](saved, d_output)
+    found, wanted = stand_in.backward(saved, d_output), reference(ops.registry[name].backward)(saved, d_output)
     for one, other in zip(flat(found), flat(wanted), strict=True):
         np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
 
@@ -501,10 +503,10 @@ def test_no_entries_are_left_to_the_page(rng, name):
         rest = (0.3, generator(np.random.PCG64DXSM, 3))
     stand_in, operation = case(rng, name)[0], ops.registry[name]
     value, saved = stand_in.forward(x, *rest)
-    wanted, wanted_saved = operation.reference[0](x, *rest)
+    wanted, wanted_saved = reference(operation.forward)(x, *rest)
     close(value, wanted)
     d_output = xp.ones(value.shape, dtype="float32")
-    close(tuple(stand_in.backward(saved, d_output)), tuple(operation.reference[1](wanted_saved, d_output)))
+    close(tuple(stand_in.backward(saved, d_output)), tuple(reference(operation.backward)(wanted_saved, d_output)))
 
 
 @pytest.mark.parametrize("name", FORWARD)

@@ -1,0 +1,162 @@
+"""A learner's own functions in the model: the options, and what is said before training."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from functools import wraps
+
+from minitransformer.arrays import backend
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.parser import path
+from minitransformer.cli.progress import note, percent
+from minitransformer.learn import find_folder
+from minitransformer.learn.model import PARTS, Parts, Trial, in_run, picture_rows, try_parts
+from minitransformer.training import RunFolder, Trainer
+
+__all__ = [
+    "add_training_options",
+    "add_with",
+    "chosen_parts",
+    "compare",
+    "draw_parts",
+    "refuse_wrong",
+    "with_parts_of_run",
+]
+
+WIDTH = 78
+
+
+def add_with(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of exercises whose functions are parts of the model."""
+    parser.add_argument(
+        "--with",
+        dest="own",
+        type=path,
+        default=argparse.SUPPRESS,
+        metavar="FOLDER",
+        help="your exercises, whose functions take the place of the engine's (see `minitransformer learn`)",
+    )
+
+
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """Add the folder, and what to do with parts that are wrong."""
+    add_with(parser)
+    parser.add_argument(
+        "--but",
+        action="append",
+        default=[],
+        metavar="EXERCISE",
+        help="with --with: use the engine's function for this part all the same; may be repeated",
+    )
+    parser.add_argument(
+        "--anyway",
+        action="store_true",
+        help="with --with: train with parts that are wrong, and once more without them, to see what the mistake does",
+    )
+
+
+def chosen_parts(args: argparse.Namespace) -> Parts | None:
+    """Return the parts that the command line asks for; None without ``--with``."""
+    if not hasattr(args, "own"):
+        if args.but or args.anyway:
+            raise UsageError(f"{'--but' if args.but else '--anyway'} has no effect without --with; add --with FOLDER")
+        return None
+    if backend() != "numpy":
+        raise UsageError(f"--with needs NumPy, found {backend()}: exercises are in NumPy; leave out --backend")
+    if not args.own.is_dir():
+        raise UsageError(f"--with: there is no folder {args.own}; `minitransformer learn` makes my-exercises")
+    try:
+        return Parts.open(args.own, args.but)
+    except LookupError as error:
+        raise UsageError(f"--but: {error.args[0]}") from error
+
+
+def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
+    """Show whose each part is, hold each against the engine's, and refuse those that disagree.
+
+    Returns
+    -------
+    set of str
+        The parts that are wrong, to be trained with anyway.
+
+    Raises
+    ------
+    UsageError
+        If a part disagrees and it is not to be used anyway.
+    """
+    if trainer.configuration.training.weight_decay and "adam-step" in parts.functions:
+        raise UsageError("the exercise adam-step has no weight decay; leave out --weight-decay, or add --but adam-step")
+    corpus = trainer.corpus
+    sizes = len(trainer.source), len(trainer.target), corpus.shared
+    batch = next(iter(trainer.batches.epoch(0)))
+    trial = try_parts(parts, trainer.configuration, sizes, batch)
+    print(parts.table(trial.times))
+    if not parts.functions:
+        raise UsageError(f"no part is solved in {parts.folder}; `minitransformer learn` begins with the first exercise")
+    _show_times(trial)
+    for name, why in trial.wrong.items():
+        print(f"\n{name} does not do what the engine does:\n")
+        print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
+    if trial.wrong and not anyway:
+        but = " ".join(f"--but {name}" for name in trial.wrong)
+        raise UsageError(
+            f"training did not start; add {but} to use the engine's, or --anyway to see what the mistake does"
+        )
+    print()
+    sys.stdout.flush()
+    return {*trial.wrong}
+
+
+def _show_times(trial: Trial) -> None:
+    with_parts, without = 1000 * trial.together, 1000 * trial.engine
+    print(
+        f"A training step takes {with_parts:,.0f} ms with your parts, {without:,.0f} ms without: "
+        f"{with_parts / without:.2f} times as long."
+    )
+
+
+def draw_parts(parts: Parts, folder: RunFolder) -> None:
+    """Draw whose each part of the model is, into the run folder."""
+    from minitransformer.plots import model_parts  # loads matplotlib
+
+    model_parts(picture_rows(parts), folder.path / "parts.png")
+
+
+def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
+    """Show what a mistake did: the loss and the score with it and without it."""
+    from minitransformer.plots import compare_losses
+
+    mistake = f"with your {', '.join(names)}"
+    runs = {mistake: wrong.measurements.read(), "without the mistake": right.measurements.read()}
+    compare_losses(runs, wrong.path / "with-and-without.png")
+    print("\nwhat the mistake did:")
+    steps = sorted({line["step"] for lines in runs.values() for line in lines if "loss" in line})
+    shown = steps[:: max(1, len(steps) // 8)] if steps else []
+    width = max(map(len, runs))
+    print(f"  {'loss at step':<{width}}" + "".join(f"{step:>8,}" for step in shown))
+    for name, lines in runs.items():
+        losses = {line["step"]: line["loss"] for line in lines if "loss" in line}
+        print(f"  {name:<{width}}" + "".join(f"{losses[step]:>8.3f}" if step in losses else " " * 8 for step in shown))
+    for name, folder in zip(runs, (wrong, right), strict=True):
+        if final := folder.measurements.final():
+            print(f"  exact match {name}: {percent(final['exact_match'], 2)}")
+    print(f"the curves are in {wrong.path / 'with-and-without.png'}")
+
+
+def with_parts_of_run(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
+    """Let a command that opens a run use the functions that trained it."""
+
+    @wraps(run)
+    def run_with_parts(args: argparse.Namespace) -> int:
+        own = args.own if hasattr(args, "own") else find_folder()
+        parts = in_run(args.run, own, note) if backend() == "numpy" else None
+        if parts is None:
+            return run(args)
+        note(f"{len(parts.functions)} of {len(PARTS)} parts of this model are functions in {parts.folder}")
+        with parts.in_place():
+            return run(args)
+
+    return run_with_parts

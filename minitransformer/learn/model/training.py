@@ -1,0 +1,187 @@
+"""The walk over the graph, the start, the steps and the search, with the functions of exercises.
+
+As in ``passes.py``, ``f`` maps the names of exercises to functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops, optim
+from minitransformer.arrays import Array
+from minitransformer.autograd import Tensor
+from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses
+from minitransformer.data.batches import decoder_input
+from minitransformer.decoding import greedy, length_penalty
+from minitransformer.decoding.beam import best_continuations
+from minitransformer.decoding.search import as_sources, exclude, limits, to_host
+from minitransformer.learn.model.passes import Functions, StandIns, like
+from minitransformer.nn import Transformer
+from minitransformer.nn.module import xavier
+
+__all__ = ["TRAINING"]
+
+
+class Slope:
+    """The local derivative of a node's output by one input: a gradient times it is the gradient of the input."""
+
+    __array_ufunc__ = None  # so that array * slope calls Slope.__rmul__
+
+    def __init__(self, node: Node, place: int, cache: dict[int, Sequence[Any]]) -> None:
+        self.node, self.place, self.cache = node, place, cache
+
+    def __rmul__(self, d_output: Any) -> Any:
+        if not isinstance(d_output, np.ndarray):
+            return 0.0  # nothing has arrived
+        if id(self.node) not in self.cache:
+            self.cache[id(self.node)] = self.node.gradients(d_output)
+        gradient = self.cache[id(self.node)][self.place]
+        return 0.0 if gradient is None else gradient
+
+    __mul__ = __rmul__
+
+
+def walk(f: Functions) -> StandIns:
+    """Make stand-ins for the backward pass over the graph: an order of its nodes, and the sum of what each receives."""
+
+    def backward(root: Node, d_output: Array, release: bool = False) -> None:
+        count_uses(root)  # refuses values that were changed, and graphs that were released
+        nodes: dict[int, Any] = {}
+        parts: dict[int, list[int]] = {}
+        stack: list[Any] = [root]
+        while stack:
+            target = stack.pop()
+            if id(target) in nodes:
+                continue
+            nodes[id(target)] = target
+            edges = [edge.target for edge in target.edges if edge] if isinstance(target, Node) else []
+            parts[id(target)] = [id(part) for part in edges]
+            stack += edges
+        cache: dict[int, Sequence[Any]] = {}
+        order = f["order-of-a-graph"](parts, id(root))
+        steps = []
+        for name in reversed([name for name in order if isinstance(nodes[name], Node)]):
+            node = nodes[name]
+            places = [i for i, edge in enumerate(node.edges) if edge]
+            steps.append((name, tuple(parts[name]), tuple(Slope(node, i, cache) for i in places)))
+        d = f["walk-back"](steps, d_output)
+        for name, target in nodes.items():
+            if isinstance(target, Tensor) and isinstance(d.get(name), np.ndarray):
+                accumulate(target, d[name])
+            elif release and isinstance(target, Node):
+                target.backward, target.edges = None, ()
+
+    return {backpropagate: backward}
+
+
+def initial_weights(f: Functions) -> StandIns:
+    """Make stand-ins for Xavier initialisation."""
+
+    def draw(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
+        return np.asarray(f["xavier"](rng, n_in, n_out), dtype=np.float64).reshape(n_in, n_out)
+
+    return {xavier: draw}
+
+
+def schedule(f: Functions) -> StandIns:
+    """Make stand-ins for the learning rate of the paper."""
+    return {optim.warmup: lambda step, d_model, warmup_steps: float(f["warm-up"](step, d_model, warmup_steps))}
+
+
+def adam(f: Functions) -> StandIns:
+    """Make stand-ins for a step of Adam on all parameters, laid side by side."""
+
+    def step(
+        self: optim.Adam,
+        learning_rate: float,
+        replicas: Sequence[Sequence[Tensor]] = (),
+        run: Callable[..., Iterable[Any]] = map,
+    ) -> None:
+        self._gather()
+        self.step_count += 1
+        copies = (self.parameters, *replicas)
+        sums = [np.zeros_like(p.data) for p in self.parameters]
+        for each in copies:
+            for total, parameter in zip(sums, each, strict=True):
+                total += 0 if parameter.grad is None else parameter.grad
+        g = np.concatenate([total.reshape(-1) for total in sums])
+        given = (self.values, g, self.mean, self.mean_square)
+        found = f["adam-step"](*given, self.step_count, learning_rate, *self.betas, self.eps)
+        for array, value in zip((self.values, self.mean, self.mean_square), found, strict=True):
+            array[...] = value
+        if self.weight_decay:
+            raise ValueError(
+                "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
+            )
+
+    return {optim.Adam.step: step}
+
+
+def targets(f: Functions) -> StandIns:
+    """Make stand-ins for what the decoder sees in training."""
+
+    def seen(target_output: Any) -> Any:
+        return np.asarray(f["shifted-targets"](target_output)).reshape(target_output.shape)
+
+    return {decoder_input: seen}
+
+
+def greedy_search(f: Functions) -> StandIns:
+    """Make stand-ins for greedy decoding, one sentence after another."""
+
+    def decode(model: Transformer, source_ids: Any, max_length: int | None = None) -> list[list[int]]:
+        source_ids = as_sources(source_ids)
+        found = []
+        for source, most in zip(source_ids, limits(source_ids, max_length).tolist(), strict=True):
+            cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
+
+            def next_scores(tokens: Any, cache: Any = cache) -> Array:
+                scores = model.step(np.array([[tokens[-1]]]), cache)[0, 0]
+                exclude(scores)
+                return to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
+
+            found.append([int(token) for token in f["greedy-decoding"](next_scores, most)])
+        return found
+
+    return {greedy: decode}
+
+
+def beam(f: Functions) -> StandIns:
+    """Make stand-ins for the best continuations of each sentence's hypotheses."""
+
+    def best(log_p: Array, logits: Array, beam: int) -> tuple[Any, Any, Array]:
+        next_log_p = np.asarray(ops.log_softmax.forward(logits.astype(np.float64))[0])
+        exclude(next_log_p)
+        width = min(beam, next_log_p[0].size)
+        steps = [f["beam-step"](*sentence, width) for sentence in zip(log_p, next_log_p, strict=True)]
+        parents, tokens, totals = (np.stack([np.asarray(step[i]) for step in steps]) for i in range(3))
+        return parents, tokens, totals
+
+    return {best_continuations: best}
+
+
+def penalty(f: Functions) -> StandIns:
+    """Make stand-ins for the length penalty, from the scores that it makes."""
+
+    def of(length: Any, alpha: float) -> Any:
+        lengths = np.asarray(length)
+        scores, _ = f["length-penalty"](-np.ones(max(1, lengths.size)), lengths.reshape(-1), alpha)
+        return -1 / like(scores, np.ones(lengths.shape))
+
+    return {length_penalty: of}
+
+
+TRAINING: dict[Callable[[Functions], StandIns], tuple[str, ...]] = {
+    walk: ("order-of-a-graph", "walk-back"),
+    initial_weights: ("xavier",),
+    schedule: ("warm-up",),
+    adam: ("adam-step",),
+    targets: ("shifted-targets",),
+    greedy_search: ("greedy-decoding",),
+    beam: ("beam-step",),
+    penalty: ("length-penalty",),
+}
+"""Each maker of stand-ins with the exercises whose functions it calls."""

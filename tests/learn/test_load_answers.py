@@ -1,0 +1,43 @@
+"""A learner's functions are loaded from their files, and what cannot be loaded is named."""
+
+import numpy as np
+import pytest
+
+from minitransformer.learn import find
+from minitransformer.learn.answers import Missing, load_answers
+
+
+def write(folder, name, text):
+    path = folder / find(name).file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_functions_come_by_the_names_of_their_exercises(tmp_path):
+    for name in ("product-rule", "unbroadcast"):
+        write(tmp_path, name, find(name).solution)
+    loaded = load_answers(tmp_path, ["unbroadcast", "product-rule"])
+    assert list(loaded) == ["unbroadcast", "product-rule"]
+    assert loaded["product-rule"](2.0, 3.0, 1.0) == (3.0, 2.0)
+    assert loaded["unbroadcast"](np.ones((2, 3)), (3,)).tolist() == [2, 2, 2]
+
+
+def test_all_that_is_missing_is_named_with_its_file_and_reason(tmp_path):
+    solution = find("scaled-scores").solution
+    write(tmp_path, "product-rule", "# a comment of mine\n" + find("product-rule").text)
+    write(tmp_path, "chain-rule", "def backward(:\n")
+    write(tmp_path, "softmax-backward", "import sys\nsys.exit()\n")
+    write(tmp_path, "split-heads", "split = 3\n")
+    write(tmp_path, "merge-heads", "")
+    write(tmp_path, "scaled-scores", solution)
+    names = ["product-rule", "chain-rule", "softmax-backward", "split-heads", "merge-heads", "unbroadcast"]
+    with pytest.raises(Missing) as caught:
+        load_answers(tmp_path, ["scaled-scores", *names])
+    assert caught.value.names == tuple(names)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "6 functions are missing:"
+    assert [line.strip() for line in lines[2::2]] == [str(tmp_path / find(name).file) for name in names]
+    reasons = ["still to do", "Line 1 is not Python", "Line 2, in <module>, failed with SystemExit", "found int"]
+    for line, name, reason in zip(lines[1::2], names, [*reasons, "no longer defines merge", "no file"], strict=True):
+        assert line.startswith(f"  {name}: ")
+        assert reason in line

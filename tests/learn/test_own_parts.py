@@ -1,0 +1,264 @@
+"""A learner's own functions train the model: each is held against the engine's, and no engine's gradient is needed."""
+
+import json
+
+import numpy as np
+import pytest
+
+from minitransformer import ops
+from minitransformer.autograd import graph, rules
+from minitransformer.cli import main
+from minitransformer.learn import bank, find
+from minitransformer.learn.model import PARTS, Parts, in_run, picture_rows, record, try_parts
+from minitransformer.learn.model.parts import PLACES
+from minitransformer.learn.model.passes import PASSES
+from minitransformer.learn.model.training import TRAINING
+from minitransformer.stand_ins import in_use, reference, replaceable, stand_in, standing_in
+from minitransformer.tasks import build
+from minitransformer.training import Configuration, Trainer, training_step
+
+TINY = {
+    "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "workers": 1, "batch_tokens": 96, "train_pairs": 60,
+    "held_out": 5, "steps": 2, "warmup_steps": 2,
+}  # fmt: skip
+pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
+FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+
+
+def solve(folder, *names):
+    """Write the solutions of exercises into a folder; all that are parts of the model by default."""
+    for name in names or PARTS:
+        path = folder / find(name).file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(find(name).solution, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    return solve(tmp_path_factory.mktemp("solved") / "my-exercises")
+
+
+def spoil(folder, name, old, new):
+    path = folder / find(name).file
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def trainer(**changes):
+    return Trainer(Configuration.of_task(build("numbers"), **(TINY | changes)))
+
+
+def trial(parts, **changes):
+    one = trainer(**changes)
+    batch = next(iter(one.batches.epoch(0)))
+    return try_parts(parts, one.configuration, (len(one.source), len(one.target), one.corpus.shared), batch)
+
+
+def test_every_part_is_an_exercise_that_some_pass_calls():
+    called = {name for names in {**PASSES, **TRAINING}.values() for name in names}
+    assert called == {*PARTS}
+    assert len(PARTS) == len(set(PARTS)) == sum(map(len, PLACES.values()))
+    assert {*PARTS} <= {exercise.name for exercise in bank()}
+
+
+def test_right_answers_agree_with_the_engine_and_leave_their_times(solved):
+    parts = Parts.open(solved)
+    assert not parts.missing
+    found = trial(parts)
+    assert found.wrong == {}
+    assert found.engine > 0
+    assert found.together > 0
+    assert {"softmax-backward", "walk-back", "adam-step"} <= found.times.keys()
+
+
+@pytest.mark.parametrize("changes", [{"norm": "pre", "dropout": 0.0}, {"positions": "learned", "label_smoothing": 0.0}])
+def test_other_models_can_be_trained_too(solved, changes):
+    engine, own = trainer(**changes), trainer(**changes)
+    batch = next(iter(engine.batches.epoch(0)))
+    smoothing = engine.configuration.training.label_smoothing
+    losses = [training_step(engine.model.train(), engine.optimiser, batch, 0.01, smoothing) for _ in range(3)]
+    with Parts.open(solved).in_place():
+        for loss in losses:
+            found = training_step(own.model.train(), own.optimiser, batch, 0.01, smoothing)
+            assert float(found) == pytest.approx(float(loss), rel=1e-4)
+
+
+def refuse(*_, **__):
+    raise AssertionError("a backward pass of the engine was executed")
+
+
+def engine_gradients():
+    """Return every function of the engine that computes a gradient."""
+    yield from (operation.backward for operation in ops.registry.values())
+    yield from (gradient for rule in rules.RULES.values() for gradient in rule.gradients if gradient)
+    yield from (rules.unbroadcast, graph.backpropagate)
+
+
+def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed(solved):
+    own = trainer()
+    batch = next(iter(own.batches.epoch(0)))
+    with standing_in(dict.fromkeys(engine_gradients(), refuse)):
+        with pytest.raises(AssertionError, match="of the engine was executed"):
+            training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+        with Parts.open(solved).in_place():
+            assert np.isfinite(training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        ("softmax-backward", "y * (d_y - row_sum)", "y * d_y", "the row sum is missing"),
+        ("scaled-scores", " / sqrt(q.shape[-1])", "", "the division is missing"),
+        ("walk-back", "+= d[output] * slope", "= d[output] * slope", ""),
+        ("shifted-targets", "wanted[:, :-1]", "wanted[:, 1:]", ""),
+        ("adam-step", "m / (1 - beta1**t)", "m", ""),
+        ("greedy-decoding", "np.argmax", "np.argmin", ""),
+        ("warm-up", "warmup_steps**-1.5", "warmup_steps**-0.5", ""),
+        ("xavier", "np.sqrt(6 /", "np.sqrt(3 /", ""),
+        ("beam-step", "-totals", "totals", ""),
+    ],
+)
+def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
+    folder = solve(tmp_path, name)
+    spoil(folder, name, old, new)
+    found = trial(Parts.open(folder))
+    assert [*found.wrong] == [name]
+    assert words in " ".join(found.wrong[name].split())
+
+
+def test_an_error_in_a_part_is_told_in_its_line(tmp_path):
+    folder = solve(tmp_path, "repeated-ids")
+    path = folder / find("repeated-ids").file
+    path.write_text("import numpy as np\n\n\ndef backward(ids, V, d_y):\n    return d_y[V]\n", encoding="utf-8")
+    assert "Line 5, in backward, failed with IndexError" in trial(Parts.open(folder)).wrong["repeated-ids"]
+
+
+def test_only_what_is_solved_takes_a_place(tmp_path):
+    folder = solve(tmp_path, "softmax-backward", "warm-up")
+    path = folder / find("adam-step").file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(find("adam-step").text, encoding="utf-8")
+    parts = Parts.open(folder, but=["warm_up"])
+    assert [*parts.functions] == ["softmax-backward"]
+    assert parts.missing["adam-step"] == "still to do"
+    assert parts.missing["warm-up"] == "left out"
+    assert parts.table().startswith("1 of 39 parts are yours")
+    assert max(map(len, parts.table().splitlines())) <= 78
+    assert [name for _, row in picture_rows(parts) for name, mine in row if mine] == ["softmax-backward"]
+    with pytest.raises(LookupError, match="chain-rule is no part of the model"):
+        Parts.open(folder, but=["chain-rule"])
+
+
+def test_stand_ins_end_with_the_block(solved):
+    with Parts.open(solved).in_place():
+        assert in_use(ops.softmax.backward) is not reference(ops.softmax.backward)
+    assert in_use(ops.softmax.backward) is reference(ops.softmax.backward)
+
+
+def test_a_stand_in_is_used_where_its_condition_holds():
+    def one():
+        return 1
+
+    function, allowed = replaceable(one), []
+    stand_in(function, lambda: 2, when=lambda: bool(allowed))
+    assert function() == 1
+    allowed.append(True)
+    assert function() == 2
+    with standing_in({function: lambda: 3}):
+        assert function() == 3
+    assert function() == 2
+
+
+# The command line
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    for name in ("draw_curves", "draw_attention"):
+        monkeypatch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+
+
+def run(capsys, *words):
+    status = main([*words])
+    return status, *capsys.readouterr()
+
+
+def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp_path, monkeypatch, capsys):
+    own = solve(tmp_path / "learner" / "my-exercises", "softmax-backward", "warm-up", "greedy-decoding")
+    monkeypatch.chdir(own.parent)
+    out = tmp_path / "run"
+    words = ("--with", "my-exercises", "--but", "softmax-backward", "--out", str(out))
+    status, told, _ = run(capsys, "train", *words, *FLAGS)
+    assert status == 0
+    assert "2 of 39 parts are yours" in told
+    assert (out / "parts.png").stat().st_size > 5000
+    kept = json.loads((out / "parts.json").read_text())
+    assert [*kept["parts"]] == ["warm-up", "greedy-decoding"]
+    _, _, noted = run(capsys, "translate", str(out), "--", "one")
+    assert "2 of 39 parts of this model are functions in" in noted
+    monkeypatch.chdir(tmp_path)  # from elsewhere no code is run that the run folder names
+    _, _, noted = run(capsys, "translate", str(out), "--", "one")
+    assert f"add --with {own}" in noted
+    _, _, noted = run(capsys, "evaluate", str(out), "--with", str(own))
+    assert "2 of 39 parts of this model are functions in" in noted
+
+
+def test_what_a_mistake_does(without_pictures, tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "scaled-scores", "warm-up")
+    spoil(folder, "scaled-scores", " / sqrt(q.shape[-1])", "")
+    monkeypatch.chdir(tmp_path)
+    status, told, error = run(capsys, "train", "--with", "mine", *FLAGS)
+    assert status == 2
+    assert "the division is missing" in told
+    assert "training did not start; add --but scaled-scores" in error
+    assert not (tmp_path / "runs").exists()
+    status, told, _ = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
+    assert status == 0
+    assert "what the mistake did:" in told
+    assert "with your scaled-scores" in told
+    assert (tmp_path / "runs" / "numbers" / "with-and-without.png").stat().st_size > 5000
+    assert [*json.loads((tmp_path / "runs/numbers-without-the-mistake/parts.json").read_text())["parts"]] == ["warm-up"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--with", "nowhere"], "there is no folder nowhere"),
+        (["--with", ".", "--but", "nothing"], "there is no exercise 'nothing'"),
+        (["--but", "adam-step"], "--but has no effect without --with"),
+        (["--anyway"], "--anyway has no effect without --with"),
+        (["--with", "."], "no part is solved"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_before_any_work(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run(capsys, "train", *words, *FLAGS)
+    assert status == 2
+    assert message in error
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["[", "{}", '{"folder": 3, "parts": {}}', '{"folder": "/x", "parts": {"chain-rule": "0"}}']
+)
+def test_a_damaged_record_is_named(tmp_path, text):
+    (tmp_path / "parts.json").write_text(text)
+    with pytest.raises(ValueError, match=r"parts\.json"):
+        in_run(tmp_path, tmp_path, print)
+
+
+def test_what_has_changed_since_training_is_noted(tmp_path):
+    folder = solve(tmp_path / "mine", "warm-up", "xavier")
+    parts = Parts.open(folder)
+    record(parts, tmp_path)
+    spoil(folder, "warm-up", "return d_model", "return 1 * d_model")
+    (folder / find("xavier").file).unlink()
+    notes = []
+    found = in_run(tmp_path, folder, notes.append)
+    assert [*found.functions] == ["warm-up"]
+    assert notes == [
+        "changed since this run was trained: warm-up",
+        "no longer solved, so the engine's are used: xavier",
+    ]
