@@ -55,6 +55,10 @@ def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None
             "d_x": {
                 "padding has a gradient, but y does not depend on it": np.repeat((d_y / n)[:, None], T, axis=1),
                 "it is divided by T; the padding does not count": np.where(keep, d_y[:, None] / T, 0.0),
+                "there is one number for each sentence; each of its words has it, and the padding has 0": d_y / n,
+                "there is one number for each sentence, (B, 1); each of its words has it, and the padding has 0": (
+                    d_y / n
+                )[:, None],
                 "the division by n is missing": np.where(keep, d_y[:, None], 0.0),
                 "it is divided by all that counts in the batch; each sentence has its own n": np.where(
                     keep, d_y[:, None] / n.sum(), 0.0
@@ -94,6 +98,7 @@ def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarr
                 "it is the mean over the copies; the shares of all copies add up": right / factor,
                 "it is the gradient of the first copy; the shares of all copies add up": d_y[(0,) * in_front][first],
                 "the axes in front are summed, but not those of length 1": total,
+                "axes of length 1 are summed and lost: they stay, with keepdims=True": right.squeeze(),
                 "a sum is missing: nothing is summed, but there are copies of each entry": d_y,
             }
         }
