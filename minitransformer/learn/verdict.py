@@ -203,7 +203,9 @@ def check_bits(name: str, found: Any, expected: Any) -> None:
 def refuse_writing(**inputs: tuple[Any, Any]) -> None:
     """Raise ``Wrong`` if an input was written to: each by name, as it is now and as it was before."""
     for name, (now, before) in inputs.items():
-        if not _same(now, before):
+        if isinstance(before, dict) and list(now) == list(before):
+            refuse_writing(**{f'{name}["{part}"]': (now[part], before[part]) for part in before})
+        elif not _same(now, before):
             kind = "array" if isinstance(now, np.ndarray) else type(now).__name__
             raise Wrong(f"{name} was changed in place: it belongs to the caller. Make a new {kind} instead.")
 
@@ -211,8 +213,6 @@ def refuse_writing(**inputs: tuple[Any, Any]) -> None:
 def _same(now: Any, before: Any) -> bool:
     if isinstance(before, np.ndarray):
         return now.shape == before.shape and np.array_equal(now, before, equal_nan=before.dtype.kind == "f")
-    if isinstance(before, dict):
-        return list(now) == list(before) and all(_same(now[name], before[name]) for name in before)
     if isinstance(before, list | tuple):
         return len(now) == len(before) and all(map(_same, now, before))
     return now is before or bool(now == before)

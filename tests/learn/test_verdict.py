@@ -145,9 +145,14 @@ def test_what_is_no_result_at_all():
 def test_an_input_that_was_written_to():
     with pytest.raises(Wrong, match="x was changed in place"):
         refuse_writing(x=(X + 1, X))
-    for now, before, kind in (([1, 2], [2, 1], "list"), ({"a": X + 1}, {"a": X}, "dict"), (X[0], X, "array")):
+    for now, before, kind in (([1, 2], [2, 1], "list"), ({"a": X}, {"a": X, "b": X}, "dict"), (X[0], X, "array")):
         with pytest.raises(Wrong, match=f"steps was changed in place.*Make a new {kind} instead"):
             refuse_writing(steps=(now, before))
+
+
+def test_an_entry_of_a_dictionary_is_named():
+    with pytest.raises(Wrong, match=r'kept\["w"\] was changed in place.*Make a new array'):
+        watch(lambda kept: kept["w"].fill(0))({"x": X, "w": X})
 
 
 def test_an_answer_is_watched_for_writing_to_its_inputs():

@@ -11,8 +11,8 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.learn.checks.heads import merge_heads as merge_heads
 from minitransformer.learn.checks.heads import split_heads as split_heads
+from minitransformer.learn.checks.masks import causal_mask as causal_mask
 from minitransformer.learn.checks.masks import padding_mask as padding_mask
-from minitransformer.learn.checks.masks import refuse_numbers
 from minitransformer.learn.checks.wrong_line import find_the_wrong_attention as find_the_wrong_attention
 from minitransformer.learn.verdict import agree, check_gradients
 
@@ -76,25 +76,6 @@ def scaled_scores(scores: Callable[..., Any]) -> None:
             | ({"k is not transposed: the sum runs over the last axis of both": q @ k / sqrt(Dk)} if every else {})
             | ({ROUND.format("k.T"): q @ k.T / sqrt(Dk)} if every and q.ndim == 3 else {}),
         )
-
-
-def causal_mask(causal_mask: Callable[..., Any]) -> None:
-    """Check that it is boolean, and what it hides."""
-    for n in (5, 1):
-        found, lower = causal_mask(n), np.tri(n, dtype=bool)
-        agree(
-            "mask",
-            found,
-            lower,
-            mistakes={
-                "every query sees the future and not the past: the queries are the rows": lower.T,
-                "a query must see its own position too": np.tri(n, k=-1, dtype=bool),
-                "True and False are exchanged: True = may attend": ~lower,
-                "this is to be added to the scores; a mask is boolean, True = may attend": np.where(lower, 0, -np.inf),
-                "only the own position is seen: compare with >=, not ==": np.eye(n, dtype=bool),
-            },
-        )
-        refuse_numbers(found)
 
 
 def masks(rng: np.random.Generator, full: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -30,7 +30,7 @@ def encoder_layer_backward(backward: Callable[..., Any]) -> None:
         p, x, d_y = _draw(seed, (B, T, H, Dk, D, F))
         mask = (np.arange(T) < np.full((B, 1), lengths))[:, None, None]  # (B, 1, 1, T)
         kept, expected = differentiate(p, x, mask, d_y, H)
-        found = backward({**p}, {**kept}, d_y)
+        found = backward(p, kept, d_y)
         sizes = {"Dk": Dk, "T": T, "B": B, "B T": B * T, "H": H, "D": D}
         _compare(found, expected, sizes, partial(_wrong_layers, p, kept, d_y))
 

@@ -17,10 +17,9 @@ def embedding_scale(embedded: Callable[..., Any]) -> None:
     rng = np.random.default_rng(90)
     for B, T, D in ((2, 3, 5), (4, 1, 6)):
         rows, positions = rng.normal(size=(B, T, D)) / sqrt(D), rng.normal(size=(T, D))
-        given = rows.copy(), positions.copy()
         agree(
             "x",
-            embedded(*given),
+            embedded(rows, positions),
             rows * sqrt(D) + positions,
             mistakes={
                 "the factor sqrt(D) is missing": rows + positions,
@@ -73,10 +72,9 @@ def _wrong_dropout(x: np.ndarray, keep: np.ndarray, p: float) -> dict[str, np.nd
 def dropout_forward(forward: Callable[..., Any]) -> None:
     """Check what is dropped and by how much the rest grows, for three probabilities, one of them 0."""
     for x, keep, p in _draws(91):
-        given = x.copy(), keep.copy()
         agree(
             f"y, for p = {p},",
-            forward(*given, p),
+            forward(x, keep, p),
             np.where(keep, x / (1 - p), 0.0),
             mistakes=_wrong_dropout(x, keep, p),
         )
@@ -89,9 +87,9 @@ def dropout_backward(backward: Callable[..., Any]) -> None:
 
 
 def _dropout_gradient(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray, p: float) -> None:
-    given, name = keep.copy(), f"d_x, for p = {p},"
+    name = f"d_x, for p = {p},"
     check_gradients(
-        lambda d_y: backward(given, p, d_y),
+        lambda d_y: backward(keep, p, d_y),
         lambda x: np.where(keep, x / (1 - p), 0.0),
         {"x": x},
         names=[name],
@@ -114,9 +112,8 @@ def _network(x: np.ndarray, w1: np.ndarray, b1: np.ndarray, w2: np.ndarray, b2: 
 def _feed_forward(backward: Callable[..., Any], inputs: dict[str, np.ndarray]) -> None:
     x, w1, b1, w2, _ = inputs.values()
     h = np.maximum(0, x @ w1 + b1)
-    given = h.copy()
     check_gradients(
-        lambda d_y: backward(x, given, w1, w2, d_y),
+        lambda d_y: backward(x, h, w1, w2, d_y),
         _network,
         inputs,
         sizes={"B": x.shape[0], "T": x.shape[1], "B T": x.shape[0] * x.shape[1]},

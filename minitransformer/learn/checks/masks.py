@@ -1,4 +1,4 @@
-"""Chapter 7, masks of whole batches."""
+"""Chapter 7: the masks, of the future and of padding."""
 
 from __future__ import annotations
 
@@ -17,6 +17,25 @@ def refuse_numbers(mask: Any) -> None:
         raise Wrong(f"mask should be boolean, but its numbers are {dtype}: compare to make it.")
 
 
+def causal_mask(causal_mask: Callable[..., Any]) -> None:
+    """Check that it is boolean, and what it hides."""
+    for n in (5, 1):
+        found, lower = causal_mask(n), np.tri(n, dtype=bool)
+        agree(
+            "mask",
+            found,
+            lower,
+            mistakes={
+                "every query sees the future and not the past: the queries are the rows": lower.T,
+                "a query must see its own position too": np.tri(n, k=-1, dtype=bool),
+                "True and False are exchanged: True = may attend": ~lower,
+                "this is to be added to the scores; a mask is boolean, True = may attend": np.where(lower, 0, -np.inf),
+                "only the own position is seen: compare with >=, not ==": np.eye(n, dtype=bool),
+            },
+        )
+        refuse_numbers(found)
+
+
 def padding_mask(padding_mask: Callable[..., Any]) -> None:
     """Check what is hidden: padding at the end, at the beginning, in between, everywhere and nowhere."""
     for rows in (
@@ -24,8 +43,8 @@ def padding_mask(padding_mask: Callable[..., Any]) -> None:
         [[0, 4, 0, 9, 3], [0, 0, 0, 0, 0]],
         [[3, 1, 0, 2]],
     ):
-        given = np.array(rows)
-        ids, seen = given.copy(), given != 0
+        ids = np.array(rows)
+        seen = ids != 0
         found = padding_mask(ids)
         agree(
             "mask",

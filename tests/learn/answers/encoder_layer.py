@@ -73,7 +73,7 @@ for words, old, new in (
     *((f"{w} is not transposed", "p[w].T", f'(p[w] if w == "{w}" else p[w].T)') for w in ("w2", "w1", "w_o", "w_v")),
     ("w_q, w_k and w_v are not transposed", "p[w].T", '(p[w] if w in ("w_q", "w_k", "w_v") else p[w].T)'),
     ("w2 is not transposed", "p[w].T", "p[w]"),
-    ("kept was changed in place", 'd_h * (kept["h"] > 0)', 'np.multiply(d_h, kept["h"] > 0, out=kept["h"])'),
+    ('kept["h"] was changed in place', 'd_h * (kept["h"] > 0)', 'np.multiply(d_h, kept["h"] > 0, out=kept["h"])'),
     ("Return the dict of gradients, d, found ndarray", "    return d\n", '    return d["d_x"]\n'),
     ("Return the dict of gradients, d, found NoneType", "    return d\n", ""),
     (

@@ -95,7 +95,9 @@ wrong(FFN, "all rows share the bias")(network(total=lambda d: d))
 wrong(FFN, "d_b1 has the wrong shape")(network(total=lambda d: d.sum(axis=0)))
 wrong(FFN, "B T = 6 times too small")(network(total=lambda d: d.mean(axis=(0, 1))))
 wrong(FFN, "d_w1 is not right yet")(lambda *given: (lambda d: (d[0], d[3], d[4], d[1], d[2]))(network()(*given)))
-wrong(FFN, "expected 5 results, found 3")(lambda *given: network()(*given)[:3])
+wrong(FFN, "Return d_x, d_w1, d_b1, d_w2, d_b2, in this order: expected 5 results, found 3")(
+    lambda *given: network()(*given)[:3]
+)
 
 
 def drawn(limit, draw=lambda rng, a, shape: rng.uniform(-a, a, shape)):
