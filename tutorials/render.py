@@ -35,7 +35,7 @@ ANSWER = "hide-cell"
 """The tag of cells that give an answer: the site folds them."""
 FOLDED = {
     "jupyter": {"source_hidden": True, "outputs_hidden": True},
-    "mystnb": {"code_prompt_show": "Show the answer", "code_prompt_hide": "Hide the answer"},
+    "mystnb": {"code_prompt_show": "Answer, in code", "code_prompt_hide": "Answer, in code"},
 }
 """What Jupyter needs to fold them too, and what the site calls them."""
 

@@ -133,7 +133,7 @@ def test_jupyter_and_the_site_fold_an_answer(tutorial):
         answers = [
             metadata.get("tags") == ["hide-cell"],
             metadata.get("jupyter") == {"source_hidden": True, "outputs_hidden": True},
-            metadata.get("mystnb", {}).get("code_prompt_show") == "Show the answer",
+            metadata.get("mystnb", {}).get("code_prompt_show") == "Answer, in code",
         ]
         assert answers == 3 * [cell in folded], cell
 
