@@ -69,7 +69,7 @@ class Book:
         """
         book = cls(folder)
         for exercise in bank():
-            if not book.path(exercise).exists():
+            if not book.path(exercise).exists() and not book._renumber(exercise):
                 book._write(exercise)
         book.reread()
         return book
@@ -97,6 +97,15 @@ class Book:
         """Write the progress."""
         kept = Progress(done=sorted(self.done), hints=self.hints, current=self.current)
         write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
+
+    def _renumber(self, exercise: Exercise) -> bool:
+        """Rename a file that has its number from an earlier version; return whether there is one."""
+        path = self.path(exercise)
+        check_folder(path.parent)
+        earlier = next(path.parent.glob(f"[0-9][0-9]_{path.name[3:]}"), None)
+        if earlier is not None:
+            os.replace(earlier, path)
+        return earlier is not None
 
     def _write(self, exercise: Exercise) -> None:
         """Write an exercise's first text; what is in its place is replaced."""

@@ -4,17 +4,41 @@ import re
 
 import numpy as np
 import pytest
-from learn.answers import arrays, attention, finite_differences, graph, layer_norm, scalars, softmax, transformer
+from learn.answers import (
+    arrays,
+    attention,
+    encoder_layer,
+    finite_differences,
+    graph,
+    layer_norm,
+    scalars,
+    softmax,
+    transformer,
+)
 
 from minitransformer.learn import bank, find
 from minitransformer.learn.referee import judge
 
 WRONG = [
     answer
-    for chapter in (scalars, graph, arrays, finite_differences, softmax, layer_norm, attention, transformer)
+    for chapter in (
+        scalars,
+        graph,
+        arrays,
+        finite_differences,
+        softmax,
+        layer_norm,
+        attention,
+        transformer,
+        encoder_layer,
+    )
     for answer in chapter.wrong
 ]
-RIGHT = [answer for chapter in (graph, arrays, finite_differences, transformer) for answer in chapter.right]
+RIGHT = [
+    answer
+    for chapter in (graph, arrays, finite_differences, softmax, attention, transformer, encoder_layer)
+    for answer in chapter.right
+]
 
 
 def some_of(words):

@@ -30,6 +30,16 @@ def test_what_a_learner_wrote_is_never_overwritten(book):
     assert book.reset(FIRST) is None
 
 
+def test_a_file_with_the_number_of_an_earlier_version_is_renamed_and_not_made_anew(book):
+    path, others = book.path(SECOND), book.path(SECOND).parent
+    path.rename(path.with_name(f"77_{path.name[3:]}"))
+    before = len(list(others.iterdir()))
+    (others / f"77_{path.name[3:]}").write_text("mine")
+    Book.open(book.folder)
+    assert path.read_text() == "mine"
+    assert len(list(others.iterdir())) == before
+
+
 def test_hints_come_one_after_the_other_and_the_last_one_again(book):
     hints = [book.next_hint(FIRST) for _ in range(len(FIRST.hints) + 2)]
     last = len(FIRST.hints)

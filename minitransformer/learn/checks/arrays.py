@@ -100,6 +100,54 @@ def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarr
     )
 
 
+def add_with_broadcasting(backward: Callable[..., Any]) -> None:
+    """Check both gradients of a sum: where one is repeated, where both are, and where none is."""
+    rng = np.random.default_rng(17)
+    for x_shape, y_shape in (
+        ((2, 3, 4), (4,)),
+        ((3, 1), (2, 3, 4)),
+        ((2, 1, 4), (3, 1)),
+        ((5,), ()),
+        ((1, 3), (2, 3)),
+        ((2, 3), (2, 3)),
+    ):
+        _added(backward, rng.normal(size=x_shape), rng.normal(size=y_shape))
+
+
+def _added(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
+    names = [f"{name}, where x is {x.shape} and y is {y.shape}," for name in ("d_x", "d_y")]
+
+    def mistakes(d_z: np.ndarray) -> Any:
+        both = []
+        for a, other in ((x, y), (y, x)):
+            in_front = tuple(range(d_z.ndim - a.ndim))
+            right = _sum_to(d_z, a.shape)
+            both.append(
+                {
+                    "a sum is missing: nothing is summed, but there are copies of each entry": d_z,
+                    "the axes in front are summed, but not those of length 1": d_z.sum(axis=in_front),
+                    "it is the mean over the copies; the shares of all copies add up": right * a.size / d_z.size,
+                    "axes of length 1 are summed and lost: they stay, with keepdims=True": right.squeeze(),
+                    "it is the gradient of a product: in a sum each part has the factor 1": _sum_to(
+                        d_z * other, a.shape
+                    ),
+                    "it is multiplied by the input itself: in a sum each part has the factor 1": right * a,
+                }
+            )
+        swapped = "the two gradients are exchanged: d_x comes first"
+        both[0][swapped], both[1][swapped] = _sum_to(d_z, y.shape), _sum_to(d_z, x.shape)
+        return dict(zip(names, both, strict=True))
+
+    check_gradients(lambda d_z: backward(x, y, d_z), np.add, {"x": x, "y": y}, names=names, mistakes=mistakes)
+
+
+def _sum_to(d: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Sum what broadcasting has repeated."""
+    in_front = d.ndim - len(shape)
+    axes = (*range(in_front), *(axis + in_front for axis, n in enumerate(shape) if n == 1))
+    return np.asarray(d.sum(axis=axes)).reshape(shape)
+
+
 def gain_and_bias(backward: Callable[..., Any]) -> None:
     """Check the gradients of gain * x + bias, with one, two and three axes."""
     rng = np.random.default_rng(8)
@@ -177,6 +225,50 @@ def one_weight_for_a_batch(backward: Callable[..., Any]) -> None:
             }
         },
         sizes={"B": B, "T": T, "B T": B * T},
+    )
+
+
+def linear_backward(backward: Callable[..., Any]) -> None:
+    """Check all three gradients of x w + b: first with a square w, in which shapes hide a forgotten transpose."""
+    rng = np.random.default_rng(18)
+    for B, T, D, F in ((3, 2, 4, 4), (2, 3, 4, 5)):
+        _linear(backward, rng.normal(size=(B, T, D)), rng.normal(size=(D, F)), rng.normal(size=F))
+
+
+def _linear(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray, b: np.ndarray) -> None:
+    (B, T, D), F = x.shape, b.size
+
+    def mistakes(d_y: np.ndarray) -> Any:
+        rows, d_rows = x.reshape(-1, D), d_y.reshape(-1, F)
+        d_x: dict[str, np.ndarray] = {"w is missing: x_bta reaches y_btf with the factor w_af": d_y}
+        d_w = {
+            "a sum is missing: there is one gradient for each sentence, and they add up": x.swapaxes(1, 2) @ d_y,
+            "it is the gradient from the first sentence alone; all of them add up": x[0].T @ d_y[0],
+            "the entries are mixed up: reshape cuts anew and exchanges nothing; reshape first, then transpose": (
+                x.reshape(D, -1) @ d_rows
+            ),
+        }
+        if D == F:
+            d_x["w is not transposed: the sum is over f, the second index of both"] = d_y @ w
+            d_w["it is transposed: x stands on the left"] = d_rows.T @ rows
+        return {
+            "d_x": d_x,
+            "d_w": d_w,
+            "d_b": {
+                "a sum is missing: all rows share b, and their shares add up": d_y,
+                "the positions are summed, but not the sentences: all rows share b": d_y.sum(axis=1),
+                "the sentences are summed, but not the positions: all rows share b": d_y.sum(axis=0),
+                "it is summed over the features; b_f stands in every row, so the sum is over b and t": d_y.sum(axis=-1),
+                "everything is summed to one number; each b_f has its own sum, over b and t": d_y.sum(),
+            },
+        }
+
+    check_gradients(
+        lambda d_y: backward(x, w, d_y),
+        lambda x, w, b: x @ w + b,
+        {"x": x, "w": w, "b": b},
+        sizes={"B": B, "T": T, "B T": B * T},
+        mistakes=mistakes,
     )
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.learn.verdict import Wrong, agree, check_choice, check_gradients, refuse_writing
+from minitransformer.learn.checks.masks import padding_mask as padding_mask
+from minitransformer.learn.checks.masks import refuse_numbers
+from minitransformer.learn.verdict import agree, check_choice, check_gradients, refuse_writing
 
 B, H, Tq, Tk, Dk, Dv = 2, 3, 4, 6, 5, 7
 MASK = np.array(  # (Tq, Tk), each query with at least one key
@@ -83,8 +85,7 @@ def causal_mask(causal_mask: Callable[..., Any]) -> None:
                 "only the own position is seen: compare with >=, not ==": np.eye(n, dtype=bool),
             },
         )
-        if np.asarray(found).dtype != bool:
-            raise Wrong(f"mask should be boolean, but its numbers are {np.asarray(found).dtype}: compare to make it.")
+        refuse_numbers(found)
 
 
 def mask_before_softmax(weights: Callable[..., Any]) -> None:

@@ -220,6 +220,79 @@ def smoothed_targets(wanted: Callable[..., Any]) -> None:
         refuse_writing(targets=(targets, TARGETS))
 
 
+def cross_entropy_forward(loss: Callable[..., Any]) -> None:
+    """Check the loss for smoothed and unsmoothed targets, and for logits up to 1e4."""
+    rng = np.random.default_rng(59)
+    small, wide = rng.normal(size=(N, V)), rng.normal(size=(3, 7))
+    random = rng.uniform(0.1, 1, size=wide.shape)
+    large = 1e3 * wide + np.array([1e4, 0.0, -1e4])[:, None]
+    for name, logits, q in (
+        ("the loss", small, 0.7 * one_hot(TARGETS) + 0.3 / V),
+        ("the loss, for one target in each row,", small, one_hot(TARGETS)),
+        ("the loss, for logits of 10000,", large, random / random.sum(axis=-1, keepdims=True)),
+    ):
+        given = logits.copy(), q.copy()
+        with np.errstate(all="ignore"):
+            agree(
+                name,
+                loss(*given),
+                -(q * ops.log_softmax.forward(logits)[0]).sum(axis=-1).mean(),
+                mistakes=_wrong_losses(logits, q),
+            )
+        refuse_writing(logits=(given[0], logits), q=(given[1], q))
+
+
+def _wrong_losses(logits: np.ndarray, q: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the loss with one mistake each."""
+    log_p, p = np.asarray(ops.log_softmax.forward(logits)[0]), softmax(logits)
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    overflowed = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    rows = -(q * log_p).sum(axis=-1)
+
+    def mean(products: np.ndarray) -> np.ndarray:
+        return np.asarray(-products.sum(axis=-1).mean())
+
+    wrong = {
+        "these are the losses of the rows; return their mean": rows,
+        "it is the sum over the rows; the loss is their mean": rows.sum(),
+        "it is the mean over all N * V entries; only the rows have a mean, the tokens have a sum": rows.mean()
+        / logits.shape[1],
+        "the minus sign is missing": -rows.mean(),
+        "the factor q_v is missing": mean(log_p),
+        "the logarithm is missing: this is the sum of q_v p_v": mean(q * p),
+        "p and q are exchanged: the logarithm is that of p": mean(p * np.log(q)),
+        "the softmax is missing: log p_v is x_v - s": mean(q * logits),
+        "the softmax runs along the first axis; a row lies along the last one": mean(
+            q * ops.log_softmax.forward(logits, axis=0)[0]
+        ),
+        "one log-sum-exp is taken of the whole array; each row has its own": mean(
+            q * (logits - logits.max() - np.log(np.exp(logits - logits.max()).sum()))
+        ),
+        "the largest logit is subtracted, but not the logarithm of the sum": mean(q * shifted),
+        "exp overflows, and inf / inf is NaN: subtract the largest logit of each row": mean(q * np.log(overflowed)),
+        "p becomes 0, and log(0) is -inf: compute log p_v = x_v - s, without p": mean(q * np.log(p)),
+    }
+    for least in (
+        1e-300,
+        np.finfo(float).tiny,
+        1e-20,
+        1e-16,
+        np.finfo(float).eps,
+        1e-15,
+        1e-12,
+        1e-10,
+        1e-9,
+        1e-8,
+        1e-7,
+    ):
+        words = f"a p below {least:.3g} is taken for it; log p_v = x_v - s needs no such limit"
+        wrong[words] = mean(q * np.log(np.maximum(p, least)))
+        wrong[f"{least:.3g} is added to p, which changes small p; log p_v = x_v - s needs no such number"] = mean(
+            q * np.log(p + least)
+        )
+    return wrong
+
+
 def label_smoothing_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of the logits, for any distribution."""
     rng = np.random.default_rng(57)

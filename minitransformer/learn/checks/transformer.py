@@ -11,6 +11,12 @@ from minitransformer import ops, optim
 from minitransformer.autograd import Tensor
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding.beam import length_penalty as penalty
+from minitransformer.learn.checks.encoder_layer import encoder_layer_backward as encoder_layer_backward
+from minitransformer.learn.checks.layers import dropout_backward as dropout_backward
+from minitransformer.learn.checks.layers import dropout_forward as dropout_forward
+from minitransformer.learn.checks.layers import embedding_scale as embedding_scale
+from minitransformer.learn.checks.layers import feed_forward_backward as feed_forward_backward
+from minitransformer.learn.checks.layers import xavier as xavier
 from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, refuse_writing
 
 T, D = 3, 5

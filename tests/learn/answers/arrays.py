@@ -92,6 +92,20 @@ def total(a):
     return a.sum(axis=tuple(range(a.ndim - 1)))
 
 
+def to_shape(d, shape, *, add=np.sum):
+    d = add(d, axis=tuple(range(d.ndim - len(shape))))
+    return add(d, axis=tuple(axis for axis, n in enumerate(shape) if n == 1), keepdims=True)
+
+
+def both(share):
+    return lambda x, y, d_z: (share(x, y, d_z), share(y, x, d_z))
+
+
+def linear(d_x=lambda w, d_y: d_y @ w.T, d_w=lambda x, d_y: np.einsum("bta,btf->af", x, d_y), d_b=None):
+    d_b = d_b or (lambda d_y: d_y.sum(axis=(0, 1)))
+    return lambda x, w, d_y: (d_x(w, d_y), d_w(x, d_y), d_b(d_y))
+
+
 wrong = [
     ("sum-along-an-axis", "with length 1; every entry along it", lambda x, axis, d_y: np.expand_dims(d_y, axis)),
     ("sum-along-an-axis", "the gradient of the mean", lambda x, axis, d_y: spread(x, axis, d_y) / x.shape[axis]),
@@ -123,6 +137,26 @@ wrong = [
         "unbroadcast",
         re.compile("is not right|shape"),
         lambda d_y, shape: d_y[0] if len(shape) == 1 else unbroadcast(d_y, shape),
+    ),
+    ("add-with-broadcasting", "a sum is missing: nothing is summed", lambda x, y, d_z: (d_z, d_z)),
+    (
+        "add-with-broadcasting",
+        "the axes in front are summed, but not those of length 1",
+        both(lambda a, other, d: d.sum(axis=tuple(range(d.ndim - a.ndim)))),
+    ),
+    ("add-with-broadcasting", "the mean over the copies", both(lambda a, b, d: to_shape(d, a.shape, add=np.mean))),
+    ("add-with-broadcasting", "the gradient of a product", both(lambda a, other, d: to_shape(d * other, a.shape))),
+    ("add-with-broadcasting", "multiplied by the input itself", both(lambda a, b, d: a * to_shape(d, a.shape))),
+    ("add-with-broadcasting", "are summed and lost", both(lambda a, b, d: np.squeeze(to_shape(d, a.shape)))),
+    (
+        "add-with-broadcasting",
+        "the two gradients are exchanged",
+        lambda x, y, d_z: (to_shape(d_z, y.shape), to_shape(d_z, x.shape)),
+    ),
+    (
+        "add-with-broadcasting",
+        re.compile(r"d_x, where x is \(3, 1\) and y is \(2, 3, 4\), has the wrong shape"),
+        lambda x, y, d_z: (d_z, to_shape(d_z, y.shape)),
     ),
     (
         "gain-and-bias",
@@ -170,6 +204,23 @@ wrong = [
     ("one-weight-for-a-batch", "B = 3 times too small", batch(lambda x, d_y: (x.swapaxes(1, 2) @ d_y).mean(axis=0))),
     ("one-weight-for-a-batch", "entries are mixed up", batch(lambda x, d_y: x.reshape(4, -1) @ d_y.reshape(-1, 5))),
     ("one-weight-for-a-batch", "it is transposed", batch(lambda x, d_y: d_y.reshape(-1, 5).T @ x.reshape(-1, 4))),
+    ("linear-backward", "w is not transposed", linear(d_x=lambda w, d_y: d_y @ w)),
+    ("linear-backward", "w is missing", linear(d_x=lambda w, d_y: d_y)),
+    ("linear-backward", "one gradient for each sentence", linear(d_w=lambda x, d_y: x.swapaxes(1, 2) @ d_y)),
+    ("linear-backward", "x stands on the left", linear(d_w=lambda x, d_y: np.einsum("btf,bta->fa", d_y, x))),
+    ("linear-backward", "the first sentence alone", linear(d_w=lambda x, d_y: x[0].T @ d_y[0])),
+    (
+        "linear-backward",
+        "mixed up",
+        linear(d_w=lambda x, d_y: x.reshape(x.shape[2], -1) @ d_y.reshape(-1, d_y.shape[2])),
+    ),
+    ("linear-backward", "a sum is missing: all rows share b", linear(d_b=lambda d_y: d_y)),
+    ("linear-backward", "but not the sentences", linear(d_b=lambda d_y: d_y.sum(axis=1))),
+    ("linear-backward", "but not the positions", linear(d_b=lambda d_y: d_y.sum(axis=0))),
+    ("linear-backward", "summed over the features", linear(d_b=lambda d_y: d_y.sum(axis=-1))),
+    ("linear-backward", "everything is summed", linear(d_b=lambda d_y: d_y.sum())),
+    ("linear-backward", "B T = 6 times too small", linear(d_b=lambda d_y: d_y.mean(axis=(0, 1)))),
+    ("linear-backward", "Return 3 gradients, d_x, d_w, d_b, but there is 2", lambda x, w, d_y: (d_y @ w.T, w)),
     ("transpose-and-reshape", "the axes were not put back, only cut anew", lambda x, order, d_y: d_y.reshape(x.shape)),
     ("transpose-and-reshape", "the axes are not put back", moved(lambda x, order, d_u: d_u)),
     ("transpose-and-reshape", "goes on, not back", moved(lambda x, order, d_u: d_u.transpose(order))),
@@ -196,6 +247,13 @@ right = [
     ("matmul-backward", lambda x, w, d_y: ((w @ d_y.T).T, np.einsum("ta,tf->af", x, d_y))),
     ("one-weight-for-a-batch", batch(lambda x, d_y: (x.swapaxes(1, 2) @ d_y).sum(axis=0))),
     ("one-weight-for-a-batch", batch(lambda x, d_y: np.tensordot(x, d_y, axes=([0, 1], [0, 1])))),
+    ("add-with-broadcasting", both(lambda a, other, d: to_shape(d, a.shape))),
+    (
+        "add-with-broadcasting",
+        lambda x, y, d_z: [d_z if d_z.shape == a.shape else to_shape(d_z, a.shape) for a in (x, y)],
+    ),
+    ("linear-backward", linear()),
+    ("linear-backward", linear(d_b=lambda d_y: np.ones(d_y[..., 0].size) @ d_y.reshape(-1, d_y.shape[2]))),
     ("repeated-ids", lambda ids, V, d_y: np.eye(V)[ids.ravel()].T @ d_y.reshape(-1, d_y.shape[-1])),
     ("fast-to-the-last-bit", row_by_row),
 ]

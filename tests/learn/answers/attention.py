@@ -39,6 +39,26 @@ wrong(CAUSAL, "mask should be boolean, but its numbers are float64")(lambda n: n
 wrong(CAUSAL, "to be added to the scores")(lambda n: np.where(np.tri(n) > 0, 0, -np.inf))
 wrong(CAUSAL, "wrong shape")(lambda n: np.arange(n) >= np.arange(n))
 
+PADDING = "padding-mask"
+wrong(PADDING, "(B, Tk) has to become (B, 1, 1, Tk)")(lambda ids: ids != 0)
+wrong(PADDING, "one for the heads and one for the queries")(lambda ids: (ids != 0)[:, None])
+wrong(PADDING, "on the axis of the queries")(lambda ids: (ids != 0)[:, None, :, None])
+wrong(PADDING, "the batch has to be the first axis")(lambda ids: (ids != 0)[None, None])
+wrong(PADDING, "True and False are exchanged")(lambda ids: (ids == 0)[:, None, None])
+wrong(PADDING, "to be added to the scores")(lambda ids: np.where(ids != 0, 0, -np.inf)[:, None, None])
+wrong(PADDING, "all padding to be at the end")(
+    lambda ids: (np.arange(ids.shape[1]) < (ids != 0).sum(axis=1)[:, None])[:, None, None]
+)
+wrong(PADDING, "repeated for every query")(lambda ids: np.repeat((ids != 0)[:, None, None], ids.shape[1], axis=2))
+wrong(PADDING, "padding queries are hidden too")(
+    lambda ids: (ids != 0)[:, None, None] & (ids != 0)[:, None, :, None],
+)
+wrong(PADDING, "each has padding of its own")(
+    lambda ids: np.broadcast_to((ids != 0).all(axis=0), ids.shape)[:, None, None]
+)
+wrong(PADDING, "mask should be boolean, but its numbers are int64")(lambda ids: (ids != 0)[:, None, None] * 1)
+wrong(PADDING, "ids was changed in place")(lambda ids: np.minimum(ids, 1, out=ids)[:, None, None] > 0)
+
 MASK = "mask-before-softmax"
 wrong(MASK, "applied after the softmax")(lambda s, mask: softmax(s) * mask)
 wrong(MASK, "applied after the softmax")(lambda s, mask: np.where(mask, softmax(s), 0))
@@ -179,3 +199,8 @@ wrong(THREE, "matmul")(lambda w_q, w_k, w_v, d_q, d_k, d_v: d_q @ w_q + d_k @ w_
 
 for letter in "abce":
     wrong("find-the-wrong-attention", "is as it should be")(letter)
+
+right = [
+    ("padding-mask", lambda ids: ids.astype(bool).reshape(len(ids), 1, 1, -1)),
+    ("padding-mask", lambda ids: np.array([[[[token > 0 for token in row]]] for row in ids.tolist()])),
+]

@@ -56,15 +56,15 @@ wrong("softmax-backward", "along the first axis")(lambda y, d_y: y * (d_y - (d_y
 wrong("softmax-backward", "runs over the whole array")(lambda y, d_y: y * (d_y - (d_y * y).sum()))
 wrong("softmax-backward", "adds up d_y alone")(lambda y, d_y: y * (d_y - row_sum(d_y)))
 wrong("softmax-backward", "multiplied by y_j as well")(lambda y, d_y: y * d_y - row_sum(y * d_y))
-wrong("softmax-backward", "taken once more")(lambda y, d_y: right(softmax(y), d_y))
-wrong("softmax-backward", "it is transposed")(lambda y, d_y: right(y, d_y).T)
-wrong("softmax-backward", "the sign is wrong")(lambda y, d_y: -right(y, d_y))
+wrong("softmax-backward", "taken once more")(lambda y, d_y: weights_back(softmax(y), d_y))
+wrong("softmax-backward", "it is transposed")(lambda y, d_y: weights_back(y, d_y).T)
+wrong("softmax-backward", "the sign is wrong")(lambda y, d_y: -weights_back(y, d_y))
 wrong("softmax-backward", "it is zero everywhere")(lambda y, d_y: 0 * y)
-wrong("softmax-backward", "number of rows = 3 times too small")(lambda y, d_y: right(y, d_y) / len(y))
+wrong("softmax-backward", "number of rows = 3 times too small")(lambda y, d_y: weights_back(y, d_y) / len(y))
 wrong("softmax-backward", "The gradient that came in was changed in place")(lambda y, d_y: np.multiply(y, d_y, out=d_y))
 
 
-def right(y, d_y):
+def weights_back(y, d_y):
     return y * (d_y - row_sum(d_y * y))
 
 
@@ -118,6 +118,36 @@ wrong("smoothed-targets", "epsilon does nothing")(lambda t, v, epsilon: np.eye(v
 wrong("smoothed-targets", "divided among the V tokens")(lambda t, v, epsilon: np.eye(v)[t] * (1 - epsilon) + epsilon)
 wrong("smoothed-targets", "the other way round")(lambda t, v, epsilon: np.eye(v)[t] * epsilon + (1 - epsilon) / v)
 
+
+def entropy(log_p, last=lambda products: -products.sum(axis=-1).mean()):
+    return lambda x, q: last(q * log_p(x))
+
+
+def log_softmax(x, axis=-1):
+    largest = x.max(axis=axis, keepdims=True)
+    return x - largest - np.log(np.exp(x - largest).sum(axis=axis, keepdims=True))
+
+
+LOSS = "cross-entropy-forward"
+wrong(LOSS, "the losses of the rows")(entropy(log_softmax, lambda products: -products.sum(axis=-1)))
+wrong(LOSS, "it is the sum over the rows")(entropy(log_softmax, lambda products: -products.sum()))
+wrong(LOSS, "the mean over all N * V entries")(entropy(log_softmax, lambda products: -products.mean()))
+wrong(LOSS, "the minus sign is missing")(entropy(log_softmax, lambda products: products.sum(axis=-1).mean()))
+wrong(LOSS, "the factor q_v is missing")(lambda x, q: -log_softmax(x).sum(axis=-1).mean())
+wrong(LOSS, "the logarithm is missing")(entropy(softmax))
+wrong(LOSS, "p and q are exchanged")(lambda x, q: -(softmax(x) * np.log(q)).sum(axis=-1).mean())
+wrong(LOSS, "the softmax is missing")(entropy(lambda x: x))
+wrong(LOSS, "along the first axis")(entropy(lambda x: log_softmax(x, 0)))
+wrong(LOSS, "each row has its own")(entropy(lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum())))
+wrong(LOSS, "but not the logarithm of the sum")(entropy(lambda x: x - x.max(axis=-1, keepdims=True)))
+wrong(LOSS, "exp overflows")(entropy(lambda x: np.log(np.exp(x) / row_sum(np.exp(x)))))
+wrong(LOSS, "exp overflows")(entropy(lambda x: x - np.log(row_sum(np.exp(x)))))
+wrong(LOSS, "log(0) is -inf")(entropy(lambda x: np.log(softmax(x))))
+wrong(LOSS, "1e-12 is added to p")(entropy(lambda x: np.log(softmax(x) + 1e-12)))
+wrong(LOSS, "a p below 1e-07 is taken for it")(entropy(lambda x: np.log(np.clip(softmax(x), 1e-7, 1))))
+wrong(LOSS, "is there a `return`")(lambda x, q: None)
+wrong(LOSS, "logits was changed in place")(lambda x, q: -(q * log_softmax(np.add(x, 1, out=x))).sum(axis=-1).mean())
+
 wrong("label-smoothing-backward", "N times too large")(lambda x, q, d: (softmax(x) - q) * d)
 wrong("label-smoothing-backward", "still to be subtracted")(lambda x, q, d: softmax(x) * d / len(q))
 wrong("label-smoothing-backward", "this is the gradient of p")(lambda x, q, d: -q / softmax(x) * d / len(q))
@@ -140,3 +170,8 @@ wrong("ignored-targets", "padding is treated as any other")(ignoring(np.ones_lik
 wrong("ignored-targets", "the other way round")(ignoring(np.invert, np.sum))
 wrong("ignored-targets", "where every target is padding")(ignoring(lambda counts: counts, np.sum))
 wrong("ignored-targets", "divide by their number")(ignoring(lambda counts: counts, lambda counts: 1))
+
+right = [
+    ("cross-entropy-forward", lambda x, q: np.mean([-(a * b).sum() for a, b in zip(q, log_softmax(x), strict=True)])),
+    ("cross-entropy-forward", lambda x, q: -np.einsum("nv,nv->", q, log_softmax(x)) / len(x)),
+]

@@ -30,6 +30,109 @@ wrong(WAVES, "an exponent of its own")(
     )
 )
 
+SCALE = "embedding-scale"
+wrong(SCALE, "the factor sqrt(D) is missing")(lambda rows, positions: rows + positions)
+wrong(SCALE, "divided by sqrt(D)")(lambda rows, positions: rows / rows.shape[-1] ** 0.5 + positions)
+wrong(SCALE, "the factor is D")(lambda rows, positions: rows * rows.shape[-1] + positions)
+wrong(SCALE, "of the number of positions")(lambda rows, positions: rows * len(positions) ** 0.5 + positions)
+wrong(SCALE, "of the number of sentences")(lambda rows, positions: rows * len(rows) ** 0.5 + positions)
+wrong(SCALE, "the positions are multiplied too")(lambda rows, positions: (rows + positions) * rows.shape[-1] ** 0.5)
+wrong(SCALE, "instead of the rows")(lambda rows, positions: rows + positions * rows.shape[-1] ** 0.5)
+wrong(SCALE, "the positions are missing")(lambda rows, positions: rows * rows.shape[-1] ** 0.5)
+wrong(SCALE, "the positions are subtracted")(lambda rows, positions: rows * rows.shape[-1] ** 0.5 - positions)
+
+
+@wrong(SCALE, "rows was changed in place")
+def scaled_in_place(rows, positions):
+    rows *= rows.shape[-1] ** 0.5
+    return rows + positions
+
+
+def dropping(drop):
+    wrong("dropout-forward", drop[0])(lambda x, keep, p: drop[1](x, keep, p))
+    wrong("dropout-backward", drop[0])(lambda keep, p, d_y: drop[1](d_y, keep, p))
+
+
+for drop in (
+    ("nothing is scaled", lambda x, keep, p: x * keep),
+    ("it is multiplied by 1 - p", lambda x, keep, p: x * keep * (1 - p)),
+    ("it is divided by p, the probability", lambda x, keep, p: x * keep / p),
+    ("it is multiplied by p", lambda x, keep, p: x * keep * p),
+    ("keep is the wrong way round", lambda x, keep, p: np.where(keep, 0, x / (1 - p))),
+    ("it is divided by p where entries are dropped", lambda x, keep, p: np.where(keep, 0, x / p)),
+    ("nothing is dropped", lambda x, keep, p: x / (1 - p)),
+    ("dropped entries stay as they are", lambda x, keep, p: np.where(keep, x / (1 - p), x)),
+    ("the share that was kept this time", lambda x, keep, p: x * keep / keep.mean()),
+    ("the factor is there twice", lambda x, keep, p: x * keep / (1 - p) ** 2),
+    ("in place", lambda x, keep, p: np.divide(x * keep, 1 - p, out=x)),
+):
+    dropping(drop)
+
+
+def network(d_h=lambda w2, d_y: d_y @ w2.T, gate=lambda h, d_h: d_h * (h > 0), d_x=lambda w1, d_a: d_a @ w1.T, **other):
+    """Make a backward pass of the feed-forward network in which a part is another."""
+    total = other.get("total", lambda d: d.sum(axis=(0, 1)))
+    matrix = other.get("matrix", lambda a, d: np.einsum("bti,btj->ij", a, d))
+
+    def backward(x, h, w1, w2, d_y):
+        d_a = gate(h, d_h(w2, d_y))
+        return d_x(w1, d_a), matrix(x, d_a), total(d_a), matrix(h, d_y), total(d_y)
+
+    return backward
+
+
+FFN = "feed-forward-backward"
+wrong(FFN, "the ReLU is missing")(network(gate=lambda h, d_h: d_h))
+wrong(FFN, "the ReLU looks at the gradient")(network(gate=lambda h, d_h: np.maximum(0, d_h)))
+wrong(FFN, "d_h is multiplied by h")(network(gate=lambda h, d_h: d_h * h))
+wrong(FFN, "the ReLU is the wrong way round")(network(gate=lambda h, d_h: d_h * (h == 0)))
+wrong(FFN, "w2 is not transposed")(network(d_h=lambda w2, d_y: d_y @ w2))
+wrong(FFN, "w2 is missing")(network(d_h=lambda w2, d_y: d_y))
+wrong(FFN, "w1 is not transposed")(network(d_x=lambda w1, d_a: d_a @ w1))
+wrong(FFN, "w1 is missing")(network(d_x=lambda w1, d_a: d_a))
+wrong(FFN, "there is one gradient for each sentence")(network(matrix=lambda a, d: a.swapaxes(1, 2) @ d))
+wrong(FFN, "all rows share the bias")(network(total=lambda d: d))
+wrong(FFN, "d_b1 has the wrong shape")(network(total=lambda d: d.sum(axis=0)))
+wrong(FFN, "B T = 6 times too small")(network(total=lambda d: d.mean(axis=(0, 1))))
+wrong(FFN, "d_w1 is not right yet")(lambda *given: (lambda d: (d[0], d[3], d[4], d[1], d[2]))(network()(*given)))
+wrong(FFN, "Return 5 gradients")(lambda *given: network()(*given)[:3])
+
+
+def drawn(limit, draw=lambda rng, a, shape: rng.uniform(-a, a, shape)):
+    return lambda rng, n_in, n_out: draw(rng, limit(n_in, n_out), (n_in, n_out))
+
+
+def glorot(n_in, n_out):
+    return (6 / (n_in + n_out)) ** 0.5
+
+
+WEIGHTS = "xavier"
+wrong(WEIGHTS, "the root is missing")(drawn(lambda n, m: 6 / (n + m)))
+wrong(WEIGHTS, "takes the standard deviation for the limit")(drawn(lambda n, m: (2 / (n + m)) ** 0.5))
+wrong(WEIGHTS, "takes the variance for the limit")(drawn(lambda n, m: 2 / (n + m)))
+wrong(WEIGHTS, "the limit has n_in only")(drawn(lambda n, m: (6 / n) ** 0.5))
+wrong(WEIGHTS, "the limit has n_out only")(drawn(lambda n, m: (6 / m) ** 0.5))
+wrong(WEIGHTS, "the product of the sizes")(drawn(lambda n, m: (6 / (n * m)) ** 0.5))
+wrong(WEIGHTS, "a bracket is missing")(drawn(lambda n, m: (6 / n + m) ** 0.5))
+wrong(WEIGHTS, "upside down")(drawn(lambda n, m: ((n + m) / 6) ** 0.5))
+wrong(WEIGHTS, "the limits are -1 and 1")(drawn(lambda n, m: 1))
+wrong(WEIGHTS, "the lower limit is 0")(drawn(glorot, lambda rng, a, shape: rng.uniform(0, a, shape)))
+wrong(WEIGHTS, "a is the lower limit")(drawn(glorot, lambda rng, a, shape: rng.uniform(a, size=shape)))
+wrong(WEIGHTS, "the shape is (n_out, n_in)")(drawn(glorot, lambda rng, a, shape: rng.uniform(-a, a, shape[::-1])))
+wrong(WEIGHTS, "column by column")(drawn(glorot, lambda rng, a, shape: rng.uniform(-a, a, shape[::-1]).T))
+wrong(WEIGHTS, "the numbers are normal")(drawn(glorot, lambda rng, a, shape: rng.normal(0, a / 3**0.5, shape)))
+wrong(WEIGHTS, "draw a whole matrix")(drawn(glorot, lambda rng, a, shape: rng.uniform(-a, a, shape[1])))
+wrong(WEIGHTS, "is not right yet")(drawn(glorot, lambda rng, a, shape: np.random.default_rng(9).uniform(-a, a, shape)))
+wrong(WEIGHTS, "TypeError")(drawn(glorot, lambda rng, a, shape: rng.uniform(-a, a, *shape)))
+
+
+def anew():
+    seeds = iter(range(3))  # the seeds of the check, found out by chance
+    return drawn(glorot, lambda rng, a, shape: np.random.default_rng(next(seeds)).uniform(-a, a, shape))
+
+
+wrong(WEIGHTS, "rng has drawn none of them")(anew())
+
 AROUND = "residual-connection"
 wrong(AROUND, "this is pre-norm")(lambda x, sublayer, norm: x + sublayer(norm(x)))
 wrong(AROUND, "the shortcut is missing")(lambda x, sublayer, norm: norm(sublayer(x)))
@@ -217,4 +320,13 @@ wrong(PENALTY, "best should be the number of a sentence")(lambda p, n, alpha: (p
 right = [
     # END moves into the input of a shorter sentence; where nothing is wanted, padding is as good
     ("shifted-targets", lambda wanted: started(np.where(wanted == END, 0, wanted)[:, :-1])),
+    ("embedding-scale", lambda rows, positions: np.stack([positions + row * row.shape[1] ** 0.5 for row in rows])),
+    ("dropout-forward", lambda x, keep, p: keep / (1 - p) * x),
+    ("dropout-backward", lambda keep, p, d_y: d_y * keep * (1 / (1 - p))),
+    ("feed-forward-backward", network(gate=lambda h, d_h: np.sign(h) * d_h)),
+    ("xavier", drawn(glorot, lambda rng, a, shape: a * rng.uniform(-1, 1, shape))),
+    (
+        "xavier",
+        drawn(glorot, lambda rng, a, shape: [[rng.uniform(-a, a) for _ in range(shape[1])] for _ in range(shape[0])]),
+    ),
 ]
