@@ -31,8 +31,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 HERE = Path(__file__).parent
 LIMIT = 120
 """Seconds that a tutorial may take with two cores to itself; beside others it may take so many times longer."""
-FOLDED = "hide-cell"
-"""The tag of cells that give an answer. The site folds them by it; Jupyter asks for metadata of its own."""
+ANSWER = "hide-cell"
+"""The tag of cells that give an answer: the site folds them."""
+FOLDED = {
+    "jupyter": {"source_hidden": True, "outputs_hidden": True},
+    "mystnb": {"code_prompt_show": "Answer, in code", "code_prompt_hide": "Answer, in code"},
+}
+"""What Jupyter needs to fold them too, and what the site calls them."""
 
 
 def read(source: Path) -> nbformat.NotebookNode:
@@ -41,8 +46,8 @@ def read(source: Path) -> nbformat.NotebookNode:
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         cell["metadata"].pop("lines_to_next_cell", None)
-        if FOLDED in cell["metadata"].get("tags", ()):
-            cell["metadata"]["jupyter"] = {"source_hidden": True, "outputs_hidden": True}
+        if ANSWER in cell["metadata"].get("tags", ()):
+            cell["metadata"].update(FOLDED)
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
