@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import minitransformer
+from minitransformer.learn import Exercise, bank
 
 # The arrays of the derivations are small: threads gain nothing. Kernels inherit this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -104,6 +105,25 @@ def list_operations(app: Any, docname: str, source: list[str]) -> None:
         source[0] += "".join(map(OPERATION.format_map, map(names_of, minitransformer.ops.registry)))
 
 
+def link_exercises(app: Any, docname: str, source: list[str]) -> None:
+    """Name the exercises of a derivation above its first section, and list all exercises in their guide."""
+    names = [f"`{exercise.name}`" for exercise in bank() if docname == f"derivations/{exercise.derivation}"]
+    if names:
+        text = f"To try before you read: the [exercises](../guides/exercises.md) {', '.join(names)}.\n"
+        source[0] = source[0].replace("\n## ", f"\n{text}\n## ", 1)
+    if docname == "guides/exercises":
+        source[0] += "\n## All exercises\n\n| exercise | what it asks for | read |\n|---|---|---|\n"
+        source[0] += "".join(map(entry_of, bank()))
+
+
+def entry_of(exercise: Exercise) -> str:
+    """Return an exercise's line in the list of all."""
+    tutorial, _, heading = exercise.tutorial.partition("#")
+    links = [f"[tutorial {int(tutorial[:2])}](../tutorials/{tutorial}.ipynb#{heading})"]
+    links += [f"[derivation](../derivations/{exercise.derivation}.md)"] if exercise.derivation else []
+    return f"| `{exercise.name}` | {exercise.title.replace('|', '&#124;')} | {', '.join(links)} |\n"
+
+
 def names_of(operation: str) -> dict[str, str]:
     """Return an operation's name in a module, in a link and in a heading."""
     return {"module": operation, "page": operation.replace("_", "-"), "title": operation.replace("_", " ").capitalize()}
@@ -122,4 +142,5 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", show_as_written, priority=400)
     app.connect("builder-inited", bring_tutorials)
     app.connect("source-read", list_operations)
+    app.connect("source-read", link_exercises)
     app.connect("source-read", point_links)

@@ -31,6 +31,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 HERE = Path(__file__).parent
 LIMIT = 120
 """Seconds that a tutorial may take with two cores to itself; beside others it may take so many times longer."""
+ANSWER = "hide-cell"
+"""The tag of cells that give an answer: the site folds them."""
+FOLDED = {
+    "jupyter": {"source_hidden": True, "outputs_hidden": True},
+    "mystnb": {"code_prompt_show": "Answer, in code", "code_prompt_hide": "Answer, in code"},
+}
+"""What Jupyter needs to fold them too, and what the site calls them."""
 
 
 def read(source: Path) -> nbformat.NotebookNode:
@@ -39,6 +46,8 @@ def read(source: Path) -> nbformat.NotebookNode:
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         cell["metadata"].pop("lines_to_next_cell", None)
+        if ANSWER in cell["metadata"].get("tags", ()):
+            cell["metadata"].update(FOLDED)
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
@@ -55,9 +64,9 @@ async def run(notebook: nbformat.NotebookNode) -> float:
     return time.perf_counter() - start
 
 
-def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
-    """Return kind and text of every cell."""
-    return [(cell.cell_type, cell.source) for cell in notebook.cells]
+def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str, dict]]:
+    """Return kind, text and metadata of every cell."""
+    return [(cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]
 
 
 def paired(source: Path) -> bool:

@@ -17,7 +17,8 @@
 
 The command is ``minitransformer learn``. In a notebook::
 
-    mt.learn.check("softmax-backward", my_function)
+    mt.learn.check("softmax-backward", my_function)  # an exercise
+    mt.learn.compare("best step", my_step, expected)  # a question that is none
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minitransformer.arrays import BackendError, backend, using
 from minitransformer.learn.bank import Exercise, bank, find
 from minitransformer.learn.book import FOLDER, Book, command, find_folder
 from minitransformer.learn.child import judge_in_child, last_save
 from minitransformer.learn.referee import Verdict, judge, judge_file
+from minitransformer.learn.verdict import Unsolved, Wrong, agree, refuse_unsolved
 
 __all__ = [
     "FOLDER",
@@ -40,6 +44,7 @@ __all__ = [
     "check",
     "check_file",
     "command",
+    "compare",
     "find",
     "find_folder",
     "judge_file",
@@ -48,8 +53,8 @@ __all__ = [
 ]
 
 
-def check(name: str, *answers: Any) -> bool:
-    """Judge an answer to an exercise and print the verdict.
+def check(name: str, *answers: Any) -> None:
+    """Judge an answer to an exercise in a notebook and print the verdict.
 
     Parameters
     ----------
@@ -57,11 +62,6 @@ def check(name: str, *answers: Any) -> bool:
         The exercise, such as ``"softmax-backward"``.
     *answers
         What it asks for, in order: mostly one function.
-
-    Returns
-    -------
-    bool
-        Whether it is right.
 
     Raises
     ------
@@ -80,16 +80,44 @@ def check(name: str, *answers: Any) -> bool:
         )
     if backend() != "numpy":
         raise BackendError(f'exercises are in NumPy, found the array library {backend()}: call mt.use("numpy") first')
-    return _report(exercise, judge(exercise, list(answers)))
+    _show(exercise.name, judge(exercise, list(answers)))
+
+
+def compare(name: str, found: Any, expected: Any, *, tolerance: float = 1e-9) -> None:
+    """Compare an answer with what was computed, in a notebook, and print the verdict.
+
+    Parameters
+    ----------
+    name : str
+        What the answer is, such as ``"best step"``.
+    found : Any
+        The answer; ``...`` while there is none.
+    expected : Any
+        What it should be.
+    tolerance : float
+        The error that numbers may have, in units of the largest one expected. Anything else has to be equal.
+    """
+    try:
+        refuse_unsolved(found)
+        if np.asarray(expected).dtype.kind in "biuf":
+            agree(name, found, expected, tolerance=tolerance)
+        elif found != expected:
+            raise Wrong(f"{found!r} is not right yet.")
+    except Wrong as wrong:
+        _show(name, Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved)))
+    else:
+        _show(name, Verdict(True, ""))
+
+
+def _show(name: str, verdict: Verdict) -> None:
+    """Print a verdict below a notebook's cell."""
+    print(verdict.format(name) if verdict.solved else f"{name}: replace the `...`, then run this cell again.")
 
 
 def check_file(path: str) -> bool:
     """Judge a learner's file and print the verdict; return whether it is right."""
     exercise = find(path)
     with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
-        return _report(exercise, judge_file(exercise, Path(path)))
-
-
-def _report(exercise: Exercise, verdict: Verdict) -> bool:
+        verdict = judge_file(exercise, Path(path))
     print(verdict.format(exercise.name))
     return verdict.right

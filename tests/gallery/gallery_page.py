@@ -10,6 +10,47 @@ from wrong_pages import PAGES
 PAGE = Path(__file__).parents[2] / "docs" / "gallery-of-wrong-gradients.md"
 COLUMNS = ("name", "operation", "what is wrong", "where it was met", "why tests miss it", "what catches it here")
 
+EXERCISES = {
+    "softmax-backward": ("softmax: no row sum", "softmax: along the wrong axis", "softmax: passed through"),
+    "a-cotangent-that-shows-it": ("softmax: identically zero",),
+    "queries-and-keys-backward": ("attention: no 1/sqrt(Dk) for q", "attention: no 1/sqrt(Dk) for k"),
+    "attention-backward": ("attention: nothing for queries and keys", "attention: q and k swapped"),
+    "weights-and-values-backward": ("attention: weights not transposed",),
+    "scores-backward": ("attention: backward without the mask",),
+    "mask-before-softmax": ("attention: mask after the softmax",),
+    "a-row-that-sees-nothing": ("attention: a hidden row looks everywhere", "attention: NaN from a hidden row"),
+    "self-attention-backward": ("multi-head: x by its queries only",),
+    "split-heads": ("multi-head: heads split by a reshape",),
+    "layer-norm-backward": (
+        "layer norm: right for a uniform gain only",
+        "layer norm: gain forgotten",
+        "layer norm: no mean term",
+        "layer norm: no x̂ term",
+        "layer norm: σ forgotten",
+    ),
+    "matmul-backward": ("linear: weight not transposed", "matmul: not transposed"),
+    "relu-and-its-corner": ("feed-forward: output >= 0",),
+    "repeated-ids": ("embedding: = for repeated ids", "index: = for repeated indices"),
+    "ignored-targets": ("cross-entropy: divided by all tokens", "cross-entropy: padding has a gradient"),
+    "label-smoothing-backward": ("cross-entropy: smoothing forgotten",),
+    "cross-entropy-backward": ("cross-entropy: sum for mean", "cross-entropy: upstream gradient ignored"),
+    "relative-error-with-a-floor": ("a small function: zero",),
+    "add-up-the-shares": ("core: = for +=", "core: += into a shared array"),
+    "order-of-a-graph": ("core: depth first", "core: by distance"),
+    "walk-back": ("core: once for each path",),
+    "unbroadcast": (
+        "unbroadcast: missing",
+        "unbroadcast: the first copy only",
+        "unbroadcast: mean for sum",
+        "unbroadcast: along the wrong axis",
+    ),
+    "one-weight-for-a-batch": ("matmul: batch not summed",),
+    "tanh-from-its-output": ("tanh: input for output",),
+    "sum-along-an-axis": ("sum: spread along the wrong axis",),
+    "transpose-and-reshape": ("transpose: order not inverted",),
+}
+"""The exercises in which a mistake is made most easily, and the names of its entries."""
+
 INTRODUCTION = """\
 # Gallery of wrong gradients
 
@@ -41,7 +82,8 @@ claim the whole gradient, since that lies between the slopes on its two sides. T
 made of one number given twice, where the function is smooth.
 
 In the formulas d_x is the gradient of the loss with respect to x; B, T, D, Dk, Dv, Tq and Tk are sizes: batch,
-positions, features, features of a key and of a value, queries and keys.
+positions, features, features of a key and of a value, queries and keys. Where an exercise is named, you can write the
+right version yourself.
 """
 
 AFTERWORD = """\
@@ -75,7 +117,13 @@ def lines(entries: Iterable[Entry]) -> Iterator[str]:
     yield row(["---"] * len(COLUMNS))
     for e in entries:
         missed = e.missed + (" ✓" if e.weak else "")
-        yield row((e.name, e.operation.replace("_", " "), e.says, e.met, missed, e.caught))
+        yield row((e.name, e.operation.replace("_", " "), e.says + to_exercise(e.name), e.met, missed, e.caught))
+
+
+def to_exercise(entry: str) -> str:
+    """Return a link to the exercise that an entry belongs to, if there is one."""
+    names = [name for name, entries in EXERCISES.items() if entry in entries]
+    return "".join(f" Exercise: [`{name}`](guides/exercises.md)." for name in names)
 
 
 def row(cells: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from gallery_page import PAGE, page
+from gallery_page import EXERCISES, PAGE, page
 from wrong_core import CORE, chain, core, diamond
 from wrong_entry import DIFFERS, Entry, case, check, normal, simple_test
 from wrong_pages import PAGES
@@ -127,6 +127,7 @@ def test_every_text_is_there_and_fits_into_a_table():
 
 def test_the_page_says_what_the_entries_say():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/gallery/gallery_page.py"
+    assert {name for names in EXERCISES.values() for name in names} <= {entry.name for entry in (*PAGES, *CORE)}
 
 
 def test_the_gallery_would_notice_a_mistake_that_is_none():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import minitransformer as mt
@@ -378,14 +379,44 @@ def test_a_terminal_without_greek(tmp_path, monkeypatch):
 
 @pytest.mark.numpy_only("exercises are in NumPy")
 def test_in_a_notebook(capsys):
-    assert mt.learn.check("product-rule", lambda x, y, d_z: (d_z * y, d_z * x))
+    mt.learn.check("product-rule", lambda x, y, d_z: (d_z * y, d_z * x))
     assert capsys.readouterr().out == "product-rule: right.\n"
-    assert not mt.learn.check("product-rule", lambda x, y, d_z: (d_z * x, d_z * y))
+    mt.learn.check("product-rule", lambda x, y, d_z: (d_z * x, d_z * y))
     assert "x and y are exchanged" in capsys.readouterr().out
     with pytest.raises(TypeError, match="asks for backward"):
         mt.learn.check("product-rule")
     with pytest.raises(LookupError):
         mt.learn.check("nothing-of-the-kind", None)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "words"),
+    [
+        (..., 0.5, "replace the `...`, then run this cell again."),
+        ([1.0, ...], np.ones(2), "replace the `...`, then run this cell again."),
+        (0.4, 0.5, "right."),
+        (0.3, 0.5, "is not right yet."),
+        ([1.0, 2.0], np.array([1.0, 1.0]), "1 of 2 are wrong"),
+        (None, 0.5, "is None: is there a `return`?"),
+        ({"b", "a"}, {"a", "b"}, "right."),
+        (["b", "a"], ["a", "b"], "['b', 'a'] is not right yet."),
+        ("a", 0.5, "should be a number, but it is a str."),
+    ],
+)
+def test_a_question_in_a_notebook_that_is_no_exercise(capsys, found, expected, words):
+    mt.learn.compare("the answer", found, expected, tolerance=0.25)
+    text = capsys.readouterr().out
+    assert text.startswith("the answer: ")
+    assert words in " ".join(text.split())
+
+
+@pytest.mark.parametrize("exercise", bank(), ids=lambda exercise: exercise.name)
+def test_a_cell_of_a_notebook_that_is_to_be_filled_in_says_so(capsys, exercise):
+    """Nothing is written yet: functions return `...`, or the answer itself is one."""
+    asks_for_values = all(name.isupper() for name in exercise.asks_for)
+    for answer in [...] if asks_for_values else [..., lambda *_, **__: ...]:
+        mt.learn.check(exercise.name, *[answer] * len(exercise.asks_for))
+        assert capsys.readouterr().out == f"{exercise.name}: replace the `...`, then run this cell again.\n"
 
 
 def test_the_command_is_in_numpy_whatever_the_environment_says(tmp_path):

@@ -1,0 +1,200 @@
+"""The tutorials ask before they answer, and lead to the exercises, which lead back."""
+
+import ast
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from minitransformer.learn import bank
+from minitransformer.learn.bank import MARKED
+
+ROOT = Path(__file__).parents[2]
+TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
+CODE = re.compile(r"^```\{code-cell\} ipython3\n(?::tags: \[(?P<tags>[^\]]*)\]\n\n)?(?P<code>.*?)^```$", re.M | re.S)
+ANSWER = "# Answer"
+CHECK = re.compile(r'mt\.learn\.check\("([^"]+)"')
+LINK = re.compile(r"\[`([^`]+)`\]\((?:\.\./)?(?:docs/)?guides/exercises\.md\)")
+
+by_tutorial = pytest.mark.parametrize("tutorial", TUTORIALS, ids=lambda path: path.stem)
+by_exercise = pytest.mark.parametrize("exercise", bank(), ids=lambda exercise: exercise.name)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A cell of code, or a piece of prose: it ends at a cell, at a heading or at `+++`."""
+
+    text: str
+    kind: str
+    """``prose``, ``open`` or ``folded``."""
+
+    @property
+    def level(self) -> int:
+        """How many # the heading has that it begins with."""
+        heading = re.match(r"#+ ", self.text) if self.kind == "prose" else None
+        return len(heading[0]) - 1 if heading else 0
+
+
+@cache
+def pieces(tutorial: Path) -> tuple[Piece, ...]:
+    return tuple(cut(tutorial.read_text(encoding="utf-8").split("\n---\n", 1)[1]))
+
+
+def cut(text: str) -> Iterator[Piece]:
+    end = 0
+    for found in [*CODE.finditer(text), None]:
+        prose = text[end : found.start()] if found else text[end:]
+        for part in re.split(r"^\+\+\+$|^(?=#+ )", prose, flags=re.M):
+            if part.strip():
+                yield Piece(part.strip(), "prose")
+        if found:
+            end = found.end()
+            yield Piece(found["code"], "folded" if found["tags"] == "hide-cell" else "open")
+
+
+def section(place: str) -> list[Piece]:
+    """Return what stands under a heading, ``NN-name#heading``, with the sections below it."""
+    name, _, heading = place.partition("#")
+    found, level = [], 0
+    for piece in pieces(ROOT / "tutorials" / f"{name}.md"):
+        if level and 0 < piece.level <= level:
+            break
+        if piece.level and slug(piece.text.splitlines()[0].lstrip("# ")) == heading:
+            level = piece.level
+        if level:
+            found.append(piece)
+    return found
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def named(piece: Piece) -> set[str]:
+    """Return the exercises that a piece asks for: checked in an open cell, or named by a link."""
+    return set(LINK.findall(piece.text)) if piece.kind == "prose" else set(CHECK.findall(piece.text))
+
+
+@by_tutorial
+def test_an_answer_is_folded_and_nothing_else_is(tutorial):
+    for piece in pieces(tutorial):
+        if piece.kind == "prose":
+            assert piece.text.startswith("<details>") == ("<details>" in piece.text), piece.text
+            assert piece.text.endswith("</details>") == ("</details>" in piece.text), piece.text
+        else:
+            assert piece.text.startswith(ANSWER) == (piece.kind == "folded"), piece.text
+
+
+@by_tutorial
+def test_between_a_question_and_its_answer_nothing_tells_it(tutorial):
+    """Before an answer stands a cell to be filled in, or the question itself; no other code."""
+    for before, piece in pairwise(pieces(tutorial)):
+        if piece.text.startswith(("<details>", ANSWER)) and not before.text.startswith(("<details>", ANSWER)):
+            assert before.kind == "prose" or re.search(r"\byour_\w+", before.text), before.text
+
+
+@by_tutorial
+def test_a_function_to_be_filled_in_has_the_parameters_of_the_exercise(tutorial):
+    sources = {exercise.name: exercise for exercise in bank()}
+    for piece in pieces(tutorial):
+        for name, function in re.findall(r'mt\.learn\.check\("([^"]+)", (\w+)\)', piece.text):
+            there = parameters(sources[name].text, sources[name].asks_for[0])
+            assert len(parameters(piece.text, function)) == len(there), f"{name} has {there}"
+
+
+def parameters(code: str, function: str) -> list[str]:
+    nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.FunctionDef)]
+    return [argument.arg for node in nodes if node.name == function for argument in node.args.args]
+
+
+@by_tutorial
+def test_a_cell_to_be_filled_in_says_so_in_few_words(tutorial):
+    """The notebook has been run unsolved."""
+    for cell in notebook(tutorial):
+        if re.search(r"^mt\.learn\.", "".join(cell["source"]), re.M):
+            printed = "".join(line for output in cell["outputs"] for line in output.get("text", ["nothing"]))
+            assert re.search(r": replace the `\.\.\.`, then run this cell again\.| is not right yet\.", printed), (
+                printed
+            )
+            assert printed.count("\n") <= 8, printed
+
+
+@by_tutorial
+def test_jupyter_and_the_site_fold_an_answer(tutorial):
+    cells = notebook(tutorial)
+    folded = [cell for cell in cells if "".join(cell["source"]).startswith(ANSWER)]
+    assert len(folded) == sum(piece.kind == "folded" for piece in pieces(tutorial))
+    for cell in cells:
+        metadata = cell["metadata"]
+        answers = [
+            metadata.get("tags") == ["hide-cell"],
+            metadata.get("jupyter") == {"source_hidden": True, "outputs_hidden": True},
+            metadata.get("mystnb", {}).get("code_prompt_show") == "Answer, in code",
+        ]
+        assert answers == 3 * [cell in folded], cell
+
+
+def notebook(tutorial: Path) -> list[dict]:
+    read = json.loads(tutorial.with_suffix(".ipynb").read_text(encoding="utf-8"))
+    return [cell for cell in read["cells"] if cell["cell_type"] == "code"]
+
+
+@by_exercise
+def test_an_exercise_leads_to_a_section_that_asks_for_it(exercise):
+    assert exercise.name in set().union(*map(named, section(exercise.tutorial)))
+
+
+@by_tutorial
+def test_a_tutorial_asks_for_an_exercise_where_the_exercise_leads_to(tutorial):
+    places = {exercise.name: exercise.tutorial for exercise in bank()}
+    for piece in pieces(tutorial):
+        for name in named(piece):
+            assert piece in section(places[name]), f"{name} leads to {places[name]}"
+
+
+def test_other_pages_name_exercises_that_exist():
+    names = {exercise.name for exercise in bank()}
+    for page in [*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "derivations").glob("*.md")]:
+        assert set(LINK.findall(page.read_text(encoding="utf-8"))) <= names, page
+
+
+@by_exercise
+def test_an_exercise_leads_to_a_section_that_does_not_print_its_solution(exercise):
+    solution = expressions("".join(place["solution"] for place in MARKED.finditer(exercise.source)))
+    shown = [expressions(piece.text) for piece in section(exercise.tutorial) if piece.kind == "open"]
+    assert not solution or not solution <= set().union(*shown), solution
+
+
+def expressions(code: str) -> set[str]:
+    """Return what is computed in some lines, whatever the names are: of `y = a * b` and `return c * d` the same."""
+    code = textwrap.dedent(code)
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:  # the body of a function
+        tree = ast.parse("def body():\n" + textwrap.indent(code, "    "))
+    kinds = (ast.Return, ast.Assign, ast.AugAssign, ast.Expr, ast.Lambda)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    values = [node.body if isinstance(node, ast.Lambda) else node.value for node in nodes]
+    parts = [part for value in values for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
+    found = {without_names(part) for part in parts if isinstance(part, ast.BinOp | ast.Call | ast.Compare | ast.IfExp)}
+    return {expression for expression in found if len(expression) > len("_0 * _1")}  # that stands everywhere
+
+
+def without_names(expression: ast.expr) -> str:
+    """Return an expression in which the names are numbered in the order in which they occur."""
+    numbers: dict[str, str] = {}
+    text = ast.unparse(expression)
+    words = re.compile(r"(?<![.\w])(?!np\b|mt\b|for\b|in\b|if\b|else\b|None\b)[A-Za-z_]\w*(?!\w*=(?!=))")
+    return words.sub(lambda word: numbers.setdefault(word[0], f"_{len(numbers)}"), text)
+
+
+def test_expressions_are_compared_without_names():
+    assert expressions("y = a * np.exp(b, axis=-1)\n") == expressions("    return c * np.exp(d, axis=-1)\n")
+    assert expressions("return a * b / a, b") == expressions("lambda c, d: c * d / c")
+    assert not expressions("return a * b / a") & expressions("return a * b / b")
