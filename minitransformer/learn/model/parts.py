@@ -14,6 +14,7 @@ from minitransformer.learn.bank import find
 from minitransformer.learn.model.passes import PASSES, StandIns
 from minitransformer.learn.model.training import TRAINING
 from minitransformer.learn.verdict import Unsolved, Wrong
+from minitransformer.learn.watch import watch
 from minitransformer.stand_ins import standing_in
 
 __all__ = ["PARTS", "Parts", "picture_rows"]
@@ -120,8 +121,8 @@ class Parts:
         return Parts(self.folder, functions, self.missing | dict.fromkeys(names & {*self.functions}, "left out"))
 
     def alone(self, name: str) -> Parts:
-        """Return one part of the learner's; all others are the engine's."""
-        return Parts(self.folder, {name: self.functions[name]})
+        """Return one part of the learner's, its inputs watched for writing; all others are the engine's."""
+        return Parts(self.folder, {name: watch(self.functions[name])})
 
     def stand_ins(self) -> StandIns:
         """Return what stands in for which function of the engine.

@@ -16,6 +16,7 @@ from minitransformer.decoding import beam_search, greedy
 from minitransformer.learn.bank import find
 from minitransformer.learn.model.parts import Parts
 from minitransformer.learn.referee import explain, judge_file
+from minitransformer.learn.verdict import Wrong
 from minitransformer.nn import Transformer
 from minitransformer.training.configuration import Configuration
 
@@ -114,6 +115,8 @@ def _difference(values: Callable[[], dict[str, Array]], expected: dict[str, Arra
     """Return what is wrong with a part, in words; nothing if it agrees."""
     try:
         found = values()
+    except Wrong as wrong:
+        return _cause(parts, name) or str(wrong)
     except Exception as error:  # whatever a learner's function raises, or lets the engine raise
         words = explain(error, {str(parts.folder / find(name).file)}).words
         return _cause(parts, name) or words
