@@ -128,7 +128,7 @@ def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed
         ("warm-up", "warmup_steps**-1.5", "warmup_steps**-0.5", ""),
         ("xavier", "np.sqrt(6 /", "np.sqrt(3 /", ""),
         ("beam-step", "-totals", "totals", ""),
-        ("layer-norm-backward", "d_x_hat = d_y * gain", "d_x_hat = np.multiply(d_y, gain, out=d_y)", "changed in place"),
+        ("layer-norm-backward", "= d_y * gain", "= np.multiply(d_y, gain, out=d_y)", "in place"),
         ("length-penalty", "return scores,", "return 2 * scores,", ""),
         ("label-smoothing-backward", "* d_loss / len(q)", "* 2 * d_loss / len(q)", ""),  # which Adam does not feel
     ],

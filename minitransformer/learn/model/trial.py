@@ -92,6 +92,9 @@ def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: B
     """Return everything in which a part could show: in the order in which it comes about."""
     model = configuration.build_model(*sizes)
     values = {f"the initial weights {name}": p.numpy().copy() for name, p in model.named_parameters()}
+    rng = np.random.default_rng(0)
+    for p in model.parameters():  # at the start every gain is 1 and every bias 0, which would hide mistakes
+        p.data = p.data + 0.1 * rng.normal(size=p.shape)
     values["the loss"] = _backward(model, batch)
     for name, p in model.named_parameters():
         values[f"the gradient of {name}"] = np.zeros(p.shape) if p.grad is None else p.grad
