@@ -1,0 +1,90 @@
+"""A small Transformer learns to write digits backwards: 3 1 4 becomes 4 1 3."""
+
+import numpy as np
+
+import minitransformer as mt
+from minitransformer.data import END, PAD, START, pad
+
+SEED, STEPS, BATCH, LONGEST = 1, 400, 64, 8
+PEAK, WARMUP = 0.003, 100
+OPTIONS = mt.nn.ModelOptions(d_model=64, n_heads=4, n_layers=2, d_ff=128, dropout=0.1)
+VOCABULARY = 13  # padding, start, end and ten digits
+
+
+def draw_batch(rng):
+    """Return digits and the same digits backwards, from START to END: (B, Tk) and (B, Tq + 1)."""
+    rows = [rng.integers(3, VOCABULARY, n).tolist() for n in rng.integers(1, LONGEST + 1, BATCH)]
+    return pad([[*row, END] for row in rows]), pad([[START, *reversed(row), END] for row in rows])
+
+
+class DecoderLayer(mt.nn.Module):
+    def __init__(self, rng):
+        self.self_attention = mt.nn.MultiHeadAttention(OPTIONS, rng)
+        self.cross_attention = mt.nn.MultiHeadAttention(OPTIONS, rng)
+        self.feed_forward = mt.nn.FeedForward(OPTIONS, rng)
+        self.residuals = [mt.nn.Residual(OPTIONS) for _ in range(3)]
+
+    def __call__(self, x, memory, target_mask, source_mask, rng):
+        x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask), rng)
+        x = self.residuals[1](x, lambda y: self.cross_attention(y, memory, mask=source_mask), rng)
+        return self.residuals[2](x, self.feed_forward, rng)
+
+
+class Model(mt.nn.Module):
+    def __init__(self, rng):
+        self.table = mt.nn.Parameter(np.zeros((VOCABULARY, OPTIONS.d_model), dtype="float32"))
+        self.encoder = [mt.nn.EncoderLayer(OPTIONS, rng) for _ in range(OPTIONS.n_layers)]
+        self.decoder = [DecoderLayer(rng) for _ in range(OPTIONS.n_layers)]
+        for weight in self.parameters():
+            if weight.ndim == 2:
+                weight.data[...] = rng.normal(0, (2 / sum(weight.shape)) ** 0.5, weight.shape)
+
+    def embed(self, ids, rng):
+        positions = mt.ops.sinusoidal_positions(ids.shape[1], OPTIONS.d_model, "float32")
+        x = mt.ops.embedding(ids, self.table) * OPTIONS.d_model**0.5 + positions
+        return x if rng is None else mt.ops.dropout(x, OPTIONS.dropout, rng)
+
+    def __call__(self, source, target, rng=None):
+        """Return the logits of the token after each target token; without a generator nothing is dropped."""
+        source_mask = mt.ops.padding_mask(source)
+        target_mask = mt.ops.padding_mask(target) & mt.ops.causal_mask(target.shape[1])
+        memory, x = self.embed(source, rng), self.embed(target, rng)
+        for layer in self.encoder:
+            memory = layer(memory, source_mask, rng)
+        for layer in self.decoder:
+            x = layer(x, memory, target_mask, source_mask, rng)
+        return mt.ops.linear(x, self.table.T)
+
+
+def learning_rate(step):
+    return PEAK * min(step / WARMUP, (WARMUP / step) ** 0.5)
+
+
+def train(watch):
+    """Train a model; `watch` is told of each step."""
+    rng = np.random.default_rng(SEED)
+    model = Model(rng)
+    optimiser = mt.optim.Adam(model.parameters())
+    for step in range(1, STEPS + 1):
+        source, target = draw_batch(rng)
+        optimiser.zero_grad()
+        logits = model(source, target[:, :-1], rng)
+        loss = mt.ops.cross_entropy(logits, target[:, 1:], ignore_index=PAD)
+        loss.backward()
+        optimiser.step(learning_rate(step))
+        watch(model, step, float(loss.data))
+    return model
+
+
+def write(model, source, rng=None):
+    """Return what the model writes for each row of digits, one token at a time, always the most probable one."""
+    target = np.full((len(source), 1), START)
+    with mt.no_grad():
+        for _ in range(LONGEST + 1):
+            logits = model(source, target).data[:, -1]
+            target = np.column_stack([target, logits.argmax(axis=-1)])
+    return target[:, 1:]
+
+
+if __name__ == "__main__":
+    train(lambda model, step, loss: step % 50 or print(step, round(loss, 3)))
