@@ -5,14 +5,14 @@ import numpy as np
 import minitransformer as mt
 from minitransformer.data import END, PAD, START, pad
 
-SEED, STEPS, BATCH, LONGEST = 1, 400, 64, 8
-PEAK, WARMUP = 0.003, 100
-OPTIONS = mt.nn.ModelOptions(d_model=64, n_heads=4, n_layers=2, d_ff=128, dropout=0.1)
+SEED, STEPS, BATCH, LONGEST = 1, 350, 64, 6
+PEAK, WARMUP = 0.02, 100
+OPTIONS = mt.nn.ModelOptions(d_model=32, n_heads=4, n_layers=2, d_ff=64, dropout=0.1)
 VOCABULARY = 13  # padding, start, end and ten digits
 
 
 def draw_batch(rng):
-    """Return digits and the same digits backwards, from START to END: (B, Tk) and (B, Tq + 1)."""
+    """Return digits, and the same digits backwards from START to END: (B, Tk) and (B, Tq + 1)."""
     rows = [rng.integers(3, VOCABULARY, n).tolist() for n in rng.integers(1, LONGEST + 1, BATCH)]
     return pad([[*row, END] for row in rows]), pad([[START, *reversed(row), END] for row in rows])
 
@@ -32,7 +32,8 @@ class DecoderLayer(mt.nn.Module):
 
 class Model(mt.nn.Module):
     def __init__(self, rng):
-        self.table = mt.nn.Parameter(np.zeros((VOCABULARY, OPTIONS.d_model), dtype="float32"))
+        self.rng, self.training = rng, True
+        self.table = mt.nn.Parameter(np.zeros((VOCABULARY, OPTIONS.d_model), "float32"))
         self.encoder = [mt.nn.EncoderLayer(OPTIONS, rng) for _ in range(OPTIONS.n_layers)]
         self.decoder = [DecoderLayer(rng) for _ in range(OPTIONS.n_layers)]
         for weight in self.parameters():
@@ -40,14 +41,15 @@ class Model(mt.nn.Module):
                 weight.data[...] = rng.normal(0, (2 / sum(weight.shape)) ** 0.5, weight.shape)
 
     def embed(self, ids, rng):
-        positions = mt.ops.sinusoidal_positions(ids.shape[1], OPTIONS.d_model, "float32")
-        x = mt.ops.embedding(ids, self.table) * OPTIONS.d_model**0.5 + positions
+        x = mt.ops.embedding(ids, self.table) * OPTIONS.d_model**0.5
+        x = x + mt.ops.sinusoidal_positions(ids.shape[1], OPTIONS.d_model, "float32")
         return x if rng is None else mt.ops.dropout(x, OPTIONS.dropout, rng)
 
-    def __call__(self, source, target, rng=None):
-        """Return the logits of the token after each target token; without a generator nothing is dropped."""
-        source_mask = mt.ops.padding_mask(source)
-        target_mask = mt.ops.padding_mask(target) & mt.ops.causal_mask(target.shape[1])
+    def __call__(self, source, target):
+        """Return the scores of the token that follows each target token: (B, Tq, V)."""
+        rng = self.rng if self.training else None  # for dropout
+        source_mask = (source != PAD)[:, None, None, :]
+        target_mask = (target != PAD)[:, None, None, :] & mt.ops.causal_mask(target.shape[1])
         memory, x = self.embed(source, rng), self.embed(target, rng)
         for layer in self.encoder:
             memory = layer(memory, source_mask, rng)
@@ -57,18 +59,18 @@ class Model(mt.nn.Module):
 
 
 def learning_rate(step):
-    return PEAK * min(step / WARMUP, (WARMUP / step) ** 0.5)
+    return PEAK * min(step / WARMUP, (STEPS + 1 - step) / (STEPS + 1 - WARMUP))
 
 
 def train(watch):
-    """Train a model; `watch` is told of each step."""
+    """Train a model and return it; `watch` is called after each step."""
     rng = np.random.default_rng(SEED)
     model = Model(rng)
     optimiser = mt.optim.Adam(model.parameters())
     for step in range(1, STEPS + 1):
         source, target = draw_batch(rng)
         optimiser.zero_grad()
-        logits = model(source, target[:, :-1], rng)
+        logits = model(source, target[:, :-1])
         loss = mt.ops.cross_entropy(logits, target[:, 1:], ignore_index=PAD)
         loss.backward()
         optimiser.step(learning_rate(step))
@@ -76,8 +78,9 @@ def train(watch):
     return model
 
 
-def write(model, source, rng=None):
-    """Return what the model writes for each row of digits, one token at a time, always the most probable one."""
+def write(model, source):
+    """Return what the model writes for each row of digits: at each step the token with the highest score."""
+    model.training = False
     target = np.full((len(source), 1), START)
     with mt.no_grad():
         for _ in range(LONGEST + 1):
@@ -87,4 +90,4 @@ def write(model, source, rng=None):
 
 
 if __name__ == "__main__":
-    train(lambda model, step, loss: step % 50 or print(step, round(loss, 3)))
+    train(lambda model, step, loss: step % 50 or print(f"step {step}: loss {loss:.3f}"))
