@@ -2,6 +2,7 @@
 
 Without an action it makes a folder of exercises, once, and then watches it: whenever a file is saved, that exercise is
 checked. `check`, `hint`, `reset` and `solution` take the name of an exercise; without one they mean the current one.
+`clinic` shows trainings with a fault each, to be diagnosed and mended; it takes the number of a patient.
 Nothing that you have written is ever overwritten.
 """
 
@@ -13,13 +14,14 @@ import time
 from pathlib import Path
 
 from minitransformer.arrays import use
+from minitransformer.cli import clinic
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.learn import FOLDER, Book, Exercise, bank, command, find, judge_file
 
 __all__ = ["add_arguments", "run"]
 
-ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution")
+ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "clinic")
 WIDTH = 78
 LOOK = 0.3
 """How long to wait before looking at the files again, in seconds."""
@@ -29,13 +31,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what to do, with which exercise, in which folder."""
     parser.add_argument("action", nargs="?", choices=ACTIONS, default="watch", help="what to do")
     parser.add_argument(
-        "name", nargs="?", default=argparse.SUPPRESS, help="an exercise, as `list` shows it, or its file"
+        "name", nargs="?", default=argparse.SUPPRESS, help="an exercise, as `list` shows it, or its file; or a patient"
     )
     parser.add_argument("--folder", type=path, default=FOLDER, help="where your exercises lie")
+    clinic.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked; return the exit status."""
+    if args.action == "clinic":
+        return clinic.run(args)
+    if hasattr(args, "ask") or hasattr(args, "diagnosis"):
+        raise UsageError("--ask and --diagnosis belong to `learn clinic`")
     try:
         exercise = find(args.name) if hasattr(args, "name") else None
         if exercise is not None:

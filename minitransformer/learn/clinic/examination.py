@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
@@ -29,7 +30,7 @@ DIGIT = 3
 
 
 def held_out(n: int, seed: int = 99) -> list[list[int]]:
-    """Return n rows of four to six digits that no training has drawn on purpose."""
+    """Return n rows of four to six digits, drawn with a seed that no training uses."""
     rng = np.random.default_rng(seed)
     return [rng.integers(DIGIT, DIGIT + 10, length).tolist() for length in rng.integers(4, 7, n)]
 
@@ -100,7 +101,7 @@ class Recorder:
             kind.__call__ = call
             return call(this, source, target, *rest, **options)
 
-        kind.__call__ = record  # type: ignore[method-assign]
+        kind.__call__ = record
 
     def _look_at_embeddings(self, model: Any) -> None:
         """Measure how far tokens differ at one position, and one token at different positions."""
@@ -208,7 +209,7 @@ def _writing(script: ModuleType, model: Any, rows: list[list[int]]) -> dict[str,
     wide = script.write(model, _sources(rows, MORE_PADDING))
     again = script.write(model, _sources(rows, MORE_PADDING))
     alone = [script.write(model, _sources([row], 0))[0] for row in few]
-    shown = range(min(8, len(few)))
+    by_kind = {"wide": wide, "again": again, "alone": alone}
     return {
         "score": _score(rows, wide),
         "alone_score": _score(few, alone),
@@ -217,9 +218,9 @@ def _writing(script: ModuleType, model: Any, rows: list[list[int]]) -> dict[str,
             {
                 "source": few[i],
                 "wanted": [*few[i][::-1], END],
-                **{name: [int(t) for t in texts[i]] for name, texts in (("wide", wide), ("again", again), ("alone", alone))},
+                **{kind: [int(token) for token in texts[i]] for kind, texts in by_kind.items()},
             }
-            for i in shown
+            for i in range(min(8, len(few)))
         ],
     }
 
@@ -261,8 +262,24 @@ def main() -> None:
     text, name = sys.stdin.read(), sys.argv[1]
     script = ModuleType("patient")
     script.__file__ = name
-    exec(compile(text, name, "exec"), script.__dict__)
-    print("\n" + json.dumps(examine(script)))
+    try:
+        exec(compile(text, name, "exec"), script.__dict__)
+        missing = [function for function in ("train", "write", "STEPS") if not hasattr(script, function)]
+        if missing:
+            raise ValueError(f"the file no longer defines {', '.join(missing)}")
+        report = examine(script)
+    except BaseException as error:  # SystemExit too: the script may call exit()
+        report = {"error": _explain(error, name)}
+    print("\n" + json.dumps(report))
+
+
+def _explain(error: BaseException, name: str) -> str:
+    """Return in words where a script failed."""
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno} is not Python: {error.msg}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+    where = f"line {frames[-1].lineno}, in {frames[-1].name}: " if frames else ""
+    return f"{where}{type(error).__name__}: {error}".removesuffix(": ")
 
 
 if __name__ == "__main__":
