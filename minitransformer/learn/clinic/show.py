@@ -82,7 +82,7 @@ def _samples(report: Report, n: int = 8) -> str:
 def _alone(report: Report) -> str:
     rows = [[tokens(s["source"]), tokens(s["alone"]), tokens(s["wide"])] for s in report["samples"]]
     return "\n".join([
-        "Each row written alone, and in a batch where it is padded as if a longer row were in it",
+        "Each row written alone, and in a batch where it is padded for a longer row",
         table(["source", "alone", "in a batch"], rows),
         f"right alone: {report['alone_score']:.0%}   right in a batch: {report['score']:.0%}",
     ])  # fmt: skip
@@ -95,7 +95,7 @@ def _repeat(report: Report) -> str:
 
 
 def _cross(report: Report) -> str:
-    title = "Cross-attention of the last layer, mean of the heads, with the right target given"
+    title = "Cross-attention of the last layer, mean of the heads, right target given"
     return heat(report["maps"]["cross"], report["map_rows"], report["map_columns"], title)
 
 
@@ -113,7 +113,7 @@ def _attention(report: Report) -> str:
 
 def _weights(report: Report) -> str:
     cells = [[w["name"], *(f"{value:.3f}" for value in (*w["start"], *w["end"]))] for w in report["weights"]]
-    head = ["matrix", "mean at start", "std at start", "mean at end", "std at end"]
+    head = ["matrix", "start: mean", "std", "end: mean", "std"]
     return table(head, cells)
 
 
@@ -122,7 +122,7 @@ def _batch(report: Report) -> str:
     labels = [["." if label == batch["ignored"] else tokens([label]) for label in row] for row in batch["labels"]]
     columns = zip_longest(map(tokens, batch["source"]), map(tokens, batch["read"]), map("".join, labels), fillvalue="")
     return "\n".join([
-        f"Six rows of the second batch {LEGEND}; a label that does not count in the loss is a dot",
+        f"Six rows of the second batch {LEGEND};\na label that does not count in the loss is a dot",
         table(["source", "decoder reads", "label"], [list(row) for row in columns]),
     ])  # fmt: skip
 
