@@ -42,7 +42,8 @@ def clinic(tmp_path, capsys, monkeypatch, report):
     """Return the command, with trainings that all give the same report."""
     folder = tmp_path / "my-exercises"
     monkeypatch.setattr(visit_module, "_train", lambda text, name, time_limit: clinic.report)
-    monkeypatch.setattr("minitransformer.plots.training_curves", lambda lines, path, _: path.write_text(str(lines[0])))
+    draw = "minitransformer.plots.training_curves"
+    monkeypatch.setattr(draw, lambda lines, path, _: path.write_text(str(lines[0])))
 
     def clinic(*words):
         status = main(["learn", "clinic", *words, "--folder", str(folder)])
@@ -249,7 +250,7 @@ def test_each_patient_is_sick_in_its_own_way(case, tmp_path):
 @in_full
 def test_the_mended_script_is_healthy_and_has_the_size_that_is_allowed(tmp_path):
     # The fault of the last patient, mended in other words than the healthy script's.
-    text = cases()[-1].text.replace("(source != START)[:, None, None, :]", "mt.ops.padding_mask(source)")
+    text = cases()[-1].text.replace("(source != START)[:, None, None, :]", "ops.padding_mask(source)")
     found = examine_text(text, "patient.py", tmp_path / "report.json")
     assert judge(found) == (True, "It writes 100% of the held-out rows exactly, as the healthy training does.")
     assert (len(found["rates"]), found["parameters"]) == (visit_module.STEPS, visit_module.PARAMETERS)

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-import minitransformer as mt
+from minitransformer import nn, ops, optim
+from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, pad
 
 SEED, STEPS, BATCH, LONGEST = 1, 350, 64, 6
 PEAK, WARMUP = 0.02, 100
-OPTIONS = mt.nn.ModelOptions(d_model=32, n_heads=4, n_layers=2, d_ff=64, dropout=0.1)
+OPTIONS = nn.ModelOptions(d_model=32, n_heads=4, n_layers=2, d_ff=64, dropout=0.1)
 VOCABULARY = 13  # padding, start, end and ten digits
 
 
@@ -17,12 +18,12 @@ def draw_batch(rng):
     return pad([[*row, END] for row in rows]), pad([[START, *reversed(row), END] for row in rows])
 
 
-class DecoderLayer(mt.nn.Module):
+class DecoderLayer(nn.Module):
     def __init__(self, rng):
-        self.self_attention = mt.nn.MultiHeadAttention(OPTIONS, rng)
-        self.cross_attention = mt.nn.MultiHeadAttention(OPTIONS, rng)
-        self.feed_forward = mt.nn.FeedForward(OPTIONS, rng)
-        self.residuals = [mt.nn.Residual(OPTIONS) for _ in range(3)]
+        self.self_attention = nn.MultiHeadAttention(OPTIONS, rng)
+        self.cross_attention = nn.MultiHeadAttention(OPTIONS, rng)
+        self.feed_forward = nn.FeedForward(OPTIONS, rng)
+        self.residuals = [nn.Residual(OPTIONS) for _ in range(3)]
 
     def __call__(self, x, memory, target_mask, source_mask, rng):
         x = self.residuals[0](x, lambda y: self.self_attention(y, mask=target_mask), rng)
@@ -30,32 +31,32 @@ class DecoderLayer(mt.nn.Module):
         return self.residuals[2](x, self.feed_forward, rng)
 
 
-class Model(mt.nn.Module):
+class Model(nn.Module):
     def __init__(self, rng):
         self.rng, self.training = rng, True
-        self.table = mt.nn.Parameter(np.zeros((VOCABULARY, OPTIONS.d_model), "float32"))
-        self.encoder = [mt.nn.EncoderLayer(OPTIONS, rng) for _ in range(OPTIONS.n_layers)]
+        self.table = nn.Parameter(np.zeros((VOCABULARY, OPTIONS.d_model), "float32"))
+        self.encoder = [nn.EncoderLayer(OPTIONS, rng) for _ in range(OPTIONS.n_layers)]
         self.decoder = [DecoderLayer(rng) for _ in range(OPTIONS.n_layers)]
         for weight in self.parameters():
             if weight.ndim == 2:
                 weight.data[...] = rng.normal(0, (2 / sum(weight.shape)) ** 0.5, weight.shape)
 
     def embed(self, ids, rng):
-        x = mt.ops.embedding(ids, self.table) * OPTIONS.d_model**0.5
-        x = x + mt.ops.sinusoidal_positions(ids.shape[1], OPTIONS.d_model, "float32")
-        return x if rng is None else mt.ops.dropout(x, OPTIONS.dropout, rng)
+        x = ops.embedding(ids, self.table) * OPTIONS.d_model**0.5
+        x = x + ops.sinusoidal_positions(ids.shape[1], OPTIONS.d_model, "float32")
+        return x if rng is None else ops.dropout(x, OPTIONS.dropout, rng)
 
     def __call__(self, source, target):
         """Return the scores of the token that follows each target token: (B, Tq, V)."""
         rng = self.rng if self.training else None  # for dropout
         source_mask = (source != PAD)[:, None, None, :]
-        target_mask = (target != PAD)[:, None, None, :] & mt.ops.causal_mask(target.shape[1])
+        target_mask = (target != PAD)[:, None, None, :] & ops.causal_mask(target.shape[1])
         memory, x = self.embed(source, rng), self.embed(target, rng)
         for layer in self.encoder:
             memory = layer(memory, source_mask, rng)
         for layer in self.decoder:
             x = layer(x, memory, target_mask, source_mask, rng)
-        return mt.ops.linear(x, self.table.T)
+        return ops.linear(x, self.table.T)
 
 
 def learning_rate(step):
@@ -66,12 +67,12 @@ def train(watch):
     """Train a model and return it; `watch` is called after each step."""
     rng = np.random.default_rng(SEED)
     model = Model(rng)
-    optimiser = mt.optim.Adam(model.parameters())
+    optimiser = optim.Adam(model.parameters())
     for step in range(1, STEPS + 1):
         source, target = draw_batch(rng)
         optimiser.zero_grad()
         logits = model(source, target[:, :-1])
-        loss = mt.ops.cross_entropy(logits, target[:, 1:], ignore_index=PAD)
+        loss = ops.cross_entropy(logits, target[:, 1:], ignore_index=PAD)
         loss.backward()
         optimiser.step(learning_rate(step))
         watch(model, step, float(loss.data))
@@ -82,7 +83,7 @@ def write(model, source):
     """Return what the model writes for each row of digits: at each step the token with the highest score."""
     model.training = False
     target = np.full((len(source), 1), START)
-    with mt.no_grad():
+    with no_grad():
         for _ in range(LONGEST + 1):
             logits = model(source, target).data[:, -1]
             target = np.column_stack([target, logits.argmax(axis=-1)])
