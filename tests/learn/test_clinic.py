@@ -22,6 +22,7 @@ from minitransformer.learn.clinic.examination import examine
 
 ALL = os.environ.get("MINITRANSFORMER_CLINIC") == "all"
 in_full = pytest.mark.skipif(not ALL, reason="trains in full: set MINITRANSFORMER_CLINIC=all")
+SHORT = healthy().replace("350, 64", "1, 64").replace("02, 100", "02, 1")
 
 
 def module(text, **constants):
@@ -203,8 +204,7 @@ def test_a_report_is_kept_until_the_script_changes(tmp_path, monkeypatch):
         ("STEPS = 3\ndef train(watch):\n    return q\ndef write(): ...\n", "line 3, in train: NameError: name 'q'"),
         ("exit()\n", "line 1, in <module>: SystemExit"),
         ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", "train must return the model"),
-        (healthy().replace("        watch(model", "        (model").replace("350, 64", "1, 64").replace("02, 100", "02, 1"),
-         "train called watch 0 times in 1 steps"),
+        (SHORT.replace("        watch(model", "        (model"), "train called watch 0 times in 1 steps"),
     ],
 )  # fmt: skip
 def test_a_script_that_fails_is_explained_by_its_line(monkeypatch, capsys, text, said):

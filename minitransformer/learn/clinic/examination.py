@@ -169,7 +169,7 @@ def examine(script: ModuleType, n: int = 200) -> dict[str, Any]:
     with recorder.installed():
         model = script.train(recorder.watch)
     if model is None or not recorder.rates:
-        raise ValueError("train must return the model, and train it with mt.optim.Adam")
+        raise ValueError("train must return the model, and train it with optim.Adam")
     if len(recorder.losses) != len(recorder.rates):
         raise ValueError(
             f"train called watch {len(recorder.losses)} times in {len(recorder.rates)} steps; call it after each step"
