@@ -7,6 +7,7 @@
 ``verdict.py``     what is wrong, in words
 ``referee.py``     a learner's file or function is run and judged
 ``book.py``        the learner's own folder, and how far they have come
+``clinic/``        trainings with one fault each, to be diagnosed and mended
 =================  ==========================================================================
 
 The command is ``minitransformer learn``. In a notebook::

@@ -110,6 +110,7 @@ def test_a_patient_is_written_once_and_never_overwritten(clinic):
 
 def test_a_link_in_place_of_the_folder_is_not_written_through(tmp_path):
     (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "01_patient.py").touch()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "clinic").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic link"):
@@ -235,8 +236,9 @@ def test_a_process_that_dies_or_never_ends_is_told(tmp_path, monkeypatch):
 
 def test_a_damaged_chart_is_begun_again(tmp_path):
     (tmp_path / "clinic").mkdir()
-    (tmp_path / "clinic" / ".chart.json").write_text("{")
-    assert Chart.read(tmp_path) == Chart()
+    for damage in ("{", "[]", '{"healed": ["x"]}', '{"healed": 3}'):
+        (tmp_path / "clinic" / ".chart.json").write_text(damage)
+        assert Chart.read(tmp_path) == Chart()
 
 
 @in_full

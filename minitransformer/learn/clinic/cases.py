@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from minitransformer.durable import create, make_folder
+from minitransformer.durable import check_folder, create, make_folder
 
 __all__ = ["Case", "cases", "find_case", "healthy", "open_case", "plant"]
 
@@ -91,9 +91,10 @@ def open_case(case: Case, folder: Path) -> Path:
     Raises
     ------
     OSError
-        If the folder cannot be written.
+        If the folder cannot be written, or is a link.
     """
     path = folder / case.file
+    check_folder(path.parent)
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         make_folder(path.parent)
