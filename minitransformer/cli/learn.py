@@ -3,6 +3,7 @@
 Without an action it makes a folder of exercises, once, and then watches it: whenever a file is saved, that exercise is
 checked. `check`, `hint`, `reset` and `solution` take the name of an exercise; without one they mean the current one.
 `train` takes the number of a chapter and trains a small model with the functions that you have written in it.
+`clinic` shows trainings with a fault each, to be diagnosed and mended; it takes the number of a patient.
 Nothing that you have written is ever overwritten.
 """
 
@@ -13,6 +14,7 @@ import textwrap
 import time
 from pathlib import Path
 
+from minitransformer.cli import clinic
 from minitransformer.cli.chapter_training import run_training, suggest_training
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
@@ -20,7 +22,7 @@ from minitransformer.learn import Book, Exercise, bank, command, find, find_fold
 
 __all__ = ["add_arguments", "run"]
 
-ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train")
+ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "clinic")
 WIDTH = 78
 LOOK = 0.3
 """How long to wait before looking at the files again, in seconds."""
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name",
         nargs="?",
         default=argparse.SUPPRESS,
-        help="an exercise, as `list` shows it, or its file; a chapter to train",
+        help="an exercise, as `list` shows it, or its file; a chapter to train; a patient",
     )
     parser.add_argument(
         "--folder",
@@ -41,11 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="where your exercises lie (default: my-exercises, here or in a folder above)",
     )
+    clinic.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked; return the exit status."""
-    folder = args.folder if hasattr(args, "folder") else find_folder()
+    folder = args.folder = args.folder if hasattr(args, "folder") else find_folder()
+    if args.action == "clinic":
+        return clinic.run(args)
+    if hasattr(args, "ask") or hasattr(args, "diagnosis"):
+        raise UsageError("--ask and --diagnosis belong to `learn clinic`")
     try:
         exercise = find(args.name) if hasattr(args, "name") and args.action != "train" else None
         if exercise is not None:

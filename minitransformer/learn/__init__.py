@@ -1,20 +1,6 @@
 """Exercises that check themselves: from d(x y) to the backward pass of attention.
 
-=====================  ===================================================================
-``bank.py``            the exercises, their hints and solutions
-``exercises/``         one source for each exercise and its solution, a folder for each chapter
-``checks/``            what each exercise has to do, a file for each chapter
-``counterexample.py``  an input that shows what is wrong, judged
-``verdict.py``         what is wrong, in words
-``watch.py``           inputs of the learner's functions, watched for writing
-``referee.py``         a learner's file or function is run and judged
-``child.py``           the same in a child process, with limits of time and memory
-``answers.py``         a learner's functions, loaded from their files
-``trainings/``         a small training at the end of chapters 3, 5 and 7
-``model/``             the model, trained with the learner's functions
-``book.py``            the learner's own folder, and how far they have come
-=====================  ===================================================================
-
+=====================  ============================================================
 The command is ``minitransformer learn``. In a notebook::
 
     mt.learn.check("softmax-backward", my_function)  # an exercise

@@ -1,0 +1,34 @@
+"""The clinic: ten trainings with one fault each, to be diagnosed and mended.
+
+==================  =========================================================================
+``healthy.py``      the training script of which all patients are copies
+``cases.toml``      what is changed in each copy
+``cases.py``        the patients, and their files in the learner's folder
+``examination.py``  runs a script and measures it, in a process of its own
+``causes.py``       what may be wrong, and what the measurements say for or against it
+``visit.py``        trains a learner's file, judges it, and judges a diagnosis
+``show.py``         the measurements as text
+==================  =========================================================================
+
+The command is ``minitransformer learn clinic``.
+"""
+
+from minitransformer.learn.clinic.cases import Case, cases, find_case, open_case
+from minitransformer.learn.clinic.causes import CAUSES
+from minitransformer.learn.clinic.show import ASK, overview
+from minitransformer.learn.clinic.visit import Chart, ScriptError, diagnose, examine_text, judge
+
+__all__ = [
+    "ASK",
+    "CAUSES",
+    "Case",
+    "Chart",
+    "ScriptError",
+    "cases",
+    "diagnose",
+    "examine_text",
+    "find_case",
+    "judge",
+    "open_case",
+    "overview",
+]

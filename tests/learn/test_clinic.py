@@ -1,0 +1,265 @@
+"""The clinic: what is planted, what is measured, who is healthy.
+
+By default one training of a few steps runs. All patients in full, about two minutes:
+
+    MINITRANSFORMER_CLINIC=all python -m pytest tests/learn/test_clinic.py
+"""
+
+import io
+import json
+import os
+import subprocess
+from types import ModuleType
+
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.learn.clinic import ASK, CAUSES, Chart, ScriptError, cases, diagnose, examine_text, judge, overview
+from minitransformer.learn.clinic import examination as examination_module
+from minitransformer.learn.clinic import visit as visit_module
+from minitransformer.learn.clinic.cases import healthy, open_case, plant
+from minitransformer.learn.clinic.examination import examine
+
+ALL = os.environ.get("MINITRANSFORMER_CLINIC") == "all"
+in_full = pytest.mark.skipif(not ALL, reason="trains in full: set MINITRANSFORMER_CLINIC=all")
+SHORT = healthy().replace("350, 64", "1, 64").replace("02, 100", "02, 1")
+
+
+def module(text, **constants):
+    script = ModuleType("patient")
+    exec(compile(text, "patient.py", "exec"), script.__dict__)
+    vars(script).update(constants)
+    return script
+
+
+@pytest.fixture(scope="module")
+def report():
+    """Return what is measured in a healthy training of four steps, as another process would read it."""
+    return json.loads(json.dumps(examine(module(healthy(), STEPS=4, WARMUP=2, BATCH=6), n=3)))
+
+
+@pytest.fixture
+def clinic(tmp_path, capsys, monkeypatch, report):
+    """Return the command, with trainings that all give the same report."""
+    folder = tmp_path / "my-exercises"
+    monkeypatch.setattr(visit_module, "_train", lambda text, name, time_limit: clinic.report)
+    draw = "minitransformer.plots.training_curves"
+    monkeypatch.setattr(draw, lambda lines, path, _: path.write_text(str(lines[0])))
+
+    def clinic(*words):
+        status = main(["learn", "clinic", *words, "--folder", str(folder)])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    clinic.folder, clinic.report = folder, report
+    return clinic
+
+
+def test_each_patient_has_one_fault_that_nothing_names():
+    assert len(cases()) == 10
+    assert len({case.cause for case in cases()}) == 10
+    assert {case.cause for case in cases()} < CAUSES.keys()
+    assert {cause.ask for cause in CAUSES.values()} <= ASK.keys()
+    sound = healthy().splitlines()
+    for case in cases():
+        compile(case.text, case.file, "exec")
+        assert case.cause not in case.text + case.file + case.name
+        lines = case.text.splitlines()
+        changed = [line for line in lines if line not in sound]
+        assert len(changed) == 1 - (len(sound) - len(lines))
+        assert not any("#" in line for line in changed)
+
+
+def test_a_fault_is_planted_at_one_place_only():
+    for old in ("nowhere", "WARMUP"):
+        with pytest.raises(ValueError, match="expected it once"):
+            plant(healthy(), old, "")
+
+
+def test_a_healthy_training_gives_no_sign_of_any_fault(report):
+    signs = {name for name, cause in CAUSES.items() if cause.finding(report)[0]}
+    assert signs == {"too-few-steps"}  # it had four
+
+
+@pytest.mark.parametrize("cause", ["labels-not-shifted", "padding-in-the-loss", "positions-missing", "mask-inverted"])
+def test_a_fault_shows_after_a_few_steps(cause):
+    (case,) = (case for case in cases() if case.cause == cause)
+    found = json.loads(json.dumps(examine(module(case.text, STEPS=2, WARMUP=2, BATCH=6, LONGEST=3), n=3)))
+    signs = {name for name, cause in CAUSES.items() if cause.finding(found)[0]}
+    assert signs == {cause, "too-few-steps"}
+
+
+def test_every_measurement_fits_a_terminal(report):
+    for words in (*(ask(report) for ask in ASK.values()), overview(report)):
+        assert max(map(len, words.splitlines())) <= 79
+    assert "nan" not in overview(report)
+    assert "no number is finite" in ASK["loss"](report | {"losses": [float("nan")]})
+
+
+def test_a_patient_is_written_once_and_never_overwritten(clinic):
+    status, text = clinic("3")
+    path = clinic.folder / "clinic" / "03_patient.py"
+    assert status == 1  # sick
+    assert path.read_text() == cases()[2].text
+    assert path.with_suffix(".png").read_text() == str({"step": 1, "loss": clinic.report["losses"][0]})
+    assert "names the cause" in text
+    path.write_text("# mine\n")
+    assert "Learning rate" in clinic(str(path), "--ask", "rate")[1]
+    assert path.read_text() == "# mine\n"
+
+
+def test_a_link_in_place_of_the_folder_is_not_written_through(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "01_patient.py").touch()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "clinic").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
+        open_case(cases()[0], tmp_path / "mine")
+
+
+def test_a_diagnosis_is_judged_by_the_first_script_and_noted(clinic):
+    right = cases()[0].cause
+    status, text = clinic("1", "--diagnosis", "labels-not-shifted")
+    assert status == 1
+    assert "this is not the cause" in text
+    assert "Against it" in text
+    assert "--ask batch" in text
+    assert "diagnosed" not in clinic()[1].split("Causes")[0]
+    (clinic.folder / "clinic" / "01_patient.py").write_text("# mended\n")
+    status, text = clinic("1", "--diagnosis", right)
+    assert status == 0
+    assert f"{right}: right" in text
+    assert "patient-1    diagnosed" in clinic()[1]
+
+
+def test_a_mended_script_is_judged(clinic):
+    clinic("2", "--ask", "rate")
+    path = clinic.folder / "clinic" / "02_patient.py"
+    path.write_text(cases()[1].text + "\n# mended otherwise\n")
+    clinic.report = clinic.report | {"score": 0.5}
+    status, text = clinic("2")
+    assert status == 1
+    assert "Still sick. It writes 50%" in text
+    path.write_text(healthy())
+    clinic.report = clinic.report | {"score": 0.97}
+    status, text = clinic("2")
+    assert status == 0
+    assert "Healthy." in text
+    assert "patient-2    healed" in clinic()[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"rates": 351 * [0.01]}, "351 steps"),
+        ({"parameters": 42_401}, "42401 parameters"),
+        ({"targets": 160_000}, "160000 target positions"),
+        ({"score": float("nan")}, "writes nan%"),
+        ({"blank_score": 1.0}, "even when all weights are 0"),
+    ],
+)
+def test_a_training_that_is_larger_or_no_training_is_not_healthy(report, change, said):
+    assert judge(report | {"score": 1.0})[0]
+    right, words = judge(report | {"score": 1.0} | change)
+    assert not right
+    assert said in words
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["11"], "there is no patient '11'"),
+        (["softmax"], "there is no patient 'softmax'"),
+        (["--ask", "rate"], "give its number"),
+    ],
+)
+def test_what_is_asked_wrongly_is_refused(clinic, words, said):
+    status, text = clinic(*words)
+    assert status == 2
+    assert said in text
+
+
+def test_options_of_the_clinic_belong_to_the_clinic(tmp_path, capsys):
+    assert main(["learn", "list", "--ask", "rate", "--folder", str(tmp_path / "mine")]) == 2
+    assert "--ask and --diagnosis belong to `learn clinic`" in capsys.readouterr().err
+    with pytest.raises(LookupError, match="no cause 'flu'"):
+        diagnose(cases()[0], "flu", {})
+
+
+def test_a_report_is_kept_until_the_script_changes(tmp_path, monkeypatch):
+    trained = []
+    monkeypatch.setattr(visit_module, "_train", lambda text, *_: trained.append(text) or {"losses": []})
+    kept = tmp_path / "report.json"
+    for text in ("a", "a", "b"):
+        examine_text(text, "script.py", kept)
+    kept.write_text("[")
+    examine_text("b", "script.py", kept)
+    assert trained == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("STEPS = 3\ntrain(", "line 2 is not Python"),
+        ("STEPS = 3\n", "no longer defines train, write"),
+        ("STEPS = 3\ndef train(watch):\n    return q\ndef write(): ...\n", "line 3, in train: NameError: name 'q'"),
+        ("exit()\n", "line 1, in <module>: SystemExit"),
+        ("STEPS = 3\ndef train(watch): ...\ndef write(): ...\n", "train must return the model"),
+        (SHORT.replace("        watch(model", "        (model"), "train called watch 0 times in 1 steps"),
+    ],
+)  # fmt: skip
+def test_a_script_that_fails_is_explained_by_its_line(monkeypatch, capsys, text, said):
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    monkeypatch.setattr("sys.argv", ["examination", "patient.py"])
+    examination_module.main()
+    assert said in json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
+
+
+def test_a_process_that_dies_or_never_ends_is_told(tmp_path, monkeypatch):
+    ends = {
+        "did not end within 7 s": subprocess.TimeoutExpired("python", 7),
+        "ended with status -9: Killed": subprocess.CompletedProcess([], -9, "", "Killed\n"),
+        "line 3: KeyError": subprocess.CompletedProcess([], 0, '\n{"error": "line 3: KeyError"}\n', ""),
+    }
+    for said, end in ends.items():
+
+        def run(*_, end=end, **__):
+            if isinstance(end, Exception):
+                raise end
+            return end
+
+        monkeypatch.setattr(subprocess, "run", run)
+        with pytest.raises(ScriptError, match=said):
+            examine_text("text", "script.py", tmp_path / "report.json", time_limit=7)
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_damaged_chart_is_begun_again(tmp_path):
+    (tmp_path / "clinic").mkdir()
+    for damage in ("{", "[]", '{"healed": ["x"]}', '{"healed": 3}'):
+        (tmp_path / "clinic" / ".chart.json").write_text(damage)
+        assert Chart.read(tmp_path) == Chart()
+
+
+@in_full
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_each_patient_is_sick_in_its_own_way(case, tmp_path):
+    found = examine_text(case.text, case.file, tmp_path / "report.json")
+    assert not judge(found)[0]
+    assert {name for name, cause in CAUSES.items() if cause.finding(found)[0]} == {case.cause}
+
+
+@in_full
+def test_the_mended_script_is_healthy_and_has_the_size_that_is_allowed(tmp_path):
+    # The fault of the last patient, mended in other words than the healthy script's.
+    text = cases()[-1].text.replace("(source != START)[:, None, None, :]", "ops.padding_mask(source)")
+    found = examine_text(text, "patient.py", tmp_path / "report.json")
+    assert judge(found) == (True, "It writes 100% of the held-out rows exactly, as the healthy training does.")
+    assert (len(found["rates"]), found["parameters"]) == (visit_module.STEPS, visit_module.PARAMETERS)
+    assert found["targets"] == visit_module.TARGETS
+
+
+@in_full
+def test_a_script_that_never_ends_is_stopped(tmp_path):
+    with pytest.raises(ScriptError, match="did not end within 2 s"):
+        examine_text("while True: pass", "patient.py", tmp_path / "report.json", time_limit=2)
