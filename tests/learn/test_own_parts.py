@@ -106,8 +106,11 @@ def engine_gradients():
     yield from (rules.unbroadcast, graph.backpropagate)
 
 
-def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed(solved):
-    own = trainer()
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm": "pre", "dropout": 0.0}, {"share_embeddings": False, "label_smoothing": 0.0}]
+)
+def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed(solved, changes):
+    own = trainer(**changes)
     batch = next(iter(own.batches.epoch(0)))
     with standing_in(dict.fromkeys(engine_gradients(), refuse)):
         with pytest.raises(AssertionError, match="of the engine was executed"):
