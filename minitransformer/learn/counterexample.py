@@ -69,7 +69,7 @@ def read_answer(counterexample: Callable[[], Any], letters: Iterable[str], names
     refuse_unsolved(found)
     names = ("the letter", *names)
     if not isinstance(found, tuple | list) or len(found) != len(names):
-        n = len(found) if isinstance(found, tuple | list) else type(found).__name__
+        n = len(found) if isinstance(found, tuple | list) else f"one, of type {type(found).__name__}"
         raise Wrong(f"Return {len(names)} values, {', '.join(names[:-1])} and {names[-1]}, found {n}.")
     letter, *values = found
     if not isinstance(letter, str) or letter not in list(letters):

@@ -32,6 +32,9 @@ def _sum(backward: Callable[..., Any], x: np.ndarray, axis: int) -> None:
                 "it is the gradient of the mean; a sum does not divide": np.broadcast_to(once, x.shape) / x.shape[axis],
                 "the right numbers in the wrong places: the axis belongs where it was": np.resize(d_y, x.shape),
                 "it is d_y, with the shape of y; the gradient has the shape of x": d_y,
+                "another axis is repeated: the axis of the sum has to be put in first": (
+                    np.repeat(d_y, x.shape[axis], axis) if axis < d_y.ndim else once
+                ),
             }
         }
 
@@ -60,6 +63,9 @@ def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None
                 "there is one number for each sentence, (B, 1); each of its words has it, and the padding has 0": (
                     d_y / n
                 )[:, None],
+                "it is multiplied by x; the mean is a sum of entries of x, each with the factor 1 / n": np.where(
+                    keep, x * (d_y / n)[:, None], 0.0
+                ),
                 "the division by n is missing": np.where(keep, d_y[:, None], 0.0),
                 "it is divided by all that counts in the batch; each sentence has its own n": np.where(
                     keep, d_y[:, None] / n.sum(), 0.0
@@ -322,6 +328,7 @@ def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], 
                 "the axes are not put back": d_u,
                 words: d_y.reshape(x.shape),
                 "the axes are moved by the same order once more, which goes on, not back": d_u.transpose(order),
+                "the order is read from the end; the way back is another one": d_u.transpose(order[::-1]),
             }
         }
 

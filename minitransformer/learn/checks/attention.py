@@ -180,6 +180,10 @@ def attention_forward(attention: Callable[..., Any]) -> None:
             mistakes={
                 "the scores are not divided by sqrt(Dk)": weigh(s, mask) @ v,
                 "the scores are divided by Dk; by sqrt(Dk) they should be": weigh(s / Dk, mask) @ v,
+                "the scores are divided by sqrt(Dv); Dk is the number of features of q and k": weigh(
+                    s / sqrt(v.shape[-1]), mask
+                )
+                @ v,
                 "the mask is not used": softmax(s / sqrt(Dk)) @ v,
                 "it is divided by sqrt(Dk) after the softmax; divide the scores": weigh(s, mask) @ v / sqrt(Dk),
                 "the mask is applied after the softmax": softmax(s / sqrt(Dk)) * mask @ v,
@@ -327,6 +331,9 @@ def _attention_gradients(
             of_k["d_s is not transposed: in d_k the sum is over the queries"] = d_s @ q / sqrt(Dk)
             of_k[ROUND.format("d_s.T")] = d_s.T @ q / sqrt(Dk)
             of_q["this is d_k; the gradient of q comes first"] = transpose(d_s) @ q / sqrt(Dk)
+            of_q["this is d_v; the gradient of q comes first, then those of k and v"] = transpose(w) @ d_y
+            of_q["q stands where k should: in s a query is multiplied by the keys"] = d_s @ q / sqrt(Dk)
+            of_k["k stands where q should: in s a key is multiplied by the queries"] = transpose(d_s) @ k / sqrt(Dk)
             of_v["w is not transposed: in d_v the sum is over the queries"] = w @ d_y
             of_v[ROUND.format("w.T")] = w.T @ d_y
         return {"d_q": of_q, "d_k": of_k, "d_v": of_v}

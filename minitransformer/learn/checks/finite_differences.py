@@ -41,6 +41,7 @@ def central_difference(central: Callable[..., Any]) -> None:
                 "it is the backward difference; move x to the other side too": (f(x) - f(x - h)) / h,
                 "the two points are 2 * h apart": (f(x + h) - f(x - h)) / h,
                 "a / 2 * h is (a / 2) * h; put brackets around 2 * h": (f(x + h) - f(x - h)) / 2 * h,
+                "brackets are missing: only f(x - h) is divided": f(x + h) - f(x - h) / (2 * h),
                 "it is the central difference with the step h / 2": (f(x + h / 2) - f(x - h / 2)) / h,
                 "the sign is wrong: f(x + h) comes first": (f(x - h) - f(x + h)) / (2 * h),
             },
@@ -110,6 +111,9 @@ def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
             mistakes = {
                 "it is the absolute error; divide by the size of the numbers": np.abs(a - n).max(),
                 "it is the mean over all entries; one wrong entry among many must show": (np.abs(a - n) / top).mean(),
+                "it is relative to the largest number of the whole array; each entry has a size of its own": (
+                    np.abs(a - n).max() / top.max()
+                ),
                 "the sign of a - n counts, so a claim that is too small passes": ((a - n) / top).max(),
                 "it is relative to the sum of both; take the larger": (
                     np.abs(a - n) / np.maximum(np.abs(a) + np.abs(n), floor)

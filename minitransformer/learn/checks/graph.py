@@ -143,9 +143,12 @@ def walk(steps: Steps, d_loss: float, mistake: str = "", stopped: frozenset[str]
         if (mistake == "whole step" and stopped & {*names}) or (mistake == "sender" and output in stopped):
             continue
         for name, slope in zip(names, slopes, strict=True):
+            if name in stopped and mistake == "break":
+                break
             if name in stopped and mistake not in ("not stopped", "sender", "at the end"):
                 continue
-            d[name] = d[output] * slope + (0.0 if mistake == "=" else d[name])
+            share = slope if mistake == "slopes" else d[output] * slope
+            d[name] = share + (0.0 if mistake == "=" else d[name])
     return d | dict.fromkeys(stopped, 0.0) if mistake == "at the end" else d
 
 
@@ -179,6 +182,7 @@ def walk_back(backward: Callable[..., Any]) -> None:
     wrong = {
         "forwards": "the first step of the forward pass comes first; its output's gradient is still 0 then",
         "=": "each share replaces the ones before it; a name with several uses needs the sum of them",
+        "slopes": "a share is the slope alone; multiply it by the gradient of the output",
     }
     rng = np.random.default_rng(22)
     for plan, d_loss in ((PLAN, 1.3), *zip(draw_plans(23), (-0.7, 2.5, 1.1), strict=True)):
@@ -210,6 +214,12 @@ def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: A
                 "the share that comes back through f is missing; shares add up": g_back(x, d * u),
                 "u and v are exchanged: if u grows by 1, y grows by v": f_back(x, d * u) + g_back(x, d * v),
                 "the product is missing on the way back: d_u is d_y * v, not d_y": f_back(x, d) + g_back(x, d),
+                "v and u multiply what comes back; they belong to d_u = d_y * v and d_v = d_y * u": (
+                    v * f_back(x, d) + u * g_back(x, d)
+                ),
+                "f_backward and g_backward take x, the input of f and g, and not u and v": (
+                    f_back(u, d * v) + g_back(v, d * u)
+                ),
                 "the two shares are multiplied; they add up": f_back(x, d * v) * g_back(x, d * u),
             }
         },
@@ -222,6 +232,7 @@ def stop_the_gradient(backward: Callable[..., Any]) -> None:
         "not stopped": "it is the gradient without any stop",
         "at the end": "the stopped name is set to 0 after the walk, when it has sent its gradient on already",
         "whole step": "a step with a stopped input sends nothing at all; its other inputs should get their share",
+        "break": "after a stopped name the other inputs of the step get nothing; they should get their share",
         "sender": "the stopped name sends nothing, but it receives; its own gradient should stay 0",
     }
     rng = np.random.default_rng(24)

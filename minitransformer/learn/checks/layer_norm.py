@@ -53,6 +53,12 @@ def _wrong_forward(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float
             (x - x.mean(axis=0)) / first_sigma
         ),
         "the variance is that of the first axis; every row, along the last axis, has its own": c / first_sigma,
+        "the variance runs along axis 1; every row, along the last axis, has its own": (
+            c / np.sqrt(x.var(axis=1, keepdims=True) + eps)
+        ),
+        "the statistics run along axis 1; every row, along the last axis, has its own": (
+            (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + eps)
+        ),
         "the variance is that of the whole array; every row has its own": c / np.sqrt(x.var() + eps),
         "the mean of the squares of x is used; the variance is that of the centred features": (
             c / np.sqrt(mean(x * x) + eps)
@@ -93,6 +99,7 @@ def _gain_and_bias(backward: Callable[..., Any], x_hat: np.ndarray, gain: np.nda
                     axis=(0, 1)
                 ),
                 "the features are summed as well: each has a gain of its own": (d_y * x_hat).sum(),
+                "it is summed over the features; the sum is over the rows": (d_y * x_hat).sum(axis=-1),
             },
             "d_bias": {
                 f"there are no sums yet: {SHARED}": d_y,
@@ -100,6 +107,7 @@ def _gain_and_bias(backward: Callable[..., Any], x_hat: np.ndarray, gain: np.nda
                 f"only the axis of positions is summed over: {SHARED}": d_y.sum(axis=1),
                 "it is the mean over the rows; every use of the bias adds its share": d_y.mean(axis=(0, 1)),
                 "the features are summed as well: each has a bias of its own": d_y.sum(),
+                "it is summed over the features; the sum is over the rows": d_y.sum(axis=-1),
             },
         },
     )
@@ -118,6 +126,8 @@ def centring_backward(backward: Callable[..., Any]) -> None:
                     "only x_j's own c_j is counted; x_j is also a part of the mean, and so of every c_i": d_c,
                     "the mean runs along the first axis; the features of a row lie along the last": d_c
                     - d_c.mean(axis=0),
+                    "the mean runs along axis 1; the features of a row lie along the last axis": d_c
+                    - d_c.mean(axis=1, keepdims=True),
                     "the mean is that of the whole array; each row has its own": d_c - d_c.mean(),
                     "the sum of the row is subtracted; x_j has a share of 1/D in the mean": d_c
                     - d_c.sum(axis=-1, keepdims=True),

@@ -14,7 +14,7 @@ def refuse_numbers(mask: Any) -> None:
     """Raise ``Wrong`` if a mask is not boolean."""
     dtype = np.asarray(mask).dtype
     if dtype.kind != "b":
-        raise Wrong(f"mask should be boolean, but its numbers are {dtype}: compare to make it.")
+        raise Wrong(f"mask should be boolean, but its numbers are {dtype}: a comparison is boolean.")
 
 
 def causal_mask(causal_mask: Callable[..., Any]) -> None:

@@ -62,6 +62,9 @@ def _chain(backward: Callable[..., Any], x: np.ndarray) -> None:
             "d_x": {
                 "x stands in x * x twice, and both count: its derivative is 2 * x": d_y * np.cos(x * x) * x,
                 "it is the local derivative alone; multiply it by d_u": 2 * x,
+                "the derivative of x * x is 2 * x, not 2 * u": 2 * d_y * np.cos(x * x) * x * x,
+                "the derivative of x * x is 2 * x, not 2": 2 * d_y * np.cos(x * x),
+                "u stands for the derivative of x * x; that is 2 * x": d_y * np.cos(x * x) * x * x,
             }
         },
     )

@@ -46,7 +46,9 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
             mistakes={
                 "it is divided by the sum of the whole array; each row has a sum of its own, axis=-1": e / e.sum(),
                 "the sums run along the first axis; a row lies along the last one, axis=-1": softmax(x, axis=0),
+                "the sums run along axis 1; a row lies along the last axis, axis=-1": softmax(x, axis=1),
                 "these are the exponentials; divide them by the sum of their row": e,
+                "exp is missing: these are the scores, divided by their sum": x / x.sum(axis=-1, keepdims=True),
                 "the largest of a row is 1: it is divided by the maximum instead of the sum": e
                 / e.max(axis=-1, keepdims=True),
                 "it is divided by the sum of the scores; the sum of their exponentials is needed": e
@@ -107,6 +109,8 @@ def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray
                 "only the case i = j is there: the other weights of the row depend on x_j too": y * (1 - y) * d_y,
                 "the sum runs along the first axis; the weights of a row lie along the last one": y
                 * (d_y - (d_y * y).sum(axis=0)),
+                "the sum runs along axis 1; the weights of a row lie along the last axis": y
+                * (d_y - (d_y * y).sum(axis=1, keepdims=True)),
                 "the sum runs over the whole array; each row has a sum of its own": y * (d_y - (d_y * y).sum()),
                 "the row sum adds up d_y alone; each term has a factor y_i": y
                 * (d_y - d_y.sum(axis=-1, keepdims=True)),
@@ -357,6 +361,7 @@ def _ignoring_gradient(backward: Callable[..., Any], logits: np.ndarray, targets
                 / N,
                 "the loss is a mean over the rows that count; divide by their number": (p - t) * keep * d_loss,
                 "this holds for d_loss = 1; multiply it by d_loss": (p - t) * keep / n,
+                "the rows of padding are left out; they stay, with a gradient of 0": (p - t)[counts] * d_loss / n,
                 "the rows of padding are the only ones that are left; it is the other way round": (p - t)
                 * ~keep
                 * d_loss

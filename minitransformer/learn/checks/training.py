@@ -31,6 +31,9 @@ def _rates(learning_rate: Callable[..., Any], steps: np.ndarray, d: int, w: int)
             "it is the larger of the two; the rate is the smaller": d**-0.5 * np.maximum(rise, fall),
             "there is no warm-up: the second term is missing": d**-0.5 * fall,
             "it never falls: the first term is missing": d**-0.5 * rise,
+            "brackets are missing: Python takes a ** -1 / 2 for (a ** -1) / 2; write a ** -0.5": d**-1
+            / 2
+            * np.minimum(1 / steps / 2, steps * w**-3 / 2),
             "the factor in front is missing: d_model^(-1/2)": np.minimum(rise, fall),
             "the factor in front is sqrt(d_model); it should be 1 / sqrt(d_model)": d**0.5 * np.minimum(rise, fall),
             "the factor in front is 1 / d_model; it should be 1 / sqrt(d_model)": np.minimum(rise, fall) / d,

@@ -167,6 +167,12 @@ def _shifted(seen: Callable[..., Any], wanted: np.ndarray) -> None:
                 (start, wanted), axis=1
             ),
             "START is missing: the first token is wanted, so something has to come before it": wanted[:, :-1],
+            "the first column is padding; it should be START": blank(
+                np.concatenate((np.full_like(start, PAD), wanted[:, :-1]), axis=1)
+            ),
+            "it is shifted the other way, and START comes last; it comes first": blank(
+                np.concatenate((wanted[:, 1:], start), axis=1)
+            ),
             "the tokens turn round: the last one comes first. START should": blank(np.roll(wanted, 1, axis=1)),
         },
     )
@@ -265,8 +271,8 @@ def beam_step(step: Callable[..., Any]) -> None:
             kept,
             totals[rows, columns],
             mistakes={
-                "these are those of the last tokens alone: add those of the hypotheses": next_log_p[rows, columns],
-                "these are those of the hypotheses alone: add those of the tokens": log_p[rows],
+                "these belong to the last tokens alone; add those of the hypotheses": next_log_p[rows, columns],
+                "these belong to the hypotheses alone; add those of the tokens": log_p[rows],
                 "these are probabilities; return their logarithms": np.exp(totals[rows, columns]),
             },
         )

@@ -125,6 +125,7 @@ wrong = [
     ("sum-along-an-axis", "the gradient of the mean", lambda x, axis, d_y: spread(x, axis, d_y) / x.shape[axis]),
     ("sum-along-an-axis", "right numbers in the wrong places", lambda x, axis, d_y: np.resize(d_y, x.shape)),
     ("sum-along-an-axis", "it is d_y, with the shape of y", lambda x, axis, d_y: d_y),
+    ("sum-along-an-axis", "another axis is repeated", lambda x, axis, d_y: np.repeat(d_y, x.shape[axis], axis)),
     ("sum-along-an-axis", "is not right yet", lambda x, axis, d_y: np.ones(x.shape)),
     (
         "sum-along-an-axis",
@@ -134,6 +135,12 @@ wrong = [
     ("mean-of-what-counts", "padding has a gradient", every(lambda d, keep, n: d / n + 0 * keep)),
     ("mean-of-what-counts", "the padding does not count", every(lambda d, keep, n: np.where(keep, d / 5, 0))),
     ("mean-of-what-counts", "the division by n is missing", every(lambda d, keep, n: np.where(keep, d, 0))),
+    ("mean-of-what-counts", "it is multiplied by x", lambda x, keep, d_y: keep * x * (d_y / keep.sum(1))[:, None]),
+    (
+        "transpose-and-reshape",
+        "the order is read from the end",
+        lambda x, order, d_y: d_y.reshape(x.transpose(order).shape).transpose(order[::-1]),
+    ),
     ("mean-of-what-counts", "each sentence has its own n", every(lambda d, keep, n: np.where(keep, d / n.sum(), 0))),
     ("mean-of-what-counts", "the padding has it too", every(lambda d, keep, n: d / 5 + 0 * keep)),
     ("mean-of-what-counts", "one number for each sentence; each", lambda x, keep, d_y: d_y / keep.sum(axis=1)),

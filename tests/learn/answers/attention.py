@@ -277,3 +277,25 @@ right = [
     ("padding-mask", lambda ids: ids.astype(bool).reshape(len(ids), 1, 1, -1)),
     ("padding-mask", lambda ids: np.array([[[[token > 0 for token in row]]] for row in ids.tolist()])),
 ]
+
+
+@wrong(FORWARD, "divided by sqrt(Dv)")
+def root_of_the_values(q, k, v, mask):
+    return softmax(np.where(mask, q @ k.swapaxes(-1, -2) / np.sqrt(v.shape[-1]), -np.inf)) @ v
+
+
+def gradients_of_attention(q, k, v, w, d_y):
+    d_w = d_y @ v.swapaxes(-1, -2)
+    d_s = w * (d_w - (d_w * w).sum(axis=-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    return d_s @ k, d_s.swapaxes(-1, -2) @ q, w.swapaxes(-1, -2) @ d_y
+
+
+@wrong(WHOLE, "q stands where k should")
+def other_partners(q, k, v, w, d_y):
+    return gradients_of_attention(k, q, v, w, d_y)
+
+
+@wrong(WHOLE, "this is d_v; the gradient of q comes first")
+def values_first(q, k, v, w, d_y):
+    d_q, d_k, d_v = gradients_of_attention(q, k, v, w, d_y)
+    return d_v, d_q, d_k

@@ -94,6 +94,6 @@ wrong = [
     *((name, EXTREME, returning(useful[name][0], *values)) for name, *values in extreme),
     *((name, NOTHING, returning(letter, *values)) for name, *values in useless for letter in ("a", useful[name][0])),
     *((name, AGREES, returning("a", *values)) for name, (_, *values) in useful.items()),
-    (SCALAR, "Return 2 values, the letter and x, found str", lambda: "c"),
+    (SCALAR, "Return 2 values, the letter and x, found one, of type str", lambda: "c"),
 ]
 right = [(name, returning(*values)) for name, values in useful.items()]

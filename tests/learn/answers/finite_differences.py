@@ -108,6 +108,12 @@ wrong = [
     ("central-difference", "put brackets around 2 * h", lambda f, x, h: (f(x + h) - f(x - h)) / 2 * h),
     ("central-difference", "with the step h / 2", lambda f, x, h: (f(x + h / 2) - f(x - h / 2)) / h),
     ("central-difference", "the sign is wrong", lambda f, x, h: (f(x - h) - f(x + h)) / (2 * h)),
+    ("central-difference", "only f(x - h) is divided", lambda f, x, h: f(x + h) - f(x - h) / (2 * h)),
+    (
+        "relative-error-with-a-floor",
+        "the largest number of the whole array",
+        lambda a, n, floor: np.abs(a - n).max() / max(np.abs(a).max(), np.abs(n).max(), floor),
+    ),
     ("central-difference", "is not right yet", lambda f, x, h: (f(x + 1e-5) - f(x - 1e-5)) / 2e-5),
     ("measured-gradient", "d_y is missing", measuring(lambda d, h, up, at, down: (up - down).sum() / (2 * h))),
     ("measured-gradient", "to one side", measuring(lambda d, h, up, at, down: (d * (up - at)).sum() / h)),

@@ -91,6 +91,29 @@ def in_place(d, name, share):
     return d[name]
 
 
+def slopes_alone(steps, d_loss):
+    d = {name: 0.0 for output, inputs, _ in steps for name in (output, *inputs)} | {steps[-1][0]: d_loss}
+    for _, inputs, slopes in reversed(steps):
+        for name, slope in zip(inputs, slopes, strict=True):
+            d[name] += slope
+    return d
+
+
+def step_left_early(steps, d_loss, stopped):
+    d = {name: 0.0 for output, inputs, _ in steps for name in (output, *inputs)} | {steps[-1][0]: d_loss}
+    for output, inputs, slopes in reversed(steps):
+        for name, slope in zip(inputs, slopes, strict=True):
+            if name in stopped:
+                break
+            d[name] += d[output] * slope
+    return d
+
+
+def gate_of_outputs(x, d_y, f, f_backward, g, g_backward):
+    u, v = f(x), g(x)
+    return f_backward(u, d_y * v) + g_backward(v, d_y * u)
+
+
 def walk(*, turn=reversed, add=True, stop=lambda output, name, stopped: False):
     def backward(steps, d_loss, stopped=frozenset()):
         d = {name: 0.0 for output, inputs, _ in steps for name in (output, *inputs)}
@@ -155,6 +178,7 @@ wrong = [
     ("walk-back", "the first step of the forward pass comes first", walk(turn=list)),
     ("walk-back", "each share replaces the ones before it", walk(add=False)),
     ("walk-back", "steps was changed", turned_in_place),
+    ("walk-back", "a share is the slope alone", slopes_alone),
     ("walk-back", re.compile(r"inputs steps = \[\('u', \('x', 'y'\), .* d_loss = 1.3"), walk(turn=list)),
     ("walk-back", "d has no 'dead'", no_dead_end),
     ("walk-back", "is not right yet", lambda steps, d_loss: walk()(steps[-4:], d_loss) | walk()(steps, 1.3)),
@@ -164,10 +188,13 @@ wrong = [
     ("one-input-two-functions", "u and v are exchanged", gate(lambda f, g, d, u, v: f(d * u) + g(d * v))),
     ("one-input-two-functions", "the product is missing on the way back", gate(lambda f, g, d, u, v: f(d) + g(d))),
     ("one-input-two-functions", "two shares are multiplied", gate(lambda f, g, d, u, v: f(d * v) * g(d * u))),
+    ("one-input-two-functions", "multiply what comes back", gate(lambda f, g, d, u, v: v * f(d) + u * g(d))),
+    ("one-input-two-functions", "take x, the input of f and g", gate_of_outputs),
     ("one-input-two-functions", "d_y was changed in place", doubled_and_halved),
     ("one-input-two-functions", "is not right yet", gate(lambda f, g, d, u, v: f(d * v) - g(d * u))),
     ("stop-the-gradient", "without any stop", walk()),
     ("stop-the-gradient", "its other inputs should get their share", whole_step),
+    ("stop-the-gradient", "after a stopped name the other inputs of the step get nothing", step_left_early),
     ("stop-the-gradient", "but it receives", walk(stop=lambda output, name, stopped: output in stopped)),
     ("stop-the-gradient", "stopped = {'u'}", zeroed_at_the_end),
     ("stop-the-gradient", "when it has sent its gradient on already", zeroed_at_the_end),

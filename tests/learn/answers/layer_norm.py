@@ -130,3 +130,19 @@ def gain_in_front(x_hat, r, gain, d_y):
 @wrong(BACKWARD, "take them of d_x_hat")
 def means_of_d_y(x_hat, r, gain, d_y):
     return r * (d_y * gain - mean(d_y) - x_hat * mean(d_y * x_hat))
+
+
+@wrong("layer-norm-forward", "the variance runs along axis 1")
+def variance_along_axis_1(x, gain, bias, eps):
+    return gain * (x - mean(x)) / np.sqrt(x.var(axis=1, keepdims=True) + eps) + bias
+
+
+@wrong("layer-norm-forward", "the statistics run along axis 1")
+def statistics_along_axis_1(x, gain, bias, eps):
+    return gain * (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + eps) + bias
+
+
+wrong("centring-backward", "the mean runs along axis 1")(lambda d_c: d_c - d_c.mean(axis=1, keepdims=True))
+wrong("gain-and-bias-gradients", "summed over the features; the sum is over the rows")(
+    lambda x_hat, d_y: ((x_hat * d_y).sum(axis=-1), d_y.sum(axis=-1))
+)

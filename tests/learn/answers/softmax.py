@@ -224,3 +224,12 @@ right = [
     ("cross-entropy-forward", lambda x, q: np.mean([-(a * b).sum() for a, b in zip(q, log_softmax(x), strict=True)])),
     ("cross-entropy-forward", lambda x, q: -np.einsum("nv,nv->", q, log_softmax(x)) / len(x)),
 ]
+wrong("softmax-forward", "the sums run along axis 1")(lambda x: np.exp(x) / np.exp(x).sum(axis=1, keepdims=True))
+wrong("softmax-forward", "exp is missing")(lambda x: x / row_sum(x))
+wrong("softmax-backward", "the sum runs along axis 1")(lambda y, d_y: y * (d_y - (d_y * y).sum(axis=1, keepdims=True)))
+
+
+@wrong("ignored-targets", "the rows of padding are left out")
+def rows_that_count(logits, targets, d_loss):
+    counts = targets != 0
+    return (softmax(logits) - hot(logits, targets))[counts] * d_loss / counts.sum()

@@ -181,6 +181,11 @@ wrong(RATE, "lr, for d_model = 128 and warmup_steps = 400, at")(
 )
 wrong(RATE, "the larger of the two")(lambda step, d, w: d**-0.5 * max(step**-0.5, step * w**-1.5))
 wrong(RATE, "there is no warm-up")(lambda step, d, w: d**-0.5 * step**-0.5)
+wrong(RATE, "brackets are missing")(lambda step, d, w: d**-1 / 2 * min(step**-1 / 2, step * w**-3 / 2))
+wrong(SEEN, "the first column is padding")(lambda wanted: np.roll(wanted, 1, axis=1) * (np.arange(wanted.shape[1]) > 0))
+wrong(SEEN, "START comes last")(
+    lambda wanted: np.concatenate((wanted[:, 1:], np.full((len(wanted), 1), START)), axis=1)
+)
 wrong(RATE, "it never falls")(lambda step, d, w: d**-0.5 * step * w**-1.5)
 wrong(RATE, "the factor in front is missing")(lambda step, d, w: min(step**-0.5, step * w**-1.5))
 wrong(RATE, "the factor in front is sqrt")(lambda step, d, w: d**0.5 * min(step**-0.5, step * w**-1.5))
@@ -368,13 +373,13 @@ def not_divided(log_p, next_log_p, k):
     return places, places, totals.reshape(-1)[places]
 
 
-@wrong(BEAM, "those of the last tokens alone")
+@wrong(BEAM, "these belong to the last tokens alone")
 def of_tokens(log_p, next_log_p, k):
     parents, tokens, _ = beam()(log_p, next_log_p, k)
     return parents, tokens, next_log_p[parents, tokens]
 
 
-@wrong(BEAM, "those of the hypotheses alone")
+@wrong(BEAM, "these belong to the hypotheses alone")
 def of_hypotheses(log_p, next_log_p, k):
     parents, tokens, _ = beam()(log_p, next_log_p, k)
     return parents, tokens, log_p[parents]
