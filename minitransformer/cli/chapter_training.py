@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from minitransformer.arrays import using
 from minitransformer.cli.errors import UsageError
-from minitransformer.learn import Book, Exercise, command
+from minitransformer.learn import Book, Exercise, bank, command
 from minitransformer.learn.answers import Missing
 from minitransformer.learn.trainings import (
     TRAININGS,
@@ -22,7 +22,7 @@ from minitransformer.learn.trainings import (
 )
 from minitransformer.learn.verdict import Wrong
 
-__all__ = ["run_training", "suggest_training"]
+__all__ = ["LAST", "run_training", "suggest_training", "training_command"]
 
 LAST = 8
 """The chapter after which the whole model is trained with the learner's functions."""
@@ -36,7 +36,7 @@ def run_training(book: Book, number: str | None) -> int:
             f"there is no training of chapter {number!r}: expected one of {', '.join(map(str, chapters))}, or no "
             "number for the last one whose exercises you have solved"
         )
-    chapter = int(number) if number else last_ready(book.done) or min(TRAININGS)
+    chapter = int(number) if number else _last_ready(book)
     if chapter == LAST:
         print(f"Your functions train the whole Transformer:\n\n    {_last_command(book)}")
         return 0
@@ -64,11 +64,25 @@ def _track(steps: range) -> Iterable[int]:
     return tqdm(steps, unit="step", delay=2, leave=False, disable=None)
 
 
+def _last_ready(book: Book) -> int:
+    """Return the last chapter whose training has all functions that it uses."""
+    if len(book.done) == len(bank()):
+        return LAST
+    return last_ready(book.done) or min(TRAININGS)
+
+
+def training_command(book: Book, chapter: int) -> str | None:
+    """Return the command that trains a model with the functions of a chapter; None if it has no training."""
+    if chapter == LAST:
+        return _last_command(book)
+    return command("train", str(chapter), folder=book.folder) if chapter in TRAININGS else None
+
+
 def suggest_training(book: Book, exercise: Exercise) -> None:
     """Print the command of a chapter's training if this exercise was the last open one of the chapter."""
     chapter = chapter_of(exercise)
-    if chapter in (*TRAININGS, LAST) and completes_chapter(exercise, book.done):
-        line = _last_command(book) if chapter == LAST else command("train", str(chapter), folder=book.folder)
+    line = training_command(book, chapter)
+    if line and completes_chapter(exercise, book.done):
         print("\n" + _fill(f"Chapter {chapter} is done: `{line}` trains a model with your functions."))
 
 

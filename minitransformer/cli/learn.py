@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 import textwrap
 import time
+from itertools import groupby
 from pathlib import Path
 
 from minitransformer.cli import clinic
-from minitransformer.cli.chapter_training import run_training, suggest_training
+from minitransformer.cli.chapter_training import LAST, run_training, suggest_training, training_command
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
@@ -99,7 +100,10 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
         case "next":
             if not book.advance():
                 if len(book.done) == len(bank()):
-                    return _say("No exercise is open: all of them are right.")
+                    return _say(
+                        f"No exercise is open: all of them are right. `{training_command(book, LAST)}` trains a model "
+                        "with your functions."
+                    )
                 _say("This is the only one that is open.\n")
             book.save()
             return _introduce(book)
@@ -174,14 +178,14 @@ def _check_and_go_on(book: Book, exercise: Exercise) -> bool:
 
 
 def _list(book: Book) -> int:
-    chapter = ""
-    for exercise in bank():
-        if exercise.chapter != chapter:
-            chapter = exercise.chapter
-            print(f"\n{chapter}")
-        mark = "x" if exercise.name in book.done else " "
-        arrow = ">" if exercise.name == book.current else " "
-        print(f" {arrow} [{mark}] {exercise.name:<28} {exercise.title}"[:79].rstrip())
+    for chapter, exercises in groupby(bank(), lambda exercise: exercise.chapter):
+        print(f"\n{chapter}")
+        for exercise in exercises:
+            mark = "x" if exercise.name in book.done else " "
+            arrow = ">" if exercise.name == book.current else " "
+            print(f" {arrow} [{mark}] {exercise.name:<28} {exercise.title}"[:79].rstrip())
+        if line := training_command(book, int(chapter.partition(".")[0])):
+            print(f"       then: `{line}`")
     print(f"\n{_bar(book)}")
     return 0
 

@@ -192,6 +192,14 @@ def test_the_solution_is_shown_and_not_written(learn):
     assert path.read_text() == find("relu-and-its-corner").text
 
 
+def test_the_list_names_the_trainings(learn):
+    text = learn("list")[1]
+    third, fourth = text.index("3. Arrays"), text.index("4. Finite differences")
+    assert f"then: `minitransformer learn train 3 --folder {learn.folder}`" in text[third:fourth]
+    assert "then: " not in text[fourth : text.index("5. Softmax")]
+    assert f"then: `minitransformer train --with {learn.folder}`" in text[text.index("8. The Transformer") :]
+
+
 def test_when_all_are_right(learn):
     learn("list")
     for exercise in bank():
@@ -200,7 +208,10 @@ def test_when_all_are_right(learn):
     book.done = {exercise.name for exercise in bank()[1:]}
     book.save()
     assert "all of them are right" in learn("check", bank()[0].name)[1]
-    assert "all of them are right" in learn("next")[1]
+    said = learn("next")[1]
+    assert "all of them are right" in said
+    assert "minitransformer train --with" in said
+    assert "minitransformer train --with" in learn("train")[1]  # not the last training of a chapter once more
     assert learn()[0] == 0  # nothing is left to watch
 
 
