@@ -22,6 +22,7 @@ import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,7 @@ def find(name: str) -> Exercise:
     for exercise in bank():
         if exercise.name == wanted:
             return exercise
-    words = set(wanted.split("-"))
-    near = [exercise.name for exercise in bank() if words & set(exercise.name.split("-"))] or [e.name for e in bank()]
-    raise LookupError(f"there is no exercise {name!r}; did you mean {', '.join(near[:8])}?")
+    names, words = [exercise.name for exercise in bank()], set(wanted.split("-"))
+    near = [one for one in names if words & set(one.split("-"))] or get_close_matches(wanted, names)
+    meant = f"did you mean {', '.join(near[:8])}?" if near else "`minitransformer learn list` shows all"
+    raise LookupError(f"there is no exercise {name!r}; {meant}")

@@ -146,3 +146,16 @@ def test_an_exercise_is_found_by_name_or_file_or_the_nearest_is_named():
     assert find(f"my-exercises/{exercise.file}") is exercise
     with pytest.raises(LookupError, match="product-rule"):
         find("the-product")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("softmaks-forward", "did you mean softmax-forward"),
+        ("warmup", "did you mean warm-up"),
+        ("nonsense", "learn list"),
+    ],
+)
+def test_a_name_that_is_none_is_answered_by_similar_ones_if_there_are_any(name, words):
+    with pytest.raises(LookupError, match=words):
+        find(name)

@@ -265,6 +265,15 @@ def test_a_damaged_record_is_named(tmp_path, text):
         in_run(tmp_path, tmp_path, print)
 
 
+def test_a_folder_that_is_gone_is_noted_once(tmp_path):
+    folder = solve(tmp_path / "mine", "warm-up", "xavier")
+    record(Parts.open(folder), tmp_path)
+    folder.rename(tmp_path / "elsewhere")
+    notes = []
+    assert in_run(tmp_path, folder, notes.append) is None
+    assert notes == [f"the folder {folder}, whose functions trained this run, is gone; the engine's are used"]
+
+
 def test_what_has_changed_since_training_is_noted(tmp_path):
     folder = solve(tmp_path / "mine", "warm-up", "xavier")
     parts = Parts.open(folder)

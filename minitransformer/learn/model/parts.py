@@ -160,7 +160,8 @@ class Parts:
                     reason = f"{1000 * times[name]:8.2f} ms of a step"
                 lines.append(f"    [{mark}] {name:<28} {reason}".rstrip()[:78])
         n, total = len(self.functions), len(PARTS)
-        return "\n".join([f"{n} of {total} parts are yours ([x]), the others the engine's.", *lines])
+        others = ", the others the engine's" if n < total else ""
+        return "\n".join([f"{n} of {total} parts are yours ([x]){others}.", *lines])
 
 
 def picture_rows(parts: Parts) -> list[tuple[str, list[tuple[str, bool]]]]:

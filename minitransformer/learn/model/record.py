@@ -73,6 +73,9 @@ def in_run(run: Path, own: Path | None, note: Callable[[str], None]) -> Parts | 
             f"To use them again, add --with {kept.folder}"
         )
         return None
+    if not own.is_dir():
+        note(f"the folder {own}, whose functions trained this run, is gone; the engine's are used")
+        return None
     parts = Parts.open(own, only=kept.parts)
     changed = [name for name in parts.functions if _digest(own / find(name).file) != kept.parts[name]]
     if changed:
