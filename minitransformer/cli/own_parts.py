@@ -98,7 +98,7 @@ def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
         raise UsageError(f"no part is solved in {parts.folder}; `minitransformer learn` begins with the first exercise")
     _show_times(trial)
     for name, why in trial.wrong.items():
-        print(f"\n{name} does not do what the engine does:\n")
+        print(f"\n{name} is wrong:\n")
         print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
     if trial.wrong and not anyway:
         but = " ".join(f"--but {name}" for name in trial.wrong)

@@ -129,8 +129,13 @@ def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed
         ("xavier", "np.sqrt(6 /", "np.sqrt(3 /", ""),
         ("beam-step", "-totals", "totals", ""),
         ("layer-norm-backward", "= d_y * gain", "= np.multiply(d_y, gain, out=d_y)", "in place"),
-        ("length-penalty", "return scores,", "return 2 * scores,", ""),
+        ("length-penalty", "return scores,", "return 2 * scores,", "should be"),
         ("label-smoothing-backward", "* d_loss / len(q)", "* 2 * d_loss / len(q)", ""),  # which Adam does not feel
+        # What these sentences do not show, the exercise's own check does.
+        ("unbroadcast", "d = d_y.sum(", "d = d_y.mean(", "should be"),
+        ("softmax-of-large-scores", "x - x.max(axis=-1, keepdims=True)", "x", "overflow"),
+        ("greedy-decoding", "= next_scores(tokens)", "= next_scores(tokens[-1:])", ""),
+        ("length-penalty", "** alpha", "** 0.6", "should be"),  # 0.6 is the alpha of the trial
     ],
 )
 def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
