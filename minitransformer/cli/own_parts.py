@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, percent
 from minitransformer.learn import find_folder
-from minitransformer.learn.model import PARTS, Parts, Trial, in_run, picture_rows, try_parts
+from minitransformer.learn.model import PARTS, Parts, Trial, picture_rows, read_record, try_parts
 from minitransformer.training import RunFolder, Trainer
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "with_parts_of_run",
 ]
 
+Command = Callable[[argparse.Namespace], int]
 WIDTH = 78
 
 
@@ -64,14 +68,21 @@ def chosen_parts(args: argparse.Namespace) -> Parts | None:
         if args.but or args.anyway:
             raise UsageError(f"{'--but' if args.but else '--anyway'} has no effect without --with; add --with FOLDER")
         return None
-    if backend() != "numpy":
-        raise UsageError(f"--with needs NumPy, found {backend()}: exercises are in NumPy; leave out --backend")
-    if not args.own.is_dir():
-        raise UsageError(f"--with: there is no folder {args.own}; `minitransformer learn` makes my-exercises")
+    own = _folder(args)
     try:
-        return Parts.open(args.own, args.but)
+        return Parts.open(own, args.but)
     except LookupError as error:
         raise UsageError(f"--but: {error.args[0]}") from error
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    """Return the folder of ``--with``, from which functions can be loaded."""
+    own: Path = args.own
+    if backend() != "numpy":
+        raise UsageError(f"--with needs NumPy, found {backend()}: exercises are in NumPy; leave out --backend")
+    if not own.is_dir():
+        raise UsageError(f"--with: there is no folder {own}; `minitransformer learn` makes my-exercises")
+    return own
 
 
 def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
@@ -146,17 +157,53 @@ def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
     print(f"the curves are in {wrong.path / 'with-and-without.png'}")
 
 
-def with_parts_of_run(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Let a command that opens a run use the functions that trained it."""
+def with_parts_of_run(needed: bool = False) -> Callable[[Command], Command]:
+    """Let a command that opens a run use the functions that trained it.
 
-    @wraps(run)
-    def run_with_parts(args: argparse.Namespace) -> int:
-        own = args.own if hasattr(args, "own") else find_folder()
-        parts = in_run(args.run, own, note) if backend() == "numpy" else None
-        if parts is None:
-            return run(args)
-        note(f"{len(parts.functions)} of {len(PARTS)} parts of this model are functions in {parts.folder}")
-        with parts.in_place():
-            return run(args)
+    Parameters
+    ----------
+    needed : bool
+        Whether the engine's functions will not do in their place, as in the middle of a training.
+    """
 
-    return run_with_parts
+    def change(run: Command) -> Command:
+        @wraps(run)
+        def run_with_parts(args: argparse.Namespace) -> int:
+            with _parts_of_run(args, needed):
+                return run(args)
+
+        return run_with_parts
+
+    return change
+
+
+def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
+    """Return a context in which a run's own functions are in place, after saying so."""
+    kept = read_record(args.run)
+    own = _folder(args) if hasattr(args, "own") else None
+    if kept is None:
+        if own:
+            raise UsageError(f"--with has no effect: no part of the run in {args.run} is a learner's; leave it out")
+        return nullcontext()
+
+    def without(reason: str) -> None:
+        if needed:
+            raise UsageError(f"{reason}; without them training would not go on as it began")
+        note(f"{reason}; the engine's are used")
+
+    if backend() != "numpy":
+        without(f"{len(kept.parts)} parts of this run are functions in NumPy, and not used with {backend()}")
+        return nullcontext()
+    if own is None:
+        own = find_folder()
+        if own.resolve() != Path(kept.folder):
+            folder = shlex.quote(kept.folder)
+            without(f"{len(kept.parts)} parts of this run are functions of yours; to use them, add --with {folder}")
+            return nullcontext()
+    parts = kept.open(own)
+    if gone := kept.gone(parts):
+        without(f"no longer solved in {own}: {', '.join(gone)}")
+    if edited := kept.edited(parts):
+        note(f"changed since this run was trained: {', '.join(edited)}")
+    note(f"{len(parts.functions)} of {len(PARTS)} parts of this model are functions in {parts.folder}")
+    return parts.in_place()

@@ -9,7 +9,7 @@ from minitransformer import ops
 from minitransformer.autograd import graph, rules
 from minitransformer.cli import main
 from minitransformer.learn import bank, find
-from minitransformer.learn.model import PARTS, Parts, in_run, picture_rows, record, try_parts
+from minitransformer.learn.model import PARTS, Parts, picture_rows, read_record, record, try_parts
 from minitransformer.learn.model.parts import PLACES
 from minitransformer.learn.model.passes import PASSES
 from minitransformer.learn.model.training import TRAINING
@@ -264,19 +264,69 @@ def test_options_that_cannot_be_are_refused_before_any_work(tmp_path, monkeypatc
 def test_a_damaged_record_is_named(tmp_path, text):
     (tmp_path / "parts.json").write_text(text)
     with pytest.raises(ValueError, match=r"parts\.json"):
-        in_run(tmp_path, tmp_path, print)
+        read_record(tmp_path)
 
 
-def test_what_has_changed_since_training_is_noted(tmp_path):
+def test_what_has_changed_since_training_is_known(tmp_path):
     folder = solve(tmp_path / "mine", "warm-up", "xavier")
-    parts = Parts.open(folder)
-    record(parts, tmp_path)
+    record(Parts.open(folder), tmp_path)
     spoil(folder, "warm-up", "return d_model", "return 1 * d_model")
     (folder / find("xavier").file).unlink()
-    notes = []
-    found = in_run(tmp_path, folder, notes.append)
-    assert [*found.functions] == ["warm-up"]
-    assert notes == [
-        "changed since this run was trained: warm-up",
-        "no longer solved, so the engine's are used: xavier",
-    ]
+    kept = read_record(tmp_path)
+    parts = kept.open(folder)
+    assert [*parts.functions] == kept.edited(parts) == ["warm-up"]
+    assert kept.gone(parts) == ["xavier"]
+
+
+@pytest.fixture
+def own_run(without_pictures, tmp_path, monkeypatch, capsys):
+    """Return the folder of a run with a learner's part, and the learner's folder; they are not beside each other."""
+    own = solve(tmp_path / "learner" / "my-exercises", "warm-up")
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "train", "--with", str(own), "--out", "run", *FLAGS)[0] == 0
+    return tmp_path / "run", own
+
+
+def test_the_folder_of_with_is_used_wherever_it_is(own_run, tmp_path, capsys):
+    out, own = own_run
+    moved = own.rename(tmp_path / "elsewhere")
+    assert "to use them, add --with" in run(capsys, "translate", str(out), "--", "one")[2]
+    assert (
+        f"1 of 39 parts of this model are functions in {moved}"
+        in (run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2])
+    )
+    spoil(moved, "warm-up", "return d_model", "return 1 * d_model")
+    assert "changed since" in run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2]
+
+
+def test_a_folder_that_would_not_be_used_is_refused(own_run, tmp_path, capsys):
+    out, own = own_run
+    for words in (["translate", str(out), "--", "one"], ["resume", str(out)]):
+        status, _, error = run(capsys, *words[:2], "--with", "nowhere", *words[2:])
+        assert (status, "there is no folder nowhere" in error) == (2, True)
+    (out / "parts.json").unlink()
+    status, _, error = run(capsys, "translate", str(out), "--with", str(own), "--", "one")
+    assert (status, "--with has no effect" in error) == (2, True)
+
+
+def test_training_goes_on_with_the_same_functions_or_not_at_all(own_run, capsys):
+    out, own = own_run
+    status, _, error = run(capsys, "resume", str(out))
+    assert status == 2
+    assert "training would not go on as it began" in error
+    assert run(capsys, "resume", str(out), "--with", str(own))[0] == 0
+    (own / find("warm-up").file).unlink()
+    status, _, error = run(capsys, "resume", str(out), "--with", str(own))
+    assert status == 2
+    assert "no longer solved" in error
+
+
+def test_a_mistake_by_which_training_diverges_is_compared_too(without_pictures, tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up")
+    spoil(folder, "warm-up", "return d_model", "return 1e300 * d_model")
+    monkeypatch.chdir(tmp_path)
+    with np.errstate(all="ignore"):
+        status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
+    assert status == 0
+    assert "training stops" in error
+    assert "what the mistake did:" in told

@@ -10,7 +10,7 @@
 """
 
 from minitransformer.learn.model.parts import PARTS, Parts, picture_rows
-from minitransformer.learn.model.record import in_run, record
+from minitransformer.learn.model.record import Record, read_record, record
 from minitransformer.learn.model.trial import Trial, try_parts
 
-__all__ = ["PARTS", "Parts", "Trial", "in_run", "picture_rows", "record", "try_parts"]
+__all__ = ["PARTS", "Parts", "Record", "Trial", "picture_rows", "read_record", "record", "try_parts"]
