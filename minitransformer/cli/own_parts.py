@@ -6,8 +6,8 @@ import argparse
 import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 
@@ -25,6 +25,7 @@ __all__ = [
     "chosen_parts",
     "compare",
     "draw_parts",
+    "in_place",
     "refuse_wrong",
     "with_parts_of_run",
 ]
@@ -103,11 +104,18 @@ def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
     corpus = trainer.corpus
     sizes = len(trainer.source), len(trainer.target), corpus.shared
     batch = next(iter(trainer.batches.epoch(0)))
-    trial = try_parts(parts, trainer.configuration, sizes, batch)
-    print(parts.table(trial.times))
+    print(f"comparing {len(parts.functions)} of your functions with the engine's ...", flush=True)
+    try:
+        trial = try_parts(parts, trainer.configuration, sizes, batch)
+    except KeyboardInterrupt as error:
+        error.add_note(parts.where(error))  # a loop without an end is found by it
+        raise
+    times = {name: f"{1000 * seconds:8.2f} ms of a step" for name, seconds in trial.times.items()}
+    print(parts.table(times | dict.fromkeys(trial.wrong, "wrong, see below")))
     if not parts.functions:
         raise UsageError(f"no part is solved in {parts.folder}; `minitransformer learn` begins with the first exercise")
-    _show_times(trial)
+    if trial.times:
+        _show_times(trial)
     for name, why in trial.wrong.items():
         print(f"\n{name} is wrong:\n")
         print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
@@ -127,6 +135,24 @@ def _show_times(trial: Trial) -> None:
         f"A training step takes {with_parts:,.0f} ms with your parts, {without:,.0f} ms without: "
         f"{with_parts / without:.2f} times as long."
     )
+
+
+@contextmanager
+def in_place(parts: Parts) -> Iterator[None]:
+    """Let parts stand in for the engine's; an error in one of them is told by its line, without the engine's.
+
+    Raises
+    ------
+    UsageError
+        If a part raises an error.
+    """
+    try:
+        with parts.in_place():
+            yield
+    except Exception as error:
+        if not (where := parts.where(error)):
+            raise
+        raise UsageError(f"{where} failed with {type(error).__name__}: {error}") from error
 
 
 def draw_parts(parts: Parts, folder: RunFolder) -> None:
@@ -206,4 +232,4 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
     if edited := kept.edited(parts):
         note(f"changed since this run was trained: {', '.join(edited)}")
     note(f"{len(parts.functions)} of {len(PARTS)} parts of this model are functions in {parts.folder}")
-    return parts.in_place()
+    return in_place(parts)

@@ -12,7 +12,14 @@ from minitransformer.arrays import backend
 from minitransformer.cli import progress
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import add_options, describe, read_configuration
-from minitransformer.cli.own_parts import add_training_options, chosen_parts, compare, draw_parts, refuse_wrong
+from minitransformer.cli.own_parts import (
+    add_training_options,
+    chosen_parts,
+    compare,
+    draw_parts,
+    in_place,
+    refuse_wrong,
+)
 from minitransformer.cli.parser import path
 from minitransformer.learn.model import Parts, record
 from minitransformer.training import RunFolder, Trainer, lock_folder
@@ -48,14 +55,14 @@ def run(args: argparse.Namespace) -> int:
     if parts is None:
         return _train(trainer, folder, args.overwrite)
     tokenisers = trainer.source, trainer.target
-    with parts.in_place():
+    with in_place(parts):
         trainer = Trainer(configuration, tokenisers)
         status = _train(trainer, folder, args.overwrite, parts)
     if wrong and status != progress.INTERRUPTED:
         print(f"\nonce more, with the engine's functions for {', '.join(sorted(wrong))}\n")
         right = RunFolder.fresh(f"{folder.path.name}-without-the-mistake", folder.path.parent)
         parts = parts.without(wrong)
-        with parts.in_place():
+        with in_place(parts):
             status = _train(Trainer(trainer.configuration, tokenisers), right, False, parts)
         compare(folder, right, sorted(wrong))
     return status

@@ -1,6 +1,7 @@
 """A learner's own functions train the model: each is held against the engine's, and no engine's gradient is needed."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,6 +222,33 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
     assert f"add --with {own}" in noted
     _, _, noted = run(capsys, "evaluate", str(out), "--with", str(own))
     assert "2 of 39 parts of this model are functions in" in noted
+
+
+def test_an_endless_loop_is_found_by_ctrl_c(tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up")
+    spoil(folder, "warm-up", "    return d_model", "    raise KeyboardInterrupt\n    return d_model")
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run(capsys, "train", "--with", "mine", *FLAGS)
+    assert (status, error) == (130, f"interrupted in line 15 of {Path('mine') / find('warm-up').file}\n")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_error_of_the_engine_is_not_blamed_on_the_part_that_called_it(solved):
+    parts = Parts.open(solved, only=["residual-connection"])
+    residual = trainer().model.encoder.layers[0].residual1
+    with parts.in_place(), pytest.raises(TypeError, match="padding_mask") as error:
+        residual.step(np.zeros((1, 2, 8)), ops.padding_mask)
+    assert parts.where(error.value) == ""
+
+
+def test_an_error_in_a_part_in_training_is_told_by_its_line(without_pictures, tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up")
+    spoil(folder, "warm-up", "return d_model", "return 1 / (9 - step) and d_model")
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run(capsys, "train", "--with", "mine", *FLAGS, "--steps", "9", "--warmup-steps", "2")
+    assert status == 2
+    assert f"line 15 of {Path('mine') / find('warm-up').file} failed with ZeroDivisionError" in error
+    assert "Traceback" not in error
 
 
 def test_what_a_mistake_does(without_pictures, tmp_path, monkeypatch, capsys):
