@@ -217,14 +217,14 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
             raise UsageError(f"{reason}; without them training would not go on as it began")
         note(f"{reason}; the engine's are used")
 
+    these = f"{len(kept.parts)} of {len(PARTS)} parts of this model are functions in {kept.folder}"
     if backend() != "numpy":
-        without(f"{len(kept.parts)} parts of this run are functions in NumPy, and not used with {backend()}")
+        without(f"{these}, which need NumPy, found {backend()}")
         return nullcontext()
     if own is None:
         own = find_folder()
         if own.resolve() != Path(kept.folder):
-            folder = shlex.quote(kept.folder)
-            without(f"{len(kept.parts)} parts of this run are functions of yours; to use them, add --with {folder}")
+            without(f"{these} (add --with {shlex.quote(kept.folder)})")
             return nullcontext()
     parts = kept.open(own)
     if gone := kept.gone(parts):

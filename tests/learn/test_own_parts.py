@@ -219,7 +219,7 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
     assert "2 of 39 parts of this model are functions in" in noted
     monkeypatch.chdir(tmp_path)  # from elsewhere no code is run that the run folder names
     _, _, noted = run(capsys, "translate", str(out), "--", "one")
-    assert f"add --with {own}" in noted
+    assert f"(add --with {own})" in noted
     _, _, noted = run(capsys, "evaluate", str(out), "--with", str(own))
     assert "2 of 39 parts of this model are functions in" in noted
 
@@ -318,7 +318,7 @@ def own_run(without_pictures, tmp_path, monkeypatch, capsys):
 def test_the_folder_of_with_is_used_wherever_it_is(own_run, tmp_path, capsys):
     out, own = own_run
     moved = own.rename(tmp_path / "elsewhere")
-    assert "to use them, add --with" in run(capsys, "translate", str(out), "--", "one")[2]
+    assert f"(add --with {own}); the engine's are used" in run(capsys, "translate", str(out), "--", "one")[2]
     assert (
         f"1 of 39 parts of this model are functions in {moved}"
         in (run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2])
