@@ -147,6 +147,13 @@ def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
     assert words in " ".join(found.wrong[name].split())
 
 
+@pytest.mark.parametrize("new", ["d[steps[-1][0]] += d_loss", "d[steps[-1][0]] = float(d_loss)"])
+def test_the_gradient_of_the_loss_may_become_a_plain_number(tmp_path, new):
+    folder = solve(tmp_path, "walk-back")
+    spoil(folder, "walk-back", "d[steps[-1][0]] = d_loss", new)
+    assert trial(Parts.open(folder)).wrong == {}
+
+
 def test_an_error_in_a_part_is_told_in_its_line(tmp_path):
     folder = solve(tmp_path, "repeated-ids")
     path = folder / find("repeated-ids").file
