@@ -154,6 +154,14 @@ def test_the_gradient_of_the_loss_may_become_a_plain_number(tmp_path, new):
     assert trial(Parts.open(folder)).wrong == {}
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_an_embedding_may_be_scaled_by_functions_of_numpy(tmp_path, positions):
+    folder = solve(tmp_path, "embedding-scale")
+    scaled = "rows * np.sqrt(rows.shape[-1])"
+    spoil(folder, "embedding-scale", f"{scaled} + positions", f"np.add({scaled}, positions)")
+    assert trial(Parts.open(folder), positions=positions).wrong == {}
+
+
 def test_an_error_in_a_part_is_told_in_its_line(tmp_path):
     folder = solve(tmp_path, "repeated-ids")
     path = folder / find("repeated-ids").file
