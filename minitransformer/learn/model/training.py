@@ -105,6 +105,10 @@ def adam(f: Functions) -> StandIns:
         replicas: Sequence[Sequence[Tensor]] = (),
         run: Callable[..., Iterable[Any]] = map,
     ) -> None:
+        if self.weight_decay:
+            raise ValueError(
+                "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
+            )
         self._gather()
         self.step_count += 1
         copies = (self.parameters, *replicas)
@@ -117,10 +121,6 @@ def adam(f: Functions) -> StandIns:
         found = f["adam-step"](*given, self.step_count, learning_rate, *self.betas, self.eps)
         for array, value in zip((self.values, self.mean, self.mean_square), found, strict=True):
             array[...] = value
-        if self.weight_decay:
-            raise ValueError(
-                "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
-            )
 
     return {optim.Adam.step: step}
 

@@ -1,4 +1,4 @@
-"""Each part of a learner's, held against the engine's on a batch of the model's own."""
+"""Each part of a learner's: checked as its exercise is, and compared with the engine's on the model's own batch."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _backward(model: Transformer, batch: Batch) -> Array:
 
 
 def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> dict[str, Array]:
-    """Return everything in which a part could show: in the order in which it comes about."""
+    """Return all values that a part can change, in the order in which they are computed."""
     model = configuration.build_model(*sizes)
     values = {f"the initial weights {name}": p.numpy().copy() for name, p in model.named_parameters()}
     rng = np.random.default_rng(0)
