@@ -87,7 +87,7 @@ def _folder(args: argparse.Namespace) -> Path:
 
 
 def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
-    """Show whose each part is, hold each against the engine's, and refuse those that disagree.
+    """Check each part, show whose each one is, and refuse those that are wrong.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
     Raises
     ------
     UsageError
-        If a part disagrees and it is not to be used anyway.
+        If a part is wrong and is not to be used anyway.
     """
     if trainer.configuration.training.weight_decay and "adam-step" in parts.functions:
         raise UsageError("the exercise adam-step has no weight decay; leave out --weight-decay, or add --but adam-step")

@@ -4,7 +4,7 @@
 ``passes.py``     passes of operations that call the functions of exercises
 ``training.py``   the same for the walk over the graph, Adam, schedules and decoding
 ``parts.py``      which exercises are parts of the model, and whose each part is
-``trial.py``      each part checked, and compared with the engine's on the model's batch
+``trial.py``      each part checked, and compared with the engine's on a batch
 ``record.py``     which parts of a run were whose
 ================  =====================================================================
 """

@@ -134,8 +134,7 @@ class Parts:
         others: StandIns = {}
         for make, names in {**PASSES, **TRAINING}.items():
             if any(name in self.functions for name in names):
-                made = make({name: self.functions.get(name) or _solution(name) for name in names})
-                others |= made
+                others |= make({name: self.functions.get(name) or _solution(name) for name in names})
         return others
 
     @contextmanager
