@@ -5,6 +5,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -216,6 +217,10 @@ def test_a_report_names_the_libraries_of_matrix_products(monkeypatch):
     assert blas.kernels() == "unknown"
     monkeypatch.undo()
     assert {info["user_api"] for info in blas._libraries().info()} == {"blas"}
+    select = mock.Mock()
+    monkeypatch.setattr(blas, "ThreadpoolController", lambda: mock.Mock(select=select))  # beside OpenMP, for instance
+    assert blas._libraries.__wrapped__() is select.return_value
+    select.assert_called_once_with(user_api="blas")
 
 
 def test_full_memory(monkeypatch):

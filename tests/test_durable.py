@@ -94,3 +94,28 @@ def test_to_ask_whether_a_file_can_be_written_changes_nothing(tmp_path, option, 
     (tmp_path / f"folder-{name}").mkdir()
     with pytest.raises(UsageError, match=f"--{option}: .* cannot be written: Is a directory"):
         check_writable(argparse.Namespace(**{option: tmp_path / f"folder-{name}"}), option)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such links and pipes")
+def test_nothing_is_appended_through_a_link_or_to_a_pipe(tmp_path):
+    (tmp_path / "elsewhere").write_bytes(b"precious")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # so that opening it for writing would succeed
+    try:
+        for name in ("link", "pipe"):
+            with pytest.raises(OSError, match=name):
+                durable.append(tmp_path / name, b"more")
+    finally:
+        os.close(reader)
+    assert (tmp_path / "elsewhere").read_bytes() == b"precious"
+
+
+def test_the_name_of_a_file_is_flushed_after_the_file(tmp_path, monkeypatch):
+    done = []
+    rename = os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: done.append("rename") or rename(*paths))
+    monkeypatch.setattr(durable, "flush_folder", lambda folder: done.append(folder))
+    (tmp_path / "aside").write_bytes(b"")
+    durable.put_in_place(tmp_path / "aside", tmp_path / "file")
+    assert done == ["rename", tmp_path]

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@with_parts_of_run
+@with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Translate the text, draw the attention maps, and say where the picture is."""
     from minitransformer.plots import attention_maps

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@with_parts_of_run
+@with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Print the scores and some of the mistakes."""
     check_beam(args)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
+from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, percent
 from minitransformer.learn import find_folder
-from minitransformer.learn.model import PARTS, Parts, Trial, in_run, picture_rows, try_parts
+from minitransformer.learn.model import PARTS, Parts, Trial, picture_rows, read_record, try_parts
 from minitransformer.training import RunFolder, Trainer
 
 __all__ = [
@@ -22,10 +25,12 @@ __all__ = [
     "chosen_parts",
     "compare",
     "draw_parts",
+    "in_place",
     "refuse_wrong",
     "with_parts_of_run",
 ]
 
+Command = Callable[[argparse.Namespace], int]
 WIDTH = 78
 
 
@@ -64,18 +69,25 @@ def chosen_parts(args: argparse.Namespace) -> Parts | None:
         if args.but or args.anyway:
             raise UsageError(f"{'--but' if args.but else '--anyway'} has no effect without --with; add --with FOLDER")
         return None
-    if backend() != "numpy":
-        raise UsageError(f"--with needs NumPy, found {backend()}: exercises are in NumPy; leave out --backend")
-    if not args.own.is_dir():
-        raise UsageError(f"--with: there is no folder {args.own}; `minitransformer learn` makes my-exercises")
+    own = _folder(args)
     try:
-        return Parts.open(args.own, args.but)
+        return Parts.open(own, args.but)
     except LookupError as error:
         raise UsageError(f"--but: {error.args[0]}") from error
 
 
+def _folder(args: argparse.Namespace) -> Path:
+    """Return the folder of ``--with``, from which functions can be loaded."""
+    own: Path = args.own
+    if backend() != "numpy":
+        raise UsageError(f"--with needs NumPy, found {backend()}: exercises are in NumPy; leave out --backend")
+    if not own.is_dir():
+        raise UsageError(f"--with: there is no folder {own}; `minitransformer learn` makes my-exercises")
+    return own
+
+
 def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
-    """Show whose each part is, hold each against the engine's, and refuse those that disagree.
+    """Check each part, show whose each one is, and refuse those that are wrong.
 
     Returns
     -------
@@ -85,20 +97,27 @@ def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
     Raises
     ------
     UsageError
-        If a part disagrees and it is not to be used anyway.
+        If a part is wrong and is not to be used anyway.
     """
     if trainer.configuration.training.weight_decay and "adam-step" in parts.functions:
         raise UsageError("the exercise adam-step has no weight decay; leave out --weight-decay, or add --but adam-step")
     corpus = trainer.corpus
     sizes = len(trainer.source), len(trainer.target), corpus.shared
     batch = next(iter(trainer.batches.epoch(0)))
-    trial = try_parts(parts, trainer.configuration, sizes, batch)
-    print(parts.table(trial.times))
+    print(f"comparing {len(parts.functions)} of your functions with the engine's ...", flush=True)
+    try:
+        trial = try_parts(parts, trainer.configuration, sizes, batch)
+    except KeyboardInterrupt as error:
+        error.add_note(parts.where(error))  # a loop without an end is found by it
+        raise
+    times = {name: f"{1000 * seconds:8.2f} ms of a step" for name, seconds in trial.times.items()}
+    print(parts.table(times | dict.fromkeys(trial.wrong, "wrong, see below")))
     if not parts.functions:
         raise UsageError(f"no part is solved in {parts.folder}; `minitransformer learn` begins with the first exercise")
-    _show_times(trial)
+    if trial.times:
+        _show_times(trial)
     for name, why in trial.wrong.items():
-        print(f"\n{name} does not do what the engine does:\n")
+        print(f"\n{name} is wrong:\n")
         print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
     if trial.wrong and not anyway:
         but = " ".join(f"--but {name}" for name in trial.wrong)
@@ -116,6 +135,24 @@ def _show_times(trial: Trial) -> None:
         f"A training step takes {with_parts:,.0f} ms with your parts, {without:,.0f} ms without: "
         f"{with_parts / without:.2f} times as long."
     )
+
+
+@contextmanager
+def in_place(parts: Parts) -> Iterator[None]:
+    """Let parts stand in for the engine's; an error in one of them is told by its line, without the engine's.
+
+    Raises
+    ------
+    UsageError
+        If a part raises an error.
+    """
+    try:
+        with parts.in_place():
+            yield
+    except Exception as error:
+        if not (where := parts.where(error)):
+            raise
+        raise UsageError(f"{where} failed with {type(error).__name__}: {error}") from error
 
 
 def draw_parts(parts: Parts, folder: RunFolder) -> None:
@@ -146,17 +183,53 @@ def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
     print(f"the curves are in {wrong.path / 'with-and-without.png'}")
 
 
-def with_parts_of_run(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    """Let a command that opens a run use the functions that trained it."""
+def with_parts_of_run(needed: bool = False) -> Callable[[Command], Command]:
+    """Let a command that opens a run use the functions that trained it.
 
-    @wraps(run)
-    def run_with_parts(args: argparse.Namespace) -> int:
-        own = args.own if hasattr(args, "own") else find_folder()
-        parts = in_run(args.run, own, note) if backend() == "numpy" else None
-        if parts is None:
-            return run(args)
-        note(f"{len(parts.functions)} of {len(PARTS)} parts of this model are functions in {parts.folder}")
-        with parts.in_place():
-            return run(args)
+    Parameters
+    ----------
+    needed : bool
+        Whether the engine's functions will not do in their place, as in the middle of a training.
+    """
 
-    return run_with_parts
+    def change(run: Command) -> Command:
+        @wraps(run)
+        def run_with_parts(args: argparse.Namespace) -> int:
+            with _parts_of_run(args, needed):
+                return run(args)
+
+        return run_with_parts
+
+    return change
+
+
+def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
+    """Return a context in which a run's own functions are in place, after saying so."""
+    kept = read_record(args.run)
+    own = _folder(args) if hasattr(args, "own") else None
+    if kept is None:
+        if own:
+            raise UsageError(f"--with has no effect: no part of the run in {args.run} is a learner's; leave it out")
+        return nullcontext()
+
+    def without(reason: str) -> None:
+        if needed:
+            raise UsageError(f"{reason}; without them training would not go on as it began")
+        note(f"{reason}; the engine's are used")
+
+    these = f"{len(kept.parts)} of {len(PARTS)} parts of this model are functions in {kept.folder}"
+    if backend() != "numpy":
+        without(f"{these}, which need NumPy, found {backend()}")
+        return nullcontext()
+    if own is None:
+        own = find_folder()
+        if own.resolve() != Path(kept.folder):
+            without(f"{these} (add --with {shlex.quote(kept.folder)})")
+            return nullcontext()
+    parts = kept.open(own)
+    if gone := kept.gone(parts):
+        without(f"no longer solved in {own}: {', '.join(gone)}")
+    if edited := kept.edited(parts):
+        note(f"changed since this run was trained: {', '.join(edited)}")
+    note(f"{len(parts.functions)} of {len(PARTS)} parts of this model are functions in {parts.folder}")
+    return in_place(parts)

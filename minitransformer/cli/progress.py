@@ -13,8 +13,10 @@ from minitransformer.cli.pictures import draw_attention, draw_curves
 from minitransformer.decoding import Diverged
 from minitransformer.training import Result, RunFolder, Scores, TrainedRun, Trainer
 
-__all__ = ["describe_scores", "describe_weights", "note", "percent", "train"]
+__all__ = ["INTERRUPTED", "describe_scores", "describe_weights", "note", "percent", "train"]
 
+INTERRUPTED = 130
+"""The exit status after Ctrl-C."""
 FIRST = 20
 """Steps after which the measured time of the remaining ones is printed."""
 PLATEAU = 4
@@ -56,7 +58,7 @@ def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
             f"\ninterrupted after step {trainer.step}; go on with `minitransformer resume {one_line(folder.path)}`",
             file=sys.stderr,
         )
-        return 130
+        return INTERRUPTED
     except Diverged as error:
         print(
             f"\nminitransformer {command}: {error}; training stops. {one_line(folder.checkpoints.path)} holds what was "

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_with(parser)
 
 
-@with_parts_of_run
+@with_parts_of_run(needed=True)
 def run(args: argparse.Namespace) -> int:
     """Train on from the newest whole checkpoint."""
     backend()

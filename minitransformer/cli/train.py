@@ -12,10 +12,17 @@ from minitransformer.arrays import backend
 from minitransformer.cli import progress
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import add_options, describe, read_configuration
-from minitransformer.cli.own_parts import add_training_options, chosen_parts, compare, draw_parts, refuse_wrong
+from minitransformer.cli.own_parts import (
+    add_training_options,
+    chosen_parts,
+    compare,
+    draw_parts,
+    in_place,
+    refuse_wrong,
+)
 from minitransformer.cli.parser import path
 from minitransformer.learn.model import PARTS, Parts, record
-from minitransformer.training import Configuration, RunFolder, Trainer, lock_folder
+from minitransformer.training import RunFolder, Trainer, lock_folder
 
 __all__ = ["add_arguments", "run"]
 
@@ -47,11 +54,19 @@ def run(args: argparse.Namespace) -> int:
     folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
     if parts is None:
         return _train(trainer, folder, args.overwrite)
-    status = _train_with(parts, trainer.configuration, folder, args.overwrite)
-    if wrong and not status:
+    tokenisers = trainer.source, trainer.target
+    with in_place(parts):
+        trainer = Trainer(configuration, tokenisers)
+        status = _train(trainer, folder, args.overwrite, parts)
+    # Learned positions are rows of a table, whose gradient no exercise asks for.
+    if not status and len(parts.functions) == len(PARTS) and configuration.model.positions == "sinusoidal":
+        print("every part is yours: no backward pass of the engine was executed")
+    if wrong and status != progress.INTERRUPTED:
         print(f"\nonce more, with the engine's functions for {', '.join(sorted(wrong))}\n")
         right = RunFolder.fresh(f"{folder.path.name}-without-the-mistake", folder.path.parent)
-        status = _train_with(parts.without(wrong), trainer.configuration, right, False)
+        parts = parts.without(wrong)
+        with in_place(parts):
+            status = _train(Trainer(trainer.configuration, tokenisers), right, False, parts)
         compare(folder, right, sorted(wrong))
     return status
 
@@ -63,13 +78,3 @@ def _train(trainer: Trainer, folder: RunFolder, overwrite: bool, parts: Parts | 
             record(parts, folder.path)
             draw_parts(parts, folder)
         return progress.train(trainer, folder, "train")
-
-
-def _train_with(parts: Parts, configuration: Configuration, folder: RunFolder, overwrite: bool) -> int:
-    """Train with a learner's functions in the places of the engine's."""
-    with parts.in_place():
-        status = _train(Trainer(configuration), folder, overwrite, parts)
-    # Learned positions are rows of a table, whose gradient no exercise asks for.
-    if not status and len(parts.functions) == len(PARTS) and configuration.model.positions == "sinusoidal":
-        print("every part is yours: no backward pass of the engine was executed")
-    return status

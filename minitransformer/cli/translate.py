@@ -40,7 +40,7 @@ def _read_lines() -> list[str]:
         raise UsageError(f"cannot read the standard input: {error.strerror or error}; give a file of text") from error
 
 
-@with_parts_of_run
+@with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
     check_beam(args)

@@ -1,6 +1,7 @@
 """A learner's own functions train the model: each is held against the engine's, and no engine's gradient is needed."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from minitransformer import ops
 from minitransformer.autograd import graph, rules
 from minitransformer.cli import main
 from minitransformer.learn import bank, find
-from minitransformer.learn.model import PARTS, Parts, in_run, picture_rows, record, try_parts
+from minitransformer.learn.model import PARTS, Parts, picture_rows, read_record, record, try_parts
 from minitransformer.learn.model.parts import PLACES
 from minitransformer.learn.model.passes import PASSES
 from minitransformer.learn.model.training import TRAINING
@@ -132,8 +133,13 @@ def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed
         ("xavier", "np.sqrt(6 /", "np.sqrt(3 /", ""),
         ("beam-step", "-totals", "totals", ""),
         ("layer-norm-backward", "= d_y * gain", "= np.multiply(d_y, gain, out=d_y)", "in place"),
-        ("length-penalty", "return scores,", "return 2 * scores,", ""),
+        ("length-penalty", "return scores,", "return 2 * scores,", "should be"),
         ("label-smoothing-backward", "* d_loss / len(q)", "* 2 * d_loss / len(q)", ""),  # which Adam does not feel
+        # What these sentences do not show, the exercise's own check does.
+        ("unbroadcast", "d = d_y.sum(", "d = d_y.mean(", "should be"),
+        ("softmax-of-large-scores", "x - x.max(axis=-1, keepdims=True)", "x", "overflow"),
+        ("greedy-decoding", "= next_scores(tokens)", "= next_scores(tokens[-1:])", ""),
+        ("length-penalty", "** alpha", "** 0.6", "should be"),  # 0.6 is the alpha of the trial
     ],
 )
 def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
@@ -142,6 +148,21 @@ def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
     found = trial(Parts.open(folder))
     assert [*found.wrong] == [name]
     assert words in " ".join(found.wrong[name].split())
+
+
+@pytest.mark.parametrize("new", ["d[steps[-1][0]] += d_loss", "d[steps[-1][0]] = float(d_loss)"])
+def test_the_gradient_of_the_loss_may_become_a_plain_number(tmp_path, new):
+    folder = solve(tmp_path, "walk-back")
+    spoil(folder, "walk-back", "d[steps[-1][0]] = d_loss", new)
+    assert trial(Parts.open(folder)).wrong == {}
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_an_embedding_may_be_scaled_by_functions_of_numpy(tmp_path, positions):
+    folder = solve(tmp_path, "embedding-scale")
+    scaled = "rows * np.sqrt(rows.shape[-1])"
+    spoil(folder, "embedding-scale", f"{scaled} + positions", f"np.add({scaled}, positions)")
+    assert trial(Parts.open(folder), positions=positions).wrong == {}
 
 
 def test_an_error_in_a_part_is_told_in_its_line(tmp_path):
@@ -216,9 +237,36 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
     assert "2 of 39 parts of this model are functions in" in noted
     monkeypatch.chdir(tmp_path)  # from elsewhere no code is run that the run folder names
     _, _, noted = run(capsys, "translate", str(out), "--", "one")
-    assert f"add --with {own}" in noted
+    assert f"(add --with {own})" in noted
     _, _, noted = run(capsys, "evaluate", str(out), "--with", str(own))
     assert "2 of 39 parts of this model are functions in" in noted
+
+
+def test_an_endless_loop_is_found_by_ctrl_c(tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up")
+    spoil(folder, "warm-up", "    return d_model", "    raise KeyboardInterrupt\n    return d_model")
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run(capsys, "train", "--with", "mine", *FLAGS)
+    assert (status, error) == (130, f"interrupted in line 15 of {Path('mine') / find('warm-up').file}\n")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_error_of_the_engine_is_not_blamed_on_the_part_that_called_it(solved):
+    parts = Parts.open(solved, only=["residual-connection"])
+    residual = trainer().model.encoder.layers[0].residual1
+    with parts.in_place(), pytest.raises(TypeError, match="padding_mask") as error:
+        residual.step(np.zeros((1, 2, 8)), ops.padding_mask)
+    assert parts.where(error.value) == ""
+
+
+def test_an_error_in_a_part_in_training_is_told_by_its_line(without_pictures, tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up")
+    spoil(folder, "warm-up", "return d_model", "return 1 / (9 - step) and d_model")
+    monkeypatch.chdir(tmp_path)
+    status, _, error = run(capsys, "train", "--with", "mine", *FLAGS, "--steps", "9", "--warmup-steps", "2")
+    assert status == 2
+    assert f"line 15 of {Path('mine') / find('warm-up').file} failed with ZeroDivisionError" in error
+    assert "Traceback" not in error
 
 
 def test_what_a_mistake_does(without_pictures, tmp_path, monkeypatch, capsys):
@@ -262,28 +310,69 @@ def test_options_that_cannot_be_are_refused_before_any_work(tmp_path, monkeypatc
 def test_a_damaged_record_is_named(tmp_path, text):
     (tmp_path / "parts.json").write_text(text)
     with pytest.raises(ValueError, match=r"parts\.json"):
-        in_run(tmp_path, tmp_path, print)
+        read_record(tmp_path)
 
 
-def test_a_folder_that_is_gone_is_noted_once(tmp_path):
+def test_what_has_changed_since_training_is_known(tmp_path):
     folder = solve(tmp_path / "mine", "warm-up", "xavier")
     record(Parts.open(folder), tmp_path)
-    folder.rename(tmp_path / "elsewhere")
-    notes = []
-    assert in_run(tmp_path, folder, notes.append) is None
-    assert notes == [f"the folder {folder}, whose functions trained this run, is gone; the engine's are used"]
-
-
-def test_what_has_changed_since_training_is_noted(tmp_path):
-    folder = solve(tmp_path / "mine", "warm-up", "xavier")
-    parts = Parts.open(folder)
-    record(parts, tmp_path)
     spoil(folder, "warm-up", "return d_model", "return 1 * d_model")
     (folder / find("xavier").file).unlink()
-    notes = []
-    found = in_run(tmp_path, folder, notes.append)
-    assert [*found.functions] == ["warm-up"]
-    assert notes == [
-        "changed since this run was trained: warm-up",
-        "no longer solved, so the engine's are used: xavier",
-    ]
+    kept = read_record(tmp_path)
+    parts = kept.open(folder)
+    assert [*parts.functions] == kept.edited(parts) == ["warm-up"]
+    assert kept.gone(parts) == ["xavier"]
+
+
+@pytest.fixture
+def own_run(without_pictures, tmp_path, monkeypatch, capsys):
+    """Return the folder of a run with a learner's part, and the learner's folder; they are not beside each other."""
+    own = solve(tmp_path / "learner" / "my-exercises", "warm-up")
+    monkeypatch.chdir(tmp_path)
+    assert run(capsys, "train", "--with", str(own), "--out", "run", *FLAGS)[0] == 0
+    return tmp_path / "run", own
+
+
+def test_the_folder_of_with_is_used_wherever_it_is(own_run, tmp_path, capsys):
+    out, own = own_run
+    moved = own.rename(tmp_path / "elsewhere")
+    assert f"(add --with {own}); the engine's are used" in run(capsys, "translate", str(out), "--", "one")[2]
+    assert (
+        f"1 of 39 parts of this model are functions in {moved}"
+        in (run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2])
+    )
+    spoil(moved, "warm-up", "return d_model", "return 1 * d_model")
+    assert "changed since" in run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2]
+
+
+def test_a_folder_that_would_not_be_used_is_refused(own_run, tmp_path, capsys):
+    out, own = own_run
+    for words in (["translate", str(out), "--", "one"], ["resume", str(out)]):
+        status, _, error = run(capsys, *words[:2], "--with", "nowhere", *words[2:])
+        assert (status, "there is no folder nowhere" in error) == (2, True)
+    (out / "parts.json").unlink()
+    status, _, error = run(capsys, "translate", str(out), "--with", str(own), "--", "one")
+    assert (status, "--with has no effect" in error) == (2, True)
+
+
+def test_training_goes_on_with_the_same_functions_or_not_at_all(own_run, capsys):
+    out, own = own_run
+    status, _, error = run(capsys, "resume", str(out))
+    assert status == 2
+    assert "training would not go on as it began" in error
+    assert run(capsys, "resume", str(out), "--with", str(own))[0] == 0
+    (own / find("warm-up").file).unlink()
+    status, _, error = run(capsys, "resume", str(out), "--with", str(own))
+    assert status == 2
+    assert "no longer solved" in error
+
+
+def test_a_mistake_by_which_training_diverges_is_compared_too(without_pictures, tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up")
+    spoil(folder, "warm-up", "return d_model", "return 1e300 * d_model")
+    monkeypatch.chdir(tmp_path)
+    with np.errstate(all="ignore"):
+        status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
+    assert status == 0
+    assert "training stops" in error
+    assert "what the mistake did:" in told

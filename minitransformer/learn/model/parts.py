@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from minitransformer.learn.answers import load_answer
@@ -46,6 +47,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "translation": ("greedy-decoding", "beam-step", "length-penalty"),
 }  # fmt: skip
 """The exercises that are parts of the model, by their place in it."""
+ENGINE = str(Path(__file__).parents[2])
 PARTS = tuple(name for names in PLACES.values() for name in names)
 """Every exercise that is a part of the model."""
 
@@ -132,8 +134,7 @@ class Parts:
         others: StandIns = {}
         for make, names in {**PASSES, **TRAINING}.items():
             if any(name in self.functions for name in names):
-                made = make({name: self.functions.get(name) or _solution(name) for name in names})
-                others |= made
+                others |= make({name: self.functions.get(name) or _solution(name) for name in names})
         return others
 
     @contextmanager
@@ -142,23 +143,31 @@ class Parts:
         with standing_in(self.stand_ins()):
             yield
 
-    def table(self, times: dict[str, float] | None = None) -> str:
+    def where(self, error: BaseException) -> str:
+        """Return the line of a part that raised an error: ``line 3 of FILE``; nothing if the engine did."""
+        files = {str(self.folder / find(name).file) for name in self.functions}
+        for frame in reversed(extract_tb(error.__traceback__)):
+            if frame.filename in files:
+                return f"line {frame.lineno} of {frame.filename}"
+            if frame.filename.startswith(ENGINE):  # which a part has called
+                break
+        return ""
+
+    def table(self, remarks: Mapping[str, str] | None = None) -> str:
         """Draw the model as a table of its parts, and say whose each one is.
 
         Parameters
         ----------
-        times : dict of str to float, optional
-            The seconds of a training step that each part takes.
+        remarks : mapping of str to str, optional
+            What to say of each of the learner's parts.
         """
+        remarks = self.missing | dict(remarks or {})
         lines = []
         for place, names in PLACES.items():
             lines.append(f"  {place}")
             for name in names:
                 mark = "x" if name in self.functions else " "
-                reason = self.missing.get(name, "")
-                if times and name in times:
-                    reason = f"{1000 * times[name]:8.2f} ms of a step"
-                lines.append(f"    [{mark}] {name:<28} {reason}".rstrip()[:78])
+                lines.append(f"    [{mark}] {name:<28} {remarks.get(name, '')}".rstrip()[:78])
         n, total = len(self.functions), len(PARTS)
         others = ", the others the engine's" if n < total else ""
         return "\n".join([f"{n} of {total} parts are yours ([x]){others}.", *lines])

@@ -7,7 +7,7 @@ folder, which somebody else may have made.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +18,7 @@ from minitransformer.learn.bank import find
 from minitransformer.learn.model.parts import PARTS, Parts
 from minitransformer.options import Options
 
-__all__ = ["in_run", "record"]
+__all__ = ["Record", "read_record", "record"]
 
 FILE = "parts.json"
 
@@ -32,6 +32,18 @@ class Record(Options):
     parts: Mapping[str, str]
     """The exercises that were parts of the model, each with the checksum of its file."""
 
+    def open(self, own: Path) -> Parts:
+        """Load the functions again, from a learner's folder."""
+        return Parts.open(own, only=self.parts)
+
+    def edited(self, parts: Parts) -> list[str]:
+        """Return the exercises whose files have changed since."""
+        return [name for name in parts.functions if _digest(parts.folder / find(name).file) != self.parts[name]]
+
+    def gone(self, parts: Parts) -> list[str]:
+        """Return the exercises that were solved then, and are not now."""
+        return sorted(self.parts.keys() - parts.functions.keys())
+
 
 def record(parts: Parts, run: Path) -> None:
     """Write down which parts of a run are the learner's."""
@@ -40,17 +52,8 @@ def record(parts: Parts, run: Path) -> None:
     write_durably(run / FILE, (json.dumps(kept.flat(), indent=1) + "\n").encode())
 
 
-def in_run(run: Path, own: Path | None, note: Callable[[str], None]) -> Parts | None:
-    """Return the learner's parts of a run; None if there are none, or their folder is not the learner's own.
-
-    Parameters
-    ----------
-    run : Path
-        The run folder.
-    own : Path, optional
-        The learner's folder: that of ``--with``, or the one found from where they are.
-    note : callable
-        Told if the engine's functions are used after all, or an exercise has changed since.
+def read_record(run: Path) -> Record | None:
+    """Return the record of the learner's parts of a run; None if there is none.
 
     Raises
     ------
@@ -67,23 +70,7 @@ def in_run(run: Path, own: Path | None, note: Callable[[str], None]) -> Parts | 
         raise
     except ValueError as error:
         raise FileError(f"{run / FILE}: {error}") from error
-    if own is None or own.resolve() != Path(kept.folder):
-        note(
-            f"{len(kept.parts)} parts of this run are functions in {kept.folder}; the engine's are used. "
-            f"To use them again, add --with {kept.folder}"
-        )
-        return None
-    if not own.is_dir():
-        note(f"the folder {own}, whose functions trained this run, is gone; the engine's are used")
-        return None
-    parts = Parts.open(own, only=kept.parts)
-    changed = [name for name in parts.functions if _digest(own / find(name).file) != kept.parts[name]]
-    if changed:
-        note(f"changed since this run was trained: {', '.join(changed)}")
-    gone = sorted(kept.parts.keys() - parts.functions.keys())
-    if gone:
-        note(f"no longer solved, so the engine's are used: {', '.join(gone)}")
-    return parts
+    return kept
 
 
 def _digest(path: Path) -> str:

@@ -30,18 +30,23 @@ class Slope:
 
     __array_ufunc__ = None  # so that array * slope calls Slope.__rmul__
 
-    def __init__(self, node: Node, place: int, cache: dict[int, Sequence[Any]]) -> None:
-        self.node, self.place, self.cache = node, place, cache
+    def __init__(self, node: Node, place: int, cache: dict[int, Sequence[Any]], dtype: Any) -> None:
+        self.node, self.place, self.cache, self.dtype = node, place, cache, dtype
 
     def __rmul__(self, d_output: Any) -> Any:
-        if not isinstance(d_output, np.ndarray):
-            return 0.0  # nothing has arrived
+        if _is_zero(d_output):
+            return 0.0
         if id(self.node) not in self.cache:
-            self.cache[id(self.node)] = self.node.gradients(d_output)
+            self.cache[id(self.node)] = self.node.gradients(np.asarray(d_output, dtype=self.dtype))
         gradient = self.cache[id(self.node)][self.place]
         return 0.0 if gradient is None else gradient
 
     __mul__ = __rmul__
+
+
+def _is_zero(d: Any) -> bool:
+    """Return whether no gradient has arrived; that of a single number may be a NumPy or Python number."""
+    return d is None or (np.ndim(d) == 0 and not d)
 
 
 def walk(f: Functions) -> StandIns:
@@ -66,11 +71,11 @@ def walk(f: Functions) -> StandIns:
         for name in reversed([name for name in order if isinstance(nodes[name], Node)]):
             node = nodes[name]
             places = [i for i, edge in enumerate(node.edges) if edge]
-            steps.append((name, tuple(parts[name]), tuple(Slope(node, i, cache) for i in places)))
+            steps.append((name, tuple(parts[name]), tuple(Slope(node, i, cache, d_output.dtype) for i in places)))
         d = f["walk-back"](steps, d_output)
         for name, target in nodes.items():
-            if isinstance(target, Tensor) and isinstance(d.get(name), np.ndarray):
-                accumulate(target, d[name])
+            if isinstance(target, Tensor) and not _is_zero(d.get(name)):
+                accumulate(target, np.asarray(d[name], dtype=target.data.dtype))
             elif release and isinstance(target, Node):
                 target.backward, target.edges = None, ()
 
@@ -100,6 +105,10 @@ def adam(f: Functions) -> StandIns:
         replicas: Sequence[Sequence[Tensor]] = (),
         run: Callable[..., Iterable[Any]] = map,
     ) -> None:
+        if self.weight_decay:
+            raise ValueError(
+                "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
+            )
         self._gather()
         self.step_count += 1
         copies = (self.parameters, *replicas)
@@ -112,10 +121,6 @@ def adam(f: Functions) -> StandIns:
         found = f["adam-step"](*given, self.step_count, learning_rate, *self.betas, self.eps)
         for array, value in zip((self.values, self.mean, self.mean_square), found, strict=True):
             array[...] = value
-        if self.weight_decay:
-            raise ValueError(
-                "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
-            )
 
     return {optim.Adam.step: step}
 

@@ -1,4 +1,4 @@
-"""Each part of a learner's, held against the engine's on a batch of the model's own."""
+"""Each part of a learner's: checked as its exercise is, and compared with the engine's on the model's own batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from minitransformer import ops, optim
 from minitransformer.arrays import Array, blas
-from minitransformer.data import PAD, Batch
+from minitransformer.data import END, PAD, Batch
 from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.learn.bank import find
@@ -44,7 +44,9 @@ class Trial(NamedTuple):
 
 
 def try_parts(parts: Parts, configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> Trial:
-    """Hold each part against the engine's: the values that it leads to, and the time of a training step.
+    """Check each part as its exercise does, and compare it with the engine's: values, and the time of a training step.
+
+    The exercise's check finds mistakes that these sentences do not show, such as an overflow of large scores.
 
     Parameters
     ----------
@@ -62,9 +64,8 @@ def try_parts(parts: Parts, configuration: Configuration, sizes: tuple[int, int,
     with blas.threads(1):
         expected, wrong = _values(exact, sizes, few), {}
         for name in parts.functions:
-            with parts.alone(name).in_place():
-                if difference := _difference(lambda: _values(exact, sizes, few), expected, parts, name):
-                    wrong[name] = difference
+            if words := _verdict(parts, name) or _difference(lambda: _values(exact, sizes, few), expected, parts, name):
+                wrong[name] = words
         model = configuration.build_model(*sizes)
         engine = _time(model, batch)
         clock = Clock()
@@ -89,7 +90,7 @@ def _backward(model: Transformer, batch: Batch) -> Array:
 
 
 def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> dict[str, Array]:
-    """Return everything in which a part could show: in the order in which it comes about."""
+    """Return all values that a part can change, in the order in which they are computed."""
     model = configuration.build_model(*sizes)
     values = {f"the initial weights {name}": p.numpy().copy() for name, p in model.named_parameters()}
     rng = np.random.default_rng(0)
@@ -104,38 +105,37 @@ def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: B
     for rate in (0.01, 0.02):
         optimiser.step(rate)
     values["the weights after two steps"] = optimiser.values
+    model.output.data[END] = 0.0  # the sentences of an untrained model may be empty, which would hide mistakes
     short = batch.source[:2]
     model.eval()
-    for tokens in greedy(model, short, 8):
-        values[f"greedy sentence {len(values)}"] = np.array(tokens)
-    for hypotheses in beam_search(model, short, 3, 0.6, 8):
-        best = hypotheses[0]
-        values[f"the sentence of a beam {len(values)}"] = np.array([*best.tokens, best.score, best.log_probability])
+    for i, tokens in enumerate(greedy(model, short, 8), start=1):
+        values[f"translation {i} of greedy decoding"] = np.array(tokens)
+    for i, (best, *_) in enumerate(beam_search(model, short, 3, 0.6, 8), start=1):
+        values[f"translation {i} of beam search"] = np.array([*best.tokens, best.score, best.log_probability])
     return values
 
 
-def _difference(values: Callable[[], dict[str, Array]], expected: dict[str, Array], parts: Parts, name: str) -> str:
-    """Return what is wrong with a part, in words; nothing if it agrees."""
-    try:
-        found = values()
-    except Wrong as wrong:
-        return _cause(parts, name) or str(wrong)
-    except Exception as error:  # whatever a learner's function raises, or lets the engine raise
-        words = explain(error, {str(parts.folder / find(name).file)}).words
-        return _cause(parts, name) or words
-    for what, value in expected.items():
-        other = found[what]
-        if other.shape != value.shape or not np.allclose(
-            other, value, rtol=0, atol=TOLERANCE * (float(np.abs(value).max(initial=0)) or 1), equal_nan=True
-        ):
-            return _cause(parts, name) or f"{what} is not what it is with the engine's function"
-    return ""
-
-
-def _cause(parts: Parts, name: str) -> str:
-    """Return what the exercise's own check says, if it finds something."""
+def _verdict(parts: Parts, name: str) -> str:
+    """Return what the exercise's own check finds wrong with a part."""
     verdict = judge_file(find(name), parts.folder / find(name).file)
     return "" if verdict.right else verdict.words
+
+
+def _difference(values: Callable[[], dict[str, Array]], expected: dict[str, Array], parts: Parts, name: str) -> str:
+    """Return which value changes when a part takes the place of the engine's; nothing if none does."""
+    try:
+        with parts.alone(name).in_place():
+            found = values()
+    except Wrong as wrong:
+        return str(wrong)
+    except Exception as error:  # whatever a learner's function raises, or lets the engine raise
+        return explain(error, {str(parts.folder / find(name).file)}).words
+    for what, value in expected.items():
+        other = found[what]
+        atol = TOLERANCE * (float(np.abs(value).max(initial=0)) or 1)
+        if other.shape != value.shape or not np.allclose(other, value, rtol=0, atol=atol, equal_nan=True):
+            return f"{what} is not what it is with the engine's function"
+    return ""
 
 
 def _time(model: Transformer, batch: Batch, clock: Clock | None = None) -> float:
