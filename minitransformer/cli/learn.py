@@ -95,7 +95,7 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
             number, text = book.next_hint(exercise)
             _say(f"{exercise.name}, hint {number} of {len(exercise.hints)}:")
             for line in text.strip().splitlines():
-                print(textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="  "))
+                print(_fill(line, indent="  "))
             return 0
         case "next":
             if not book.advance():
@@ -121,8 +121,9 @@ def _say(text: str) -> int:
     return 0
 
 
-def _fill(text: str) -> str:
-    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+def _fill(text: str, indent: str = "") -> str:
+    wrapper = textwrap.TextWrapper(WIDTH, indent, indent, break_long_words=False, break_on_hyphens=False)
+    return wrapper.fill(text)
 
 
 def _bar(book: Book) -> str:

@@ -226,6 +226,9 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
         if own.resolve() != Path(kept.folder):
             without(f"{these} (add --with {shlex.quote(kept.folder)})")
             return nullcontext()
+        if not own.is_dir():
+            without(f"{these}, which is gone")
+            return nullcontext()
     parts = kept.open(own)
     if gone := kept.gone(parts):
         without(f"no longer solved in {own}: {', '.join(gone)}")

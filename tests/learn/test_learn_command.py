@@ -192,6 +192,10 @@ def test_the_solution_is_shown_and_not_written(learn):
     assert path.read_text() == find("relu-and-its-corner").text
 
 
+def test_a_hint_breaks_no_name_of_an_exercise(learn):
+    assert " layer-norm-backward," in learn("hint", "encoder-layer-backward")[1]
+
+
 def test_the_list_names_the_trainings(learn):
     text = learn("list")[1]
     third, fourth = text.index("3. Arrays"), text.index("4. Finite differences")

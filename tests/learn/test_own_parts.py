@@ -345,6 +345,15 @@ def test_the_folder_of_with_is_used_wherever_it_is(own_run, tmp_path, capsys):
     assert "changed since" in run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2]
 
 
+def test_a_folder_that_is_gone_is_noted_in_few_words(own_run, monkeypatch, capsys):
+    out, own = own_run
+    own.rename(own.parent / "elsewhere")
+    monkeypatch.chdir(own.parent)
+    error = run(capsys, "translate", str(out), "--", "one")[2]
+    assert f"1 of 39 parts of this model are functions in {own}, which is gone; the engine's are used" in error
+    assert "no longer solved" not in error
+
+
 def test_a_folder_that_would_not_be_used_is_refused(own_run, tmp_path, capsys):
     out, own = own_run
     for words in (["translate", str(out), "--", "one"], ["resume", str(out)]):

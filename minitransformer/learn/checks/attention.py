@@ -164,6 +164,7 @@ def _sees_nothing(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndar
         )
     with np.errstate(invalid="raise", divide="raise"):
         weights(scores, mask)
+        agree("w, where hidden scores are large,", weights(np.where(mask, scores, 1e4), mask), right)
         agree("w, for scores of 10000,", weights(scores + 1e4, mask), weigh(scores + 1e4, mask))
 
 

@@ -156,8 +156,12 @@ def xavier(draw: Callable[..., Any]) -> None:
         found = draw(rng, n_in, n_out)
         refuse_unsolved(found)
         expected = package_xavier(np.random.default_rng(seed), n_in, n_out)
-        agree(f"W, for n_in = {n_in} and n_out = {n_out},", found, expected, mistakes=_wrong_weights(seed, n_in, n_out))
-        if rng.bit_generator.state == np.random.default_rng(seed).bit_generator.state:
+        unused = rng.bit_generator.state == np.random.default_rng(seed).bit_generator.state
+        wrong = _wrong_weights(seed, n_in, n_out)
+        if unused:
+            wrong["rng has drawn none of these numbers: use the generator that is given"] = found
+        agree(f"W, for n_in = {n_in} and n_out = {n_out},", found, expected, mistakes=wrong)
+        if unused:
             raise Wrong("The numbers are right, but rng has drawn none of them: use the generator that is given.")
 
 

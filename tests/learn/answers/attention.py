@@ -299,3 +299,9 @@ def other_partners(q, k, v, w, d_y):
 def values_first(q, k, v, w, d_y):
     d_q, d_k, d_v = gradients_of_attention(q, k, v, w, d_y)
     return d_v, d_q, d_k
+
+
+@wrong("a-row-that-sees-nothing", "where hidden scores are large")
+def largest_of_the_hidden(scores, mask):
+    e = np.where(mask, np.exp(scores - scores.max(axis=-1, keepdims=True)), 0)
+    return e / np.maximum(e.sum(axis=-1, keepdims=True), 1e-300)

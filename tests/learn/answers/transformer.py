@@ -134,6 +134,9 @@ def anew():
 
 
 wrong(WEIGHTS, "rng has drawn none of them")(anew())
+wrong(WEIGHTS, "rng has drawn none of these numbers")(
+    lambda rng, n_in, n_out: np.random.default_rng(99).uniform(-1, 1, (n_in, n_out)) * np.sqrt(6 / (n_in + n_out))
+)
 
 AROUND = "residual-connection"
 wrong(AROUND, "y is float32")(lambda x, sublayer, norm: norm(x + sublayer(x)).astype("f"))
