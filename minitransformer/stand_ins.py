@@ -27,18 +27,22 @@ def _always() -> bool:
 
 def replaceable(function: F) -> F:
     """Return the function, made so that another may stand in for it."""
+    slot: list[tuple[Callable[..., Any], Condition] | None] = [None]
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        return in_use(call)(*args, **options)
+        other = slot[0]  # a step of decoding makes so many calls that a slower way would be noticeable
+        if other is None or not other[1]():
+            return function(*args, **options)
+        return other[0](*args, **options)
 
-    vars(call)["stand_in"] = None
+    vars(call)["stand_in"] = slot
     return cast(F, call)
 
 
 def in_use(function: F) -> F:
     """Return what a replaceable function is at present: its stand-in, if there is one and its condition holds."""
-    other = vars(function)["stand_in"]
+    [other] = vars(function)["stand_in"]
     return cast(F, other[0] if other is not None and other[1]() else vars(function)["__wrapped__"])
 
 
@@ -49,17 +53,17 @@ def reference(function: F) -> F:
 
 def stand_in(function: Callable[..., Any], other: Callable[..., Any], when: Condition = _always) -> None:
     """Let another function stand in for a replaceable one, whenever a condition holds."""
-    vars(function)["stand_in"] = (other, when)
+    vars(function)["stand_in"][0] = (other, when)
 
 
 @contextmanager
 def standing_in(others: Mapping[Callable[..., Any], Callable[..., Any]]) -> Iterator[None]:
     """Let functions stand in for replaceable ones inside a ``with`` block."""
-    before = {function: vars(function)["stand_in"] for function in others}
+    before = {function: vars(function)["stand_in"][0] for function in others}
     try:
         for function, other in others.items():
             stand_in(function, other)
         yield
     finally:
         for function, earlier in before.items():
-            vars(function)["stand_in"] = earlier
+            vars(function)["stand_in"][0] = earlier
