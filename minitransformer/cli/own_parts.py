@@ -139,7 +139,7 @@ def _show_times(trial: Trial) -> None:
 
 @contextmanager
 def in_place(parts: Parts) -> Iterator[None]:
-    """Let parts stand in for the engine's; an error in one of them is told by its line, without the engine's.
+    """Let parts stand in for the engine's; report an error in a part by the learner's line, without a traceback.
 
     Raises
     ------

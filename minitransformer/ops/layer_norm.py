@@ -10,7 +10,7 @@ For each row x of D features, with gain g, bias b and a small ε:
     y  = g x̂ + b                                     (6)
 
 The computed μ is rounded: far from zero, features that are all equal would be left with an error, which 1/σ enlarges
-up to 316 times. So (1) and (2) are applied a second time, to c: its mean is 0 but for that error, and is subtracted.
+up to 316 times. So (1) and (2) are applied a second time, to c, whose mean is exactly that error.
 
 Gradient. The last line is local to each feature; gain and bias are shared by all rows:
 

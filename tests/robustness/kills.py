@@ -216,7 +216,7 @@ def check_readable(folder):
 
 
 def agree(folder, wanted, partial=False):
-    """Check that two finished runs are the same to the bit, but for the time that they took."""
+    """Check that two finished runs are equal to the bit, apart from the times that they record."""
     found, expected = names(folder), names(wanted)
     if partial:  # a finished run is left as it is
         found = [name for name in found if not name.endswith(".partial")]

@@ -81,7 +81,7 @@ impossible = [
     (ATTENTION, "k should be an array of shape (T, D) with T = 2, found the shape (1, 2)", "d", HEAD[0], X, *HEAD[2:]),
     (ATTENTION, "q has a NaN", "d", np.nan * HEAD[0], *HEAD[1:]),
 ]
-"""What is no input, and what it is told."""
+"""Answers that give no valid input, each with the message that it gets."""
 
 
 def returning(*values):
