@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from minitransformer.data import Tokeniser
 from minitransformer.decoding import Diverged
 from minitransformer.explorer.body import RequestError
-from minitransformer.explorer.numbers import finite, statistics
+from minitransformer.explorer.numbers import statistics
 from minitransformer.nn import Module
 
 __all__ = ["describe_places", "describe_tokens", "describe_trace", "refusing", "winner"]
+
+
+PACKAGE = Path(__file__).parents[1]
 
 
 @contextmanager
@@ -61,7 +66,7 @@ def describe_trace(trace: Any) -> dict[str, Any]:
             for name, one in trace.parameters.items()
         ],
         "walk": [
-            {"key": visit.key, "parts": [{"from": part.step, "norm": _norm(part.d_output)} for part in visit.parts]}
+            {"key": visit.key, "parts": [{"from": part.key, "input": part.input, "norm": statistics(part.gradient)["norm"]} for part in visit.parts]}
             for visit in trace.walk
         ],
     }
@@ -79,10 +84,8 @@ def _describe_step(step: Any) -> dict[str, Any]:
         "gradient": _optional_statistics(step.d_output),
         "forward": [_describe_line(line) for line in step.forward],
         "backward": [_describe_line(line) for line in step.backward],
-        "model_line": step.model_line and {
-            "file": step.model_line.file, "line": step.model_line.number, "text": step.model_line.text,
-        },
-    }  # fmt: skip
+        "model_line": _describe_place_in_code(step.model_line),
+    }
 
 
 def _describe_line(line: Any) -> dict[str, Any]:
@@ -101,8 +104,13 @@ def _optional_statistics(array: Any) -> dict[str, float | None] | None:
     return None if array is None else statistics(array)
 
 
-def _norm(array: Any) -> float | None:
-    return finite(statistics(array)["norm"] or 0.0)
+def _describe_place_in_code(where: tuple[str, int] | None) -> dict[str, Any] | None:
+    """Return a line of the model's code, its file relative to the package."""
+    if where is None:
+        return None
+    file, number = where
+    name = Path(file).relative_to(PACKAGE).as_posix() if Path(file).is_relative_to(PACKAGE) else Path(file).name
+    return {"file": name, "line": number, "text": linecache.getline(file, number).strip()}
 
 
 def winner(tree: Any) -> tuple[int, ...]:
