@@ -66,7 +66,13 @@ def describe_trace(trace: Any) -> dict[str, Any]:
             for name, one in trace.parameters.items()
         ],
         "walk": [
-            {"key": visit.key, "parts": [{"from": part.key, "input": part.input, "norm": statistics(part.gradient)["norm"]} for part in visit.parts]}
+            {
+                "key": visit.key,
+                "parts": [
+                    {"from": part.key, "input": part.input, "norm": statistics(part.gradient)["norm"]}
+                    for part in visit.parts
+                ],
+            }
             for visit in trace.walk
         ],
     }

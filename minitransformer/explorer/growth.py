@@ -13,7 +13,8 @@ from minitransformer.explorer.limits import Recent
 from minitransformer.explorer.models import Models
 from minitransformer.explorer.numbers import encode, finite
 from minitransformer.nn import Transformer
-from minitransformer.tracing import Loss, twin
+from minitransformer.tracing import Loss
+from minitransformer.tracing.twin import twin
 
 __all__ = ["growth"]
 

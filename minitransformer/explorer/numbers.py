@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, to_numpy
+from minitransformer.arrays import to_numpy
 
 __all__ = ["MOST_VALUES", "encode", "finite", "picture_shape", "statistics", "window"]
 
@@ -25,17 +25,22 @@ def finite(number: Any) -> float | None:
 
 def statistics(array: Any) -> dict[str, float | None]:
     """Return mean, standard deviation (``spread``), least, most and Euclidean norm of the finite entries."""
-    values = _floats(array).ravel()
+    values = np.asarray(to_numpy(array), dtype=np.float64).ravel()
     if not np.isfinite(values).all():
         values = values[np.isfinite(values)]
     if not values.size:
         return dict.fromkeys(("mean", "spread", "least", "most", "norm"), None if np.size(array) else 0.0)
+    mean = values.sum() / values.size
+    squares = values - mean
+    squares *= squares
+    spread = np.sqrt(squares.sum() / values.size)
+    np.multiply(values, values, out=squares)  # a product by the BLAS would wait for its threads
     return {
-        "mean": finite(values.mean()),
-        "spread": finite(values.std()),
+        "mean": finite(mean),
+        "spread": finite(spread),
         "least": finite(values.min()),
         "most": finite(values.max()),
-        "norm": finite(np.sqrt(values @ values)),
+        "norm": finite(np.sqrt(squares.sum())),
     }
 
 
@@ -112,7 +117,3 @@ def _range(name: str, ends: Sequence[int] | None, size: int, stride: Sequence[in
     if not 0 <= start <= stop <= size:
         raise ValueError(f"{name} {[start, stop]} do not lie in 0 to {size}")
     return range(start, stop, stride[0])
-
-
-def _floats(array: Any) -> Array:
-    return np.asarray(to_numpy(array), dtype=np.float64)
