@@ -264,6 +264,7 @@ class App {
     const root = document.documentElement;
     const turn = (theme) => {
       root.dataset.theme = theme;
+      document.dispatchEvent(new Event("themechange"));
       this.#tell(["theme"]);
     };
     turn(dark.matches ? "dark" : "light");
