@@ -84,14 +84,18 @@ class App {
     this.#listeners.push(listener);
   }
 
-  /** Choose: app.set({block: "encoder.layers.0.self_attention", side: "backward"}). */
+  /**
+   * Choose: app.set({block: "encoder.layers.0.self_attention", side: "backward"}).
+   *
+   * Return a promise of the error if a request that follows is refused, of undefined otherwise.
+   */
   set(changes) {
     const changed = Object.keys(changes).filter((name) => !same(changes[name], this.state[name]));
-    if (!changed.length) return;
+    if (!changed.length) return undefined;
     Object.assign(this.state, changes);
     this.#writeAddress();
     this.#tell(changed);
-    if (changed.some((name) => LOADS.includes(name))) this.load();
+    return changed.some((name) => LOADS.includes(name)) ? this.load() : undefined;
   }
 
   /** Return a step of the trace by its key, undefined if there is none. */
@@ -159,6 +163,7 @@ class App {
       this.#tell(["trace"]);
     } catch (error) {
       if (turn === this.#turn) this.report(error);
+      return error;
     } finally {
       if (turn === this.#turn) this.#setLoading(false);
     }
@@ -237,6 +242,7 @@ class App {
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
     }
+    document.getElementById("objective").hidden = side !== "backward";
     for (const name of FRONT) document.getElementById(name).hidden = name !== view;
   }
 
