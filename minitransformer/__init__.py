@@ -26,7 +26,7 @@ except KeyboardInterrupt:
     raise
 
 if TYPE_CHECKING:
-    from minitransformer import data, decoding, learn, paper, plots, tasks, training
+    from minitransformer import data, decoding, learn, paper, plots, tasks, tracing, training
     from minitransformer.tracing import trace
     from minitransformer.training import load
 
