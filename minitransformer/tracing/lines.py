@@ -77,7 +77,9 @@ def _read(node: ast.stmt) -> Statement:
         heads = [node]
     empty = isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _is_empty(node.value)
     augmented = isinstance(node, ast.AugAssign)
-    bound, written, appended = [], [], []
+    bound: list[str] = []
+    written: list[str] = []
+    appended: list[str] = []
     for inner in (inner for head in heads for inner in ast.walk(head)):
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) and not empty:
             (written if augmented else bound).append(inner.id)
@@ -114,7 +116,7 @@ def statements(function: Callable[..., Any]) -> dict[int, Statement]:
     if not isinstance(tree, ast.FunctionDef):
         return {}  # a lambda binds no names
     ast.increment_lineno(tree, first - 1)
-    found = {}
+    found: dict[int, Statement] = {}
     for node in _walk(tree.body):  # from outside to inside, so that the innermost one is kept
         statement = _read(node)
         found |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), statement)
@@ -173,7 +175,7 @@ class LineTracer:
         before: Statement | None = None
 
         def hand_on(locals_: dict[str, Any], statement: Statement) -> None:
-            bound = {}
+            bound: dict[str, Any] = {}
             for name in statement.bound:
                 if (value := locals_.get(name)) is not last.get(name):  # a loop's head is left without binding
                     last[name] = value

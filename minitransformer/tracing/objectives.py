@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitransformer import ops
+from minitransformer.arrays import is_whole
 from minitransformer.autograd import Tensor
 
 __all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective"]
@@ -19,6 +20,9 @@ class Objective(Protocol):
     def __call__(self, logits: Tensor, targets: Any) -> Tensor:
         """Return the number, shape (): logits (B, Tq, V), targets (B, Tq)."""
 
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise an error if the objective does not exist for B sentences of Tq positions and V tokens."""
+
 
 @dataclass(frozen=True)
 class Loss:
@@ -29,6 +33,11 @@ class Loss:
     def __call__(self, logits: Tensor, targets: Any) -> Tensor:
         """Return the loss, in nats per token."""
         return ops.cross_entropy(logits, targets, label_smoothing=self.label_smoothing, ignore_index=PAD)
+
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise a ValueError if the label smoothing is not from 0 to 1."""
+        if not 0 <= self.label_smoothing <= 1:
+            raise ValueError(f"trace: label_smoothing must be from 0 to 1, found {self.label_smoothing}")
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,12 @@ class LogProbability:
     def __call__(self, logits: Tensor, targets: Any) -> Tensor:
         """Return the log-probability, in nats."""
         return ops.log_softmax(logits)[self.sentence, self.position, self.token]
+
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise an IndexError if there is no such sentence, position or token."""
+        _check_index("sentence", self.sentence, n_sentences)
+        _check_index("position", self.position, length)
+        _check_index("token", self.token, n_tokens)
 
 
 @dataclass(frozen=True)
@@ -57,3 +72,13 @@ class LogProbabilityDifference:
         """Return the difference, in nats."""
         row = ops.log_softmax(logits)[self.sentence, self.position]
         return row[self.token] - row[self.other]
+
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise an IndexError if there is no such sentence, position or token."""
+        LogProbability(self.position, self.token, self.sentence).check(n_sentences, length, n_tokens)
+        _check_index("token", self.other, n_tokens)
+
+
+def _check_index(what: str, index: int, n: int) -> None:
+    if not (is_whole(index) and 0 <= index < n):
+        raise IndexError(f"trace: there is no {what} {index!r}: expected a whole number from 0 to {n - 1}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from minitransformer.arrays import Array
-from minitransformer.nn import Module, ModelOptions, Parameter
+from minitransformer.nn import ModelOptions, Module, Parameter
 
 __all__ = ["in_double", "modules", "twin"]
 
@@ -34,6 +34,7 @@ def twin(model: M, dtype: str | None = None) -> M:
             if id(value) not in parameters:
                 array: Array = value._data  # .data would announce that somebody may write
                 parameters[id(value)] = Parameter(array if dtype is None else array.astype(dtype))
+                parameters[id(value)].requires_grad = value.requires_grad
             return parameters[id(value)]
         if isinstance(value, Module):
             other = copy.copy(value)
