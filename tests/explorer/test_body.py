@@ -28,7 +28,7 @@ from minitransformer.explorer.body import Body, RequestError, describe_objective
         (lambda: read_edits("t", [{"kind": "head_off", "step": "x", "head": 1, "y": 2}]), 'found "y", expected only'),
         (lambda: read_edits("t", [{"kind": "set_entry", "key": "k", "index": [0], "value": "NaN"}]), "value is"),
         (lambda: read_objective("t", {"kind": "log_probability", "position": 1}), "t: objective: token is missing"),
-        (lambda: read_objective("t", "loss"), 't: objective has the kind "loss", expected'),
+        (lambda: read_objective("t", "loss"), 't: objective: found "loss", expected an object'),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(read, said):
