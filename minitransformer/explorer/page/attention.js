@@ -87,7 +87,7 @@ export function view(app, root) {
     return el("section", { "aria-label": title }, el("h3", {}, title), steps.map((step) => {
       const { key, shape } = weightsOf(step, app.state.side);
       const layer = placeName(step.place).find((name) => name.startsWith("layer")) ?? "";
-      return el("div", { class: "heads" }, el("span", { class: "muted small" }, layer),
+      return el("div", { class: "head-row" }, el("span", { class: "muted small" }, layer),
         Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h}`)));
     }));
   }
@@ -103,7 +103,7 @@ export function view(app, root) {
       }
     };
     observer.observe(canvas);
-    return el("button", { type: "button", class: "thumbnail", "aria-label": label, title: label, "data-step": step.key, "data-head": h,
+    return el("button", { type: "button", class: "head-button", "aria-label": label, title: label, "data-step": step.key, "data-head": h,
       onclick: () => {
         const { entry } = app.state;
         const same = entry?.key === key ? { entry: { key, index: [0, h, ...entry.index.slice(2)] } } : {};
@@ -157,7 +157,7 @@ function links(given) {
     "aria-label": "Lines between tokens; the table below holds the same numbers",
   },
   lines.map(({ q, k, share }) => svg("path", {
-    class: `link${at?.[0] === q && at[1] === k ? " chosen" : ""}`, "data-q": q, "data-k": k,
+    class: `weight-line${at?.[0] === q && at[1] === k ? " chosen" : ""}`, "data-q": q, "data-k": k,
     d: `M${left},${y(q)}C${left + between / 2},${y(q)} ${left + between / 2},${y(k)} ${left + between},${y(k)}`,
     style: `stroke: rgb(${diverging(share < 0 ? -0.6 : 0.6)}); stroke-width: ${(0.5 + 5 * Math.abs(share)).toFixed(2)}; --strength: ${Math.min(1, 0.15 + Math.abs(share)).toFixed(2)}`,
     onclick: () => select(q, k),
@@ -172,7 +172,7 @@ function links(given) {
   }
 
   function only(name, i) {
-    for (const line of drawing.querySelectorAll(".link")) {
+    for (const line of drawing.querySelectorAll(".weight-line")) {
       line.classList.toggle("away", name !== undefined && Number(line.dataset[name]) !== i);
     }
   }

@@ -17,7 +17,7 @@ export function view(app, root) {
   const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, "Back to the trained model");
   const attention = el("select", { "aria-label": "Attention", onchange: () => load() });
   const translation = el("p", { class: "translation", "aria-live": "polite" });
-  const heads = el("div", { class: "heads wide" });
+  const heads = el("div", { class: "head-row wide" });
   const norms = el("div", { class: "norms" });
   const refusal = el("p", { class: "refusal", role: "alert" });
   const body = el("div", { class: "training-body" },
