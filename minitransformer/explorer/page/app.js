@@ -242,6 +242,7 @@ class App {
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
     }
+    document.getElementById("objective").hidden = side !== "backward";
     for (const name of FRONT) document.getElementById(name).hidden = name !== view;
   }
 

@@ -61,7 +61,7 @@ async function build(app, element, step) {
   const code = codeOf(step, sources, values, backward, choose);
   const part = formulas[step.operation]?.[backward ? "backward" : "forward"];
   element.replaceChildren(
-    header(app, step, backward),
+    header(app, step),
     el("div", { class: "block-columns" },
       el("div", { class: "block-main" }, tiles.element, viewer),
       el("div", { class: "block-side" },
@@ -113,7 +113,7 @@ function uses(app, key) {
   return app.trace.walk.find((visit) => visit.key === key)?.parts.length ?? 0;
 }
 
-function header(app, step, backward) {
+function header(app, step) {
   const words = placeName(step.place), steps = siblings(app, step);
   const title = el("h2", {}, words.at(-1)[0].toUpperCase() + words.at(-1).slice(1));
   const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, step.key));
@@ -121,8 +121,7 @@ function header(app, step, backward) {
     steps.map((one) => el("button", {
       type: "button", "aria-pressed": String(one === step), onclick: () => app.set({ block: one.key, value: null }),
     }, one.operation.replaceAll("_", " "))));
-  return el("div", { class: "block-head" }, el("div", {}, title, path), choice,
-    !steps.includes(step) || steps.length < 2 ? el("code", { class: "muted" }, step.operation + (backward ? ".backward" : ".forward")) : "");
+  return el("div", { class: "block-head" }, el("div", {}, title, path), choice);
 }
 
 /** Return small pictures of inputs and output, in the order in which data flow. */

@@ -49,23 +49,22 @@ export function view(app, element) {
     const backward = app.state.side === "backward";
     caption.textContent = `${parameters.toLocaleString("en")} parameters · ${options.norm}-norm · ${options.n_heads} heads`;
     const chosen = blockOf(blocks, app.state.block);
-    const visited = app.state.view === "walk" && app.walked ? app.walked() : null;
+    const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
     const most = Math.max(...blocks.map((block) => lastStep(app, block)?.gradient?.norm ?? 0)) || 1;
     for (const block of blocks) {
       const step = lastStep(app, block), norm = step?.gradient?.norm;
       block.detail.textContent = detail(app, block, step, backward);
       block.bar.setAttribute("width", backward && norm ? Math.max((block.width - 16) * norm / most, 1) : 0);
-      block.element.classList.toggle("chosen", block === chosen);
+      block.element.classList.toggle("chosen", block === chosen && !walked);
       block.element.setAttribute("aria-pressed", String(block === chosen));
       block.element.setAttribute("aria-label", `${block.where}${block.name}, ${spoken(block.detail.textContent)}`);
-      block.element.classList.toggle("waiting", visited !== null && !visited.has(block));
-      block.element.classList.toggle("current", visited !== null && visited.current === block);
+      block.element.classList.toggle("waiting", walked !== null && !walked.includes(block) && !block.layer);
+      block.element.classList.toggle("current", walked !== null && walked.at(-1) === block);
     }
     const front = chosen ?? blocks[0];
     for (const block of blocks) block.element.setAttribute("tabindex", block === front ? 0 : -1);
   }
 
-  app.blockOfStep = (key) => blockOf(blocks, key);
   new ResizeObserver(() => {
     if (app.model && Math.abs(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft) - width) > 2) build();
   }).observe(element);
@@ -73,7 +72,8 @@ export function view(app, element) {
   return (changed) => {
     if (!blocks.length || changed.has("model") || changed.has("trace")) build();
     else show();
-    if (changed.has("block")) reveal(element, blockOf(blocks, app.state.block));
+    if (app.state.view === "walk") reveal(element, app.trace && reached(app, blocks).at(-1));
+    else if (changed.has("block") || changed.has("trace")) reveal(element, blockOf(blocks, app.state.block));
   };
 }
 
@@ -86,6 +86,12 @@ function blockOf(blocks, key) {
   const around = blocks.filter((block) => block.place && !block.place.includes("/") && !block.layer
     && (place === block.place || place.startsWith(`${block.place}.`)));
   return around.find((block) => block.steps?.includes(key)) ?? around.sort((a, b) => b.place.length - a.place.length)[0] ?? null;
+}
+
+/** Return the blocks that the walk has come to, the current one last. */
+function reached(app, blocks) {
+  const order = app.state.side === "backward" ? app.trace.walk : app.trace.steps;
+  return order.slice(0, app.state.walk + 1).map(({ key }) => blockOf(blocks, key)).filter((block, i, all) => block || i === all.length - 1);
 }
 
 function reveal(element, block) {
