@@ -46,6 +46,8 @@ export class Live {
   trace(body) { return this.#post("trace", body); }
   difference(body) { return this.#post("difference", body); }
   training(body) { return this.#post("training", body); }
+  objectives() { return null; } // any
+  entries() { return null; } // any
 
   async tensor(body) {
     const answer = await this.#post("tensor", body);
@@ -137,6 +139,16 @@ export class Saved {
     const found = this.#sentence(body.text).training;
     this.#refuse(!found);
     return found;
+  }
+
+  /** Return the objectives that the file holds for a sentence. */
+  objectives(text) {
+    return this.data.sentences.find((sentence) => sentence.text === text)?.traces.map((one) => one.objective) ?? [];
+  }
+
+  /** Return the entries, {key, index}, whose central differences the file holds. */
+  entries(trace) {
+    return this.#trace(trace).differences ?? [];
   }
 
   #refuse(condition) {
