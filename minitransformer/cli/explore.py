@@ -1,8 +1,8 @@
 """Take a trained model apart in the browser.
 
-It shows every value and gradient of a sentence with its formula and source line, checks gradients by finite differences,
-and lets you change entries, heads, layers and masks. The server listens on this machine only, at a secret address.
-Ctrl-C stops it. With --save, everything about the sentence is written to one HTML file instead.
+It shows every value and gradient of a sentence with its formula and source line, checks gradients by finite
+differences, and lets you change entries, heads, layers and masks. The server listens on this machine only, at a secret
+address. Ctrl-C stops it. With --save, everything about the sentence is written to one HTML file instead.
 """
 
 from __future__ import annotations
