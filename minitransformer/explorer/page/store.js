@@ -195,10 +195,13 @@ export class Saved {
   }
 }
 
+const waiting = []; // what to call when a sentence has come, by its place
+
 /** Load a sentence from a script beside this file: a page that lies on a disk may not fetch, but may load scripts. */
 async function loadSentence(place, file) {
   const packed = await new Promise((resolve, reject) => {
-    window.explorerSentence = (number, base64) => { if (number === place) resolve(base64); };
+    waiting[place] = resolve;
+    window.explorerSentence = (number, base64) => waiting[number]?.(base64);
     const failed = () => reject(new Refusal(`The file ${file} is missing; it belongs beside this one.`));
     document.head.append(Object.assign(document.createElement("script"), { src: file, onerror: failed }));
   });
