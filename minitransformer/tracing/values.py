@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from minitransformer.arrays import Array
 from minitransformer.tracing.objectives import Objective
 from minitransformer.tracing.watching import Input
 
-__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit"]
+__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "gradient_key"]
 
 
 class Line(NamedTuple):
@@ -140,27 +141,8 @@ class Trace:
         raise KeyError(f"{wanted!r} is no step of this trace")
 
     def gradient_key(self, key: str) -> str | None:
-        """Return the key of a value's gradient, or None if the backward pass does not compute it.
-
-        Parameters
-        ----------
-        key : str
-            A step's output, a parameter, or a value inside a forward pass. Where a name was bound several times, the
-            gradient belongs to the last value.
-        """
-        if ":" not in key:
-            return f"d:{key}" if f"d:{key}" in self else None
-        step, _, inner = key.partition(":")
-        function, _, name = inner.partition(".")
-        name, _, number = name.partition(".")
-        if f"{step}:{function}.{name}.{int(number or 1) + 1}" in self:
-            return None
-        base = found = f"{step}:{function}.d_{name}"
-        n = 1
-        while f"{base}.{n + 1}" in self:
-            n += 1
-            found = f"{base}.{n}"
-        return found if found in self else None
+        """Return the key of a value's gradient, or None if the backward pass does not compute it."""
+        return gradient_key(key, self.arrays)
 
     def table(self) -> str:
         """Return a table of the steps: place, operation, shape, and the norms of value and gradient."""
@@ -176,6 +158,32 @@ class Trace:
 
     def __str__(self) -> str:
         return self.table()
+
+
+def gradient_key(key: str, arrays: Container[str]) -> str | None:
+    """Return the key of a value's gradient, or None if the backward pass does not compute it.
+
+    Parameters
+    ----------
+    key : str
+        A step's output, a parameter, or a value inside a forward pass. Where a name was bound several times, the
+        gradient belongs to the last value.
+    arrays : container of str
+        The keys that there are.
+    """
+    if ":" not in key:
+        return f"d:{key}" if f"d:{key}" in arrays else None
+    step, _, inner = key.partition(":")
+    function, _, name = inner.partition(".")
+    name, _, number = name.partition(".")
+    if f"{step}:{function}.{name}.{int(number or 1) + 1}" in arrays:
+        return None
+    base = found = f"{step}:{function}.d_{name}"
+    n = 1
+    while f"{base}.{n + 1}" in arrays:
+        n += 1
+        found = f"{base}.{n}"
+    return found if found in arrays else None
 
 
 def _number(array: Array) -> str:
