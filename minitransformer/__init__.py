@@ -26,16 +26,17 @@ except KeyboardInterrupt:
     raise
 
 if TYPE_CHECKING:
-    from minitransformer import data, decoding, learn, paper, plots, tasks, training
+    from minitransformer import data, decoding, learn, paper, plots, tasks, tracing, training
+    from minitransformer.tracing import trace
     from minitransformer.training import load
 
 __version__ = "0.1.0"
 
-LAZY = ("data", "decoding", "learn", "paper", "plots", "tasks", "training")
+LAZY = ("data", "decoding", "learn", "paper", "plots", "tasks", "tracing", "training")
 """The packages that are loaded when they are first used: importing minitransformer stays quick."""
 
 __all__ = ["BackendError", "backend", "data", "decoding", "kernels", "learn", "load", "nn", "ops", "optim", "paper"]
-__all__ += ["plots", "tasks", "testing", "training", "use"]
+__all__ += ["plots", "tasks", "testing", "trace", "tracing", "training", "use"]
 __all__ += autograd.__all__
 
 
@@ -44,6 +45,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"minitransformer.{name}")
     if name == "load":
         return importlib.import_module("minitransformer.training").load
+    if name == "trace":
+        return importlib.import_module("minitransformer.tracing").trace
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

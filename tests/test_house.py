@@ -33,6 +33,7 @@ FLOORS = {
     "nn": 3,
     "optim": 3,
     "decoding": 4,
+    "tracing": 4,
     "training": 5,
     "learn": 6,
     "paper": 6,

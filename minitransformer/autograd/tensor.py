@@ -11,6 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array, Watch, asarray, check_gradient, to_numpy, xp
 from minitransformer.autograd.graph import Edge, Node, accumulate, backpropagate, is_recording
 from minitransformer.autograd.rules import RULES, unbroadcast
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["Tensor", "concatenate", "edges_to", "make_tensor", "matmul", "maximum", "stack", "where"]
 
@@ -24,6 +25,7 @@ def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
     return [x._edge() if recording and isinstance(x, Tensor) and x._requires_grad else None for x in inputs]
 
 
+@replaceable
 def make_tensor(
     name: str, value: Array, edges: Sequence[Edge | None], backward: Callable[[Array], Sequence[Array | None]]
 ) -> Tensor:

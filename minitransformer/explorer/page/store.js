@@ -1,0 +1,195 @@
+// Where the numbers come from: a server (Live) or the file itself (Saved). Both answer the same requests:
+//
+//   model(), translate(body), trace(body), tensor(body), difference(body), sources(), formulas(), training(body)
+//
+// A tensor's `values` are a Float32Array here; they travel as base64 of little-endian numbers.
+//
+// A saved file holds <script type="application/json" id="saved">, with this object as JSON, or, with the attribute
+// data-encoding="gzip", as base64 of its gzip:
+//
+//   {model: ANSWER, sources: ANSWER, formulas: ANSWER,
+//    sentences: [{text, translate: ANSWER, training: ANSWER or null,
+//                 traces: [{objective: {kind, ...}, answer: ANSWER,
+//                           tensors: {KEY: {shape, values: base64, type: "float32" | "float16"}},
+//                           differences: [{key, index, ...ANSWER}]}]}]}
+
+/** The server refused a request; the message says what was found, what was expected and what to do. */
+export class Refusal extends Error {}
+
+/** The server does not answer any more. */
+export class Stopped extends Error {}
+
+const NEEDS_PYTHON = "This file holds one sentence. Run `minitransformer explore RUN` to change it.";
+const NEEDS_PYTHON_MANY = "This file holds a few sentences. Run `minitransformer explore RUN` to write others.";
+
+/** Return the store that fits: the data in the document, or the server beside it. */
+export async function openStore() {
+  const element = document.getElementById("saved");
+  if (!element) return new Live();
+  const text = element.textContent.trim();
+  return new Saved(JSON.parse(element.dataset.encoding === "gzip" ? await gunzip(bytesOf(text)) : text));
+}
+
+/** Requests to the server that sent this document. */
+export class Live {
+  live = true;
+  #constant = new Map();
+
+  constructor(base = "") {
+    this.base = base;
+  }
+
+  model() { return this.#once("model"); }
+  sources() { return this.#once("sources"); }
+  formulas() { return this.#once("formulas"); }
+  translate(body) { return this.#post("translate", body); }
+  trace(body) { return this.#post("trace", body); }
+  difference(body) { return this.#post("difference", body); }
+  training(body) { return this.#post("training", body); }
+
+  async tensor(body) {
+    const answer = await this.#post("tensor", body);
+    return { ...answer, values: floatsOf(answer.values, "float32") };
+  }
+
+  /** Ask once and keep the answer, unless there was none. */
+  #once(name) {
+    if (!this.#constant.has(name)) {
+      const answer = this.#post(name, {});
+      answer.catch(() => this.#constant.delete(name));
+      this.#constant.set(name, answer);
+    }
+    return this.#constant.get(name);
+  }
+
+  async #post(name, body, patience = 8) {
+    let response;
+    try {
+      response = await fetch(this.base + name, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+      });
+    } catch {
+      throw new Stopped("The server has stopped.");
+    }
+    if (response.status === 503 && patience) {
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      return this.#post(name, body, patience - 1);
+    }
+    const answer = await response.json().catch(() => ({}));
+    if (!response.ok) throw new Refusal(answer.error ?? `${name}: the server answered ${response.status}`);
+    return answer;
+  }
+}
+
+/** The sentences that the file itself holds. */
+export class Saved {
+  live = false;
+  #decoded = new Map();
+
+  constructor(data) {
+    this.data = data;
+    this.refusal = data.sentences.length > 1 ? NEEDS_PYTHON_MANY : NEEDS_PYTHON;
+  }
+
+  async model() {
+    return { ...this.data.model, examples: this.data.sentences.map((sentence) => sentence.text) };
+  }
+  async sources() { return this.data.sources; }
+  async formulas() { return this.data.formulas; }
+
+  async translate(body) {
+    this.#refuse(body.edits?.length || body.prefix?.length || body.beam > 1 && !this.#sentence(body.text).translate.tree);
+    return this.#sentence(body.text).translate;
+  }
+
+  async trace(body) {
+    this.#refuse(body.edits?.length);
+    const wanted = JSON.stringify(withoutValue(body.objective));
+    const found = this.#sentence(body.text).traces.find((one) => JSON.stringify(withoutValue(one.objective)) === wanted);
+    this.#refuse(!found);
+    return found.answer;
+  }
+
+  async tensor({ trace, key, at = [], rows, columns }) {
+    const whole = this.#decode(this.#trace(trace), key);
+    const [nRows, nColumns] = pictureSize(whole.shape);
+    const [top, bottom] = rows ?? [0, nRows];
+    const [left, right] = columns ?? [0, nColumns];
+    let first = 0;
+    whole.shape.slice(0, -2).forEach((size, axis) => { first = first * size + (at[axis] ?? 0); });
+    first *= nRows * nColumns;
+    const values = new Float32Array((bottom - top) * (right - left));
+    for (let i = top, to = 0; i < bottom; i++, to += right - left) {
+      values.set(whole.values.subarray(first + i * nColumns + left, first + i * nColumns + right), to);
+    }
+    return { shape: whole.shape, rows: [top, bottom], columns: [left, right], values, least: whole.least, most: whole.most };
+  }
+
+  async difference({ trace, key, index }) {
+    const found = this.#trace(trace).differences?.find((one) => one.key === key && String(one.index) === String(index));
+    this.#refuse(!found);
+    return found;
+  }
+
+  async training(body) {
+    const found = this.#sentence(body.text).training;
+    this.#refuse(!found);
+    return found;
+  }
+
+  #refuse(condition) {
+    if (condition) throw new Refusal(this.refusal);
+  }
+
+  #sentence(text) {
+    const found = this.data.sentences.find((sentence) => sentence.text === text);
+    this.#refuse(!found);
+    return found;
+  }
+
+  #trace(id) {
+    return this.data.sentences.flatMap((sentence) => sentence.traces).find((one) => one.answer.id === id);
+  }
+
+  #decode(trace, key) {
+    const name = `${trace.answer.id} ${key}`;
+    if (!this.#decoded.has(name)) {
+      const stored = trace.tensors[key];
+      this.#refuse(!stored);
+      const values = floatsOf(stored.values, stored.type ?? "float32");
+      let least = Infinity, most = -Infinity;
+      for (const value of values) { least = Math.min(least, value); most = Math.max(most, value); }
+      this.#decoded.set(name, { shape: stored.shape, values, least, most });
+    }
+    return this.#decoded.get(name);
+  }
+}
+
+/** Return the rows and columns of a tensor's picture: the last two axes; a vector is one row. */
+export function pictureSize(shape) {
+  return [shape.length > 1 ? shape.at(-2) : 1, shape.length ? shape.at(-1) : 1];
+}
+
+function withoutValue({ kind, position, token, other }) {
+  return { kind, position, token, other };
+}
+
+function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}
+
+async function gunzip(bytes) {
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+function floatsOf(base64, type) {
+  const { buffer } = bytesOf(base64);
+  if (type === "float32") return new Float32Array(buffer);
+  return Float32Array.from(new Uint16Array(buffer), (half) => {
+    const sign = half & 0x8000 ? -1 : 1, exponent = (half >> 10) & 31, fraction = half & 1023;
+    if (exponent === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
+  });
+}

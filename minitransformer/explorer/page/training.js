@@ -1,0 +1,158 @@
+// A slider over the checkpoints of a training run: attention, norms, and the translation at that point.
+
+import { chart, chartKey } from "./chart.js";
+import { el, number } from "./dom.js";
+import { sequential } from "./heatmap.js";
+import { tokensOf, weightsOf } from "./attention.js";
+
+const PAUSE = 400; // milliseconds from one checkpoint to the next
+
+export function view(app, root) {
+  const slider = el("input", { type: "range", min: 0, step: 1, class: "checkpoint-slider", "aria-label": "Checkpoint", oninput: () => show() });
+  const play = el("button", { type: "button", onclick: () => (timer ? stop() : start()) }, "Play");
+  const step = el("output", { class: "figures" });
+  const use = el("button", { type: "button", disabled: !app.store.live, onclick: () => app.set({ checkpoint: answer.steps[slider.value] }) },
+    "Explore this checkpoint");
+  const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, "Back to the trained model");
+  const attention = el("select", { "aria-label": "Attention", onchange: () => load() });
+  const translation = el("p", { class: "translation", "aria-live": "polite" });
+  const heads = el("div", { class: "heads wide" });
+  const norms = el("div", { class: "norms" });
+  const refusal = el("p", { class: "refusal", role: "alert" });
+  const body = el("div", {},
+    el("div", { class: "line-up" }, play, slider, step), el("div", { class: "line-up" }, use, best),
+    el("h3", {}, "Translation"), translation,
+    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms, refusal);
+  const empty = el("div", { hidden: true },
+    el("p", {}, "This run kept no checkpoints, so there is no training to look back on. Train with checkpoints:"),
+    el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
+    el("p", { class: "muted small" }, "Option --save-every sets the steps from one checkpoint to the next; --keep how many stay."));
+  root.replaceChildren(el("h2", {}, "Training"), body, empty);
+  let answer = null, asked = "", timer = 0, texts = new Map();
+
+  function stop() {
+    clearInterval(timer);
+    timer = 0;
+    play.textContent = "Play";
+  }
+
+  function start() {
+    if (Number(slider.value) >= Number(slider.max)) slider.value = 0;
+    play.textContent = "Stop";
+    timer = setInterval(() => {
+      if (root.hidden || Number(slider.value) >= Number(slider.max)) return stop();
+      slider.value = Number(slider.value) + 1;
+      show();
+    }, PAUSE);
+  }
+
+  async function load() {
+    const { text } = app.state, key = app.step(attention.value)?.place ?? "";
+    const name = JSON.stringify([text, key]);
+    if (name === asked) return;
+    asked = name;
+    refusal.textContent = "";
+    root.setAttribute("aria-busy", "true");
+    try {
+      const found = await app.guard(app.store.training({ text, key }));
+      if (asked !== name) return;
+      const fresh = answer?.text !== text;
+      answer = { ...found, text };
+      if (fresh) texts = new Map();
+      slider.max = answer.steps.length - 1;
+      if (fresh) slider.value = slider.max;
+      body.hidden = !answer.steps.length;
+      empty.hidden = answer.steps.length > 0;
+      if (answer.steps.length) show();
+    } catch (error) {
+      if (asked === name) Object.assign(refusal, { textContent: error.message }), asked = "";
+    } finally {
+      root.removeAttribute("aria-busy");
+    }
+  }
+
+  function show() {
+    const i = Number(slider.value), at = answer.steps[i];
+    step.textContent = `step ${at} of ${answer.steps.at(-1)}`;
+    slider.setAttribute("aria-valuetext", `step ${at}`);
+    use.disabled = !app.store.live || app.state.checkpoint === at;
+    best.hidden = app.state.checkpoint === null;
+    showTranslation(at, i);
+    showAttention(at);
+    norms.replaceChildren(
+      normChart("Norms of the weights", answer.norms, answer.steps, at), normChart("Norms of the gradients", answer.gradient_norms, answer.steps, at));
+  }
+
+  async function showTranslation(at, i) {
+    const { text, alpha } = app.state;
+    if (answer.translations) return translation.replaceChildren(answer.translations[i]);
+    if (!app.store.live) return translation.replaceChildren(app.store.refusal);
+    if (!texts.has(at)) texts.set(at, app.store.translate({ text, beam: 1, alpha, prefix: [], edits: [], checkpoint: at }).then((found) => found.text));
+    try {
+      const found = await texts.get(at);
+      if (answer.steps[slider.value] === at) translation.textContent = found || "(empty)";
+    } catch (error) {
+      texts.delete(at);
+      translation.textContent = error.message;
+    }
+  }
+
+  function showAttention(at) {
+    const found = answer.attention.filter((one) => one.checkpoint === at);
+    const [queries, keys] = tokensOf(app.trace, app.step(attention.value)?.place ?? "");
+    heads.replaceChildren(...found.flatMap((one) => headsOf(one).map(([rows, columns, values], h) => {
+      const canvas = el("canvas", { width: columns, height: rows, role: "img", "aria-label": `Head ${h}: ${peaks(values, columns, queries, keys)}` });
+      const image = canvas.getContext("2d").createImageData(columns, rows);
+      values.forEach((value, j) => image.data.set([...sequential(value), 255], 4 * j));
+      canvas.getContext("2d").putImageData(image, 0, 0);
+      return el("figure", {}, canvas, el("figcaption", { class: "small muted" }, `head ${h}`));
+    })));
+  }
+
+  return function draw(changed) {
+    if (!app.trace) return;
+    if (changed.has("trace") || changed.has("model")) {
+      const steps = app.trace.steps.filter((one) => weightsOf(one, "forward"));
+      const { value } = attention;
+      attention.replaceChildren(...steps.map(({ key, place }) => el("option", { value: key }, place)));
+      attention.value = steps.some(({ key }) => key === value) ? value : steps.at(-1)?.key;
+      if (app.state.text !== answer?.text) asked = "";
+    }
+    load();
+    if (answer?.steps.length && (changed.has("theme") || changed.has("checkpoint"))) show();
+  };
+}
+
+/** Return [rows, columns, values] of each head of an attention's weights (1, H, Tq, Tk). */
+function headsOf({ shape, values }) {
+  const floats = typeof values === "string"
+    ? new Float32Array(Uint8Array.from(atob(values), (character) => character.charCodeAt(0)).buffer) : Float32Array.from(values.flat(Infinity));
+  const [rows, columns] = shape.slice(-2), size = rows * columns;
+  return Array.from({ length: floats.length / size }, (_, h) => [rows, columns, floats.subarray(h * size, (h + 1) * size)]);
+}
+
+/** Say where each query looks. */
+function peaks(values, columns, queries, keys) {
+  return queries.map((text, q) => {
+    const row = [...values.subarray(q * columns, (q + 1) * columns)];
+    const k = row.indexOf(Math.max(...row));
+    return `${text} to ${keys[k] ?? k} ${number(row[k], 2)}`;
+  }).join(", ");
+}
+
+/** Return a chart of one norm for each layer: the root of the summed squares of its parameters. */
+function normChart(title, norms, steps, at) {
+  const squares = new Map();
+  for (const [name, values] of Object.entries(norms)) {
+    const layer = /^(\w+\.layers\.\d+)\./.exec(name)?.[1] ?? name.split(".")[0];
+    const sums = squares.get(layer) ?? values.map(() => 0);
+    squares.set(layer, sums.map((sum, i) => sum + values[i] ** 2));
+  }
+  const lines = [...squares].map(([name, sums]) => ({ name: name.replace(".layers.", " layer "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
+  const here = steps.indexOf(at);
+  return el("figure", {}, el("figcaption", {}, el("h3", {}, title)),
+    chart({ lines, logY: true, marker: at, xName: "step", yName: "norm", width: 460, height: 240, label: `${title} over the steps, one line for each layer` }),
+    chartKey(lines),
+    el("details", {}, el("summary", {}, `As a table at step ${at}`), el("table", {}, el("tbody", {}, lines.map(({ name, points }) =>
+      el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(points[here][1]))))))));
+}

@@ -1,0 +1,34 @@
+"""Every value and gradient of one forward and backward pass of a model, by name.
+
+====================  ==================================================================================
+``trace.py``          ``trace``: run a model on a sentence and keep every value and gradient
+``objectives.py``     the number that is differentiated: the loss, or the log-probability of a token
+``watching.py``       see the steps of a model while it runs, and replace what they compute
+``lines.py``          see the values inside the operations, line by line
+``sources.py``        the source lines of each operation and elementary rule
+``twin.py``           a copy of a model that shares its values, so that nothing changes in the model
+====================  ==================================================================================
+"""
+
+from minitransformer.tracing.objectives import LogProbability, LogProbabilityDifference, Loss, Objective
+from minitransformer.tracing.sources import Source, sources
+from minitransformer.tracing.trace import Input, Line, Part, Step, Trace, TracedParameter, Visit, trace
+from minitransformer.tracing.twin import in_double
+
+__all__ = [
+    "Input",
+    "Line",
+    "LogProbability",
+    "LogProbabilityDifference",
+    "Loss",
+    "Objective",
+    "Part",
+    "Source",
+    "Step",
+    "Trace",
+    "TracedParameter",
+    "Visit",
+    "in_double",
+    "sources",
+    "trace",
+]

@@ -1,0 +1,84 @@
+"""Numbers that a trace can differentiate: the loss, the log-probability of a token, a difference of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from minitransformer import ops
+from minitransformer.arrays import is_whole
+from minitransformer.autograd import Tensor
+
+__all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective"]
+
+PAD = 0
+
+
+class Objective(Protocol):
+    """A number that depends on the logits."""
+
+    def __call__(self, logits: Tensor, targets: Any) -> Tensor:
+        """Return the number, shape (): logits (B, Tq, V), targets (B, Tq)."""
+
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise an error if the objective does not exist for B sentences of Tq positions and V tokens."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The mean cross-entropy of the target tokens that are not padding."""
+
+    label_smoothing: float = 0.0
+
+    def __call__(self, logits: Tensor, targets: Any) -> Tensor:
+        """Return the loss, in nats per token."""
+        return ops.cross_entropy(logits, targets, label_smoothing=self.label_smoothing, ignore_index=PAD)
+
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise a ValueError if the label smoothing is not from 0 to 1."""
+        if not 0 <= self.label_smoothing <= 1:
+            raise ValueError(f"trace: label_smoothing must be from 0 to 1, found {self.label_smoothing}")
+
+
+@dataclass(frozen=True)
+class LogProbability:
+    """The log-probability of a token at a target position, in one sentence of the batch."""
+
+    position: int
+    token: int
+    sentence: int = 0
+
+    def __call__(self, logits: Tensor, targets: Any) -> Tensor:
+        """Return the log-probability, in nats."""
+        return ops.log_softmax(logits)[self.sentence, self.position, self.token]
+
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise an IndexError if there is no such sentence, position or token."""
+        _check_index("sentence", self.sentence, n_sentences)
+        _check_index("position", self.position, length)
+        _check_index("token", self.token, n_tokens)
+
+
+@dataclass(frozen=True)
+class LogProbabilityDifference:
+    """How much more probable a token is than another, as the difference of their log-probabilities."""
+
+    position: int
+    token: int
+    other: int
+    sentence: int = 0
+
+    def __call__(self, logits: Tensor, targets: Any) -> Tensor:
+        """Return the difference, in nats."""
+        row = ops.log_softmax(logits)[self.sentence, self.position]
+        return row[self.token] - row[self.other]
+
+    def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
+        """Raise an IndexError if there is no such sentence, position or token."""
+        LogProbability(self.position, self.token, self.sentence).check(n_sentences, length, n_tokens)
+        _check_index("token", self.other, n_tokens)
+
+
+def _check_index(what: str, index: int, n: int) -> None:
+    if not (is_whole(index) and 0 <= index < n):
+        raise IndexError(f"trace: there is no {what} {index!r}: expected a whole number from 0 to {n - 1}")

@@ -1,0 +1,350 @@
+"""Every value and every gradient of one forward and backward pass of a model, by name."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer.arrays import Array, backend, to_numpy, use, uses_kernels, using
+from minitransformer.autograd import is_recording
+from minitransformer.nn import Module
+from minitransformer.tracing.lines import Value
+from minitransformer.tracing.objectives import Loss, Objective
+from minitransformer.tracing.sources import sources
+from minitransformer.tracing.twin import twin
+from minitransformer.tracing.watching import Call, Input, Watcher
+
+__all__ = ["Input", "Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "trace"]
+
+
+class Line(NamedTuple):
+    """A value inside an operation, as a line of its source left it."""
+
+    number: int
+    """The line, counted from 1 in the operation's file."""
+    name: str
+    key: str
+    """``STEP:FUNCTION.NAME``; where a backward pass takes a value out of ``saved``, the key that it has in forward."""
+    array: Array
+    function: str
+    """The operation whose pass the line is in."""
+    depth: int
+    """0 in the step's own operation, 1 in an operation that its pass calls, and so on."""
+
+
+@dataclass
+class Step:
+    """One call of an operation or elementary rule: one node of the graph.
+
+    Attributes
+    ----------
+    key, place, name : str
+        ``PLACE/NAME``, the part of the model, and the operation.
+    inputs : list of Input
+        The arrays that it was called with.
+    options : dict
+        Its other arguments.
+    output : array
+        The value.
+    d_output : array or None
+        The gradient of the value; None if none reached it.
+    forward, backward : lists of Line
+        The values inside its passes, in the order in which they were computed.
+    model_line : tuple of str and int, or None
+        The file and line of the model's code that called the operation.
+    """
+
+    key: str
+    place: str
+    name: str
+    inputs: list[Input]
+    options: dict[str, Any]
+    output: Array
+    model_line: tuple[str, int] | None
+    d_output: Array | None = None
+    forward: list[Line] = field(default_factory=list)
+    backward: list[Line] = field(default_factory=list)
+
+
+class TracedParameter(NamedTuple):
+    """A parameter's value, which is not copied, and its gradient."""
+
+    value: Array
+    gradient: Array | None
+
+
+class Part(NamedTuple):
+    """A gradient that a step has sent to one of its inputs."""
+
+    key: str
+    """The step that has sent it."""
+    input: str
+    """The step's name for the input."""
+    gradient: Array
+
+
+class Visit(NamedTuple):
+    """A step, or a parameter, whose turn has come in the backward pass: the sum of the parts is its gradient."""
+
+    key: str
+    parts: list[Part]
+
+
+class Trace:
+    """All values and gradients of one forward and backward pass.
+
+    ``trace[key]`` is the array of any key: a step's output, a parameter, a value inside an operation, or the gradient
+    of a step's output or a parameter, which has the key ``d:`` + key.
+
+    Attributes
+    ----------
+    source_ids, target_ids : integer arrays, shapes (B, Tk) and (B, Tq + 1)
+        The sentences.
+    objective : Objective
+        What was differentiated.
+    value : float
+        Its value.
+    steps : list of Step
+        In the order of the forward pass.
+    parameters : dict
+        A `TracedParameter` for each name.
+    walk : list of Visit
+        In the order of the backward pass.
+    """
+
+    def __init__(self, source_ids: Array, target_ids: Array, objective: Objective) -> None:
+        self.source_ids, self.target_ids, self.objective = source_ids, target_ids, objective
+        self.value = float("nan")
+        self.steps: list[Step] = []
+        self.parameters: dict[str, TracedParameter] = {}
+        self.walk: list[Visit] = []
+        self.logits: Array = np.empty(0)
+        self._arrays: dict[str, Array] = {}
+
+    def __getitem__(self, key: str) -> Array:
+        try:
+            return self._arrays[key]
+        except KeyError:
+            raise KeyError(f"{key!r} is no key of this trace; trace.keys() lists them") from None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._arrays
+
+    def keys(self) -> list[str]:
+        """Return every key, in the order in which the values were computed."""
+        return list(self._arrays)
+
+    def step(self, key: str) -> Step:
+        """Return the step that a key belongs to: its own, that of its gradient, or of a value inside it."""
+        wanted = key.removeprefix("d:").partition(":")[0]
+        for step in self.steps:
+            if step.key == wanted:
+                return step
+        raise KeyError(f"{wanted!r} is no step of this trace")
+
+    def gradient_key(self, key: str) -> str | None:
+        """Return the key of a value's gradient, or None if the backward pass does not compute it.
+
+        Parameters
+        ----------
+        key : str
+            A step's output, a parameter, or a value inside a forward pass. Where a name was bound several times, the
+            gradient belongs to the last value.
+        """
+        if ":" not in key:
+            return f"d:{key}" if f"d:{key}" in self else None
+        step, _, inner = key.partition(":")
+        function, _, name = inner.partition(".")
+        name, _, number = name.partition(".")
+        if f"{step}:{function}.{name}.{int(number or 1) + 1}" in self:
+            return None
+        base = found = f"{step}:{function}.d_{name}"
+        n = 1
+        while f"{base}.{n + 1}" in self:
+            n += 1
+            found = f"{base}.{n}"
+        return found if found in self else None
+
+    def table(self) -> str:
+        """Return a table of the steps: place, operation, shape, and the norms of value and gradient."""
+        rows = [("place", "operation", "shape", "norm", "norm of gradient")]
+        for step in self.steps:
+            gradient = "" if step.d_output is None else _number(step.d_output)
+            name = step.key.rpartition("/")[2]
+            rows.append((step.place or "(model)", name, str(step.output.shape), _number(step.output), gradient))
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        aligns = "<<<>>"
+        lines = ["  ".join(f"{cell:{a}{w}}" for cell, a, w in zip(row, aligns, widths, strict=True)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def _number(array: Array) -> str:
+    return f"{float(np.linalg.norm(array.astype(np.float64).ravel())):.4g}"
+
+
+class _Recorder:
+    """Fills a trace while the model runs."""
+
+    def __init__(self, model: Module, filled: Trace) -> None:
+        self.trace, self.model = filled, model
+        self.watcher = Watcher(model, self.see, self.see_value, self.see_backward)
+        self._lines: defaultdict[str, list[Line]] = defaultdict(list)
+        self._steps: dict[str, Step] = {}
+        self._parts: defaultdict[str, list[Part]] = defaultdict(list)
+        # Arrays of the forward pass by id, with a reference that keeps the id from being used again.
+        self._forward: dict[int, tuple[Any, str]] = {}
+        self._owners: dict[int, Any] = {}
+        for name, parameter in model.named_parameters():
+            array = parameter._data
+            self._owners[id(_owner(array))] = _owner(array)
+            self._forward[id(array)] = array, name
+            filled._arrays[name] = to_numpy(array)
+
+    def see(self, call: Call) -> None:
+        """Record a step whose value has been computed."""
+        arrays = self.trace._arrays
+        inputs = [
+            Input(name, key, arrays[key] if key in arrays else self._copy(array)) for name, key, array in call.inputs
+        ]
+        step = Step(call.key, call.place, call.name, inputs, call.options, self._copy(call.value), call.model_line)
+        step.forward = self._lines.pop(call.key, [])
+        arrays[call.key] = step.output
+        self._forward[id(call.value)] = call.value, call.key
+        self._steps[call.key] = step
+        self.trace.steps.append(step)
+
+    def see_value(self, key: str, value: Value) -> None:
+        """Record a value inside a pass."""
+        if not self.watcher.in_backward():
+            self._forward[id(value.array)] = value.array, key
+        elif id(value.array) in self._forward:  # out of saved
+            _, key = self._forward[id(value.array)]
+        if key not in self.trace._arrays:
+            self.trace._arrays[key] = self._copy(value.array)
+        array = self.trace._arrays[key]
+        self._lines[value.step].append(Line(value.line, value.name, key, array, value.function, value.depth))
+
+    def see_backward(self, call: Call, d_output: Array, gradients: Sequence[Array | None]) -> None:
+        """Record a step whose backward pass is done."""
+        step, arrays = self._steps[call.key], self.trace._arrays
+        step.d_output = arrays[f"d:{call.key}"] = self._copy(d_output)
+        step.backward = self._lines.pop(call.key, [])
+        self.trace.walk.append(Visit(call.key, self._parts.pop(call.key, [])))
+        for name, edge, gradient in zip(call.names, call.edges, gradients, strict=False):
+            if edge is None or gradient is None:
+                continue
+            key = self.watcher.key_of(edge.target)
+            part = Part(call.key, name, self._copy(gradient))
+            if key is not None:
+                self._parts[key].append(part)
+            if call.name in sources():  # a rule, whose gradients are not bound to names
+                inner, line = f"{call.key}:{call.name}.d_{name}", sources()[call.name].first
+                arrays[inner] = part.gradient
+                step.backward.append(Line(line, f"d_{name}", inner, part.gradient, call.name, 0))
+
+    def finish(self) -> None:
+        """Record the parameters, whose parts have all come now."""
+        visits = self.trace.walk
+        after: defaultdict[str, list[Visit]] = defaultdict(list)
+        for name, parameter in self.model.named_parameters():
+            gradient = None if parameter.grad is None else to_numpy(parameter.grad)
+            self.trace.parameters[name] = TracedParameter(self.trace._arrays[name], gradient)
+            if gradient is not None:
+                self.trace._arrays[f"d:{name}"] = gradient
+                parts = self._parts[name]
+                after[parts[-1].key].append(Visit(name, parts))
+        self.trace.walk = [one for visit in visits for one in (visit, *after[visit.key])]
+
+    def _copy(self, array: Any) -> Array:
+        """Return a copy of an array on the host; a parameter, or a view of one, as it is."""
+        host: Array = to_numpy(array)
+        return host if host is not array or id(_owner(array)) in self._owners else np.array(host, order="C")
+
+
+def _owner(array: Any) -> Any:
+    """Return the array whose memory an array shows."""
+    while isinstance(getattr(array, "base", None), type(array)):
+        array = array.base
+    return array
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """Run the reference implementations, whose lines can be traced, instead of CUDA kernels."""
+    if not uses_kernels():
+        yield
+        return
+    name = backend()
+    with using(name):
+        use(name, kernels=False)
+        yield
+
+
+def trace(
+    model: Module, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
+) -> Trace:
+    """Return every value and gradient of one forward and backward pass, by name.
+
+    Nothing is dropped out, and nothing changes in the model: neither its parameters nor their gradients.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    source_ids : integer array, shape (B, Tk)
+        The source; 0 is padding.
+    target_ids : integer array, shape (B, Tq + 1)
+        The target with start and end token: each token but the last is an input, each but the first is predicted.
+    objective : Objective, optional
+        The number that is differentiated; by default ``Loss()``.
+
+    Returns
+    -------
+    Trace
+
+    Raises
+    ------
+    ValueError
+        If the ids are no matrices, or the target has fewer than two tokens.
+    IndexError
+        If an id is out of range, or the objective names a position or token that does not exist.
+    RuntimeError
+        Under ``no_grad``, where there are no gradients.
+
+    Examples
+    --------
+    >>> from minitransformer.nn import Transformer
+    >>> model = Transformer(5, 5, d_model=4, n_heads=2, n_layers=1, d_ff=8)
+    >>> found = trace(model, [[3, 4]], [[1, 3, 4, 2]])
+    >>> found["decoder.layers.0.cross_attention/multi_head_attention:softmax.y"].shape  # (B, H, Tq, Tk)
+    (1, 2, 3, 2)
+    >>> found["d:encoder.layers.0.feed_forward.w1"].shape
+    (4, 8)
+    """
+    source_ids, target_ids, objective = np.asarray(source_ids), np.asarray(target_ids), objective or Loss()
+    if target_ids.ndim != 2 or target_ids.shape[1] < 2:
+        raise ValueError(
+            f"trace: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
+        )
+    objective.check(len(target_ids), target_ids.shape[1] - 1, getattr(model, "target_vocab", sys.maxsize))
+    if not is_recording():
+        raise RuntimeError("trace: no gradients under no_grad(); call trace outside of it")
+    result, other = Trace(source_ids, target_ids, objective), twin(model)
+    recorder = _Recorder(other, result)
+    with without_kernels(), recorder.watcher.in_place(), recorder.watcher.tracing_lines():
+        logits = other(source_ids, target_ids[:, :-1])  # type: ignore[operator]
+        value = objective(logits, target_ids[:, 1:])
+        if value.requires_grad:
+            value.backward()
+    result.value, result.logits = value.item(), to_numpy(logits.data)
+    recorder.finish()
+    return result

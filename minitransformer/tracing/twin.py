@@ -1,0 +1,71 @@
+"""Copies of a model that share its values, so that a trace changes nothing in the model."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from minitransformer.arrays import Array
+from minitransformer.nn import ModelOptions, Module, Parameter
+
+__all__ = ["in_double", "modules", "twin"]
+
+M = TypeVar("M", bound=Module)
+
+
+def twin(model: M, dtype: str | None = None) -> M:
+    """Return a copy of a model with parameters of its own that hold the same arrays.
+
+    Gradients of the copy do not reach the model. Nothing is dropped out. Nothing is computed in blocks or a second time
+    to save memory: a trace keeps every value.
+
+    Parameters
+    ----------
+    model : Module
+        The model.
+    dtype : str, optional
+        Convert the values to this type.
+    """
+    parameters: dict[int, Parameter] = {}
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, Parameter):
+            if id(value) not in parameters:
+                array: Array = value._data  # .data would announce that somebody may write
+                parameters[id(value)] = Parameter(array if dtype is None else array.astype(dtype))
+                parameters[id(value)].requires_grad = value.requires_grad
+            return parameters[id(value)]
+        if isinstance(value, Module):
+            other = copy.copy(value)
+            vars(other).update({name: convert(part) for name, part in vars(value).items()})
+            if "training" in vars(other):
+                vars(other)["training"] = False
+            return other
+        if isinstance(value, list):
+            return [convert(part) for part in value]
+        if isinstance(value, ModelOptions):
+            changes = {} if dtype is None else {"dtype": dtype}
+            return value.changed(recompute=False, attention_block=None, **changes)
+        return value
+
+    result: M = convert(model)
+    return result
+
+
+def in_double(model: M) -> M:
+    """Return a copy of a model in float64, for gradients that are compared with finite differences."""
+    return twin(model, "float64")
+
+
+def modules(model: Module, prefix: str = "") -> Iterator[tuple[str, Module]]:
+    """Yield a model and every part of it, with the way to it: ``encoder.layers.0.self_attention``."""
+    yield prefix, model
+    before = f"{prefix}." if prefix else ""
+    for name, value in vars(model).items():
+        if isinstance(value, Module):
+            yield from modules(value, before + name)
+        elif isinstance(value, list):
+            for i, part in enumerate(value):
+                if isinstance(part, Module):
+                    yield from modules(part, f"{before}{name}.{i}")

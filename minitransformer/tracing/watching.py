@@ -1,0 +1,289 @@
+"""Run a model while somebody sees each step, and may replace its output or change a value inside it.
+
+A step is one call of an operation or elementary rule: one node of the graph. Its key says where in the model it is
+and what it does: ``encoder.layers.0.self_attention/multi_head_attention``. The model has no code for this. Every step
+ends in ``make_tensor``, for which a function of this module stands in. The frames of the running functions tell which
+part of the model the step belongs to.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import FrameType
+from typing import Any, NamedTuple, TypeAlias
+
+from minitransformer import ops
+from minitransformer.arrays import Array, asarray
+from minitransformer.autograd import Operation, Tensor
+from minitransformer.autograd.graph import Edge, Node
+from minitransformer.autograd.rules import RULES
+from minitransformer.autograd.tensor import make_tensor
+from minitransformer.nn import Module
+from minitransformer.stand_ins import in_use, reference, standing_in
+from minitransformer.tracing.lines import LineTracer, Value
+from minitransformer.tracing.objectives import Loss, Objective
+from minitransformer.tracing.twin import modules
+
+__all__ = ["Call", "Input", "Run", "Watcher", "run", "watching"]
+
+Backward: TypeAlias = Callable[[Array], Sequence[Array | None]]
+_REPLACEABLE = make_tensor.__code__  # of every function for which another may stand in: call(*args, **options)
+
+
+class Input(NamedTuple):
+    """An array that a step was called with."""
+
+    name: str
+    key: str | None
+    """The step that made it, or the parameter; None for any other array, such as a mask."""
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return tuple(self.array.shape)
+
+
+@dataclass
+class Call:
+    """A step of which the value has just been computed."""
+
+    key: str
+    place: str
+    name: str
+    inputs: list[Input]
+    options: dict[str, Any]
+    """Arguments that are no arrays."""
+    names: list[str]
+    """The name of the argument that each edge belongs to."""
+    value: Array
+    edges: Sequence[Edge | None]
+    backward: Backward
+    """``backward(d_output)`` returns a gradient, or None, for each edge."""
+    model_line: tuple[str, int] | None
+    """The file and line of the model's code that called the operation."""
+
+
+class Watcher:
+    """Sees the steps of a model that runs inside ``with watching(...)``.
+
+    Parameters
+    ----------
+    model : Module
+        The model.
+    see : callable, optional
+        ``see(call)`` is called with each `Call`. It returns None, or ``(value, backward)`` to replace the step's value
+        and backward pass.
+    see_value : callable, optional
+        ``see_value(key, value)`` is called with each `Value` inside the passes that run in ``with tracing_lines()``,
+        when its line is done. It may write into ``value.array``.
+    see_backward : callable, optional
+        ``see_backward(call, d_output, gradients)`` is called when the backward pass of a step is done.
+    """
+
+    def __init__(
+        self,
+        model: Module,
+        see: Callable[[Call], tuple[Array, Backward] | None] | None = None,
+        see_value: Callable[[str, Value], None] | None = None,
+        see_backward: Callable[[Call, Array, Sequence[Array | None]], None] | None = None,
+    ) -> None:
+        self.see, self.see_value, self.see_backward = see, see_value, see_backward
+        self._thread = threading.get_ident()
+        self._places: dict[int, str] = {}
+        for place, module in modules(model):
+            self._places.setdefault(id(module), place)
+        # By id, with a reference that keeps the id from being used again.
+        self._keys: dict[int, tuple[Tensor | Node, str]] = {
+            id(parameter): (parameter, name) for name, parameter in model.named_parameters()
+        }
+        self._steps: Counter[str] = Counter()
+        self._values: Counter[str] = Counter()
+        self._backward: str | None = None
+
+    def running(self) -> str | None:
+        """Return the key of the step whose forward or backward pass is running."""
+        return self._running(sys._getframe(1))
+
+    def key_of(self, target: Tensor | Node) -> str | None:
+        """Return the key of a parameter, or of the step that has made a tensor or node; None if it is unknown."""
+        return self._keys.get(id(target), (None, None))[1]
+
+    def in_backward(self) -> bool:
+        """Tell whether the backward pass of a step is running."""
+        return self._backward is not None
+
+    def _running(self, frame: FrameType | None) -> str | None:
+        if self._backward is not None:
+            return self._backward
+        while frame is not None and frame.f_code is not Operation.__call__.__code__:
+            frame = frame.f_back
+        if frame is None:
+            return None
+        place, _ = self._locate(frame)
+        return _numbered(f"{place}/{frame.f_locals['self'].name}", self._steps, advance=False)
+
+    def _locate(self, frame: FrameType | None) -> tuple[str, tuple[str, int] | None]:
+        """Return the innermost part of the model in which a frame runs, and the line of that part."""
+        while frame is not None:
+            code = frame.f_code
+            if code is _REPLACEABLE or code.co_varnames[:1] == ("self",):
+                first = frame.f_locals["args"][:1] if code is _REPLACEABLE else [frame.f_locals.get("self")]
+                place = self._places.get(id(first[0])) if first else None
+                if place is not None:
+                    return place, (code.co_filename, frame.f_lineno)
+            frame = frame.f_back
+        return "", None
+
+    def _make_tensor(self, name: str, value: Array, edges: Sequence[Edge | None], backward: Backward) -> Tensor:
+        if threading.get_ident() != self._thread:
+            return reference(make_tensor)(name, value, edges, backward)
+        frame = sys._getframe(2)  # 1 is the call of the function for which this stands in
+        place, line = self._locate(frame)
+        key = _numbered(f"{place}/{name}", self._steps)
+        inputs, options, names = self._inputs(frame) if self.see or self.see_backward else ([], {}, [])
+        call = Call(key, place, name, inputs, options, names, asarray(value), edges, backward, line)
+        if self.see is not None and (other := self.see(call)) is not None:
+            call.value, call.backward = other
+
+        def run_backward(d_output: Array) -> Sequence[Array | None]:
+            before, self._backward = self._backward, key
+            try:
+                gradients = call.backward(d_output)
+            finally:
+                self._backward = before
+            if self.see_backward is not None:
+                self.see_backward(call, d_output, gradients)
+            return gradients
+
+        tensor = reference(make_tensor)(name, call.value, edges, run_backward)
+        self._keys[id(tensor)] = tensor, key
+        if tensor._node is not None:
+            self._keys[id(tensor._node)] = tensor._node, key
+        return tensor
+
+    def _inputs(self, frame: FrameType) -> tuple[list[Input], dict[str, Any], list[str]]:
+        """Return what a step was called with: its arrays, everything else, and the names of both in order."""
+        given = frame.f_locals
+        if frame.f_code is Operation.__call__.__code__:
+            names, values = list(given["self"].signature.parameters), given["inputs"]
+        elif "rule" in given:
+            names, values = _rule_inputs(given["name"]), given["inputs"]
+        else:  # concatenate
+            values = given.get("tensors", ())
+            names = [f"tensors[{i}]" for i in range(len(values))]
+        inputs, options = [], dict(given.get("options", {}))
+        for name, value in zip(names, values, strict=False):
+            if isinstance(value, Tensor):
+                inputs.append(Input(name, self.key_of(value), value._data))
+            elif hasattr(value, "dtype"):
+                inputs.append(Input(name, None, value))
+            elif value is not None:
+                options[name] = value
+        return inputs, options, names
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """See the steps that are made in the ``with`` block, in this thread."""
+        with standing_in({make_tensor: self._make_tensor}):
+            yield
+
+    @contextmanager
+    def tracing_lines(self) -> Iterator[None]:
+        """Hand on the values inside the passes that run in the ``with`` block."""
+        before = sys.gettrace()
+        try:
+            sys.settrace(LineTracer(self._running, self._see_value))
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _see_value(self, value: Value) -> None:
+        assert self.see_value is not None
+        self.see_value(_numbered(f"{value.step}:{value.function}.{value.name}", self._values), value)
+
+
+@cache
+def _rule_inputs(name: str) -> list[str]:
+    return list(inspect.signature(RULES[name].forward).parameters)
+
+
+def _numbered(key: str, counts: Counter[str], advance: bool = True) -> str:
+    """Return the key, with a number from the second time on: ``/add``, ``/add.2``."""
+    n = counts[key] + 1
+    if advance:
+        counts[key] = n
+    return key if n == 1 else f"{key}.{n}"
+
+
+@contextmanager
+def watching(model: Module, **options: Any) -> Iterator[Watcher]:
+    """See the steps of a model that runs inside the ``with`` block, in this thread; arguments as for `Watcher`."""
+    watcher = Watcher(model, **options)
+    with watcher.in_place():
+        yield watcher
+
+
+class Run(NamedTuple):
+    """What a forward pass of a model has computed."""
+
+    objective: Tensor
+    logits: Tensor
+
+
+def run(
+    model: Module,
+    source_ids: Any,
+    target_ids: Any,
+    objective: Objective | None = None,
+    see: Callable[[Call], tuple[Array, Backward] | None] | None = None,
+    change: Mapping[str, Callable[[Array], None]] | None = None,
+) -> Run:
+    """Run a model forward, without dropout, while its steps are seen.
+
+    Parameters
+    ----------
+    model : Module
+        The model: a ``twin``, if gradients follow, so that they do not reach the model itself.
+    source_ids, target_ids : integer arrays, shapes (B, Tk) and (B, Tq + 1)
+        The sentences; the target with start and end token.
+    objective : Objective, optional
+        By default the loss.
+    see : callable, optional
+        As for `Watcher`: ``see(call)`` returns None, or a new value and backward pass.
+    change : mapping, optional
+        By the key of a value inside a forward pass: a function that writes into its array when its line is done.
+    """
+    change = change or {}
+    steps = {key.partition(":")[0] for key in change}
+
+    def change_value(key: str, value: Value) -> None:
+        if key in change:
+            change[key](value.array)
+
+    def traced(operation: Operation) -> Callable[..., Any]:
+        forward = in_use(operation.forward)
+
+        def trace_forward(*arrays: Any, **options: Any) -> Any:
+            if watcher.in_backward() or watcher.running() not in steps:
+                return forward(*arrays, **options)
+            with watcher.tracing_lines():
+                return forward(*arrays, **options)
+
+        return trace_forward
+
+    # Lines are traced in the steps of interest only: tracing the whole pass takes twice the time.
+    operations = [one for name, one in ops.registry.items() if any(f"/{name}" in step for step in steps)]
+    with (
+        watching(model, see=see, see_value=change_value) as watcher,
+        standing_in({one.forward: traced(one) for one in operations}),
+    ):
+        logits = model(source_ids, target_ids[:, :-1])  # type: ignore[operator]
+        return Run((objective or Loss())(logits, target_ids[:, 1:]), logits)
