@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { el, number, shapeText } from "./dom.js";
-import { forwardKey, readIndex, shapesOf } from "./keys.js";
+import { draftOf, forwardKey, readIndex, shapesOf } from "./keys.js";
 
 export function view(app, root) {
   const key = el("input", { list: "entry-keys", "aria-label": "Tensor", required: true, class: "mono", spellcheck: "false" });
@@ -35,6 +35,12 @@ export function view(app, root) {
     index.placeholder = shape ? shape.map(() => 0).join(", ") : "0, 0, 0";
   }
 
+  function change(asks, at) {
+    const draft = draftOf(app.trace, { key: asks, index: at });
+    return draft && app.store.live
+      ? el("button", { type: "button", onclick: () => app.set({ view: "edit", draft: { ...draft, asked: performance.now() } }) }, "Change this entry") : "";
+  }
+
   return async function draw(changed) {
     if (!app.trace) return;
     if (changed.has("trace") || !shapes.size) {
@@ -55,7 +61,7 @@ export function view(app, root) {
     answer.setAttribute("aria-busy", "true");
     try {
       const difference = await app.guard(app.store.difference({ trace: app.trace.id, key: asks, index: entry.index }));
-      if (turn === asked) answer.replaceChildren(...comparison(asks, entry.index, difference, app.trace.objective.value));
+      if (turn === asked) answer.replaceChildren(...comparison(asks, entry.index, difference, app.trace.objective.value), change(asks, entry.index));
     } catch (error) {
       if (turn !== asked) return;
       answer.replaceChildren();

@@ -1,9 +1,10 @@
 // A slider over the checkpoints of a training run: attention, norms, and the translation at that point.
 
 import { chart, chartKey } from "./chart.js";
-import { el, number } from "./dom.js";
+import { el, number, svg } from "./dom.js";
 import { sequential } from "./heatmap.js";
 import { tokensOf, weightsOf } from "./attention.js";
+import { placeName } from "./labels.js";
 
 const PAUSE = 400; // milliseconds from one checkpoint to the next
 
@@ -16,11 +17,11 @@ export function view(app, root) {
   const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, "Back to the trained model");
   const attention = el("select", { "aria-label": "Attention", onchange: () => load() });
   const translation = el("p", { class: "translation", "aria-live": "polite" });
-  const heads = el("div", { class: "heads wide" });
+  const heads = el("div", { class: "head-row wide" });
   const norms = el("div", { class: "norms" });
   const refusal = el("p", { class: "refusal", role: "alert" });
-  const body = el("div", {},
-    el("div", { class: "line-up" }, play, slider, step), el("div", { class: "line-up" }, use, best),
+  const body = el("div", { class: "training-body" },
+    el("div", { class: "line-up" }, play, slider, step, use, best),
     el("h3", {}, "Translation"), translation,
     el("h3", {}, "Attention"), el("label", {}, attention), heads, norms, refusal);
   const empty = el("div", { hidden: true },
@@ -100,13 +101,8 @@ export function view(app, root) {
   function showAttention(at) {
     const found = answer.attention.filter((one) => one.checkpoint === at);
     const [queries, keys] = tokensOf(app.trace, app.step(attention.value)?.place ?? "");
-    heads.replaceChildren(...found.flatMap((one) => headsOf(one).map(([rows, columns, values], h) => {
-      const canvas = el("canvas", { width: columns, height: rows, role: "img", "aria-label": `Head ${h}: ${peaks(values, columns, queries, keys)}` });
-      const image = canvas.getContext("2d").createImageData(columns, rows);
-      values.forEach((value, j) => image.data.set([...sequential(value), 255], 4 * j));
-      canvas.getContext("2d").putImageData(image, 0, 0);
-      return el("figure", {}, canvas, el("figcaption", { class: "small muted" }, `head ${h}`));
-    })));
+    heads.replaceChildren(...found.flatMap((one) => headsOf(one).map((weights, h) => el("figure", {},
+      el("div", { class: "scroll" }, matrix(weights, queries, keys, `Head ${h}: `)), el("figcaption", { class: "small muted" }, `head ${h}`)))));
   }
 
   return function draw(changed) {
@@ -114,7 +110,7 @@ export function view(app, root) {
     if (changed.has("trace") || changed.has("model")) {
       const steps = app.trace.steps.filter((one) => weightsOf(one, "forward"));
       const { value } = attention;
-      attention.replaceChildren(...steps.map(({ key, place }) => el("option", { value: key }, place)));
+      attention.replaceChildren(...steps.map(({ key, place }) => el("option", { value: key }, placeName(place).join(", "))));
       attention.value = steps.some(({ key }) => key === value) ? value : steps.at(-1)?.key;
       if (app.state.text !== answer?.text) asked = "";
     }
@@ -123,12 +119,33 @@ export function view(app, root) {
   };
 }
 
-/** Return [rows, columns, values] of each head of an attention's weights (1, H, Tq, Tk). */
+/** Return the weights of each head of an attention, (1, H, Tq, Tk), each row by row. */
 function headsOf({ shape, values }) {
   const floats = typeof values === "string"
     ? new Float32Array(Uint8Array.from(atob(values), (character) => character.charCodeAt(0)).buffer) : Float32Array.from(values.flat(Infinity));
-  const [rows, columns] = shape.slice(-2), size = rows * columns;
-  return Array.from({ length: floats.length / size }, (_, h) => [rows, columns, floats.subarray(h * size, (h + 1) * size)]);
+  const size = shape.at(-2) * shape.at(-1);
+  return Array.from({ length: floats.length / size }, (_, h) => floats.subarray(h * size, (h + 1) * size));
+}
+
+/** Return the weights of a head as a picture with the tokens beside it. */
+function matrix(weights, queries, keys, label) {
+  const cell = Math.max(8, Math.min(20, Math.floor(280 / Math.max(queries.length, keys.length))));
+  const left = spaceFor(queries), top = spaceFor(keys), width = left + cell * keys.length, height = top + cell * queries.length;
+  return svg("svg", { class: "weights-picture", width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": label + peaks(weights, keys.length, queries, keys) },
+  queries.map((text, q) => svg("text", { x: left - 4, y: top + cell * (q + 0.5) + 4, "text-anchor": "end" }, shorten(text))),
+  keys.map((text, k) => svg("text", { transform: `translate(${left + cell * (k + 0.5) + 4},${top - 4}) rotate(-90)` }, shorten(text))),
+  [...weights].map((value, i) => svg("rect", {
+    x: left + cell * (i % keys.length), y: top + cell * Math.floor(i / keys.length), width: cell, height: cell, fill: `rgb(${sequential(value)})`,
+  }, svg("title", {}, `${queries[Math.floor(i / keys.length)]} → ${keys[i % keys.length]}: ${number(value, 3)}`))));
+}
+
+function spaceFor(tokens) {
+  return 8 + 6.5 * Math.max(2, ...tokens.map((text) => shorten(text).length));
+}
+
+function shorten(text, most = 10) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
 /** Say where each query looks. */
@@ -148,10 +165,11 @@ function normChart(title, norms, steps, at) {
     const sums = squares.get(layer) ?? values.map(() => 0);
     squares.set(layer, sums.map((sum, i) => sum + values[i] ** 2));
   }
-  const lines = [...squares].map(([name, sums]) => ({ name: name.replace(".layers.", " layer "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
-  const here = steps.indexOf(at);
+  const lines = [...squares].map(([name, sums]) => ({ name: placeName(name).join(" "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
+  const here = steps.indexOf(at), all = lines.flatMap(({ points }) => points.map(([, y]) => y)).filter((y) => y > 0);
+  const logY = Math.max(...all) > 10 * Math.min(...all);
   return el("figure", {}, el("figcaption", {}, el("h3", {}, title)),
-    chart({ lines, logY: true, marker: at, xName: "step", yName: "norm", width: 460, height: 240, label: `${title} over the steps, one line for each layer` }),
+    chart({ lines, logY, marker: at, xName: "step", yName: "norm", width: 460, height: 240, label: `${title} over the steps, one line for each layer` }),
     chartKey(lines),
     el("details", {}, el("summary", {}, `As a table at step ${at}`), el("table", {}, el("tbody", {}, lines.map(({ name, points }) =>
       el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(points[here][1]))))))));
