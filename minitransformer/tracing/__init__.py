@@ -1,7 +1,8 @@
 """Every value and gradient of one forward and backward pass of a model, by name.
 
 ====================  ==================================================================================
-``trace.py``          ``trace``: run a model on a sentence and keep every value and gradient
+``recording.py``      ``trace``: run a model on sentences and record every value and gradient
+``values.py``         ``Trace``: what was recorded, by name
 ``objectives.py``     the number that is differentiated: the loss, or the log-probability of a token
 ``watching.py``       see the steps of a model while it runs, and replace what they compute
 ``lines.py``          see the values inside the operations, line by line
@@ -11,9 +12,11 @@
 """
 
 from minitransformer.tracing.objectives import LogProbability, LogProbabilityDifference, Loss, Objective
+from minitransformer.tracing.recording import trace
 from minitransformer.tracing.sources import Source, sources
-from minitransformer.tracing.trace import Input, Line, Part, Step, Trace, TracedParameter, Visit, trace
 from minitransformer.tracing.twin import in_double
+from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
+from minitransformer.tracing.watching import Input
 
 __all__ = [
     "Input",
