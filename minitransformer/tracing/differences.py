@@ -8,8 +8,8 @@ one differs least: this choice knows nothing of the gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
@@ -20,7 +20,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.nn import Transformer
+from minitransformer.nn import Parameter, Transformer
 from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index
@@ -156,19 +156,19 @@ class _Entry:
         self._is_repeated = True
         """Whether the entry is repeated where the batch is."""
 
-    def _watching(self, see: See, see_value: Callable[[str, Value], None]) -> AbstractContextManager[object]:
+    @contextmanager
+    def _watching(self, see: See, see_value: Callable[[str, Value], None]) -> Iterator[None]:
         if not self._is_watched:
-            return nullcontext()
-        options = {"see_value": see_value, "wanted": self._step.__eq__} if self._is_inside else {}
-        return self._editor.watching(see, **options)
+            yield
+            return
+        with self._editor.watching(see, see_value) as watcher:
+            with watcher.tracing_lines() if self._is_inside else nullcontext():
+                yield
 
     def _logits(self, n: int = 1) -> Tensor:
         """Return the logits of the batch, repeated n times."""
         source, target = np.tile(self._source, (n, 1)), np.tile(self._target[:, :-1], (n, 1))
-        if self._memory is None:
-            memory = self._model.encode(source)
-        else:
-            memory = Tensor(xp.tile(self._memory, (n, 1, 1)))
+        memory = self._model.encode(source) if self._memory is None else Tensor(xp.tile(self._memory, (n, 1, 1)))
         return self._model.decode(target, memory, ops.padding_mask(source))
 
     def differentiate(self) -> tuple[float, float, float]:
@@ -226,7 +226,7 @@ class _Entry:
     def objectives(self, values: Sequence[float]) -> list[float]:
         """Return the objective with each of these values in the place of the entry."""
         if self._parameter is not None:
-            return [self._with_parameter(value) for value in values]
+            return [self._with_parameter(self._parameter, value) for value in values]
         n = max(1, TOKENS // (self._source.size + self._target.size)) if self._shape else 1
         found = []
         for first in range(0, len(values), n):
@@ -235,9 +235,9 @@ class _Entry:
                 return [x for value in values for x in self._side_by_side([value])]
         return found
 
-    def _with_parameter(self, value: float) -> float:
+    def _with_parameter(self, parameter: Parameter, value: float) -> float:
         """Return the objective with a value in the place of a parameter's entry."""
-        self._parameter._data[self._index] = value
+        parameter._data[self._index] = value
         with no_grad(), self._editor.watching() if self._is_watched else nullcontext():
             return self._objective(self._logits(), self._target[:, 1:]).item()
 

@@ -19,7 +19,8 @@ from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops import softmax
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.tracing.edits import Edit, Layout, changes_of
-from minitransformer.tracing.watching import Backward, Call, Watcher, run, watching
+from minitransformer.tracing.lines import Value
+from minitransformer.tracing.watching import Backward, Call, Watcher, run
 
 __all__ = ["Editor", "layout_of"]
 
@@ -41,6 +42,8 @@ class Editor:
     layout : Layout
         What there is in the model.
 
+    A forward pass runs inside ``with editor.watching():``. Its backward pass needs no such block around it.
+
     Raises
     ------
     TypeError
@@ -61,12 +64,21 @@ class Editor:
             parameters[name].data = self._forward("parameter", name, parameters[name]._data)
 
     @contextmanager
-    def watching(self, see: See | None = None, **options: Any) -> Iterator[Watcher]:
+    def watching(
+        self, see: See | None = None, see_value: Callable[[str, Value], None] | None = None
+    ) -> Iterator[Watcher]:
         """See the steps of the model that runs inside the ``with`` block, with the edits in force.
 
-        Arguments as for `Watcher`; ``see(call)`` is called with the edited value. Backward passes need no such block
-        around them.
+        Arguments as for `Watcher`.
         """
+        watcher = Watcher(self._model, self.editing(see), see_value)
+        with watcher.in_place(), self.in_place(watcher):
+            yield watcher
+
+    def editing(self, see: See | None) -> See | None:
+        """Return a function for a `Watcher` that edits each call, and then has it seen as it is after the edits."""
+        if not self._attentions and not self._changes["output"]:
+            return see
 
         def see_edited(call: Call) -> tuple[Array, Backward] | None:
             edited = self._edit(call)
@@ -74,12 +86,13 @@ class Editor:
                 call.value, call.backward = edited
             return (None if see is None else see(call)) or edited
 
-        changed = bool(self._attentions or self._changes["output"])
-        with (
-            watching(self._model, see=see_edited if changed else see, **options) as watcher,
-            standing_in(self._forward_passes(watcher) if self._attentions else {}),
-        ):
-            yield watcher
+        return see_edited
+
+    @contextmanager
+    def in_place(self, watcher: Watcher) -> Iterator[None]:
+        """Edit inside attentions in the ``with`` block, in which the watcher is in place too."""
+        with standing_in(self._forward_passes(watcher) if self._attentions else {}):
+            yield
 
     def _forward(self, site: str, key: str, x: Array) -> Array:
         """Return a changed array."""
@@ -135,7 +148,7 @@ class Editor:
         ) -> tuple[Array, Any]:
             key = watcher.running()
             if key not in self._attentions:
-                return attend(q, k, v, mask, causal, block_size, out)  # type: ignore[no-any-return]
+                return attend(q, k, v, mask, causal, block_size, out)
             before: Any = None
 
             def softmax_forward(

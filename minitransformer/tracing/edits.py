@@ -60,13 +60,13 @@ class Layout:
     dtype: Any
     """The type of parameters and activations."""
 
-    def shape(self, edit: Edit, key: str) -> tuple[int, ...]:
+    def shape(self, owner: Any, key: str) -> tuple[int, ...]:
         """Return the shape of a step's output or of a parameter."""
-        return _find(edit, key, self.outputs | self.parameters, "step or parameter")
+        return _find(owner, key, self.outputs | self.parameters, "step or parameter")
 
-    def weights_shape(self, edit: Edit, step: str) -> tuple[int, ...]:
+    def weights_shape(self, owner: Any, step: str) -> tuple[int, ...]:
         """Return the shape of an attention's weights."""
-        return _find(edit, step, self.weights, "attention")
+        return _find(owner, step, self.weights, "attention")
 
     def sublayers(self) -> dict[str, str]:
         """Return the step of each sub-layer, by its place."""
@@ -316,9 +316,9 @@ def _overwrite(site: str, key: str, index: Any, value: Any) -> Change:
     return Change(site, key, lambda x: write(x, value), lambda d: write(d, 0))
 
 
-def _find(edit: Edit, key: Any, known: dict[str, Any], kind: str) -> Any:
+def _find(owner: Any, key: Any, known: dict[str, Any], kind: str) -> Any:
     if not isinstance(key, str) or key not in known:
-        raise ValueError(f"{edit}: this model has no {kind} {key!r}; it has {_some(known)}")
+        raise ValueError(f"{owner}: this model has no {kind} {key!r}; it has {_some(known)}")
     return known[key]
 
 
