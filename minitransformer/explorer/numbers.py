@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import to_numpy
+from minitransformer.arrays import Array, to_numpy
 
 __all__ = ["MOST_VALUES", "encode", "finite", "picture_shape", "statistics", "window"]
 
@@ -30,6 +30,11 @@ def statistics(array: Any) -> dict[str, float | None]:
         values = values[np.isfinite(values)]
     if not values.size:
         return dict.fromkeys(("mean", "spread", "least", "most", "norm"), None if np.size(array) else 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # memory that is not filled yet may hold anything
+        return _statistics(values)
+
+
+def _statistics(values: Array) -> dict[str, float | None]:
     mean = values.sum() / values.size
     squares = values - mean
     squares *= squares

@@ -55,8 +55,12 @@ async function build(app, element, step) {
   const heading = el("h3", { class: "viewer-name" }), numbers = el("dl", { class: "stats figures" });
   viewer.append(el("div", { class: "viewer-head" }, heading, numbers));
   const map = new Heatmap(app, viewer, { onSelect: (index) => app.set({ entry: { key: current.key, index } }) });
-  let current = null;
-  const choose = (value) => app.set({ value: value.key });
+  let current = null, picked = null; // several names may stand for one array, so a key alone does not say which
+  const choose = (value) => {
+    picked = value;
+    if (app.state.value === value.key) update(new Set()).catch((error) => app.report(error));
+    else app.set({ value: value.key });
+  };
   const tiles = tilesOf(app, values, choose);
   const code = codeOf(step, sources, values, backward, choose);
   const part = formulas[step.operation]?.[backward ? "backward" : "forward"];
@@ -69,7 +73,8 @@ async function build(app, element, step) {
         code.element, modelLine(step))));
 
   async function update(changed) {
-    const chosen = values.find((value) => value.key === app.state.value) ?? values.find((value) => value.main) ?? values[0];
+    const named = values.filter((value) => value.key === app.state.value);
+    const chosen = (named.includes(picked) ? picked : named[0]) ?? values.find((value) => value.main) ?? values[0];
     if (!chosen) return;
     const isNew = chosen !== current;
     current = chosen;
@@ -128,7 +133,7 @@ function header(app, step) {
 function tilesOf(app, values, choose) {
   const outer = values.filter((value) => value.role !== "inner");
   const tiles = outer.map((value) => {
-    const canvas = el("canvas", { class: "thumbnail", width: 96, height: 30, "aria-hidden": "true" });
+    const canvas = el("canvas", { class: "tile-picture", width: 96, height: 30, "aria-hidden": "true" });
     const button = el("button", { type: "button", class: `tile ${value.role}`, onclick: () => choose(value) },
       el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter" }, "parameter") : ""),
       canvas,
@@ -184,24 +189,25 @@ function codeOf(step, sources, values, backward, choose) {
       const own = inner.filter((value) => value.function === one.name && value.line === n);
       const chips = own.map((value) => {
         const chip = el("button", { type: "button", class: "chip", title: shapeText(value.shape), onclick: () => choose(value) }, value.name);
-        rows.set(value.key, { chip });
+        rows.set(value, { chip });
         return chip;
       });
       const row = el("li", { class: own.length ? "has-values" : gap ? "gap" : null, value: n, "data-line": n }, el("span", { class: "line-number", "aria-hidden": "true" }, gap ? "" : n),
         el("code", { class: "text" }, ...coloured(text)), chips.length ? el("span", { class: "chips" }, chips) : "");
       if (own.length) row.addEventListener("click", (event) => { if (!event.target.closest(".chip")) choose(own.at(-1)); });
-      for (const value of own) rows.get(value.key).row = row;
+      for (const value of own) rows.get(value).row = row;
       return row;
     }));
   }
 
-  function light(key) {
+  /** Light the line that computes a value; another name of the same array keeps its own line. */
+  function light(chosen) {
     for (const row of list.children) row.classList.remove("lit");
-    for (const [name, { row, chip }] of rows) {
-      chip.setAttribute("aria-pressed", String(name === key));
-      if (name === key) row.classList.add("lit");
+    for (const [value, { row, chip }] of rows) {
+      chip.setAttribute("aria-pressed", String(value === chosen));
+      if (value === chosen) row.classList.add("lit");
     }
-    const row = rows.get(key)?.row;
+    const row = rows.get(chosen)?.row;
     if (row) list.scrollTop += Math.min(row.offsetTop - list.scrollTop - 8, 0) || Math.max(row.offsetTop + row.offsetHeight - list.scrollTop - list.clientHeight + 8, 0);
   }
 
@@ -214,7 +220,7 @@ function codeOf(step, sources, values, backward, choose) {
       // The output is what the last line of forward that binds a value of its shape computes.
       const same = chosen.role === "output" && !backward
         ? inner.findLast((value) => value.function === step.operation && String(value.shape) === String(step.shape)) : chosen;
-      light(same?.key ?? null);
+      light(same);
     },
   };
 }

@@ -27,6 +27,8 @@ export function view(app, element) {
 
   function choose(block) {
     app.set({ block: block.place, value: null, ...(app.state.view === "walk" ? { view: "block" } : {}) });
+    const detail = document.querySelector(".detail");
+    if (detail.offsetTop > element.offsetTop + element.offsetHeight - 1) detail.scrollIntoView({ block: "start" }); // one column
   }
 
   function build() {
@@ -50,11 +52,11 @@ export function view(app, element) {
     caption.textContent = `${parameters.toLocaleString("en")} parameters · ${options.norm}-norm · ${options.n_heads} heads`;
     const chosen = blockOf(blocks, app.state.block);
     const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
-    const most = Math.max(...blocks.map((block) => lastStep(app, block)?.gradient?.norm ?? 0)) || 1;
+    const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;
     for (const block of blocks) {
       const step = lastStep(app, block), norm = step?.gradient?.norm;
       block.detail.textContent = detail(app, block, step, backward);
-      block.bar.setAttribute("width", backward && norm ? Math.max((block.width - 16) * norm / most, 1) : 0);
+      block.bar.setAttribute("width", backward && norm && step.shape.length ? Math.max((block.width - 16) * norm / most, 1) : 0);
       block.element.classList.toggle("chosen", block === chosen && !walked);
       block.element.setAttribute("aria-pressed", String(block === chosen));
       block.element.setAttribute("aria-label", `${block.where}${block.name}, ${spoken(block.detail.textContent)}`);
@@ -152,7 +154,8 @@ function layOut(app, width) {
   // Above the decoder: what the model itself does with the decoder's output.
   let { y } = tops.decoder;
   const { x } = sides.decoder, centre = x + inner / 2;
-  const own = app.trace ? app.stepsAt("").filter((step) => step.shape.length !== 2 || step.operation === "linear") : [];
+  // A step that reads parameters alone, such as the transposed table, is no station of the data.
+  const own = app.trace ? app.stepsAt("").filter((step) => step.inputs.some((input) => input.key?.includes("/"))) : [];
   const heads = own.length ? own.map((step) => ({ place: step.key, name: headName(step.operation) })) : [{ place: "/linear", name: "Linear" }];
   for (const { place, name } of heads) {
     plan.wires.push({ points: [[centre, y], [centre, y + GAP]] });
@@ -167,7 +170,7 @@ function layOut(app, width) {
 }
 
 function headName(operation) {
-  return { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", getitem: "Choose", sub: "Difference", mean: "Mean", sum: "Sum" }[operation] ?? operation;
+  return { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose tokens", subtract: "Difference", mean: "Mean", sum: "Sum" }[operation] ?? operation;
 }
 
 /** Add an embedding and its stack of layers; return the height that is reached. */
