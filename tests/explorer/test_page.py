@@ -189,8 +189,8 @@ def test_click_a_block_and_see_its_numbers_formula_and_lines(visit, live, scheme
     assert source.locator("li.lit").count() == 1
     attention = tab(page, "Attention")
     see(page, "application", re.compile("^Matrix of weights")).wait_for()
-    assert attention.get_by_role("button", name=re.compile("^Decoder: cross-attention, layer 0, head")).count() == 2
-    assert attention.locator("svg path.link").count() > 0
+    assert attention.get_by_role("button", name=re.compile("^Decoder: cross-attention, layer 1, head")).count() == 2
+    assert attention.locator("svg path.weight-line").count() > 0
 
 
 def test_turn_it_round_walk_the_graph_and_compare_an_entry(visit, live, scheme):
@@ -261,7 +261,7 @@ def test_watch_it_learn(visit, live, scheme):
     page = visit(live, scheme)
     training = tab(page, "Training")
     slider = see(training, "slider", "Checkpoint")
-    page.wait_for_function("() => document.querySelector('#training canvas')")
+    page.wait_for_function("() => document.querySelector('#training .weights-picture')")
     slider.focus()
     slider.press("Home")
     assert slider.get_attribute("aria-valuetext") == "step 0"

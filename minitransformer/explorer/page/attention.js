@@ -121,7 +121,7 @@ export function view(app, root) {
     if (fresh) {
       const { least, most } = tensor;
       await map.show({ shape: line.shape.slice(2), values: tensor.values, rows: (i) => queries[i], columns: (i) => keys[i],
-        label: title.textContent, limit: side === "backward" ? Math.max(-least, most) : 1 });
+        label: `${side === "backward" ? "Matrix of gradients" : "Matrix of weights"}: ${title.textContent}`, limit: side === "backward" ? Math.max(-least, most) : 1 });
     }
     map.select(at);
     lines.replaceChildren(links(shown));

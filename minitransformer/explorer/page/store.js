@@ -50,6 +50,8 @@ export class Live {
   trace(body) { return this.#post("trace", body); }
   difference(body) { return this.#post("difference", body); }
   training(body) { return this.#post("training", body); }
+  objectives() { return null; } // any
+  entries() { return null; } // any
 
   async tensor(body) {
     const answer = await this.#post("tensor", body);
@@ -146,6 +148,16 @@ export class Saved {
     const inside = (a, b) => `${a}.`.startsWith(`${b}.`);
     const attention = training.attention.filter((one) => !key || inside(one.key, key) || inside(key, one.key));
     return { ...training, attention };
+  }
+
+  /** Return the objectives that the file holds for a sentence. */
+  objectives(text) {
+    return this.data.sentences.find((sentence) => sentence.text === text)?.traces.map((one) => one.objective) ?? [];
+  }
+
+  /** Return the entries, {key, index}, whose central differences the file holds. */
+  entries(trace) {
+    return this.#trace(trace).differences ?? [];
   }
 
   #refuse(condition) {

@@ -4,7 +4,7 @@ import { chart, chartKey } from "./chart.js";
 import { el, number, svg } from "./dom.js";
 import { sequential } from "./heatmap.js";
 import { tokensOf, weightsOf } from "./attention.js";
-import { placeName } from "./labels.js";
+import { placeName, placeOf } from "./labels.js";
 
 const PAUSE = 400; // milliseconds from one checkpoint to the next
 
@@ -29,7 +29,8 @@ export function view(app, root) {
     el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
     el("p", { class: "muted small" }, "Option --save-every sets the steps from one checkpoint to the next; --keep how many stay."));
   root.replaceChildren(el("h2", {}, "Training"), body, empty);
-  let answer = null, asked = "", timer = 0, texts = new Map();
+  const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
+  let answer = null, asked = "", timer = 0;
 
   function stop() {
     clearInterval(timer);
@@ -47,29 +48,49 @@ export function view(app, root) {
     }, PAUSE);
   }
 
+  /** Ask for what is not here yet: the norms of all parameters, and the maps of the chosen attention. */
   async function load() {
-    const { text } = app.state, key = app.step(attention.value)?.place ?? "";
-    const name = JSON.stringify([text, key]);
+    const { text } = app.state, { trace } = app, place = app.step(attention.value)?.place;
+    const name = JSON.stringify([text, place]);
     if (name === asked) return;
     asked = name;
     refusal.textContent = "";
     root.setAttribute("aria-busy", "true");
     try {
-      const found = await app.guard(app.store.training({ text, key }));
-      if (asked !== name) return;
       const fresh = answer?.text !== text;
-      answer = { ...found, text };
-      if (fresh) texts = new Map();
-      slider.max = answer.steps.length - 1;
-      if (fresh) slider.value = slider.max;
-      body.hidden = !answer.steps.length;
-      empty.hidden = answer.steps.length > 0;
+      const found = fresh ? { ...await ask(text, ""), text, tokensOf: (where) => tokensOf(trace, where) } : answer;
+      if (asked !== name) return;
+      if (fresh) begin(found);
+      if (place !== undefined && answer.steps.length && !maps.has(place)) {
+        keepMaps((await ask(text, place)).attention);
+        if (asked !== name) return;
+      }
       if (answer.steps.length) show();
     } catch (error) {
-      if (asked === name) Object.assign(refusal, { textContent: error.message }), asked = "";
+      if (asked !== name) return;
+      asked = "";
+      refusal.textContent = error.message;
     } finally {
       root.removeAttribute("aria-busy");
     }
+  }
+
+  function ask(text, key) {
+    return app.guard(app.store.training({ text, key }));
+  }
+
+  function begin(found) {
+    answer = found;
+    texts.clear();
+    maps.clear();
+    keepMaps(found.attention);
+    slider.max = slider.value = found.steps.length - 1;
+    body.hidden = !found.steps.length;
+    empty.hidden = found.steps.length > 0;
+  }
+
+  function keepMaps(attentions) {
+    for (const [place, list] of Map.groupBy(attentions, ({ key }) => placeOf(`${key}/`))) maps.set(place, list);
   }
 
   function show() {
@@ -80,8 +101,11 @@ export function view(app, root) {
     best.hidden = app.state.checkpoint === null;
     showTranslation(at, i);
     showAttention(at);
+    const open = [...norms.querySelectorAll("details")].map((details) => details.open);
     norms.replaceChildren(
+      answer.loss ? lineChart("Loss of this sentence", "loss", [{ name: "loss", points: answer.loss.map((loss, j) => [answer.steps[j], loss]) }], at) : "",
       normChart("Norms of the weights", answer.norms, answer.steps, at), normChart("Norms of the gradients", answer.gradient_norms, answer.steps, at));
+    norms.querySelectorAll("details").forEach((details, j) => { details.open = open[j] ?? false; });
   }
 
   async function showTranslation(at, i) {
@@ -99,10 +123,13 @@ export function view(app, root) {
   }
 
   function showAttention(at) {
-    const found = answer.attention.filter((one) => one.checkpoint === at);
-    const [queries, keys] = tokensOf(app.trace, app.step(attention.value)?.place ?? "");
-    heads.replaceChildren(...found.flatMap((one) => headsOf(one).map((weights, h) => el("figure", {},
-      el("div", { class: "scroll" }, matrix(weights, queries, keys, `Head ${h}: `)), el("figcaption", { class: "small muted" }, `head ${h}`)))));
+    const place = app.step(attention.value)?.place ?? "";
+    const one = maps.get(place)?.find(({ checkpoint }) => checkpoint === at);
+    if (!one) return heads.replaceChildren(el("p", { class: "muted small" }, "There are no maps of this attention here."));
+    const tokens = answer.tokensOf(place).map((texts, axis) => (texts.length === one.shape.at(axis - 2)
+      ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i))));
+    return heads.replaceChildren(...headsOf(one).map((weights, h) => el("figure", {},
+      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h}: `)), el("figcaption", { class: "small muted" }, `head ${h}`))));
   }
 
   return function draw(changed) {
@@ -166,11 +193,20 @@ function normChart(title, norms, steps, at) {
     squares.set(layer, sums.map((sum, i) => sum + values[i] ** 2));
   }
   const lines = [...squares].map(([name, sums]) => ({ name: placeName(name).join(" "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
-  const here = steps.indexOf(at), all = lines.flatMap(({ points }) => points.map(([, y]) => y)).filter((y) => y > 0);
+  return lineChart(title, "norm", lines, at);
+}
+
+function lineChart(title, yName, lines, at) {
+  const all = lines.flatMap(({ points }) => points.map(([, y]) => y)).filter((y) => y > 0);
   const logY = Math.max(...all) > 10 * Math.min(...all);
   return el("figure", {}, el("figcaption", {}, el("h3", {}, title)),
-    chart({ lines, logY, marker: at, xName: "step", yName: "norm", width: 460, height: 240, label: `${title} over the steps, one line for each layer` }),
-    chartKey(lines),
+    chart({ lines, logY, marker: at, xName: "step", yName, width: 460, height: 240,
+      label: `${title} over the steps${lines.length > 1 ? ", one line for each layer" : ""}; now ${lines.map(({ name, points }) => `${name} ${number(now(points, at), 3)}`).join(", ")}` }),
+    lines.length > 1 ? chartKey(lines) : "",
     el("details", {}, el("summary", {}, `As a table at step ${at}`), el("table", {}, el("tbody", {}, lines.map(({ name, points }) =>
-      el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(points[here][1]))))))));
+      el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(now(points, at)))))))));
+}
+
+function now(points, at) {
+  return points.find(([step]) => step === at)?.[1];
 }
