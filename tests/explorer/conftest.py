@@ -3,6 +3,7 @@
 import pytest
 
 from minitransformer.explorer import Session
+from minitransformer.explorer import session as module
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder, Trainer, load
 
@@ -24,6 +25,14 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def run(folder):
     return load(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_translations():
+    """Cut translations off early: weights that are not trained find no end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MORE_THAN_SOURCE", 1)
+        yield
 
 
 @pytest.fixture(scope="session")

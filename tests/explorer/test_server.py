@@ -92,7 +92,7 @@ def test_no_other_file_can_be_read(server, path):
     assert ask(server, path)[0] == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/x/", "/index.html", "/{}x/", "//{}/", "/é/".encode().decode("latin-1"), "*"])
+@pytest.mark.parametrize("path", ["/", "/x/", "/index.html", "/{}x/", "/x/{}/", "/%00/", "*"])
 def test_without_the_token_nothing_is_sent(server, path):
     status, _, text = ask(server, path)
     assert status == 403
