@@ -28,7 +28,7 @@ from minitransformer.tracing.edits import Edit, check_index, some
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.twin import twin
-from minitransformer.tracing.values import gradient_key
+from minitransformer.tracing.values import Line, gradient_inside
 from minitransformer.tracing.watching import Backward, Call, Watcher
 
 __all__ = ["Difference", "Point", "difference"]
@@ -201,37 +201,41 @@ class _Entry:
             return call.value, backward
 
         def see_value(key: str, value: Value) -> None:
-            # A backward pass binds some values of the forward pass again.
-            if objective is None or value.name.startswith("d_"):
-                seen[key] = value.array.copy()
+            line = Line(value.line, value.name, key, value.array.copy(), value.function, value.depth)
+            (backward_lines if self._watcher.in_backward() else forward_lines).append(line)
 
-        objective: Tensor | None = None
-
+        forward_lines: list[Line] = []
+        backward_lines: list[Line] = []
         with self._watching(see, see_value):
             objective = self._objective(self._logits(), self._target[:, 1:])
             objective.backward(release=True)
-        if self._parameter is not None:
+        gradient_key = f"d:{self._key}"
+        if self._is_inside:
+            gradient_key = self._check_inside(forward_lines, backward_lines)
+            seen = {line.key: line.array for line in (*forward_lines, *backward_lines)}
+        elif self._parameter is not None:
             seen[self._key] = self._parameter._data
             if self._parameter.grad is not None:
-                seen[f"d:{self._key}"] = self._parameter.grad
-        gradient = seen.get(gradient_key(self._key, seen) or "")  # none, if the objective does not depend on the entry
-        if self._is_inside:
-            self._check_inside(seen, gradient)
+                seen[gradient_key] = self._parameter.grad
         self._prepare(seen[self._key].shape)
+        gradient = seen.get(gradient_key)  # none, if the objective does not depend on the entry
         at_entry = 0.0 if gradient is None else float(gradient.reshape(self._shape)[self._index])
         return float(seen[self._key][self._index]), at_entry, objective.item()
 
-    def _check_inside(self, seen: dict[str, Array], gradient: Array | None) -> None:
-        """Refuse a value that there is not, or that has no gradient."""
-        if self._key not in seen:
-            raise ValueError(f"difference: {self._step} computes no {self._key}; it has {some(seen)}")
-        if gradient is None:
-            found = [key for key in seen if gradient_key(key, seen)]
+    def _check_inside(self, forward: list[Line], backward: list[Line]) -> str:
+        """Return the key of the gradient of a value inside a pass; refuse what has none, or has no such entry."""
+        values = {line.key: line.array.shape for line in forward}
+        if self._key not in values:
+            raise ValueError(f"difference: {self._step} computes no {self._key}; it computes {some(values)}")
+        found = gradient_inside(self._key, forward, backward)
+        if found is None:
+            others = [key for key in values if gradient_inside(key, forward, backward)]
             raise ValueError(
                 f"difference: the backward pass of {self._step} computes no gradient of {self._key}; "
-                f"it computes those of {some(found)}"
+                f"it computes those of {some(others)}"
             )
-        check_index("difference", self._index, seen[self._key].shape, self._key)
+        check_index("difference", self._index, values[self._key], self._key)
+        return found
 
     def _prepare(self, shape: tuple[int, ...]) -> None:
         """Get ready to move the entry: what does not depend on it is computed once."""

@@ -235,7 +235,7 @@ class Temperature(Edit):
     def changes(self, layout: Layout) -> Iterator[Change]:
         """Yield what the edit does."""
         steps = {**layout.weights, **{key: () for key in layout.outputs if key == LOGITS}}
-        _find(self, self.step, steps, "attention, and not the logits")
+        _find(self, self.step, steps, "softmax at")
         value = _check_value(self, self.value, layout.dtype)
         if value <= 0:
             raise ValueError(f"{self}: expected a temperature above 0, found {value}")

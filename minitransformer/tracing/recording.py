@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from minitransformer.arrays import Array, backend, to_numpy, use, uses_kernels, using
 from minitransformer.autograd import is_recording
 from minitransformer.nn import Module
+from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.sources import sources
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
-from minitransformer.tracing.watching import Call, Input, Watcher
+from minitransformer.tracing.watching import Call, Input, Watcher, watching
 
 __all__ = ["trace"]
 
@@ -28,7 +30,7 @@ class _Recorder:
 
     def __init__(self, model: Module, filled: Trace) -> None:
         self.trace, self.model = filled, model
-        self.watcher = Watcher(model, self.see, self.see_value, self.see_backward)
+        self.watcher = Watcher(model)
         self._lines: defaultdict[str, list[Line]] = defaultdict(list)
         self._steps: dict[str, Step] = {}
         self._parts: defaultdict[str, list[Part]] = defaultdict(list)
@@ -138,6 +140,8 @@ def trace(
         The target with start and end token: each token but the last is an input, each but the first is predicted.
     objective : Objective, optional
         The number that is differentiated; by default ``Loss()``.
+    edits : sequence of Edit, optional
+        What is changed in the copy of the model that runs.
 
     Returns
     -------
@@ -146,7 +150,7 @@ def trace(
     Raises
     ------
     ValueError
-        If the ids are no matrices, or the target has fewer than two tokens.
+        If the ids are no matrices, the target has fewer than two tokens, or an edit does not fit the model.
     IndexError
         If an id is out of range, or the objective names a position or token that does not exist.
     RuntimeError
@@ -170,9 +174,14 @@ def trace(
     objective.check(len(target_ids), target_ids.shape[1] - 1, getattr(model, "target_vocab", sys.maxsize))
     if not is_recording():
         raise RuntimeError("trace: no gradients under no_grad(); call trace outside of it")
-    result, other = Trace(source_ids, target_ids, objective), twin(model)
+    other = twin(model)
+    watch = partial(watching, other)
+    if edits:
+        watch = Editor(other, edits, layout_of(other, source_ids, target_ids, objective)).watching
+    result = Trace(source_ids, target_ids, objective)
     recorder = _Recorder(other, result)
-    with without_kernels(), recorder.watcher.in_place(), recorder.watcher.tracing_lines():
+    watched = watch(see=recorder.see, see_value=recorder.see_value, see_backward=recorder.see_backward)
+    with without_kernels(), watched as recorder.watcher, recorder.watcher.tracing_lines():
         logits = other(source_ids, target_ids[:, :-1])  # type: ignore[operator]
         value = objective(logits, target_ids[:, 1:])
         if value.requires_grad:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from minitransformer.arrays import Array
 from minitransformer.tracing.objectives import Objective
 from minitransformer.tracing.watching import Input
 
-__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "gradient_key"]
+__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "gradient_inside"]
 
 
 class Line(NamedTuple):
@@ -141,8 +141,17 @@ class Trace:
         raise KeyError(f"{wanted!r} is no step of this trace")
 
     def gradient_key(self, key: str) -> str | None:
-        """Return the key of a value's gradient, or None if the backward pass does not compute it."""
-        return gradient_key(key, self.arrays)
+        """Return the key of a value's gradient, or None if the backward pass does not compute it.
+
+        Parameters
+        ----------
+        key : str
+            A step, for its output; a parameter; or a value inside a forward pass, see `gradient_inside`.
+        """
+        if ":" not in key:
+            return f"d:{key}" if f"d:{key}" in self else None
+        step = self.step(key)
+        return gradient_inside(key, step.forward, step.backward)
 
     def table(self) -> str:
         """Return a table of the steps: place, operation, shape, and the norms of value and gradient."""
@@ -160,30 +169,26 @@ class Trace:
         return self.table()
 
 
-def gradient_key(key: str, arrays: Container[str]) -> str | None:
-    """Return the key of a value's gradient, or None if the backward pass does not compute it.
+def gradient_inside(key: str, forward: Sequence[Line], backward: Sequence[Line]) -> str | None:
+    """Return the key of the gradient of a value inside a step, or None if the backward pass does not compute it.
+
+    The gradient is the last value of the same name with ``d_`` before it. Where the name was bound several times, it
+    belongs to the last value; where a loop has bound it, to none.
 
     Parameters
     ----------
     key : str
-        A step's output, a parameter, or a value inside a forward pass. Where a name was bound several times, the
-        gradient belongs to the last value.
-    arrays : container of str
-        The keys that there are.
+        A value inside a forward pass.
+    forward, backward : sequences of Line
+        The values inside the step's passes.
     """
-    if ":" not in key:
-        return f"d:{key}" if f"d:{key}" in arrays else None
-    step, _, inner = key.partition(":")
-    function, _, name = inner.partition(".")
-    name, _, number = name.partition(".")
-    if f"{step}:{function}.{name}.{int(number or 1) + 1}" in arrays:
-        return None
-    base = found = f"{step}:{function}.d_{name}"
-    n = 1
-    while f"{base}.{n + 1}" in arrays:
-        n += 1
-        found = f"{base}.{n}"
-    return found if found in arrays else None
+    function, name = key.partition(":")[2].split(".")[:2]
+    values = [line for line in forward if (line.function, line.name) == (function, name)]
+    gradients = [line for line in backward if (line.function, line.name) == (function, f"d_{name}")]
+    for lines in (values, gradients):
+        if not lines or len({line.number for line in lines}) < len(lines):
+            return None
+    return gradients[-1].key if values[-1].key == key else None
 
 
 def _number(array: Array) -> str:
