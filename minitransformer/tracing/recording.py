@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, backend, to_numpy, use, uses_kernels, using
 from minitransformer.autograd import is_recording
-from minitransformer.nn import Module
+from minitransformer.nn import Module, Transformer
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Loss, Objective
@@ -124,7 +124,7 @@ def without_kernels() -> Iterator[None]:
 
 
 def trace(
-    model: Module, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
+    model: Transformer, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
 ) -> Trace:
     """Return every value and gradient of one forward and backward pass, by name.
 
@@ -175,14 +175,14 @@ def trace(
     if not is_recording():
         raise RuntimeError("trace: no gradients under no_grad(); call trace outside of it")
     other = twin(model)
-    watch = partial(watching, other)
+    watch: Callable[..., AbstractContextManager[Watcher]] = partial(watching, other)
     if edits:
         watch = Editor(other, edits, layout_of(other, source_ids, target_ids, objective)).watching
     result = Trace(source_ids, target_ids, objective)
     recorder = _Recorder(other, result)
     watched = watch(see=recorder.see, see_value=recorder.see_value, see_backward=recorder.see_backward)
     with without_kernels(), watched as recorder.watcher, recorder.watcher.tracing_lines():
-        logits = other(source_ids, target_ids[:, :-1])  # type: ignore[operator]
+        logits = other(source_ids, target_ids[:, :-1])
         value = objective(logits, target_ids[:, 1:])
         if value.requires_grad:
             value.backward()
