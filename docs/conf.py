@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import minitransformer
-from minitransformer.explorer import saved
+from minitransformer.explorer import Session, save
 from minitransformer.learn import Exercise, bank
 from minitransformer.tasks.spelling import spell
+from minitransformer.training import RunFolder
 
 # The arrays of the derivations are small: threads gain nothing. Kernels inherit this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -141,7 +142,8 @@ def write_explorer(app: Any, exception: Exception | None) -> None:
         parts = [run / "best.safetensors", Path(__file__), *Path(minitransformer.__file__).parent.rglob("*.*")]
         page = folder / "index.html"
         if not page.exists() or page.stat().st_mtime < max(part.stat().st_mtime for part in parts):
-            saved.write_folder(run, [spell(number, "en") for number in NUMBERS], folder)
+            session = Session(RunFolder(run).load(), RunFolder(run))
+            save(page, session, [spell(number, "en") for number in NUMBERS], external=True)
 
 
 def numbers_run() -> Path:

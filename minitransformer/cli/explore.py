@@ -1,8 +1,8 @@
 """Take a trained model apart in the browser.
 
-It shows every value and gradient of a sentence with its formula and source line, checks gradients by finite differences,
-and lets you change entries, heads, layers and masks. The server listens on this machine only, at a secret address.
-Ctrl-C stops it. With --save, everything about the sentence is written to one HTML file instead.
+It shows every value and gradient of a sentence with its formula and source line, checks gradients by finite
+differences, and lets you change entries, heads, layers and masks. The server listens on this machine only, at a secret
+address. Ctrl-C stops it. With --save, everything about the sentence is written to one HTML file instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and whether a file is written or a server started."""
     add_run(parser)
     add_with(parser)
-    parser.add_argument("text", nargs="*", default=argparse.SUPPRESS, help="a source text; by default a held-out one")
+    parser.add_argument("text", nargs="*", help="a source text; by default a held-out one")
     parser.add_argument(
         "--save", type=path, default=argparse.SUPPRESS, metavar="FILE.html", help="write one file and start no server"
     )
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Open the run; write the file, or answer the browser until Ctrl-C."""
-    text = " ".join(getattr(args, "text", []))
+    text = " ".join(args.text)
     if hasattr(args, "save"):
         if args.no_browser or hasattr(args, "port"):
             raise UsageError("--save starts no server; leave out --port and --no-browser")

@@ -75,7 +75,9 @@ class Body:
 
     def __init__(self, name: str, values: object, known: tuple[str, ...]) -> None:
         if not isinstance(values, Mapping):
-            raise RequestError(f"{name}: found {_shown(values)}, expected an object with {', '.join(known) or 'nothing'}")
+            raise RequestError(
+                f"{name}: found {_shown(values)}, expected an object with {', '.join(known) or 'nothing'}"
+            )
         if unknown := [key for key in values if key not in known]:
             raise RequestError(f"{name}: found {_shown(unknown[0])}, expected only {', '.join(known) or 'nothing'}")
         self.name, self.values = name, values

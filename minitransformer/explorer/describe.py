@@ -65,10 +65,7 @@ def describe_trace(trace: Any) -> dict[str, Any]:
             }
             for name, one in trace.parameters.items()
         ],
-        "walk": [
-            {"key": visit.key, "parts": [{"from": part.key, "input": part.input, "norm": statistics(part.gradient)["norm"]} for part in visit.parts]}
-            for visit in trace.walk
-        ],
+        "walk": [{"key": visit.key, "parts": [_describe_part(part) for part in visit.parts]} for visit in trace.walk],
     }
 
 
@@ -86,6 +83,10 @@ def _describe_step(step: Any) -> dict[str, Any]:
         "backward": [_describe_line(line) for line in step.backward],
         "model_line": _describe_place_in_code(step.model_line),
     }
+
+
+def _describe_part(part: Any) -> dict[str, Any]:
+    return {"from": part.key, "input": part.input, "norm": statistics(part.gradient)["norm"]}
 
 
 def _describe_line(line: Any) -> dict[str, Any]:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import to_numpy
+from minitransformer.decoding import greedy
 from minitransformer.explorer.body import RequestError
 from minitransformer.explorer.limits import Recent
 from minitransformer.explorer.models import Models
 from minitransformer.explorer.numbers import encode, finite
 from minitransformer.nn import Transformer
-from minitransformer.tracing import Loss, twin
+from minitransformer.tracing import Loss
+from minitransformer.tracing.twin import modules, twin
 
 __all__ = ["growth"]
 
 MOST_CHECKPOINTS = 40
 """Of more, so many are shown, at even distances; the last one is always among them."""
-MOST_WEIGHTS = 262_144
+MOST_WEIGHTS = 1_000_000
 """The most attention weights in an answer; with more, they are left out."""
+MORE_THAN_TARGET = 10
+"""How much longer a checkpoint's own translation may be; weights that are not trained yet rarely find an end."""
 
 
 def growth(
@@ -39,37 +44,57 @@ def growth(
     source_ids, target_ids : sequences of int
         The sentence; the target with start and end token.
     key : str
-        A part of the model, of whose parameters the norms are returned, or one parameter; all if it is empty. If it is
-        in an attention, the maps are that attention's, otherwise the cross-attention of the last layer.
+        A part of the model or a parameter: the attention maps are those of the attentions in it, or of that which it is
+        in. All, if it is empty.
     kept : Recent
         What was computed before, by checkpoint and sentence.
 
     Returns
     -------
     dict
-        steps, loss, norms and gradient_norms of the parameters by name, and attention.
+        steps; loss, translations, norms and gradient_norms (of each parameter by its name) at each step; and attention,
+        a list of weights (H, Tq, Tk) with checkpoint and key.
     """
-    names = [name for name, _ in models.run.model.named_parameters() if not key or f"{name}.".startswith(f"{key}.")]
-    place = _attention_place(models.run.model, key)
-    if not names and place is None:
+    model = models.run.model
+    places = {f"{place}." for place, _ in modules(model)} | {f"{name}." for name, _ in model.named_parameters()}
+    if key and f"{key}." not in places:
         raise RequestError(f"training: found the key {key[:100]!r}, expected a part of the model or a parameter")
     steps = _some(models.steps())
-    rows = []
-    for step in steps:
-        of = (step, tuple(source_ids), tuple(target_ids), place)
-        if (row := kept.get(of)) is None:
-            row = _measure(models.at(step), [source_ids], np.asarray([target_ids]), place)
-            kept.put(of, row, sum(len(text) for text in row["attention"].values() if isinstance(text, str)) + 10_000)
-        rows.append(row)
-    attention = [{"checkpoint": step, "key": place, **row["attention"]} for step, row in zip(steps, rows, strict=True)]
-    size = sum(int(np.prod(one["shape"])) for one in attention)
+    rows = [_row(models, step, source_ids, target_ids, kept) for step in steps]
+    attention = [
+        {"checkpoint": step, "key": place, **weights}
+        for step, row in zip(steps, rows, strict=True)
+        for place, weights in row["attention"].items()
+        if not key or f"{place}.".startswith(f"{key}.") or f"{key}.".startswith(f"{place}.")
+    ]
+    if sum(prod(one["shape"]) for one in attention) > MOST_WEIGHTS:
+        attention = []
     return {
         "steps": steps,
-        "loss": [row["loss"] for row in rows],
-        "norms": {name: [row["norms"][name] for row in rows] for name in names},
-        "gradient_norms": {name: [row["gradient_norms"][name] for row in rows] for name in names},
-        "attention": attention if size <= MOST_WEIGHTS else [],
+        **{name: [row[name] for row in rows] for name in ("loss", "translations")},
+        **{
+            name: {parameter: [row[name][parameter] for row in rows] for parameter, _ in model.named_parameters()}
+            for name in ("norms", "gradient_norms")
+        },
+        "attention": attention,
     }
+
+
+def _row(
+    models: Models,
+    step: int,
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+    kept: Recent[tuple[Any, ...], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return what is measured at one checkpoint, computed now or before."""
+    of = (step, tuple(source_ids), tuple(target_ids))
+    if (row := kept.get(of)) is None:
+        row = _measure(models.at(step), np.asarray([source_ids]), np.asarray([target_ids]))
+        [written] = greedy(models.at(step), [source_ids], len(target_ids) + MORE_THAN_TARGET)
+        row["translations"] = models.run.target.decode(written)
+        kept.put(of, row, sum(len(one["values"]) for one in row["attention"].values()))
+    return row
 
 
 def _some(steps: list[int]) -> list[int]:
@@ -79,41 +104,22 @@ def _some(steps: list[int]) -> list[int]:
     return [steps[i] for i in chosen]
 
 
-def _attention_place(model: Transformer, key: str) -> str | None:
-    """Return the attention that a key is in or is, ``decoder.layers.1.cross_attention`` for example."""
-    parts = key.partition("/")[0].split(".")
-    for kind in ("self_attention", "cross_attention"):
-        if kind in parts:
-            place = ".".join(parts[: parts.index(kind) + 1])
-            return place if place in _attentions(model) else None
-    return f"decoder.layers.{len(model.decoder.layers) - 1}.cross_attention"
-
-
-def _attentions(model: Transformer) -> dict[str, tuple[str, int]]:
-    """Return where ``attention_maps`` has the weights of each attention: kind and layer."""
-    return {
-        f"{stack}.layers.{i}.{name}": (kind, i)
-        for kind, stack, name in (
-            ("encoder", "encoder", "self_attention"),
-            ("decoder", "decoder", "self_attention"),
-            ("cross", "decoder", "cross_attention"),
-        )
-        for i in range(len(getattr(model, stack).layers))
-    }
-
-
-def _measure(model: Transformer, source_ids: Any, target_ids: Any, place: str | None) -> dict[str, Any]:
+def _measure(model: Transformer, source_ids: Any, target_ids: Any) -> dict[str, Any]:
     """Return loss, norms and attention weights of one model."""
     copy = twin(model)  # its gradients do not stay in the model
     loss = Loss()(copy(source_ids, target_ids[:, :-1]), target_ids[:, 1:])
     loss.backward()
-    kind, layer = _attentions(model)[place] if place else ("cross", 0)
-    weights = model.attention_maps(source_ids, target_ids[:, :-1])[kind][layer][0]
+    maps = model.attention_maps(source_ids, target_ids[:, :-1])
+    kinds = (("encoder", "encoder", "self"), ("decoder", "decoder", "self"), ("cross", "decoder", "cross"))
     return {
         "loss": finite(to_numpy(loss.data)),
         "norms": {name: _norm(one.data) for name, one in copy.named_parameters()},
         "gradient_norms": {name: _norm(one.grad) for name, one in copy.named_parameters()},
-        "attention": {"shape": list(weights.shape), "values": encode(weights)},
+        "attention": {
+            f"{stack}.layers.{layer}.{name}_attention": {"shape": list(weights.shape[1:]), "values": encode(weights)}
+            for kind, stack, name in kinds
+            for layer, weights in enumerate(maps[kind])
+        },
     }
 
 

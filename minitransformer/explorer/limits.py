@@ -1,4 +1,4 @@
-"""Limits of memory and time: a store that forgets what was used longest ago, and a limit on the time of a computation."""
+"""Limits of memory and time: a store that forgets what was used longest ago, and a time limit for computations."""
 
 from __future__ import annotations
 

@@ -25,17 +25,27 @@ def finite(number: Any) -> float | None:
 
 def statistics(array: Any) -> dict[str, float | None]:
     """Return mean, standard deviation (``spread``), least, most and Euclidean norm of the finite entries."""
-    values = _floats(array).ravel()
+    values = np.asarray(to_numpy(array), dtype=np.float64).ravel()
     if not np.isfinite(values).all():
         values = values[np.isfinite(values)]
     if not values.size:
         return dict.fromkeys(("mean", "spread", "least", "most", "norm"), None if np.size(array) else 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # memory that is not filled yet may hold anything
+        return _statistics(values)
+
+
+def _statistics(values: Array) -> dict[str, float | None]:
+    mean = values.sum() / values.size
+    squares = values - mean
+    squares *= squares
+    spread = np.sqrt(squares.sum() / values.size)
+    np.multiply(values, values, out=squares)  # a product by the BLAS would wait for its threads
     return {
-        "mean": finite(values.mean()),
-        "spread": finite(values.std()),
+        "mean": finite(mean),
+        "spread": finite(spread),
         "least": finite(values.min()),
         "most": finite(values.max()),
-        "norm": finite(np.sqrt(values @ values)),
+        "norm": finite(np.sqrt(squares.sum())),
     }
 
 
@@ -112,7 +122,3 @@ def _range(name: str, ends: Sequence[int] | None, size: int, stride: Sequence[in
     if not 0 <= start <= stop <= size:
         raise ValueError(f"{name} {[start, stop]} do not lie in 0 to {size}")
     return range(start, stop, stride[0])
-
-
-def _floats(array: Any) -> Array:
-    return np.asarray(to_numpy(array), dtype=np.float64)

@@ -1,9 +1,9 @@
 """One HTML file with everything about a sentence: it needs neither Python nor a network.
 
-The file holds the page, its modules in one script, and the answers of a `Session` with the values of every tensor, forward
-and backward. Values that occur more than once, such as a line's result that is also the step's output, are stored once.
-The data are compressed with gzip. With several sentences, each may lie in a script of its own beside the page, which is
-loaded when the sentence is chosen; weights are stored once.
+The file holds the page, its modules in one script, and the answers of a `Session` with the values of every tensor,
+forward and backward. Values that occur more than once are stored once, such as the result of a line that is also the
+step's output. The data are compressed with gzip. With several sentences, each may lie in a script of its own beside the
+page, which is loaded when the sentence is chosen; weights are stored once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,8 @@ class _Halves:
         values = np.asarray(to_numpy(array), dtype=np.float64)
         largest = np.abs(values, where=np.isfinite(values), out=np.zeros(values.shape)).max(initial=0.0)
         exponent = int(np.frexp(largest)[1]) - 15 if largest else 0
-        halves = np.ldexp(values, -exponent).astype("<f2")
+        with np.errstate(invalid="ignore", over="ignore"):
+            halves = np.ldexp(values, -exponent).astype("<f2")
         return {
             "type": "float16",
             "exponent": exponent,

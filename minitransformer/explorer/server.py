@@ -204,12 +204,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _name(self) -> str | None:
         """Return what follows the token in the path; None if the request has been refused."""
-        if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
-            return self._refuse(403, "this server answers only to the name under which it was opened")
         _, token, *rest = [*self.path.partition("?")[0].split("/", 2), ""]
-        if not hmac.compare_digest(token.encode(errors="replace"), self.server.token.encode()):
-            return self._refuse(403, "the address lacks its token; open the address that `minitransformer explore` shows")
-        return rest[0]
+        if self.headers.get_all("Host") not in [[host] for host in self.server.hosts]:
+            self._refuse(403, "this server answers only to the name under which it was opened")
+        elif not hmac.compare_digest(token.encode(errors="replace"), self.server.token.encode()):
+            self._refuse(403, "the address lacks its token; open the address that `minitransformer explore` printed")
+        else:
+            return rest[0]
+        return None
 
     def _refuse(self, status: int, message: str) -> None:
         self._send_json(status, {"error": message})

@@ -178,12 +178,12 @@ class Session:
         """Return a window of a value or gradient of a trace."""
         fields = Body("tensor", body, ("trace", "key", "at", "rows", "columns", "stride"))
         array = self.array(fields.text("trace"), fields.text("key"))
-        ends = [fields.integers(name, None, 2) for name in ("rows", "columns")]
+        rows, columns = fields.integers("rows", None, 2), fields.integers("columns", None, 2)
         stride = fields.integers("stride", (1, 1), 2)
-        if any(pair is not None and len(pair) != 2 for pair in (*ends, stride)) or 0 in stride:
+        if any(pair is not None and len(pair) != 2 for pair in (rows, columns, stride)) or 0 in stride:
             raise RequestError("tensor: expected rows, columns and stride as two numbers each, the stride above 0")
         with refusing("tensor"):
-            return window(array, fields.integers("at", (), 32), *ends, stride)
+            return window(array, fields.integers("at", (), 32), rows, columns, stride)
 
     def difference(self, body: object) -> dict[str, Any]:
         """Return the gradient of one entry beside central differences with several step sizes."""
@@ -326,7 +326,7 @@ class Session:
             **describe_trace(trace),
         }
         traced = _Traced(trace, model, source_ids, target_ids, objective, edits, answer)
-        return self._traces.put(key, traced, sum(trace[key].nbytes for key in trace.keys()))  # noqa: SIM118  (not a mapping)
+        return self._traces.put(key, traced, sum(array.nbytes for array in trace.arrays.values()))
 
     def _find_trace(self, key: str) -> _Traced:
         if (found := self._traces.get(key)) is None:

@@ -115,21 +115,21 @@ def forward(
     total = exponentials.sum(axis=-1, keepdims=True)
     total += total == 0  # in a row without any possible token
     p = xp.divide(exponentials, total, out=exponentials)  # (1)
-    loss = xp.log(total)[:, 0] - expected_logit
-    mean = xp.where(counts, loss, 0).sum() / max(n_counted, 1)  # (4)
-    return mean, (p, targets, counts, n_counted, label_smoothing, logits.shape)
+    losses = xp.log(total)[:, 0] - expected_logit
+    loss = xp.where(counts, losses, 0).sum() / max(n_counted, 1)  # (4)
+    return loss, (p, targets, counts, n_counted, label_smoothing, logits.shape)
 
 
 def backward(saved: Any, d_loss: Array) -> tuple[Array, None]:
     """Return the gradient of the logits, and None for the targets."""
     p, targets, counts, n_counted, label_smoothing, shape = saved
     # (4) ℓ = (1/R') Σ_r χ_r ℓ_r
-    d_row = xp.where(counts, d_loss / max(n_counted, 1), 0)[:, None]  # (11)
+    d_losses = xp.where(counts, d_loss / max(n_counted, 1), 0)  # (11)
     # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv: (12), term by term
-    d_x = p * d_row
+    d_x = p * d_losses[:, None]
     if label_smoothing:
-        d_x -= d_row * (label_smoothing / shape[-1])
-    d_x[xp.arange(len(targets)), targets] -= (1 - label_smoothing) * d_row[:, 0]
+        d_x -= d_losses[:, None] * (label_smoothing / shape[-1])
+    d_x[xp.arange(len(targets)), targets] -= (1 - label_smoothing) * d_losses
     if n_counted < len(targets):
         d_x[~counts] = 0  # whatever their logits were: 0 times NaN would be NaN
     return d_x.reshape(shape), None

@@ -80,17 +80,18 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
 def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Return the gradients of x, w1, b1, w2 and b2."""
     x, hidden, w1, w2 = saved
-    d_rows, hidden_rows = rows(d_y), rows(hidden)
+    d_rows = rows(d_y)
     # (3) y = hidden @ w2 + b2
-    d_hidden = d_rows @ w2.T  # (8)
-    d_w2 = hidden_rows.T @ d_rows
+    d_hidden = (d_rows @ w2.T).reshape(hidden.shape)  # (8)
+    d_w2 = rows(hidden).T @ d_rows
     d_b2 = d_rows.sum(axis=0)
     # (2) hidden = max(0, a); xp.where would stop an infinite d_hidden too, but takes ten times as long
-    d_a = xp.multiply(d_hidden, hidden_rows > 0, out=d_hidden)  # (9)
+    d_a = xp.multiply(d_hidden, hidden > 0, out=d_hidden)  # (9)
     # (1) a = x @ w1 + b1
-    d_x = (d_a @ w1.T).reshape(x.shape)  # (10)
-    d_w1 = rows(x).T @ d_a
-    d_b1 = d_a.sum(axis=0)
+    d_a_rows = rows(d_a)
+    d_x = (d_a_rows @ w1.T).reshape(x.shape)  # (10)
+    d_w1 = rows(x).T @ d_a_rows
+    d_b1 = d_a_rows.sum(axis=0)
     return d_x, d_w1, d_b1, d_w2, d_b2
 
 

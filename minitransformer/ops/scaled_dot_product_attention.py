@@ -81,11 +81,14 @@ def _blocks(t_q: int, t_k: int, causal: bool, block_size: int | None) -> list[tu
     return [(block, slice(0, block.stop if causal else t_k)) for block in queries]
 
 
-def _weights(q: Array, k: Array, mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array:
-    """Return the weights of one block."""
-    # (1) s = q kᵀ / sqrt(Dk): (..., Tb, Dk) @ (..., Dk, Tk)
-    scores = matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))
-    weights, _ = softmax.forward(scores, mask=_block_of(mask, causal, queries, keys), out=scores)  # (2)
+def _scores(q: Array, k: Array, queries: slice, keys: slice) -> Array:
+    """Return the scores of one block: (..., Tb, Dk) @ (..., Dk, Tk)."""
+    return matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))  # (1)
+
+
+def _weights(scores: Array, mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array:
+    """Return the weights of one block, written over its scores."""
+    weights: Array = softmax.forward(scores, mask=_block_of(mask, causal, queries, keys), out=scores)[0]  # (2)
     return weights
 
 
@@ -150,7 +153,8 @@ def forward(
     y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype) if out is None else out
     blocks = _blocks(t_q, t_k, causal, block_size)
     for queries, keys in blocks:
-        weights = _weights(q, k, mask, causal, queries, keys)
+        scores = _scores(q, k, queries, keys)  # (1) s = q kᵀ / sqrt(Dk)
+        weights = _weights(scores, mask, causal, queries, keys)  # (2) w = softmax(s)
         # (3) y = w v: (..., Tb, Tk) @ (..., Tk, Dv) -> (..., Tb, Dv)
         matmul(weights, v[..., keys, :], out=y[..., queries, :])
     return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size))
@@ -165,22 +169,22 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None
     # From the last block, which needs all keys, to the first: it writes d_k and d_v, the others add to them (16).
     add = False
     for queries, keys in reversed(_blocks(q.shape[-2], k.shape[-2], causal, block_size)):
-        weights = _weights(q, k, mask, causal, queries, keys) if recompute else kept
+        weights = _weights(_scores(q, k, queries, keys), mask, causal, queries, keys) if recompute else kept
         d_rows = d_y[..., queries, :]
         # (3) y = weights @ v
         d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))  # (10)
-        _product(weights.swapaxes(-1, -2), d_rows, d_v[..., keys, :], add)  # (11)
+        _product(weights.swapaxes(-1, -2), d_rows, out=d_v[..., keys, :], add=add)  # (11)
         # (2) weights = softmax(scores)
         (d_scores,) = softmax.backward((weights, -1), d_weights)  # (12)
         # (1) scores = q @ k.T / sqrt(Dk)
         d_products = xp.multiply(d_scores, 1 / sqrt(q.shape[-1]), out=d_scores)
-        _product(d_products, k[..., keys, :], d_q[..., queries, :], False)  # (13)
-        _product(d_products.swapaxes(-1, -2), q[..., queries, :], d_k[..., keys, :], add)  # (14)
+        _product(d_products, k[..., keys, :], out=d_q[..., queries, :])  # (13)
+        _product(d_products.swapaxes(-1, -2), q[..., queries, :], out=d_k[..., keys, :], add=add)  # (14)
         add = True
     return d_q, d_k, d_v
 
 
-def _product(x: Array, y: Array, out: Array, add: bool) -> None:
+def _product(x: Array, y: Array, out: Array, add: bool = False) -> None:
     """Write ``x @ y`` into out, or add it."""
     if add:
         out += matmul(x, y)

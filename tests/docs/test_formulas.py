@@ -30,7 +30,7 @@ def test_the_file_is_what_the_derivations_say(generator):
 
 
 def test_a_chain_of_steps_gives_its_ends(generator):
-    block = "$$\n\\begin{aligned}\ny_i\n&= a_{j = 1} && \\text{(1)} \\\\\n&= b && c = d\n\\end{aligned}\n\\qquad (1)\n$$\n"
+    block = "$$\n\\begin{aligned}\ny_i\n&= a_{j = 1} && r \\\\\n&= b && c = d\n\\end{aligned}\n\\qquad (1)\n$$\n"
     assert generator.equations(block) == {1: [["y_i = b"]]}
     two = "$$\nu = v = w, \\qquad x = \\begin{cases} 1 & y = z \\end{cases} \\qquad (2)\n$$\n"
     assert generator.equations(two) == {2: [["u = w", r"x = \begin{cases} 1 & y = z \end{cases}"]]}

@@ -182,12 +182,15 @@ def test_click_a_block_and_see_its_numbers_formula_and_lines(visit, live, scheme
     picture.scroll_into_view_if_needed()
     picture.hover(position={"x": 20, "y": 8})
     assert re.search(r"\[0, \d+(, \d+)*\] [−\d]", shown.locator("output").first.inner_text())
-    lines = shown.locator("[aria-current], .lit")
-    assert lines.count() >= 1
+    source = see(shown, "list", "Source")
+    value = source.get_by_role("button").first
+    value.click()
+    see(shown, "heading", re.compile(rf"^{value.inner_text()}\b"))
+    assert source.locator("li.lit").count() == 1
     attention = tab(page, "Attention")
     see(page, "application", re.compile("^Matrix of weights")).wait_for()
-    assert attention.get_by_role("button", name=re.compile("^Decoder: cross-attention, layer 0, head")).count() == 2
-    assert attention.locator("svg path.link").count() > 0
+    assert attention.get_by_role("button", name=re.compile("^Decoder: cross-attention, layer 1, head")).count() == 2
+    assert attention.locator("svg path.weight-line").count() > 0
 
 
 def test_turn_it_round_walk_the_graph_and_compare_an_entry(visit, live, scheme):
@@ -201,7 +204,7 @@ def test_turn_it_round_walk_the_graph_and_compare_an_entry(visit, live, scheme):
     assert "d_" in shown.inner_text()
     walk = tab(page, "Walk")
     before = walk.inner_text()
-    walk.get_by_role("button", name=re.compile("^Next")).first.click()
+    see(walk, "button", "Step on").click()
     page.wait_for_function("text => document.getElementById('walk').innerText !== text", arg=before)
     page.get_by_label("Tensor", exact=True).first.fill("decoder.layers.0.feed_forward.w1")
     page.get_by_label("Index", exact=True).first.fill("3, 5")
@@ -258,7 +261,7 @@ def test_watch_it_learn(visit, live, scheme):
     page = visit(live, scheme)
     training = tab(page, "Training")
     slider = see(training, "slider", "Checkpoint")
-    page.wait_for_function("() => document.querySelector('#training canvas')")
+    page.wait_for_function("() => document.querySelector('#training .weights-picture')")
     slider.focus()
     slider.press("Home")
     assert slider.get_attribute("aria-valuetext") == "step 0"
@@ -287,7 +290,7 @@ def test_a_saved_file_needs_no_server(visit, file, scheme):
     shown = tab(page, "Block")
     page.wait_for_function("() => document.querySelector('#block').innerText.includes('def backward(')")
     walk = tab(page, "Walk")
-    walk.get_by_role("button", name=re.compile("^Next")).first.click()
+    see(walk, "button", "Step on").click()
     change = tab(page, "Change")
     assert "minitransformer explore" in change.inner_text()
 

@@ -1,7 +1,8 @@
 // The attention weights of every head and layer, and their gradients: small pictures, one of them large.
 
 import { el, number, svg } from "./dom.js";
-import { diverging, sequential } from "./heatmap.js";
+import { Heatmap, diverging, sequential } from "./heatmap.js";
+import { placeName } from "./labels.js";
 
 const FAINT = 0.03; // lines below this share of the largest are left out
 const TABLE = 40; // a table has at most this many rows and columns
@@ -28,10 +29,15 @@ export function tokensOf(trace, place) {
 export function view(app, root) {
   const about = el("p", { class: "muted small" });
   const overview = el("div", { class: "attention-overview" });
-  const large = el("div", { class: "attention-large" });
+  const title = el("h3");
+  const picture = el("div"), lines = el("div", { class: "scroll" }), below = el("div", { class: "attention-below" });
+  const large = el("div", { class: "attention-large" }, title, el("div", { class: "attention-pair" },
+    el("figure", {}, picture, el("figcaption", { class: "small muted" }, "Rows: queries. Columns: keys.")),
+    el("figure", {}, lines, el("figcaption", { class: "small muted" }, "From each query (left) to the keys (right)."))), below);
   root.replaceChildren(el("h2", {}, "Attention"), about, large, overview);
   const values = new Map(); // key and head -> promise of the tensor
-  let traced = null;
+  let traced = null, chosen = null, shown = null;
+  const map = new Heatmap(app, picture, { label: "Attention", onSelect: ([q, k]) => shown.select(q, k) });
 
   const observer = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) if (isIntersecting) { observer.unobserve(target); target.paint(); }
@@ -54,12 +60,15 @@ export function view(app, root) {
     const steps = trace.steps.filter((step) => weightsOf(step, side));
     if (!steps.length) {
       about.textContent = "This model has no attention weights to show.";
-      return large.replaceChildren(), overview.replaceChildren();
+      large.hidden = overview.hidden = true;
+      return;
     }
+    large.hidden = overview.hidden = false;
     about.textContent = side === "backward"
       ? "Gradients of the weights, d_weights: blue below zero, orange above it. Choose a head; point at an entry."
       : "Weights: each row is a query and sums to 1. Choose a head; point at a weight; a weight can be changed.";
-    const chosen = steps.find((step) => step.place === block || step.key === block) ?? steps.at(-1);
+    chosen = steps.find((step) => step.place === block || step.key === block) ?? steps.findLast((step) => step.place.startsWith(`${block}.`)) ??
+      steps.find((step) => step.key === chosen?.key) ?? steps.at(-1);
     const line = weightsOf(chosen, side);
     const head = Math.min(entry?.key === line.key ? entry.index[1] : app.state.head ?? 0, line.shape[1] - 1);
     if (trace !== traced || changed.has("side") || changed.has("theme") || changed.has("model") || !overview.firstChild) {
@@ -70,16 +79,16 @@ export function view(app, root) {
       button.setAttribute("aria-pressed", String(button.dataset.step === chosen.key && Number(button.dataset.head) === head));
     }
     const tensor = await fetchHead(line.key, head);
-    if (app.trace === trace && app.state.side === side) drawLarge(chosen, line, head, tensor);
+    if (app.trace === trace && app.state.side === side) await drawLarge(chosen, line, head, tensor);
   };
 
   function groupOf(title, steps) {
     if (!steps.length) return null;
     return el("section", { "aria-label": title }, el("h3", {}, title), steps.map((step) => {
       const { key, shape } = weightsOf(step, app.state.side);
-      const layer = /\d+/.exec(step.place)?.[0] ?? "";
-      return el("div", { class: "heads" }, el("span", { class: "muted small" }, `layer ${layer}`),
-        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, layer ${layer}, head ${h}`)));
+      const layer = placeName(step.place).find((name) => name.startsWith("layer")) ?? "";
+      return el("div", { class: "head-row" }, el("span", { class: "muted small" }, layer),
+        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h}`)));
     }));
   }
 
@@ -94,7 +103,7 @@ export function view(app, root) {
       }
     };
     observer.observe(canvas);
-    return el("button", { type: "button", class: "thumbnail", "aria-label": label, title: label, "data-step": step.key, "data-head": h,
+    return el("button", { type: "button", class: "head-button", "aria-label": label, title: label, "data-step": step.key, "data-head": h,
       onclick: () => {
         const { entry } = app.state;
         const same = entry?.key === key ? { entry: { key, index: [0, h, ...entry.index.slice(2)] } } : {};
@@ -102,30 +111,27 @@ export function view(app, root) {
       } }, canvas, el("span", { class: "small" }, h));
   }
 
-  function drawLarge(step, line, head, tensor) {
+  async function drawLarge(step, line, head, tensor) {
     const { side, entry } = app.state;
     const [queries, keys] = tokensOf(app.trace, step.place);
-    const at = entry?.key === line.key ? entry.index.slice(2) : null;
-    const select = (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } });
-    const tensorView = { tensor, queries, keys, side, at, select, say: (text) => app.say(text) };
-    const focused = large.querySelector("svg:focus")?.dataset.part;
-    large.replaceChildren(
-      el("h3", {}, `${step.place.replaceAll(".", " › ")}, head ${head}`),
-      el("div", { class: "attention-pair" },
-        el("figure", {}, el("div", { class: "scroll" }, matrix(tensorView)), el("figcaption", { class: "small muted" }, "Rows: queries. Columns: keys.")),
-        el("figure", {}, el("div", { class: "scroll" }, links(tensorView)), el("figcaption", { class: "small muted" }, "From each query (left) to the keys (right)."))),
-      chosenWeight(app, step, head, tensorView), table(tensorView));
-    if (focused) large.querySelector(`[data-part="${focused}"]`)?.focus({ preventScroll: true });
+    const at = entry?.key === line.key && entry.index[1] === head ? entry.index.slice(2) : null;
+    const fresh = shown?.tensor !== tensor;
+    shown = { tensor, queries, keys, side, at, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
+    title.textContent = `${placeName(step.place).join(" › ")} › head ${head}`;
+    if (fresh) {
+      picture.style.inlineSize = `${Math.max(260, labelWidth(queries) + 34 * keys.length)}px`;
+      const { least, most } = tensor;
+      await map.show({ shape: line.shape.slice(2), values: tensor.values, rows: (i) => queries[i], columns: (i) => keys[i],
+        label: `${side === "backward" ? "Matrix of gradients" : "Matrix of weights"}: ${title.textContent}`, limit: side === "backward" ? Math.max(-least, most) : 1 });
+    }
+    map.select(at);
+    lines.replaceChildren(links(shown));
+    below.replaceChildren(chosenWeight(app, step, head, shown), table(shown));
   }
 }
 
 function valueAt({ tensor, keys }, q, k) {
   return tensor.values[q * keys.length + k];
-}
-
-function colour(value, { least, most }, side) {
-  const rgb = side === "backward" ? diverging(value / (Math.max(-least, most) || 1)) : sequential(value);
-  return `rgb(${rgb.join(",")})`;
 }
 
 function paint(canvas, tensor, side) {
@@ -136,43 +142,6 @@ function paint(canvas, tensor, side) {
     image.data.set([...(side === "backward" ? diverging(value / extent) : sequential(value)), 255], 4 * i);
   });
   context.putImageData(image, 0, 0);
-}
-
-/** Return the matrix as SVG; arrow keys move, Enter chooses. */
-function matrix(given) {
-  const { tensor, queries, keys, side, at, select } = given;
-  const cell = Math.max(10, Math.min(34, Math.floor(420 / Math.max(queries.length, keys.length))));
-  const left = labelWidth(queries), top = labelWidth(keys);
-  const width = left + cell * keys.length + 2, height = top + cell * queries.length + 2;
-  const marker = svg("rect", { class: "cursor", width: cell, height: cell, visibility: "hidden" });
-  let cursor = at;
-  const move = (q, k) => {
-    cursor = [q, k];
-    marker.setAttribute("x", left + cell * k);
-    marker.setAttribute("y", top + cell * q);
-    marker.setAttribute("visibility", "visible");
-  };
-  if (at) move(...at);
-  return svg("svg", {
-    class: "attention-matrix", width, height, viewBox: `0 0 ${width} ${height}`, tabindex: 0, role: "application",
-    "data-part": "matrix", "aria-label": "Matrix of weights: arrow keys move, Enter chooses",
-    onkeydown: (event) => {
-      const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Enter: [0, 0], " ": [0, 0] }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      const [q, k] = cursor ?? [0, 0];
-      const next = [clamp(q + step[0], queries.length), clamp(k + step[1], keys.length)];
-      move(...(cursor ? next : [0, 0]));
-      given.say(sentenceOf(given, ...cursor));
-      if (event.key === "Enter" || event.key === " ") select(...cursor);
-    },
-  },
-  queries.map((text, q) => svg("text", { x: left - 6, y: top + cell * (q + 0.5) + 4, "text-anchor": "end" }, shorten(text))),
-  keys.map((text, k) => svg("text", { transform: `translate(${left + cell * (k + 0.5) + 4},${top - 6}) rotate(-90)` }, shorten(text))),
-  queries.map((_, q) => keys.map((__, k) => svg("rect", {
-    class: "cell", x: left + cell * k, y: top + cell * q, width: cell, height: cell,
-    style: `fill: ${colour(valueAt(given, q, k), tensor, side)}`, onclick: () => select(q, k),
-  }, svg("title", {}, sentenceOf(given, q, k))))), marker);
 }
 
 /** Return two columns of tokens with lines between them, the stronger the larger the weight. */
@@ -189,9 +158,9 @@ function links(given) {
     "aria-label": "Lines between tokens; the table below holds the same numbers",
   },
   lines.map(({ q, k, share }) => svg("path", {
-    class: `link ${share < 0 ? "below" : "above"}${at?.[0] === q && at[1] === k ? " chosen" : ""}`, "data-q": q, "data-k": k,
+    class: `weight-line${at?.[0] === q && at[1] === k ? " chosen" : ""}`, "data-q": q, "data-k": k,
     d: `M${left},${y(q)}C${left + between / 2},${y(q)} ${left + between / 2},${y(k)} ${left + between},${y(k)}`,
-    style: `stroke-width: ${(0.5 + 5 * Math.abs(share)).toFixed(2)}; --strength: ${Math.min(1, 0.15 + Math.abs(share)).toFixed(2)}`,
+    style: `stroke: rgb(${diverging(share < 0 ? -0.6 : 0.6)}); stroke-width: ${(0.5 + 5 * Math.abs(share)).toFixed(2)}; --strength: ${Math.min(1, 0.15 + Math.abs(share)).toFixed(2)}`,
     onclick: () => select(q, k),
   }, svg("title", {}, sentenceOf(given, q, k)))),
   column(queries, "q", left - 8, "end"), column(keys, "k", left + between + 8, "start"));
@@ -204,7 +173,7 @@ function links(given) {
   }
 
   function only(name, i) {
-    for (const line of drawing.querySelectorAll(".link")) {
+    for (const line of drawing.querySelectorAll(".weight-line")) {
       line.classList.toggle("away", name !== undefined && Number(line.dataset[name]) !== i);
     }
   }
@@ -227,7 +196,7 @@ function chosenWeight(app, step, head, given) {
   const live = app.store.live;
   return el("p", { class: "chosen-weight" }, sentenceOf(given, ...at), " ",
     side === "forward" ? el("button", { type: "button", disabled: !live,
-      onclick: () => app.set({ view: "edit", draft: { kind: "set_weight", step: step.key, index } }) }, "Change this weight") : null,
+      onclick: () => app.set({ view: "edit", draft: { kind: "set_weight", step: step.key, index, asked: performance.now() } }) }, "Change this weight") : null,
     side === "forward" && !live ? el("span", { class: "muted small" }, ` ${app.store.refusal}`) : null);
 }
 
@@ -251,10 +220,6 @@ function table(given) {
 
 function labelWidth(tokens) {
   return 14 + 7.5 * Math.max(2, ...tokens.map((text) => shorten(text).length));
-}
-
-function clamp(i, length) {
-  return Math.max(0, Math.min(length - 1, i));
 }
 
 function shorten(text, most = 12) {

@@ -13,7 +13,7 @@ const LEFT = 52, RIGHT = 12, TOP = 10, BOTTOM = 34;
  */
 export function chart({ lines, label, xName, yName, logX = false, logY = false, marker, dots, width = 360, height = 210 }) {
   const shown = lines.map((line) => ({
-    ...line, points: line.points.filter(([x, y]) => Number.isFinite(x + y) && (!logX || x > 0) && (!logY || y > 0)),
+    ...line, points: line.points.filter(([x, y]) => Number.isFinite(x) && Number.isFinite(y) && (!logX || x > 0) && (!logY || y > 0)),
   }));
   const all = shown.flatMap((line) => line.points);
   if (!all.length) return el("p", { class: "muted" }, "There is nothing to draw: every value is 0 or missing.");

@@ -3,6 +3,7 @@
 import { el, number, shapeText } from "./dom.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { entryOf, readIndex } from "./keys.js";
+import { placeName } from "./labels.js";
 
 const KINDS = [
   ["set_entry", "an entry of a parameter or activation"],
@@ -30,24 +31,27 @@ export function view(app, root) {
     el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome);
   const past = [];
   let known = { edits: [], prefix: [] }, text = null;
+  app.on(() => {
+    const { edits, prefix } = app.state;
+    if (app.state.text !== text) past.length = 0;
+    else if (JSON.stringify(known) !== JSON.stringify({ edits, prefix })) past.push(known);
+    text = app.state.text;
+    known = { edits, prefix };
+  });
 
   async function apply({ edit, prefix }) {
-    const { edits } = app.state;
+    const { edits, prefix: begun } = app.state;
     const refused = await app.set(edit ? { edits: [...edits.filter((one) => targetOf(one) !== targetOf(edit)), edit] } : { prefix });
     if (refused) {
       past.pop();
-      known = { edits, prefix: app.state.prefix };
-      app.set({ edits });
+      known = { edits, prefix: begun };
+      app.set(known);
       throw refused;
     }
   }
 
   return async function draw(changed) {
     const { edits, prefix } = app.state;
-    if (app.state.text !== text) past.length = 0;
-    else if (JSON.stringify(known) !== JSON.stringify({ edits, prefix })) past.push(known);
-    text = app.state.text;
-    known = { edits, prefix };
     undo.disabled = !past.length;
     reset.disabled = !edits.length && !prefix.length;
     if (!app.trace) return;
@@ -77,12 +81,30 @@ async function old(app) {
 }
 
 function translations(before, after) {
-  const words = (answer, other) => el("p", { class: "translation" }, answer.tokens.map(({ text, id }, i) => [
-    other.tokens[i]?.id === id ? el("span", {}, text) : el("mark", {}, text), " "]));
-  const same = before.text === after.text;
+  const kept = common(before.tokens.map(({ id }) => id), after.tokens.map(({ id }) => id));
+  const words = (answer, side) => el("p", { class: "translation" }, answer.tokens.map(({ text }, i) => [
+    kept[side].has(i) ? el("span", {}, text) : el("mark", {}, text), " "]));
+  const same = kept[0].size === before.tokens.length && kept[1].size === after.tokens.length;
   return el("section", { class: "side-by-side", "aria-label": "Translations" },
-    el("div", {}, el("h3", {}, "Before"), words(before, after)),
-    el("div", {}, el("h3", {}, "Now"), words(after, before), same ? el("p", { class: "muted small" }, "The same tokens.") : null));
+    el("div", {}, el("h3", {}, "Before"), words(before, 0)),
+    el("div", {}, el("h3", {}, "Now"), words(after, 1), same ? el("p", { class: "muted small" }, "The same tokens.") : null));
+}
+
+/** Return the places of a longest common subsequence in each of two lists. */
+function common(a, b) {
+  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      lengths[i][j] = a[i] === b[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+    }
+  }
+  const found = [new Set(), new Set()];
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) { found[0].add(i); found[1].add(j); i += 1; j += 1; }
+    else if (lengths[i + 1][j] >= lengths[i][j + 1]) i += 1;
+    else j += 1;
+  }
+  return found;
 }
 
 /** Show what the gradient alone predicts for the objective, beside what happens. */
@@ -230,6 +252,7 @@ function editorOf(app, apply) {
     if (draft && draft !== shown) {
       shown = draft;
       field.kind.value = draft.kind;
+      field.how.value = "set";
       fit("kind");
       if (draft.step) field.attention.value = draft.step;
       fit("attention");
@@ -276,7 +299,7 @@ function describe(app, edit) {
 }
 
 function spoken(place) {
-  return (place || "model").replaceAll(".layers.", " layer ").replaceAll(".", ", ").replaceAll("_", "-");
+  return placeName(place).join(", ");
 }
 
 function tokenText(app, id) {

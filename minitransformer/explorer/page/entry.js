@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { el, number, shapeText } from "./dom.js";
-import { forwardKey, readIndex, shapesOf } from "./keys.js";
+import { draftOf, entryOf, forwardKey, readIndex, shapesOf } from "./keys.js";
 
 export function view(app, root) {
   const key = el("input", { list: "entry-keys", "aria-label": "Tensor", required: true, class: "mono", spellcheck: "false" });
@@ -24,8 +24,14 @@ export function view(app, root) {
   } },
   el("label", {}, "Tensor ", key, keys), el("label", {}, "Index ", index), hint,
   el("button", { type: "submit" }, "Compare"));
+  const held = el("select", { "aria-label": "Entries in this file", onchange: () => {
+    if (held.value) {
+      const { key: name, index: at } = app.store.entries(app.trace.id)[Number(held.value)];
+      app.set({ entry: { key: name, index: at } });
+    }
+  } });
   root.replaceChildren(el("h2", {}, "One entry"), el("p", { class: "muted small" },
-    "Point at an entry of a picture, or write its index. The central difference is (f(x + h) − f(x − h)) / 2h."), form, refusal, answer);
+    "Point at an entry of a picture, or write its index. The central difference is (f(x + h) − f(x − h)) / 2h."), form, held, refusal, answer);
   let shapes = new Map(), asked = 0;
 
   key.addEventListener("input", showHint);
@@ -35,10 +41,27 @@ export function view(app, root) {
     index.placeholder = shape ? shape.map(() => 0).join(", ") : "0, 0, 0";
   }
 
+  function change(asks, at) {
+    const draft = draftOf(app.trace, { key: asks, index: at });
+    return draft && app.store.live
+      ? el("button", { type: "button", onclick: () => app.set({ view: "edit", draft: { ...draft, asked: performance.now() } }) }, "Change this entry") : "";
+  }
+
+  /** Return the value and the gradient of an entry as they are in the file. */
+  async function lookUp(asks, at) {
+    const found = await Promise.allSettled([asks, `d:${asks}`].map((name) => entryOf(app, name, at)));
+    return [el("p", { class: "mono entry-name" }, `${asks}[${at.join(", ")}]`), el("dl", { class: "numbers" },
+      ["value", "gradient"].map((name, i) => [el("dt", {}, name), el("dd", { class: "figures" }, number(found[i].value, 7))]))];
+  }
+
   return async function draw(changed) {
     if (!app.trace) return;
     if (changed.has("trace") || !shapes.size) {
       shapes = shapesOf(app.trace);
+      const entries = app.store.entries(app.trace.id);
+      held.hidden = !entries?.length;
+      held.replaceChildren(el("option", { value: "" }, "Differences in this file …"),
+        ...(entries ?? []).map((one, i) => el("option", { value: i }, `${one.key}[${one.index.join(", ")}]`)));
       keys.replaceChildren(...[...shapes.keys()].map((name) => el("option", { value: name })));
     } else if (!changed.has("entry") && !changed.has("theme")) return;
     const { entry } = app.state, turn = ++asked;
@@ -55,11 +78,13 @@ export function view(app, root) {
     answer.setAttribute("aria-busy", "true");
     try {
       const difference = await app.guard(app.store.difference({ trace: app.trace.id, key: asks, index: entry.index }));
-      if (turn === asked) answer.replaceChildren(...comparison(asks, entry.index, difference, app.trace.objective.value));
+      if (turn === asked) answer.replaceChildren(...comparison(asks, entry.index, difference, app.trace.objective.value), change(asks, entry.index));
     } catch (error) {
       if (turn !== asked) return;
-      answer.replaceChildren();
-      refusal.textContent = error.message;
+      if (app.store.live) {
+        answer.replaceChildren();
+        refusal.textContent = error.message;
+      } else answer.replaceChildren(...await lookUp(asks, entry.index), el("p", { class: "muted small" }, error.message));
     } finally {
       if (turn === asked) answer.removeAttribute("aria-busy");
     }

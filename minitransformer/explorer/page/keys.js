@@ -36,3 +36,10 @@ export async function entryOf(app, key, index) {
   const { values } = await app.tensor(key, { at: index.slice(0, -2), rows: [row, row + 1], columns: [column, column + 1] });
   return values[0];
 }
+
+/** Return an edit that can begin from an entry, {kind, key or step, index}, or null: outputs, parameters, attention weights. */
+export function draftOf(trace, { key, index }) {
+  if ([...trace.parameters, ...trace.steps].some((one) => one.key === key)) return { kind: "set_entry", key, index };
+  const step = trace.steps.find(({ forward }) => forward.some((line) => line.key === key && /^weights(\.\d+)?$/.test(line.name)));
+  return step && index.length === 4 ? { kind: "set_weight", step: step.key, index } : null;
+}

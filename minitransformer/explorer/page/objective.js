@@ -21,17 +21,27 @@ export function view(app, root) {
   root.replaceChildren(el("label", {}, "Differentiate ", kind), choice, value);
 
   function change(event) {
+    const held = app.store.objectives(app.state.text)?.find((one) => one.kind === kind.value);
+    if (held) return app.set({ objective: held });
     const objective = { kind: kind.value };
-    // Another place: begin with the token that stands there.
-    if (event.target === position && app.trace) token.value = app.trace.target_out[Number(position.value)].id;
+    // Another place: begin with the token that stands there, and the best alternative to it.
+    if (event.target === position && app.trace) {
+      const at = Number(position.value), { id } = app.trace.target_out[at];
+      token.value = id;
+      other.value = runnerUp(app.translation, at, id) ?? other.value;
+    }
     if (kind.value !== "loss") Object.assign(objective, { position: Number(position.value), token: Number(token.value) });
     if (kind.value === "difference") objective.other = Number(other.value);
-    app.set({ objective });
+    return app.set({ objective });
   }
 
   return function draw() {
-    const { trace, model, state: { objective } } = app;
+    const { trace, model, state: { objective, text } } = app;
     if (!trace || !model) return;
+    const held = app.store.objectives(text);
+    for (const option of kind.options) option.disabled = held !== null && !held.some((one) => one.kind === option.value);
+    for (const select of [position, token, other]) Object.assign(select, { disabled: held !== null });
+    kind.title = held ? app.store.refusal : "";
     kind.value = objective.kind;
     choice.hidden = objective.kind === "loss";
     second.hidden = objective.kind !== "difference";

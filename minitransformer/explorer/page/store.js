@@ -7,11 +7,15 @@
 // A saved file holds <script type="application/json" id="saved">, with this object as JSON, or, with the attribute
 // data-encoding="gzip", as base64 of its gzip:
 //
-//   {model: ANSWER, sources: ANSWER, formulas: ANSWER,
+//   {model: ANSWER, sources: ANSWER, formulas: ANSWER, parameters: {KEY: {shape, ...ARRAY}},
 //    sentences: [{text, translate: ANSWER, training: ANSWER or null,
 //                 traces: [{objective: {kind, ...}, answer: ANSWER,
-//                           tensors: {KEY: {shape, values: base64, type: "float32" | "float16"}},
+//                           tensors: {KEY: {shape, array: place in arrays}}, arrays: [ARRAY],
 //                           differences: [{key, index, ...ANSWER}]}]}]}
+//
+// An ARRAY is {type: "float32", values: base64}, or {type: "float16", exponent, values}, whose numbers are to be
+// multiplied by 2 ** exponent. A sentence may also be {text, file}: a script beside this file, which is loaded when the
+// sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
 
 /** The server refused a request; the message says what was found, what was expected and what to do. */
 export class Refusal extends Error {}
@@ -50,6 +54,8 @@ export class Live {
   trace(body) { return this.#post("trace", body); }
   difference(body) { return this.#post("difference", body); }
   training(body) { return this.#post("training", body); }
+  objectives() { return null; } // any
+  entries() { return null; } // any
 
   /** Ask for a window of a tensor; those asked for last stay here, also when the server has stopped. */
   async tensor(body) {
@@ -58,7 +64,7 @@ export class Live {
     if (kept) this.#tensors.delete(name);
     else {
       const answer = await this.#post("tensor", body);
-      kept = { ...answer, values: floatsOf(answer.values, "float32") };
+      kept = { ...answer, values: floatsOf(answer) };
       this.#bytes += kept.values.byteLength;
     }
     this.#tensors.set(name, kept);
@@ -105,6 +111,7 @@ export class Live {
 export class Saved {
   live = false;
   #decoded = new Map();
+  #files = []; // sentences under way
 
   constructor(data) {
     this.data = data;
@@ -118,14 +125,16 @@ export class Saved {
   async formulas() { return this.data.formulas; }
 
   async translate(body) {
-    this.#refuse(body.edits?.length || body.prefix?.length || body.beam > 1 && !this.#sentence(body.text).translate.tree);
-    return this.#sentence(body.text).translate;
+    const { translate } = await this.#sentence(body.text);
+    this.#refuse(body.edits?.length || body.prefix?.length || body.beam > 1 && !translate.tree);
+    return translate;
   }
 
   async trace(body) {
     this.#refuse(body.edits?.length);
     const wanted = JSON.stringify(withoutValue(body.objective));
-    const found = this.#sentence(body.text).traces.find((one) => JSON.stringify(withoutValue(one.objective)) === wanted);
+    const { traces } = await this.#sentence(body.text);
+    const found = traces.find((one) => JSON.stringify(withoutValue(one.objective)) === wanted);
     this.#refuse(!found);
     return found.answer;
   }
@@ -151,38 +160,70 @@ export class Saved {
     return found;
   }
 
-  async training(body) {
-    const found = this.#sentence(body.text).training;
-    this.#refuse(!found);
-    return found;
+  async training({ text, key = "" }) {
+    const { training } = await this.#sentence(text);
+    this.#refuse(!training);
+    const inside = (a, b) => `${a}.`.startsWith(`${b}.`);
+    const attention = training.attention.filter((one) => !key || inside(one.key, key) || inside(key, one.key));
+    return { ...training, attention };
+  }
+
+  /** Return the objectives that the file holds for a sentence. */
+  objectives(text) {
+    return this.data.sentences.find((sentence) => sentence.text === text)?.traces.map((one) => one.objective) ?? [];
+  }
+
+  /** Return the entries, {key, index}, whose central differences the file holds. */
+  entries(trace) {
+    return this.#trace(trace).differences ?? [];
   }
 
   #refuse(condition) {
     if (condition) throw new Refusal(this.refusal);
   }
 
-  #sentence(text) {
-    const found = this.data.sentences.find((sentence) => sentence.text === text);
-    this.#refuse(!found);
-    return found;
+  async #sentence(text) {
+    const place = this.data.sentences.findIndex((sentence) => sentence.text === text);
+    this.#refuse(place < 0);
+    const found = this.data.sentences[place];
+    if (!found.file) return found;
+    const loaded = await (this.#files[place] ??= loadSentence(place, found.file));
+    return this.data.sentences[place] = loaded;
   }
 
   #trace(id) {
-    return this.data.sentences.flatMap((sentence) => sentence.traces).find((one) => one.answer.id === id);
+    return this.data.sentences.flatMap((sentence) => sentence.traces ?? []).find((one) => one.answer.id === id);
   }
 
   #decode(trace, key) {
     const name = `${trace.answer.id} ${key}`;
     if (!this.#decoded.has(name)) {
-      const stored = trace.tensors[key];
+      const stored = trace.tensors[key] ?? this.data.parameters[key];
       this.#refuse(!stored);
-      const values = floatsOf(stored.values, stored.type ?? "float32");
+      const values = floatsOf(trace.arrays[stored.array] ?? stored);
       let least = Infinity, most = -Infinity;
-      for (const value of values) { least = Math.min(least, value); most = Math.max(most, value); }
+      for (const value of values) {
+        if (!Number.isFinite(value)) continue;
+        least = Math.min(least, value);
+        most = Math.max(most, value);
+      }
       this.#decoded.set(name, { shape: stored.shape, values, least, most });
     }
     return this.#decoded.get(name);
   }
+}
+
+const waiting = []; // what to call when a sentence has come, by its place
+
+/** Load a sentence from a script beside this file: a page that lies on a disk may not fetch, but may load scripts. */
+async function loadSentence(place, file) {
+  const packed = await new Promise((resolve, reject) => {
+    waiting[place] = resolve;
+    window.explorerSentence = (number, base64) => waiting[number]?.(base64);
+    const failed = () => reject(new Refusal(`The file ${file} is missing; it belongs beside this one.`));
+    document.head.append(Object.assign(document.createElement("script"), { src: file, onerror: failed }));
+  });
+  return JSON.parse(await gunzip(bytesOf(packed)));
 }
 
 /** Return the rows and columns of a tensor's picture: the last two axes; a vector is one row. */
@@ -202,12 +243,13 @@ async function gunzip(bytes) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-function floatsOf(base64, type) {
-  const { buffer } = bytesOf(base64);
+function floatsOf({ values, type = "float32", exponent = 0 }) {
+  const { buffer } = bytesOf(values);
   if (type === "float32") return new Float32Array(buffer);
+  const scale = 2 ** exponent;
   return Float32Array.from(new Uint16Array(buffer), (half) => {
-    const sign = half & 0x8000 ? -1 : 1, exponent = (half >> 10) & 31, fraction = half & 1023;
-    if (exponent === 31) return fraction ? NaN : sign * Infinity;
-    return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
+    const sign = half & 0x8000 ? -scale : scale, power = (half >> 10) & 31, fraction = half & 1023;
+    if (power === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (power ? 2 ** (power - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
   });
 }

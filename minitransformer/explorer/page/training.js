@@ -1,9 +1,10 @@
 // A slider over the checkpoints of a training run: attention, norms, and the translation at that point.
 
 import { chart, chartKey } from "./chart.js";
-import { el, number } from "./dom.js";
+import { el, number, svg } from "./dom.js";
 import { sequential } from "./heatmap.js";
 import { tokensOf, weightsOf } from "./attention.js";
+import { placeName, placeOf } from "./labels.js";
 
 const PAUSE = 400; // milliseconds from one checkpoint to the next
 
@@ -16,19 +17,22 @@ export function view(app, root) {
   const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, "Back to the trained model");
   const attention = el("select", { "aria-label": "Attention", onchange: () => load() });
   const translation = el("p", { class: "translation", "aria-live": "polite" });
-  const heads = el("div", { class: "heads wide" });
+  const heads = el("div", { class: "head-row wide" });
   const norms = el("div", { class: "norms" });
   const refusal = el("p", { class: "refusal", role: "alert" });
-  const body = el("div", {},
-    el("div", { class: "line-up" }, play, slider, step), el("div", { class: "line-up" }, use, best),
+  const body = el("div", { class: "training-body" },
+    el("div", { class: "line-up" }, play, slider, step, use, best),
     el("h3", {}, "Translation"), translation,
-    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms, refusal);
+    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms);
+  body.hidden = true;
+  const waiting = el("p", { class: "muted", role: "status", hidden: true }, "Measuring the model at each checkpoint …");
   const empty = el("div", { hidden: true },
     el("p", {}, "This run kept no checkpoints, so there is no training to look back on. Train with checkpoints:"),
     el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
     el("p", { class: "muted small" }, "Option --save-every sets the steps from one checkpoint to the next; --keep how many stay."));
-  root.replaceChildren(el("h2", {}, "Training"), body, empty);
-  let answer = null, asked = "", timer = 0, texts = new Map();
+  root.replaceChildren(el("h2", {}, "Training"), waiting, body, empty, refusal);
+  const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
+  let answer = null, asked = "", timer = 0;
 
   function stop() {
     clearInterval(timer);
@@ -46,29 +50,51 @@ export function view(app, root) {
     }, PAUSE);
   }
 
+  /** Ask for what is not here yet: the norms of all parameters, and the maps of the chosen attention. */
   async function load() {
-    const { text } = app.state, key = app.step(attention.value)?.place ?? "";
-    const name = JSON.stringify([text, key]);
+    const { text } = app.state, { trace } = app, place = app.step(attention.value)?.place;
+    const name = JSON.stringify([text, place]);
     if (name === asked) return;
     asked = name;
     refusal.textContent = "";
+    waiting.hidden = answer?.text === text;
     root.setAttribute("aria-busy", "true");
     try {
-      const found = await app.guard(app.store.training({ text, key }));
-      if (asked !== name) return;
       const fresh = answer?.text !== text;
-      answer = { ...found, text };
-      if (fresh) texts = new Map();
-      slider.max = answer.steps.length - 1;
-      if (fresh) slider.value = slider.max;
-      body.hidden = !answer.steps.length;
-      empty.hidden = answer.steps.length > 0;
+      const found = fresh ? { ...await ask(text, ""), text, tokensOf: (where) => tokensOf(trace, where) } : answer;
+      if (asked !== name) return;
+      if (fresh) begin(found);
+      if (place !== undefined && answer.steps.length && !maps.has(place)) {
+        keepMaps((await ask(text, place)).attention);
+        if (asked !== name) return;
+      }
       if (answer.steps.length) show();
     } catch (error) {
-      if (asked === name) Object.assign(refusal, { textContent: error.message }), asked = "";
+      if (asked !== name) return;
+      asked = "";
+      refusal.textContent = error.message;
     } finally {
+      if (asked === name || !asked) waiting.hidden = true;
       root.removeAttribute("aria-busy");
     }
+  }
+
+  function ask(text, key) {
+    return app.guard(app.store.training({ text, key }));
+  }
+
+  function begin(found) {
+    answer = found;
+    texts.clear();
+    maps.clear();
+    keepMaps(found.attention);
+    slider.max = slider.value = found.steps.length - 1;
+    body.hidden = !found.steps.length;
+    empty.hidden = found.steps.length > 0;
+  }
+
+  function keepMaps(attentions) {
+    for (const [place, list] of Map.groupBy(attentions, ({ key }) => placeOf(`${key}/`))) maps.set(place, list);
   }
 
   function show() {
@@ -79,8 +105,11 @@ export function view(app, root) {
     best.hidden = app.state.checkpoint === null;
     showTranslation(at, i);
     showAttention(at);
+    const open = [...norms.querySelectorAll("details")].map((details) => details.open);
     norms.replaceChildren(
+      answer.loss ? lineChart("Loss of this sentence", "loss", [{ name: "loss", points: answer.loss.map((loss, j) => [answer.steps[j], loss]) }], at) : "",
       normChart("Norms of the weights", answer.norms, answer.steps, at), normChart("Norms of the gradients", answer.gradient_norms, answer.steps, at));
+    norms.querySelectorAll("details").forEach((details, j) => { details.open = open[j] ?? false; });
   }
 
   async function showTranslation(at, i) {
@@ -98,15 +127,13 @@ export function view(app, root) {
   }
 
   function showAttention(at) {
-    const found = answer.attention.filter((one) => one.checkpoint === at);
-    const [queries, keys] = tokensOf(app.trace, app.step(attention.value)?.place ?? "");
-    heads.replaceChildren(...found.flatMap((one) => headsOf(one).map(([rows, columns, values], h) => {
-      const canvas = el("canvas", { width: columns, height: rows, role: "img", "aria-label": `Head ${h}: ${peaks(values, columns, queries, keys)}` });
-      const image = canvas.getContext("2d").createImageData(columns, rows);
-      values.forEach((value, j) => image.data.set([...sequential(value), 255], 4 * j));
-      canvas.getContext("2d").putImageData(image, 0, 0);
-      return el("figure", {}, canvas, el("figcaption", { class: "small muted" }, `head ${h}`));
-    })));
+    const place = app.step(attention.value)?.place ?? "";
+    const one = maps.get(place)?.find(({ checkpoint }) => checkpoint === at);
+    if (!one) return heads.replaceChildren(el("p", { class: "muted small" }, "There are no maps of this attention here."));
+    const tokens = answer.tokensOf(place).map((texts, axis) => (texts.length === one.shape.at(axis - 2)
+      ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i))));
+    return heads.replaceChildren(...headsOf(one).map((weights, h) => el("figure", {},
+      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h}: `)), el("figcaption", { class: "small muted" }, `head ${h}`))));
   }
 
   return function draw(changed) {
@@ -114,7 +141,7 @@ export function view(app, root) {
     if (changed.has("trace") || changed.has("model")) {
       const steps = app.trace.steps.filter((one) => weightsOf(one, "forward"));
       const { value } = attention;
-      attention.replaceChildren(...steps.map(({ key, place }) => el("option", { value: key }, place)));
+      attention.replaceChildren(...steps.map(({ key, place }) => el("option", { value: key }, placeName(place).join(", "))));
       attention.value = steps.some(({ key }) => key === value) ? value : steps.at(-1)?.key;
       if (app.state.text !== answer?.text) asked = "";
     }
@@ -123,12 +150,33 @@ export function view(app, root) {
   };
 }
 
-/** Return [rows, columns, values] of each head of an attention's weights (1, H, Tq, Tk). */
+/** Return the weights of each head of an attention, (1, H, Tq, Tk), each row by row. */
 function headsOf({ shape, values }) {
   const floats = typeof values === "string"
     ? new Float32Array(Uint8Array.from(atob(values), (character) => character.charCodeAt(0)).buffer) : Float32Array.from(values.flat(Infinity));
-  const [rows, columns] = shape.slice(-2), size = rows * columns;
-  return Array.from({ length: floats.length / size }, (_, h) => [rows, columns, floats.subarray(h * size, (h + 1) * size)]);
+  const size = shape.at(-2) * shape.at(-1);
+  return Array.from({ length: floats.length / size }, (_, h) => floats.subarray(h * size, (h + 1) * size));
+}
+
+/** Return the weights of a head as a picture with the tokens beside it. */
+function matrix(weights, queries, keys, label) {
+  const cell = Math.max(8, Math.min(20, Math.floor(280 / Math.max(queries.length, keys.length))));
+  const left = spaceFor(queries), top = spaceFor(keys), width = left + cell * keys.length, height = top + cell * queries.length;
+  return svg("svg", { class: "weights-picture", width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": label + peaks(weights, keys.length, queries, keys) },
+  queries.map((text, q) => svg("text", { x: left - 4, y: top + cell * (q + 0.5) + 4, "text-anchor": "end" }, shorten(text))),
+  keys.map((text, k) => svg("text", { transform: `translate(${left + cell * (k + 0.5) + 4},${top - 4}) rotate(-90)` }, shorten(text))),
+  [...weights].map((value, i) => svg("rect", {
+    x: left + cell * (i % keys.length), y: top + cell * Math.floor(i / keys.length), width: cell, height: cell, fill: `rgb(${sequential(value)})`,
+  }, svg("title", {}, `${queries[Math.floor(i / keys.length)]} → ${keys[i % keys.length]}: ${number(value, 3)}`))));
+}
+
+function spaceFor(tokens) {
+  return 8 + 6.5 * Math.max(2, ...tokens.map((text) => shorten(text).length));
+}
+
+function shorten(text, most = 10) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
 /** Say where each query looks. */
@@ -148,11 +196,21 @@ function normChart(title, norms, steps, at) {
     const sums = squares.get(layer) ?? values.map(() => 0);
     squares.set(layer, sums.map((sum, i) => sum + values[i] ** 2));
   }
-  const lines = [...squares].map(([name, sums]) => ({ name: name.replace(".layers.", " layer "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
-  const here = steps.indexOf(at);
+  const lines = [...squares].map(([name, sums]) => ({ name: placeName(name).join(" "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
+  return lineChart(title, "norm", lines, at);
+}
+
+function lineChart(title, yName, lines, at) {
+  const all = lines.flatMap(({ points }) => points.map(([, y]) => y)).filter((y) => y > 0);
+  const logY = Math.max(...all) > 10 * Math.min(...all);
   return el("figure", {}, el("figcaption", {}, el("h3", {}, title)),
-    chart({ lines, logY: true, marker: at, xName: "step", yName: "norm", width: 460, height: 240, label: `${title} over the steps, one line for each layer` }),
-    chartKey(lines),
+    chart({ lines, logY, marker: at, xName: "step", yName, width: 460, height: 240,
+      label: `${title} over the steps${lines.length > 1 ? ", one line for each layer" : ""}; now ${lines.map(({ name, points }) => `${name} ${number(now(points, at), 3)}`).join(", ")}` }),
+    lines.length > 1 ? chartKey(lines) : "",
     el("details", {}, el("summary", {}, `As a table at step ${at}`), el("table", {}, el("tbody", {}, lines.map(({ name, points }) =>
-      el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(points[here][1]))))))));
+      el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(now(points, at)))))))));
+}
+
+function now(points, at) {
+  return points.find(([step]) => step === at)?.[1];
 }

@@ -87,7 +87,9 @@ function translation(app, answer, animate) {
   return [
     el("p", { class: "source-tokens" }, el("span", { class: "muted" }, "Tokens: "),
       answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])),
+    ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, note)),
     text,
+    answer.finished === false ? el("p", { class: "muted small" }, "Stopped at the limit of tokens; the model wrote no <end>.") : null,
     el("div", { class: "line-up" },
       el("button", { type: "button", onclick: reveal.play }, "Play again"),
       el("button", { type: "button", onclick: reveal.step }, "Next token"),

@@ -2,7 +2,7 @@
 
 import { el, number, svg } from "./dom.js";
 
-const WIDTH = 116, HEIGHT = 34, ACROSS = 158, DOWN = 42, MARGIN = 14;
+const WIDTH = 134, HEIGHT = 34, ACROSS = 172, DOWN = 42, MARGIN = 14;
 
 const KINDS = [
   ["kept", "kept for the next step"],
@@ -159,6 +159,6 @@ function table(tree) {
       el("tbody", {}, rows))));
 }
 
-function shorten(text, most = 13) {
+function shorten(text, most = 15) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }

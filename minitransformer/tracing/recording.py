@@ -1,4 +1,4 @@
-"""Every value and every gradient of one forward and backward pass of a model, by name."""
+"""Run a model on sentences and record every value and gradient."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,177 +17,10 @@ from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.sources import sources
 from minitransformer.tracing.twin import twin
+from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
 from minitransformer.tracing.watching import Call, Input, Watcher
 
-__all__ = ["Input", "Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "trace"]
-
-
-class Line(NamedTuple):
-    """A value inside an operation, as a line of its source left it."""
-
-    number: int
-    """The line, counted from 1 in the operation's file."""
-    name: str
-    key: str
-    """``STEP:FUNCTION.NAME``; where a backward pass takes a value out of ``saved``, the key that it has in forward."""
-    array: Array
-    function: str
-    """The operation whose pass the line is in."""
-    depth: int
-    """0 in the step's own operation, 1 in an operation that its pass calls, and so on."""
-
-
-@dataclass
-class Step:
-    """One call of an operation or elementary rule: one node of the graph.
-
-    Attributes
-    ----------
-    key, place, name : str
-        ``PLACE/NAME``, the part of the model, and the operation.
-    inputs : list of Input
-        The arrays that it was called with.
-    options : dict
-        Its other arguments.
-    output : array
-        The value.
-    d_output : array or None
-        The gradient of the value; None if none reached it.
-    forward, backward : lists of Line
-        The values inside its passes, in the order in which they were computed.
-    model_line : tuple of str and int, or None
-        The file and line of the model's code that called the operation.
-    """
-
-    key: str
-    place: str
-    name: str
-    inputs: list[Input]
-    options: dict[str, Any]
-    output: Array
-    model_line: tuple[str, int] | None
-    d_output: Array | None = None
-    forward: list[Line] = field(default_factory=list)
-    backward: list[Line] = field(default_factory=list)
-
-
-class TracedParameter(NamedTuple):
-    """A parameter's value, which is not copied, and its gradient."""
-
-    value: Array
-    gradient: Array | None
-
-
-class Part(NamedTuple):
-    """A gradient that a step has sent to one of its inputs."""
-
-    key: str
-    """The step that has sent it."""
-    input: str
-    """The step's name for the input."""
-    gradient: Array
-
-
-class Visit(NamedTuple):
-    """A step, or a parameter, whose turn has come in the backward pass: the sum of the parts is its gradient."""
-
-    key: str
-    parts: list[Part]
-
-
-class Trace:
-    """All values and gradients of one forward and backward pass.
-
-    ``trace[key]`` is the array of any key: a step's output, a parameter, a value inside an operation, or the gradient
-    of a step's output or a parameter, which has the key ``d:`` + key.
-
-    Attributes
-    ----------
-    source_ids, target_ids : integer arrays, shapes (B, Tk) and (B, Tq + 1)
-        The sentences.
-    objective : Objective
-        What was differentiated.
-    value : float
-        Its value.
-    steps : list of Step
-        In the order of the forward pass.
-    parameters : dict
-        A `TracedParameter` for each name.
-    walk : list of Visit
-        In the order of the backward pass.
-    """
-
-    def __init__(self, source_ids: Array, target_ids: Array, objective: Objective) -> None:
-        self.source_ids, self.target_ids, self.objective = source_ids, target_ids, objective
-        self.value = float("nan")
-        self.steps: list[Step] = []
-        self.parameters: dict[str, TracedParameter] = {}
-        self.walk: list[Visit] = []
-        self.logits: Array = np.empty(0)
-        self._arrays: dict[str, Array] = {}
-
-    def __getitem__(self, key: str) -> Array:
-        try:
-            return self._arrays[key]
-        except KeyError:
-            raise KeyError(f"{key!r} is no key of this trace; trace.keys() lists them") from None
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._arrays
-
-    def keys(self) -> list[str]:
-        """Return every key, in the order in which the values were computed."""
-        return list(self._arrays)
-
-    def step(self, key: str) -> Step:
-        """Return the step that a key belongs to: its own, that of its gradient, or of a value inside it."""
-        wanted = key.removeprefix("d:").partition(":")[0]
-        for step in self.steps:
-            if step.key == wanted:
-                return step
-        raise KeyError(f"{wanted!r} is no step of this trace")
-
-    def gradient_key(self, key: str) -> str | None:
-        """Return the key of a value's gradient, or None if the backward pass does not compute it.
-
-        Parameters
-        ----------
-        key : str
-            A step's output, a parameter, or a value inside a forward pass. Where a name was bound several times, the
-            gradient belongs to the last value.
-        """
-        if ":" not in key:
-            return f"d:{key}" if f"d:{key}" in self else None
-        step, _, inner = key.partition(":")
-        function, _, name = inner.partition(".")
-        name, _, number = name.partition(".")
-        if f"{step}:{function}.{name}.{int(number or 1) + 1}" in self:
-            return None
-        base = found = f"{step}:{function}.d_{name}"
-        n = 1
-        while f"{base}.{n + 1}" in self:
-            n += 1
-            found = f"{base}.{n}"
-        return found if found in self else None
-
-    def table(self) -> str:
-        """Return a table of the steps: place, operation, shape, and the norms of value and gradient."""
-        rows = [("place", "operation", "shape", "norm", "norm of gradient")]
-        for step in self.steps:
-            gradient = "" if step.d_output is None else _number(step.d_output)
-            name = step.key.rpartition("/")[2]
-            rows.append((step.place or "(model)", name, str(step.output.shape), _number(step.output), gradient))
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        aligns = "<<<>>"
-        lines = ["  ".join(f"{cell:{a}{w}}" for cell, a, w in zip(row, aligns, widths, strict=True)) for row in rows]
-        return "\n".join(line.rstrip() for line in lines)
-
-    def __str__(self) -> str:
-        return self.table()
-
-
-def _number(array: Array) -> str:
-    return f"{float(np.linalg.norm(array.astype(np.float64).ravel())):.4g}"
+__all__ = ["trace"]
 
 
 class _Recorder:
@@ -207,11 +39,11 @@ class _Recorder:
             array = parameter._data
             self._owners[id(_owner(array))] = _owner(array)
             self._forward[id(array)] = array, name
-            filled._arrays[name] = to_numpy(array)
+            filled.arrays[name] = to_numpy(array)
 
     def see(self, call: Call) -> None:
         """Record a step whose value has been computed."""
-        arrays = self.trace._arrays
+        arrays = self.trace.arrays
         inputs = [
             Input(name, key, arrays[key] if key in arrays else self._copy(array)) for name, key, array in call.inputs
         ]
@@ -228,14 +60,14 @@ class _Recorder:
             self._forward[id(value.array)] = value.array, key
         elif id(value.array) in self._forward:  # out of saved
             _, key = self._forward[id(value.array)]
-        if key not in self.trace._arrays:
-            self.trace._arrays[key] = self._copy(value.array)
-        array = self.trace._arrays[key]
+        if key not in self.trace.arrays:
+            self.trace.arrays[key] = self._copy(value.array)
+        array = self.trace.arrays[key]
         self._lines[value.step].append(Line(value.line, value.name, key, array, value.function, value.depth))
 
     def see_backward(self, call: Call, d_output: Array, gradients: Sequence[Array | None]) -> None:
         """Record a step whose backward pass is done."""
-        step, arrays = self._steps[call.key], self.trace._arrays
+        step, arrays = self._steps[call.key], self.trace.arrays
         step.d_output = arrays[f"d:{call.key}"] = self._copy(d_output)
         step.backward = self._lines.pop(call.key, [])
         self.trace.walk.append(Visit(call.key, self._parts.pop(call.key, [])))
@@ -257,9 +89,9 @@ class _Recorder:
         after: defaultdict[str, list[Visit]] = defaultdict(list)
         for name, parameter in self.model.named_parameters():
             gradient = None if parameter.grad is None else to_numpy(parameter.grad)
-            self.trace.parameters[name] = TracedParameter(self.trace._arrays[name], gradient)
+            self.trace.parameters[name] = TracedParameter(self.trace.arrays[name], gradient)
             if gradient is not None:
-                self.trace._arrays[f"d:{name}"] = gradient
+                self.trace.arrays[f"d:{name}"] = gradient
                 parts = self._parts[name]
                 after[parts[-1].key].append(Visit(name, parts))
         self.trace.walk = [one for visit in visits for one in (visit, *after[visit.key])]

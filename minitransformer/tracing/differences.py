@@ -1,0 +1,297 @@
+"""A gradient of a model beside the central difference of the same entry, for many step sizes.
+
+    D(h) = (L(x + h) - L(x - h)) / 2h
+
+Its error falls as h² until rounding, about ε |L| / h, takes over. The estimate is D at the step from which the next
+one differs least: this choice knows nothing of the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array, xp
+from minitransformer.autograd import Tensor, no_grad
+from minitransformer.nn import Parameter, Transformer
+from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.testing.slopes import relative_error
+from minitransformer.tracing.editing import Editor, See, layout_of
+from minitransformer.tracing.edits import Edit, check_index, some
+from minitransformer.tracing.lines import Value
+from minitransformer.tracing.objectives import Loss, Objective
+from minitransformer.tracing.twin import twin
+from minitransformer.tracing.values import gradient_key
+from minitransformer.tracing.watching import Backward, Call, Watcher
+
+__all__ = ["Difference", "Point", "difference"]
+
+STEPS = tuple(10.0**-n for n in range(1, 13))
+TOLERANCE = 1e-6
+"""The relative error that rounding alone may cause: gradients so small that it would cause more are held against it."""
+TOKENS = 2048
+"""How many tokens are computed at a time."""
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Point(NamedTuple):
+    """A central difference of one step size."""
+
+    h: float
+    estimate: float
+    error: float
+    """Relative to the gradient or the estimate, whichever is larger, as ``Difference.relative_error``."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The gradient of one entry, and what finite differences say."""
+
+    value: float
+    """The entry."""
+    gradient: float
+    """From the backward pass."""
+    estimate: float
+    """The central difference."""
+    relative_error: float
+    """The difference of gradient and estimate, relative to the larger of the two, and at least to a millionth of the
+    rounding error of the estimate."""
+    curve: tuple[Point, ...]
+    """For each step size, the largest first."""
+
+
+def difference(
+    model: Transformer,
+    source_ids: Any,
+    target_ids: Any,
+    objective: Objective | None,
+    edits: Sequence[Edit],
+    key: str,
+    index: tuple[int, ...],
+    steps: Sequence[float] | None = None,
+) -> Difference:
+    """Hold the gradient of one entry against central differences.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model, in float64: ``in_double(model)``.
+    source_ids, target_ids, objective
+        As for `run`.
+    edits : sequence of Edit
+        What is changed in the model.
+    key : str
+        A step, for its output; a parameter; or a value inside a forward pass of which the backward pass computes a
+        gradient with the same name and ``d_`` before it.
+    index : tuple of int
+        One number for each axis.
+    steps : sequence of float, optional
+        The step sizes h; by default the powers of ten from 1e-1 to 1e-12.
+
+    Returns
+    -------
+    Difference
+
+    Raises
+    ------
+    ValueError
+        If the model is not in float64, there is no such key or entry, or an edit does not fit the model.
+    """
+    if model.options.dtype != "float64":
+        raise ValueError(
+            f"difference: the model computes in {model.options.dtype}, too coarse for finite differences; "
+            "pass in_double(model)"
+        )
+    sizes = sorted(STEPS if steps is None else steps, reverse=True)
+    if not sizes or not all(isfinite(h) and h > 0 for h in sizes):
+        raise ValueError(f"difference: expected step sizes above 0, found {steps!r}")
+    entry = _Entry(model, source_ids, target_ids, objective or Loss(), edits, key, index)
+    value, gradient, loss = entry.differentiate()
+    points = [(h, value + h, value - h) for h in sizes if value + h > value - h]
+    if not points:
+        raise ValueError(f"difference: steps of at most {sizes[0]} do not change {key}{list(index)} = {value}")
+    objectives = iter(entry.objectives([x for _, *sides in points for x in sides]))
+    found = [(h, (next(objectives) - next(objectives)) / (high - low)) for h, high, low in points]
+    rounding = [EPS * max(1.0, abs(loss)) / h for h, _ in found]
+    changes = [abs(this[1] - following[1]) for this, following in pairwise(found)] or [0.0]
+    best = int(np.argmin([change + noise for change, noise in zip(changes, rounding, strict=False)]))
+    floor = rounding[best] / TOLERANCE
+    curve = tuple(Point(h, slope, float(relative_error(gradient, slope, floor))) for h, slope in found)
+    return Difference(value, gradient, curve[best].estimate, curve[best].error, curve)
+
+
+class _Entry:
+    """One entry of a model that runs on two sentences, and the objective as a function of it."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        source_ids: Any,
+        target_ids: Any,
+        objective: Objective,
+        edits: Sequence[Edit],
+        key: str,
+        index: tuple[int, ...],
+    ) -> None:
+        self._model = twin(model)
+        self._source, self._target, self._objective = np.asarray(source_ids), np.asarray(target_ids), objective
+        layout = layout_of(self._model, self._source, self._target, objective)
+        self._editor = Editor(self._model, edits, layout)
+        self._key, self._index = key, index
+        self._parameter = dict(self._model.named_parameters()).get(key)
+        self._step = key.partition(":")[0]
+        self._is_inside = self._step != key and self._step in layout.outputs
+        """Whether it is a value inside a forward pass."""
+        if not self._is_inside:
+            check_index("difference", index, layout.shape("difference", key), key)
+        self._is_watched = self._parameter is None or bool(edits)
+        self._memory: Array | None = None  # of the encoder, if it does not depend on the entry
+        self._watcher: Watcher
+        self._is_repeated = True
+        """Whether the entry is repeated where the batch is."""
+
+    @contextmanager
+    def _watching(self, see: See, see_value: Callable[[str, Value], None]) -> Iterator[None]:
+        if not self._is_watched:
+            yield
+            return
+        with self._editor.watching(see, see_value=see_value) as self._watcher, standing_in(self._tracing()):
+            yield
+
+    def _tracing(self) -> dict[Callable[..., Any], Callable[..., Any]]:
+        """Return what stands in for a forward pass to trace its lines: tracing all steps would take much longer."""
+        operation = ops.registry.get(self._step.rpartition("/")[2].partition(".")[0])
+        if not self._is_inside or operation is None:
+            return {}
+        forward = in_use(operation.forward)
+
+        def trace_lines(*arrays: Any, **options: Any) -> Any:
+            with self._watcher.tracing_lines() if self._watcher.running() == self._step else nullcontext():
+                return forward(*arrays, **options)
+
+        return {operation.forward: trace_lines}
+
+    def _logits(self, n: int = 1) -> Tensor:
+        """Return the logits of the batch, repeated n times."""
+        source, target = np.tile(self._source, (n, 1)), np.tile(self._target[:, :-1], (n, 1))
+        memory = self._model.encode(source) if self._memory is None else Tensor(xp.tile(self._memory, (n, 1, 1)))
+        return self._model.decode(target, memory, ops.padding_mask(source))
+
+    def differentiate(self) -> tuple[float, float, float]:
+        """Return the entry, its gradient by the backward pass, and the objective."""
+        seen: dict[str, Array] = {}
+
+        def see(call: Call) -> tuple[Array, Backward] | None:
+            if call.key != self._step:
+                return None
+            seen[call.key], unchanged = call.value, call.backward
+
+            def backward(d_output: Array) -> Sequence[Array | None]:
+                seen[f"d:{call.key}"] = d_output
+                with self._watcher.tracing_lines() if self._is_inside else nullcontext():
+                    return unchanged(d_output)
+
+            return call.value, backward
+
+        def see_value(key: str, value: Value) -> None:
+            # A backward pass binds some values of the forward pass again.
+            if objective is None or value.name.startswith("d_"):
+                seen[key] = value.array.copy()
+
+        objective: Tensor | None = None
+
+        with self._watching(see, see_value):
+            objective = self._objective(self._logits(), self._target[:, 1:])
+            objective.backward(release=True)
+        if self._parameter is not None:
+            seen[self._key] = self._parameter._data
+            if self._parameter.grad is not None:
+                seen[f"d:{self._key}"] = self._parameter.grad
+        gradient = seen.get(gradient_key(self._key, seen) or "")  # none, if the objective does not depend on the entry
+        if self._is_inside:
+            self._check_inside(seen, gradient)
+        self._prepare(seen[self._key].shape)
+        at_entry = 0.0 if gradient is None else float(gradient.reshape(self._shape)[self._index])
+        return float(seen[self._key][self._index]), at_entry, objective.item()
+
+    def _check_inside(self, seen: dict[str, Array], gradient: Array | None) -> None:
+        """Refuse a value that there is not, or that has no gradient."""
+        if self._key not in seen:
+            raise ValueError(f"difference: {self._step} computes no {self._key}; it has {some(seen)}")
+        if gradient is None:
+            found = [key for key in seen if gradient_key(key, seen)]
+            raise ValueError(
+                f"difference: the backward pass of {self._step} computes no gradient of {self._key}; "
+                f"it computes those of {some(found)}"
+            )
+        check_index("difference", self._index, seen[self._key].shape, self._key)
+
+    def _prepare(self, shape: tuple[int, ...]) -> None:
+        """Get ready to move the entry: what does not depend on it is computed once."""
+        self._shape = shape
+        if self._parameter is not None:
+            self._parameter.data = self._parameter._data.copy()
+        if not self._key.startswith(("encoder", "source_embedding")):
+            with no_grad(), self._editor.watching():
+                self._memory = self._model.encode(self._source).data
+
+    def objectives(self, values: Sequence[float]) -> list[float]:
+        """Return the objective with each of these values in the place of the entry."""
+        if self._parameter is not None:
+            return [self._with_parameter(self._parameter, value) for value in values]
+        n = max(1, TOKENS // (self._source.size + self._target.size)) if self._shape else 1
+        found = []
+        for first in range(0, len(values), n):
+            found += self._side_by_side(values[first : first + n])
+            if not self._is_repeated:
+                return [x for value in values for x in self._side_by_side([value])]
+        return found
+
+    def _with_parameter(self, parameter: Parameter, value: float) -> float:
+        """Return the objective with a value in the place of a parameter's entry."""
+        parameter._data[self._index] = value
+        with no_grad(), self._editor.watching() if self._is_watched else nullcontext():
+            return self._objective(self._logits(), self._target[:, 1:]).item()
+
+    def _side_by_side(self, values: Sequence[float]) -> list[float]:
+        """Return the objective for each of these values: one pass over a batch that is repeated for each."""
+        with no_grad():
+            with self._writing(values):
+                logits = self._logits(len(values)).data
+            found = []
+            for value, part in zip(values, xp.split(logits, len(values)), strict=True):
+                with self._writing([value]):
+                    found.append(self._objective(Tensor(part), self._target[:, 1:]).item())
+        return found
+
+    def _writing(self, values: Sequence[float]) -> AbstractContextManager[object]:
+        """Write each of these values into its repetition of the entry, while the model runs."""
+
+        def write(array: Array) -> None:
+            self._is_repeated = array.shape[:1] == tuple(n * len(values) for n in self._shape[:1])
+            if len(values) == 1:
+                array[self._index] = values[0]
+            elif self._is_repeated:
+                first, *others = self._index
+                for i, value in enumerate(values):
+                    array[(i * self._shape[0] + first, *others)] = value
+
+        def see(call: Call) -> tuple[Array, Backward] | None:
+            if call.key != self._key:
+                return None
+            output = call.value.copy()
+            write(output)
+            return output, call.backward
+
+        def see_value(key: str, value: Value) -> None:
+            if key == self._key:
+                write(value.array)
+
+        return self._watching(see, see_value)

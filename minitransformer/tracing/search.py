@@ -1,0 +1,359 @@
+"""How a translation is found, step by step: the alternatives of each token, and the tree of a beam search.
+
+Both searches compute what ``greedy`` and ``beam_search`` compute. With edits they run a full forward pass for each
+token instead of one new position, so that every edit holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from math import inf, isfinite
+from operator import index
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array, to_numpy, xp
+from minitransformer.autograd import Tensor, no_grad
+from minitransformer.data import END, PAD, START
+from minitransformer.decoding import beam_search, length_penalty, longest_sentence
+from minitransformer.decoding.beam import best_continuations
+from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
+from minitransformer.nn import Transformer
+from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.tracing.editing import Editor, layout_of
+from minitransformer.tracing.edits import Edit
+from minitransformer.tracing.twin import twin
+
+__all__ = ["Alternative", "BeamNode", "BeamTree", "Choice", "beam_tree", "write"]
+
+
+class Alternative(NamedTuple):
+    """A token that may be written at a position."""
+
+    token: int
+    probability: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The token at one position of a translation."""
+
+    token: int
+    probability: float
+    """Of the softmax over all tokens, divided by the temperature."""
+    alternatives: tuple[Alternative, ...]
+    """The most probable tokens, best first; padding and the start token are never written, so they are left out."""
+    forced: bool
+    """Whether the token was given by the prefix."""
+
+
+@dataclass(frozen=True)
+class BeamNode:
+    """A hypothesis of one step of a beam search: its parent's tokens and one more."""
+
+    id: int
+    """Its place in ``BeamTree.nodes``."""
+    parent: int | None
+    """The id of the hypothesis that it continues; None for the root, which has the start token alone."""
+    step: int
+    """How many tokens it has, the start token not among them."""
+    token: int
+    log_probability: float
+    """The sum of the logarithms of the probabilities of its tokens."""
+    score: float | None
+    """The log-probability divided by the length penalty, if it is complete: it has ended, or is at the limit."""
+    fate: str
+    """``kept``, ``finished``, ``dropped: ...``, ``cut off: ...`` at the limit, or ``cannot win any more``."""
+
+
+@dataclass(frozen=True)
+class BeamTree:
+    """Every hypothesis of a beam search."""
+
+    nodes: tuple[BeamNode, ...]
+    """In the order of their steps, those of one step best first."""
+    winner: int
+    """The id of the hypothesis that ``beam_search`` returns."""
+
+    def tokens(self, node: int) -> list[int]:
+        """Return the tokens of a hypothesis, without start and end."""
+        found = []
+        one = self.nodes[node]
+        while one.parent is not None:
+            found.append(one.token)
+            one = self.nodes[one.parent]
+        return [token for token in reversed(found) if token != END]
+
+
+class FullPasses:
+    """A model that predicts the next token by a full forward pass for each hypothesis, so that edits hold.
+
+    It has the two methods that a search calls, ``new_cache`` and ``step``, and is its own cache. The encoder runs once.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model.
+    source_ids : integer array, shape (1, Tk)
+        The source sentence.
+    edits : sequence of Edit
+        What is changed in the model.
+    most : int
+        The most tokens that may be written: positions below that may be edited.
+    """
+
+    def __init__(self, model: Transformer, source_ids: Ids, edits: Sequence[Edit], most: int) -> None:
+        self._model = twin(model)
+        self._editor: Editor | None = None
+        if edits:
+            longest = np.full((1, max(most, 1) + 1), START)
+            self._editor = Editor(self._model, edits, layout_of(self._model, source_ids, longest))
+        self._written = np.zeros((1, 0), dtype=np.int64)  # (W, T)
+        with no_grad(), self._editing():
+            self._memory: Array = self._model.encode(source_ids).data
+        self._memory_mask = ops.padding_mask(source_ids, PAD)
+
+    def _editing(self) -> AbstractContextManager[object]:
+        return nullcontext() if self._editor is None else self._editor.watching()
+
+    def new_cache(self, source_ids: Any) -> FullPasses:
+        """Return the cache: this."""
+        return self
+
+    def step(self, tokens: Any, cache: FullPasses, parents: Any = None) -> Array:
+        """Append a token to each hypothesis, and return the logits of the next one: (1, W) -> (1, W, V)."""
+        before = self._written if parents is None else self._written[parents[0]]
+        self._written = np.concatenate((before, np.reshape(tokens, (-1, 1))), axis=1)
+        return self.logits(self._written)[None]
+
+    def logits(self, written: Ids) -> Array:
+        """Return the logits of the token that follows each hypothesis: (W, T) -> (W, V)."""
+        memory = Tensor(xp.tile(self._memory, (len(written), 1, 1)))
+        with no_grad(), self._editing():
+            return self._model.decode(written, memory, self._memory_mask).data[:, -1]
+
+    def select(self, going: Any) -> Ids:
+        """Return which sentences are kept."""
+        return np.flatnonzero(going)
+
+
+def write(
+    model: Transformer,
+    source_ids: Any,
+    prefix: Sequence[int] = (),
+    edits: Sequence[Edit] = (),
+    max_length: int | None = None,
+    alternatives: int = 5,
+    temperature: float = 1.0,
+) -> list[Choice]:
+    """Translate a sentence token by token, each time taking the most probable one, and keep the alternatives.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model; it decodes without dropout.
+    source_ids : integer array, shape (1, Tk)
+        One source sentence with its end token.
+    prefix : sequence of int
+        Tokens that the translation begins with, without the start token. The search goes on after them, unless the
+        last one is the end token.
+    edits : sequence of Edit
+        What is changed in the model. Entries at positions that have not been written yet are changed once they are.
+    max_length : int, optional
+        The most tokens to write, the prefix and the end token among them; by default 50 more than the source sentence
+        has, and no more than there are learned positions.
+    alternatives : int
+        How many alternatives to return for each token.
+    temperature : float
+        What the logits are divided by before the softmax; it changes probabilities, but no token.
+
+    Returns
+    -------
+    list of Choice
+        One for each token, the end token among them.
+
+    Raises
+    ------
+    ValueError, TypeError, IndexError
+        If an argument is out of its range, or an edit does not fit the model.
+    Diverged
+        If the model's scores are not numbers.
+    """
+    source_ids = _one_sentence("write", source_ids)
+    most = _limit(model, source_ids, max_length)
+    prefix = _check_prefix(model, prefix, most)
+    if index(alternatives) < 1:
+        raise ValueError(f"write: alternatives must be at least 1, found {alternatives}")
+    if not (isfinite(temperature) and temperature > 0):
+        raise ValueError(f"write: temperature must be a number above 0, found {temperature}")
+    passes = FullPasses(model, source_ids, edits, most)
+    written = [START]
+    choices: list[Choice] = []
+    while len(choices) < most and written[-1] != END:
+        forced = prefix[len(choices)] if len(choices) < len(prefix) else None
+        choices.append(_choose(passes.logits(np.array([written]))[0], forced, alternatives, temperature))
+        written.append(choices[-1].token)
+    return choices
+
+
+def _choose(logits: Array, forced: int | None, n: int, temperature: float) -> Choice:
+    """Return the best token, or the one that is forced: (V,)."""
+    shifted = (logits.astype(xp.float64) - logits.max()) / temperature
+    probabilities = xp.exp(shifted)
+    probabilities = to_numpy(probabilities / probabilities.sum())
+    scores = logits[None].copy()
+    exclude(scores)
+    best, found = best_tokens(scores, min(n, len(logits)))
+    tokens, values = to_host(best, found)
+    listed = [Alternative(t, float(probabilities[t])) for t in tokens[0][values[0] > -np.inf].tolist()]
+    token = int(tokens[0, 0]) if forced is None else forced
+    return Choice(token, float(probabilities[token]), tuple(listed), forced is not None)
+
+
+def beam_tree(
+    model: Transformer,
+    source_ids: Any,
+    beam: int = 4,
+    alpha: float = 0.6,
+    max_length: int | None = None,
+    edits: Sequence[Edit] = (),
+    n_dropped: int | None = None,
+) -> BeamTree:
+    """Translate a sentence by beam search, and keep every hypothesis of every step.
+
+    Parameters
+    ----------
+    model : Transformer
+        The model; it decodes without dropout.
+    source_ids : integer array, shape (1, Tk)
+        One source sentence with its end token.
+    beam, alpha
+        As for ``beam_search``.
+    max_length : int, optional
+        The most tokens to write, the end token among them; by default 50 more than the source sentence has, and no more
+        than there are learned positions.
+    edits : sequence of Edit
+        What is changed in the model.
+    n_dropped : int, optional
+        How many of the hypotheses that are dropped to return for each step, the best of them; by default ``beam``.
+
+    Returns
+    -------
+    BeamTree
+
+    Raises
+    ------
+    ValueError, TypeError, IndexError
+        If an argument is out of its range, or an edit does not fit the model.
+    Diverged
+        If the model's scores are not numbers.
+    """
+    source_ids = _one_sentence("beam_tree", source_ids)
+    most = _limit(model, source_ids, max_length)
+    n_dropped = beam if n_dropped is None else n_dropped
+    if index(n_dropped) < 0:
+        raise ValueError(f"beam_tree: n_dropped must be 0 or more, found {n_dropped}")
+    searched = cast(Transformer, FullPasses(model, source_ids, edits, most)) if edits else model
+    grown = _GrowingTree(alpha, n_dropped)
+    with standing_in({best_continuations: grown.continue_all}):
+        [[best]] = beam_search(searched, source_ids, beam, alpha, most)
+    tree = BeamTree(grown.with_last_fates(most), 0)
+    return replace(tree, winner=grown.find(tree, best.tokens, best.finished))
+
+
+class _GrowingTree:
+    """A tree to which each step of a beam search adds its hypotheses."""
+
+    def __init__(self, alpha: float, n_dropped: int) -> None:
+        self.alpha, self.n_dropped = alpha, n_dropped
+        self.best = in_use(best_continuations)
+        self.nodes = [BeamNode(0, None, 0, START, 0.0, None, "kept")]
+        self.step = 0
+        self.places: list[int | None] = [0]  # the id of the hypothesis at each place of the beam
+
+    def continue_all(self, log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids, Array]:
+        """Stand in for ``best_continuations``: find some more than are kept, and add all of them to the tree."""
+        parents, tokens, totals = self.best(log_p, logits, beam + self.n_dropped)
+        self.step += 1
+        places: list[int | None] = []
+        found = (x[0].tolist() for x in (parents, tokens, totals))
+        for rank, (place, token, total) in enumerate(zip(*found, strict=True)):
+            places.append(len(self.nodes) if total > -inf else None)
+            if total > -inf:
+                self._add(self.places[place], token, total, rank, beam)
+        self.places = places[:beam]
+        return parents[:, :beam], tokens[:, :beam], totals[:, :beam]
+
+    def _add(self, parent: int | None, token: int, log_p: float, rank: int, beam: int) -> None:
+        fate = "finished" if token == END else "kept"
+        if rank >= beam:
+            fate = f"dropped: rank {rank + 1}, and only {beam} are kept"
+        score = self._score(log_p, self.step) if token == END else None
+        self.nodes.append(BeamNode(len(self.nodes), parent, self.step, token, log_p, score, fate))
+
+    def _score(self, log_p: float, length: int) -> float:
+        return float(log_p / length_penalty(length, self.alpha))
+
+    def with_last_fates(self, limit: int) -> tuple[BeamNode, ...]:
+        """Return the nodes; those that were live when the search ended are at the limit, or can no longer win."""
+        nodes = list(self.nodes)
+        last = self.step
+        for one in nodes:
+            if one.step == last and one.fate == "kept":
+                changes: dict[str, Any] = {"fate": "cannot win any more"}
+                if last == limit:
+                    score = self._score(one.log_probability, last)
+                    changes = {"fate": f"cut off: at the limit of {limit} tokens", "score": score}
+                nodes[one.id] = replace(one, **changes)
+        return tuple(nodes)
+
+    def find(self, tree: BeamTree, tokens: list[int], finished: bool) -> int:
+        """Return the id of a hypothesis that a search has returned."""
+        length = len(tokens) + finished
+        [found] = [
+            one.id
+            for one in tree.nodes
+            if one.step == length
+            and (one.token == END) == finished
+            and not one.fate.startswith("dropped")
+            and tree.tokens(one.id) == tokens
+        ]
+        return found
+
+
+def _one_sentence(function: str, source_ids: Any) -> Ids:
+    ids = as_sources(source_ids)
+    if len(ids) != 1:
+        raise ValueError(f"{function}: expected one source sentence, ids of shape (1, Tk), found shape {ids.shape}")
+    return ids
+
+
+def _limit(model: Transformer, source_ids: Ids, max_length: int | None) -> int:
+    """Return the most tokens that may be written, the end token among them."""
+    most = int(limits(source_ids, max_length)[0])
+    learned = longest_sentence(model)
+    return most if learned is None else min(most, learned)
+
+
+def _check_prefix(model: Transformer, prefix: Sequence[int], most: int) -> list[int]:
+    """Return the prefix as a list of tokens that may be written."""
+    tokens = [index(token) for token in prefix]
+    for place, token in enumerate(tokens):
+        if not 0 <= token < model.target_vocab:
+            raise IndexError(
+                f"write: token {token} at place {place} of the prefix is out of range: "
+                f"the target vocabulary has tokens 0 to {model.target_vocab - 1}"
+            )
+        if token in (PAD, START) or (token == END and place < len(tokens) - 1):
+            name = {PAD: "padding", START: "the start token", END: "the end token"}[token]
+            raise ValueError(
+                f"write: place {place} of the prefix is {name} ({token}); padding and the start token are "
+                "never written, and the end token only last: leave it out"
+            )
+    if len(tokens) > most:
+        raise ValueError(f"write: the prefix has {len(tokens)} tokens, but at most {most} are written; shorten it")
+    return tokens

@@ -1,0 +1,190 @@
+"""What a trace holds: steps, the values inside them, parameters, and the order of the backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.tracing.objectives import Objective
+from minitransformer.tracing.watching import Input
+
+__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "gradient_key"]
+
+
+class Line(NamedTuple):
+    """A value inside an operation, as a line of its source left it."""
+
+    number: int
+    """The line, counted from 1 in the operation's file."""
+    name: str
+    key: str
+    """``STEP:FUNCTION.NAME``; where a backward pass takes a value out of ``saved``, the key that it has in forward."""
+    array: Array
+    function: str
+    """The operation whose pass the line is in."""
+    depth: int
+    """0 in the step's own operation, 1 in an operation that its pass calls, and so on."""
+
+
+@dataclass
+class Step:
+    """One call of an operation or elementary rule: one node of the graph.
+
+    Attributes
+    ----------
+    key, place, name : str
+        ``PLACE/NAME``, the part of the model, and the operation.
+    inputs : list of Input
+        The arrays that it was called with.
+    options : dict
+        Its other arguments.
+    output : array
+        The value.
+    d_output : array or None
+        The gradient of the value; None if none reached it.
+    forward, backward : lists of Line
+        The values inside its passes, in the order in which they were computed.
+    model_line : tuple of str and int, or None
+        The file and line of the model's code that called the operation.
+    """
+
+    key: str
+    place: str
+    name: str
+    inputs: list[Input]
+    options: dict[str, Any]
+    output: Array
+    model_line: tuple[str, int] | None
+    d_output: Array | None = None
+    forward: list[Line] = field(default_factory=list)
+    backward: list[Line] = field(default_factory=list)
+
+
+class TracedParameter(NamedTuple):
+    """A parameter's value, which is not copied, and its gradient."""
+
+    value: Array
+    gradient: Array | None
+
+
+class Part(NamedTuple):
+    """A gradient that a step has sent to one of its inputs."""
+
+    key: str
+    """The step that has sent it."""
+    input: str
+    """The step's name for the input."""
+    gradient: Array
+
+
+class Visit(NamedTuple):
+    """A step, or a parameter, whose turn has come in the backward pass: the sum of the parts is its gradient."""
+
+    key: str
+    parts: list[Part]
+
+
+class Trace:
+    """All values and gradients of one forward and backward pass.
+
+    ``trace[key]`` is the array of any key: a step's output, a parameter, a value inside an operation, or the gradient
+    of a step's output or a parameter, which has the key ``d:`` + key.
+
+    Attributes
+    ----------
+    source_ids, target_ids : integer arrays, shapes (B, Tk) and (B, Tq + 1)
+        The sentences.
+    objective : Objective
+        What was differentiated.
+    value : float
+        Its value.
+    steps : list of Step
+        In the order of the forward pass.
+    parameters : dict
+        A `TracedParameter` for each name.
+    walk : list of Visit
+        In the order of the backward pass.
+    logits : array, shape (B, Tq, V)
+        The model's output.
+    arrays : dict
+        Every array by its key, in the order in which they were computed.
+    """
+
+    def __init__(self, source_ids: Array, target_ids: Array, objective: Objective) -> None:
+        self.source_ids, self.target_ids, self.objective = source_ids, target_ids, objective
+        self.value = float("nan")
+        self.steps: list[Step] = []
+        self.parameters: dict[str, TracedParameter] = {}
+        self.walk: list[Visit] = []
+        self.logits: Array = np.empty(0)
+        self.arrays: dict[str, Array] = {}
+
+    def __getitem__(self, key: str) -> Array:
+        try:
+            return self.arrays[key]
+        except KeyError:
+            raise KeyError(f"{key!r} is no key of this trace; trace.arrays holds all by key") from None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.arrays
+
+    def step(self, key: str) -> Step:
+        """Return the step that a key belongs to: its own, that of its gradient, or of a value inside it."""
+        wanted = key.removeprefix("d:").partition(":")[0]
+        for step in self.steps:
+            if step.key == wanted:
+                return step
+        raise KeyError(f"{wanted!r} is no step of this trace")
+
+    def gradient_key(self, key: str) -> str | None:
+        """Return the key of a value's gradient, or None if the backward pass does not compute it."""
+        return gradient_key(key, self.arrays)
+
+    def table(self) -> str:
+        """Return a table of the steps: place, operation, shape, and the norms of value and gradient."""
+        rows = [("place", "operation", "shape", "norm", "norm of gradient")]
+        for step in self.steps:
+            gradient = "" if step.d_output is None else _number(step.d_output)
+            name = step.key.rpartition("/")[2]
+            rows.append((step.place or "(model)", name, str(step.output.shape), _number(step.output), gradient))
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        aligns = "<<<>>"
+        lines = ["  ".join(f"{cell:{a}{w}}" for cell, a, w in zip(row, aligns, widths, strict=True)) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+def gradient_key(key: str, arrays: Container[str]) -> str | None:
+    """Return the key of a value's gradient, or None if the backward pass does not compute it.
+
+    Parameters
+    ----------
+    key : str
+        A step's output, a parameter, or a value inside a forward pass. Where a name was bound several times, the
+        gradient belongs to the last value.
+    arrays : container of str
+        The keys that there are.
+    """
+    if ":" not in key:
+        return f"d:{key}" if f"d:{key}" in arrays else None
+    step, _, inner = key.partition(":")
+    function, _, name = inner.partition(".")
+    name, _, number = name.partition(".")
+    if f"{step}:{function}.{name}.{int(number or 1) + 1}" in arrays:
+        return None
+    base = found = f"{step}:{function}.d_{name}"
+    n = 1
+    while f"{base}.{n + 1}" in arrays:
+        n += 1
+        found = f"{base}.{n}"
+    return found if found in arrays else None
+
+
+def _number(array: Array) -> str:
+    return f"{float(np.linalg.norm(array.astype(np.float64).ravel())):.4g}"
