@@ -44,7 +44,7 @@ export class Heatmap {
       onclick: (event) => this.#choose(this.#cellAt(event)),
       onblur: () => this.#point(null),
     }, this.space);
-    this.readout = el("output", { class: "heatmap-readout figures" });
+    this.readout = el("div", { class: "heatmap-readout figures" });
     this.legend = el("div", { class: "heatmap-legend figures", "aria-hidden": "true" });
     this.root = el("div", { class: "heatmap" }, this.axes, this.frame, el("div", { class: "heatmap-foot" }, this.readout, this.legend));
     element.append(this.root);
@@ -69,7 +69,7 @@ export class Heatmap {
     this.#leading = leading;
     this.#source = source;
     this.#tiles.clear();
-    this.#limit = source.limit ?? (first ? largest([first.least, first.most]) || largest(first.values) : largest(source.values));
+    this.#limit = source.limit ?? (first ? Math.max(largest([first.least, first.most]), largest(first.values)) : largest(source.values));
     if (first && !this.#at.some(Boolean)) this.#keep(first, 0, 0);
     this.#cursor = null;
     this.frame.scrollTo(0, 0);

@@ -65,7 +65,7 @@ export class Live {
     else {
       const answer = await this.#post("tensor", body);
       kept = { ...answer, values: floatsOf(answer) };
-      this.#bytes += kept.values.byteLength;
+      if (!this.#tensors.has(name)) this.#bytes += kept.values.byteLength; // it may have been asked for twice
     }
     this.#tensors.set(name, kept);
     for (const [oldest, { values }] of this.#tensors) {
@@ -170,7 +170,7 @@ export class Saved {
 
   /** Return the objectives that the file holds for a sentence. */
   objectives(text) {
-    return this.data.sentences.find((sentence) => sentence.text === text)?.traces.map((one) => one.objective) ?? [];
+    return this.data.sentences.find((sentence) => sentence.text === text)?.traces?.map((one) => one.objective) ?? [];
   }
 
   /** Return the entries, {key, index}, whose central differences the file holds. */
