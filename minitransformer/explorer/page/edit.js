@@ -28,7 +28,7 @@ export function view(app, root) {
   const outcome = el("div", { class: "outcome" });
   root.replaceChildren(el("h2", {}, "Change something"),
     live ? editor.form : el("p", {}, app.store.refusal),
-    el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome);
+    ...live ? [el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome] : []);
   const past = [];
   let known = { edits: [], prefix: [] }, text = null;
   app.on(() => {
