@@ -131,14 +131,15 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, ...]:
     slope = tanh_slope(hidden)
     score_by_z = xp.multiply(slope, w_s, out=slope)  # ∂s/∂z
     d_z = xp.multiply(score_by_z, d_scores[..., None], out=score_by_z)  # (13)
-    d_from_q, d_from_k = rows(d_z.sum(axis=-2)), rows(d_z.sum(axis=-3))  # (14), (15)
+    d_from_q, d_from_k = d_z.sum(axis=-2, keepdims=True), d_z.sum(axis=-3, keepdims=True)  # (14), (15)
+    d_rows_q, d_rows_k = rows(d_from_q), rows(d_from_k)
     # (1) from_q = q @ w_q
-    d_q = (d_from_q @ w_q.T).reshape(q.shape)  # (17)
-    d_w_q = rows(q).T @ d_from_q  # (18)
+    d_q = (d_rows_q @ w_q.T).reshape(q.shape)  # (17)
+    d_w_q = rows(q).T @ d_rows_q  # (18)
     # (1) from_k = k @ w_k + b
-    d_k = (d_from_k @ w_k.T).reshape(k.shape)  # (19)
-    d_w_k = rows(k).T @ d_from_k  # (20)
-    d_b = d_from_k.sum(axis=0)  # (16)
+    d_k = (d_rows_k @ w_k.T).reshape(k.shape)  # (19)
+    d_w_k = rows(k).T @ d_rows_k  # (20)
+    d_b = d_rows_k.sum(axis=0)  # (16)
     return d_q, d_k, d_v, d_w_q, d_w_k, d_b, d_w_s
 
 

@@ -137,7 +137,7 @@ def _arrays() -> tuple[type, ...]:
 
 class Pass(NamedTuple):
     name: str
-    statements: dict[int, Statement]
+    function: Callable[..., Any]
 
 
 class LineTracer:
@@ -171,6 +171,7 @@ class LineTracer:
         return self._trace_lines(found, step, len(self.running) - 1)
 
     def _trace_lines(self, which: Pass, step: str, depth: int) -> Callable[[FrameType, str, Any], Any]:
+        found = statements(which.function)
         last: dict[str, Any] = {}
         before: Statement | None = None
 
@@ -190,7 +191,7 @@ class LineTracer:
 
         def trace_line(frame: FrameType, event: str, argument: Any) -> Any:
             nonlocal before
-            now = which.statements.get(frame.f_lineno) if event == "line" else None
+            now = found.get(frame.f_lineno) if event == "line" else None
             if event in ("line", "return"):
                 if before is not None and now is not before:
                     hand_on(frame.f_locals, before)
@@ -206,9 +207,7 @@ def passes_of(operation: Operation) -> dict[CodeType, Pass]:
     """Return an operation's forward and backward pass by their code."""
     functions = (reference(operation.forward), reference(operation.backward))
     return {
-        function.__code__: Pass(operation.name, statements(function))
-        for function in functions
-        if hasattr(function, "__code__")
+        function.__code__: Pass(operation.name, function) for function in functions if hasattr(function, "__code__")
     }
 
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array, backend, to_numpy, use, uses_kernels, using
 from minitransformer.autograd import is_recording
-from minitransformer.nn import Module
+from minitransformer.nn import Module, Transformer
+from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.sources import sources
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
-from minitransformer.tracing.watching import Call, Input, Watcher
+from minitransformer.tracing.watching import Call, Input, Watcher, watching
 
 __all__ = ["trace"]
 
@@ -28,7 +30,7 @@ class _Recorder:
 
     def __init__(self, model: Module, filled: Trace) -> None:
         self.trace, self.model = filled, model
-        self.watcher = Watcher(model, self.see, self.see_value, self.see_backward)
+        self.watcher = Watcher(model)
         self._lines: defaultdict[str, list[Line]] = defaultdict(list)
         self._steps: dict[str, Step] = {}
         self._parts: defaultdict[str, list[Part]] = defaultdict(list)
@@ -122,7 +124,7 @@ def without_kernels() -> Iterator[None]:
 
 
 def trace(
-    model: Module, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
+    model: Transformer, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
 ) -> Trace:
     """Return every value and gradient of one forward and backward pass, by name.
 
@@ -138,6 +140,8 @@ def trace(
         The target with start and end token: each token but the last is an input, each but the first is predicted.
     objective : Objective, optional
         The number that is differentiated; by default ``Loss()``.
+    edits : sequence of Edit, optional
+        What is changed in the copy of the model that runs.
 
     Returns
     -------
@@ -145,8 +149,10 @@ def trace(
 
     Raises
     ------
+    TypeError
+        If the objective is none.
     ValueError
-        If the ids are no matrices, or the target has fewer than two tokens.
+        If the ids are no matrices, the target has fewer than two tokens, or an edit does not fit the model.
     IndexError
         If an id is out of range, or the objective names a position or token that does not exist.
     RuntimeError
@@ -167,13 +173,22 @@ def trace(
         raise ValueError(
             f"trace: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
         )
+    if not hasattr(objective, "check"):
+        raise TypeError(
+            f"trace: expected an objective, such as Loss() or LogProbability(position, token), found {objective!r}"
+        )
     objective.check(len(target_ids), target_ids.shape[1] - 1, getattr(model, "target_vocab", sys.maxsize))
     if not is_recording():
         raise RuntimeError("trace: no gradients under no_grad(); call trace outside of it")
-    result, other = Trace(source_ids, target_ids, objective), twin(model)
+    other = twin(model)
+    watch: Callable[..., AbstractContextManager[Watcher]] = partial(watching, other)
+    if edits:
+        watch = Editor(other, edits, layout_of(other, source_ids, target_ids, objective)).watching
+    result = Trace(source_ids, target_ids, objective)
     recorder = _Recorder(other, result)
-    with without_kernels(), recorder.watcher.in_place(), recorder.watcher.tracing_lines():
-        logits = other(source_ids, target_ids[:, :-1])  # type: ignore[operator]
+    watched = watch(see=recorder.see, see_value=recorder.see_value, see_backward=recorder.see_backward)
+    with without_kernels(), watched as recorder.watcher, recorder.watcher.tracing_lines():
+        logits = other(source_ids, target_ids[:, :-1])
         value = objective(logits, target_ids[:, 1:])
         if value.requires_grad:
             value.backward()

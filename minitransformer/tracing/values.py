@@ -145,22 +145,19 @@ class Trace:
         Parameters
         ----------
         key : str
-            A step's output, a parameter, or a value inside a forward pass. Where a name was bound several times, the
-            gradient belongs to the last value.
+            A step, for its output; a parameter; or a value inside a forward pass. The gradient of the last is the last
+            value of the same name with ``d_`` before it. Where the name was bound several times, it belongs to the last
+            value; where a loop has bound it, to none.
         """
         if ":" not in key:
             return f"d:{key}" if f"d:{key}" in self else None
-        step, _, inner = key.partition(":")
-        function, _, name = inner.partition(".")
-        name, _, number = name.partition(".")
-        if f"{step}:{function}.{name}.{int(number or 1) + 1}" in self:
-            return None
-        base = found = f"{step}:{function}.d_{name}"
-        n = 1
-        while f"{base}.{n + 1}" in self:
-            n += 1
-            found = f"{base}.{n}"
-        return found if found in self else None
+        step, (function, name) = self.step(key), key.partition(":")[2].split(".")[:2]
+        values = [line for line in step.forward if (line.function, line.name) == (function, name)]
+        gradients = [line for line in step.backward if (line.function, line.name) == (function, f"d_{name}")]
+        for lines in (values, gradients):
+            if not lines or len({line.number for line in lines}) < len(lines):
+                return None
+        return gradients[-1].key if values[-1].key == key else None
 
     def table(self) -> str:
         """Return a table of the steps: place, operation, shape, and the norms of value and gradient."""

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any, NamedTuple, TypeAlias
 
 from minitransformer import ops
-from minitransformer.arrays import Array, asarray
+from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.autograd.graph import Edge, Node
 from minitransformer.autograd.rules import RULES
@@ -260,12 +260,20 @@ def run(
         As for `Watcher`: ``see(call)`` returns None, or a new value and backward pass.
     change : mapping, optional
         By the key of a value inside a forward pass: a function that writes into its array when its line is done.
+
+    Raises
+    ------
+    ValueError
+        If a value to be changed has the memory of a parameter, which would stay changed.
     """
     change = change or {}
     steps = {key.partition(":")[0] for key in change}
 
     def change_value(key: str, value: Value) -> None:
         if key in change:
+            for name, parameter in model.named_parameters():
+                if xp.may_share_memory(value.array, parameter._data):
+                    raise ValueError(f"run: {key} shows the parameter {name}; change the parameter instead")
             change[key](value.array)
 
     def traced(operation: Operation) -> Callable[..., Any]:

@@ -1,0 +1,58 @@
+"""Models and sentences that are small enough to be traced in milliseconds."""
+
+from functools import partial
+
+import numpy as np
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
+from minitransformer.autograd import no_grad
+from minitransformer.tracing.watching import run
+
+SOURCE = np.array([[5, 6, 7, 3, 0], [3, 4, 4, 5, 6]])
+TARGET = np.array([[1, 5, 6, 7, 2, 0], [1, 3, 3, 4, 5, 2]])
+
+
+def model(**options):
+    """Return a model in float64 with parameters that are nowhere 0 or 1."""
+    sizes = {"d_model": 6, "n_heads": 2, "n_layers": 1, "d_ff": 7, "d_k": 2, "d_v": 4, "dtype": "float64"}
+    result = mt.nn.Transformer(8, 8, **(sizes | options)).eval()
+    rng = np.random.default_rng(1)
+    for parameter in result.parameters():
+        parameter.data = parameter.data + asarray(rng.normal(0, 0.3, parameter.shape).astype(result.options.dtype))
+    return result
+
+
+def slope(model, objective, key, direction, source=SOURCE, target=TARGET, h=1e-5):
+    """Return the central difference of the objective, with a value inside a forward pass moved along a direction."""
+
+    def add(step, array):
+        array += asarray(step * direction)
+
+    with no_grad():
+        high, low = (
+            run(model, source, target, objective, change={key: partial(add, step)}).objective.item() for step in (h, -h)
+        )
+    return (high - low) / (2 * h)
+
+
+def parameter_slope(model, objective, name, direction, source=SOURCE, target=TARGET, h=1e-5):
+    """Return the central difference of the objective, with a parameter moved along a direction."""
+    parameter = dict(model.named_parameters())[name]
+    before, values = parameter.data, []
+    with no_grad():
+        for step in (h, -h):
+            parameter.data = before + asarray(step * direction)
+            values.append(run(model, source, target, objective).objective.item())
+    parameter.data = before
+    return (values[0] - values[1]) / (2 * h)
+
+
+def gradients(model, objective=None):
+    """Return the gradients of the parameters by an ordinary backward pass."""
+    objective = objective or mt.tracing.Loss()
+    objective(model(SOURCE, TARGET[:, :-1]), TARGET[:, 1:]).backward()
+    found = {name: to_numpy(parameter.grad) for name, parameter in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = None
+    return found

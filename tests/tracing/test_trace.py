@@ -1,0 +1,400 @@
+"""What a trace says about a model: keys, order, and gradients that equal those of an ordinary backward pass."""
+
+import linecache
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from double.library import cupy
+from small_models import SOURCE, TARGET, gradients, model
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy, use, uses_kernels, using, xp
+from minitransformer.autograd.graph import Node
+from minitransformer.autograd.tensor import make_tensor
+from minitransformer.nn import Module, Parameter, Residual
+from minitransformer.ops import softmax
+from minitransformer.stand_ins import reference, standing_in
+from minitransformer.tracing import LogProbability, LogProbabilityDifference, Loss, in_double, sources
+from minitransformer.tracing.watching import watching
+
+CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
+KINDS = {
+    "post": {},
+    "pre": {"norm": "pre", "attention_bias": True, "positions": "learned"},
+    "unshared": {"share_embeddings": False, "n_layers": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def post():
+    return model()
+
+
+@pytest.fixture(scope="module")
+def traced(post):
+    return mt.trace(post, SOURCE, TARGET)
+
+
+# Where and what
+
+
+def test_the_keys_of_an_encoder_layer_say_place_and_operation(traced):
+    keys = [step.key for step in traced.steps]
+    assert keys[:9] == [
+        "source_embedding/embedding",
+        "source_embedding/multiply",
+        "source_embedding/add",
+        "encoder.layers.0.self_attention/multi_head_attention",
+        "encoder.layers.0.residual1/add",
+        "encoder.layers.0.residual1.layer_norm/layer_norm",
+        "encoder.layers.0.feed_forward/feed_forward",
+        "encoder.layers.0.residual2/add",
+        "encoder.layers.0.residual2.layer_norm/layer_norm",
+    ]
+    assert keys[-3:] == ["/transpose", "/linear", "/cross_entropy"]
+
+
+def test_a_second_step_of_the_same_name_has_a_number():
+    objective = LogProbabilityDifference(1, 5, 6)
+    keys = [step.key for step in mt.trace(model(), SOURCE, TARGET, objective).steps]
+    assert keys[-5:] == ["/log_softmax", "/index", "/index.2", "/index.3", "/subtract"]
+
+
+def test_pre_norm_and_learned_positions_have_steps_of_their_own():
+    keys = {step.key for step in mt.trace(model(**KINDS["pre"]), SOURCE, TARGET).steps}
+    assert {"source_embedding/index", "encoder.final_norm/layer_norm", "decoder.final_norm/layer_norm"} <= keys
+
+
+def test_inputs_name_the_steps_and_parameters_that_made_them(traced):
+    step = traced.step(CROSS)
+    layer = "decoder.layers.0"
+    assert [(i.name, i.key, i.shape) for i in step.inputs] == [
+        ("x", f"{layer}.residual1.layer_norm/layer_norm", (2, 5, 6)),
+        ("memory", "encoder.layers.0.residual2.layer_norm/layer_norm", (2, 5, 6)),
+        ("w_in", f"{layer}.cross_attention.w_in", (6, 16)),
+        ("w_out", f"{layer}.cross_attention.w_out", (8, 6)),
+        ("mask", None, (2, 1, 1, 5)),
+    ]
+    assert step.options == {"n_heads": 2, "causal": False}
+    np.testing.assert_array_equal(step.inputs[1].array, traced[step.inputs[1].key])
+    assert traced.step("source_embedding/multiply").options == {"y": 6**0.5}
+
+
+def test_each_line_is_the_one_that_binds_the_name(traced):
+    for step in traced.steps:
+        for line in (*step.forward, *step.backward):
+            if step.name == line.function and line.function in sources():
+                continue  # a rule
+            file = Path(mt.__file__).parent / sources()[f"{line.function}.forward"].file
+            text = "".join(linecache.getline(str(file), line.number + i) for i in range(3))
+            assert line.name.partition("[")[0] in text, (line.key, line.number, text)
+
+
+def test_sources_hold_the_lines_of_operations_and_rules():
+    found = sources()
+    assert found["softmax.backward"].file == "ops/softmax.py"
+    assert found["softmax.backward"].lines[0] == "def backward(saved: Any, d_y: Array) -> tuple[Array]:"
+    assert found["multiply"].file == "autograd/rules.py"
+    assert found["matmul"].lines[1].strip().startswith("lambda d, x, y: d @ y.swapaxes")
+    assert {f"{name}.forward" for name in mt.ops.registry} <= found.keys()
+
+
+def test_the_model_line_is_the_call_of_the_operation(traced):
+    file, number = traced.step(CROSS).model_line
+    assert "ops.multi_head_attention(" in linecache.getline(file, number)
+    file, number = traced.step("/linear").model_line
+    assert "ops.linear(" in linecache.getline(file, number)
+    assert traced.step("/cross_entropy").model_line is None
+
+
+def test_values_inside_an_operation_have_keys_of_their_own(traced, post):
+    weights = traced[f"{CROSS}:scaled_dot_product_attention.weights"]
+    np.testing.assert_allclose(weights, post.attention_maps(SOURCE, TARGET[:, :-1])["cross"][0], rtol=1e-12)
+    keys = [line.key.partition(":")[2] for line in traced.step(CROSS).forward]
+    assert keys[:5] == [f"multi_head_attention.{name}" for name in ("projected[0]", "projected[1]", "q", "k", "v")]
+    assert {line.depth for line in traced.step(CROSS).forward if line.function == "softmax"} == {2}
+    assert {"multi_head_attention.concat", "softmax.exponentials", "multi_head_attention.y"} <= {*keys}
+
+
+def test_what_backward_takes_out_of_saved_has_the_key_of_forward(traced):
+    by_name = {(line.function, line.name): line.key for line in traced.step(CROSS).backward}
+    assert by_name["scaled_dot_product_attention", "weights"] == f"{CROSS}:scaled_dot_product_attention.weights"
+    assert by_name["multi_head_attention", "w_in"] == "decoder.layers.0.cross_attention.w_in"
+    assert by_name["multi_head_attention", "memory"] == "encoder.layers.0.residual2.layer_norm/layer_norm"
+
+
+def test_parameters_are_not_copied(traced, post):
+    for name, parameter in post.named_parameters():
+        if xp.ndarray is np.ndarray:
+            assert traced[name] is parameter.data
+        np.testing.assert_array_equal(traced.parameters[name].value, to_numpy(parameter.data))
+
+
+def test_the_table_names_place_operation_shape_and_norms(traced):
+    head, first, *_, last = str(traced).splitlines()
+    assert head.split() == ["place", "operation", "shape", "norm", "norm", "of", "gradient"]
+    norms = [np.linalg.norm(traced[f"{d}source_embedding/embedding"]) for d in ("", "d:")]
+    assert first.split() == ["source_embedding", "embedding", "(2,", "5,", "6)", *(f"{norm:.4g}" for norm in norms)]
+    assert last.split() == ["(model)", "cross_entropy", "()", f"{traced.value:.4g}", "1"]
+
+
+# Gradients
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_gradients_of_parameters_are_those_of_backward_to_the_bit(kind, dtype):
+    parts = model(dtype=dtype, **KINDS[kind])
+    expected = gradients(parts)
+    found = mt.trace(parts, SOURCE, TARGET)
+    assert found.parameters.keys() == expected.keys()
+    for name, gradient in expected.items():
+        assert found.parameters[name].gradient.dtype == dtype
+        np.testing.assert_array_equal(found.parameters[name].gradient, gradient)
+        np.testing.assert_array_equal(found[f"d:{name}"], gradient)
+
+
+@pytest.mark.parametrize("options", [{"attention_block": 2}, {"recompute": True}])
+def test_options_that_save_memory_change_nothing(options, traced):
+    parts = model(**options)
+    found = mt.trace(parts, SOURCE, TARGET)
+    assert found.arrays.keys() == traced.arrays.keys()
+    assert found[f"{CROSS}:scaled_dot_product_attention.weights"].shape == (2, 2, 5, 5)
+    for name, gradient in gradients(parts).items():
+        np.testing.assert_allclose(found[f"d:{name}"], gradient, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_walk_has_the_order_of_the_engine(kind, monkeypatch):
+    parts, order, plain = model(**KINDS[kind]), [], Node.gradients
+
+    def gradients_of(node, d_output):
+        order.append((node.name, d_output.shape))
+        return plain(node, d_output)
+
+    monkeypatch.setattr(Node, "gradients", gradients_of)
+    gradients(parts)
+    monkeypatch.undo()
+    found = mt.trace(parts, SOURCE, TARGET)
+    names = {step.key: step.name for step in found.steps}
+    assert [(names[v.key], found[v.key].shape) for v in found.walk if v.key in names] == order
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parts_of_a_visit_add_up_to_the_gradient(kind):
+    found = mt.trace(model(**KINDS[kind]), SOURCE, TARGET)
+    assert found.walk[0].key == "/cross_entropy"
+    assert found.walk[0].parts == []
+    done = set()
+    for visit in found.walk:
+        assert {part.key for part in visit.parts} <= done
+        done.add(visit.key)
+        if visit.parts:
+            np.testing.assert_array_equal(sum(part.gradient for part in visit.parts), found[f"d:{visit.key}"])
+    assert found.parameters.keys() <= done
+
+
+def test_a_shared_table_has_a_part_from_each_use(traced):
+    [visit] = [visit for visit in traced.walk if visit.key == "source_embedding.table"]
+    assert [(part.key, part.input) for part in visit.parts] == [
+        ("/transpose", "x"), ("source_embedding/embedding", "table"), ("target_embedding/embedding", "table"),
+    ]  # fmt: skip
+    assert "target_embedding.table" not in traced
+    assert traced.step("target_embedding/embedding").inputs[1].key == "source_embedding.table"
+
+
+def test_the_gradient_of_a_rule_is_named_after_its_input(traced):
+    step = traced.step("encoder.layers.0.residual1/add")
+    assert [(line.name, line.key) for line in step.backward] == [
+        ("d_x", f"{step.key}:add.d_x"), ("d_y", f"{step.key}:add.d_y"),
+    ]  # fmt: skip
+    np.testing.assert_array_equal(traced[f"{step.key}:add.d_x"], step.d_output)
+
+
+# Objectives
+
+
+def test_objectives(post):
+    logits = post(SOURCE, TARGET[:, :-1])
+    log_p = to_numpy(mt.ops.log_softmax(logits).data)
+    found = mt.trace(post, SOURCE, TARGET, LogProbability(2, 7))
+    assert found.value == log_p[0, 2, 7]
+    np.testing.assert_array_equal(found.logits, to_numpy(logits.data))
+    np.testing.assert_array_equal(found["/linear"], found.logits)
+    assert mt.trace(post, SOURCE, TARGET, LogProbability(2, 7, sentence=1)).value == log_p[1, 2, 7]
+    difference = mt.trace(post, SOURCE, TARGET, LogProbabilityDifference(2, 7, 4))
+    np.testing.assert_allclose(difference.value, log_p[0, 2, 7] - log_p[0, 2, 4], rtol=1e-12)
+    smooth = mt.ops.cross_entropy(logits, TARGET[:, 1:], label_smoothing=0.1, ignore_index=0)
+    assert mt.trace(post, SOURCE, TARGET, Loss(0.1)).value == smooth.item()
+
+
+@pytest.mark.parametrize(
+    ("objective", "error", "message"),
+    [
+        (LogProbability(5, 3), IndexError, "no position 5: expected a whole number from 0 to 4"),
+        (LogProbability(-1, 3), IndexError, "no position -1"),
+        (LogProbability(0, 8), IndexError, "no token 8: expected a whole number from 0 to 7"),
+        (LogProbability(0, 3, 2), IndexError, "no sentence 2"),
+        (LogProbabilityDifference(0, 3, 8), IndexError, "no token 8"),
+        ("loss", TypeError, r"expected an objective, such as Loss\(\).*found 'loss'"),
+        (Loss(1.5), ValueError, "label_smoothing must be from 0 to 1, found 1.5"),
+    ],
+)
+def test_an_objective_that_does_not_exist_is_refused(post, objective, error, message):
+    with pytest.raises(error, match=message):
+        mt.trace(post, SOURCE, TARGET, objective)
+
+
+def test_a_target_without_a_token_to_predict_is_refused(post):
+    with pytest.raises(ValueError, match=r"expected target ids of shape \(B, Tq \+ 1\).*found \(1, 1\)"):
+        mt.trace(post, SOURCE, [[1]])
+
+
+def test_no_gradients_under_no_grad(post):
+    with mt.no_grad(), pytest.raises(RuntimeError, match="call trace outside of it"):
+        mt.trace(post, SOURCE, TARGET)
+
+
+def test_unknown_keys_are_named(traced):
+    with pytest.raises(KeyError, match="encoder/none"):
+        traced["encoder/none"]
+    with pytest.raises(KeyError, match="encoder/none"):
+        traced.step("d:encoder/none:add.d_x")
+
+
+# Nothing is left behind
+
+
+def test_the_model_is_left_alone():
+    parts = model(dropout=0.5).train()
+    values, state = parts.state_dict(), parts.rng.bit_generator.state
+    found = mt.trace(parts, SOURCE, TARGET)
+    assert not any("dropout" in key for key in found.arrays)
+    assert parts.training
+    assert parts.rng.bit_generator.state == state
+    assert all(parameter.grad is None for parameter in parts.parameters())
+    for name, value in parts.state_dict().items():
+        np.testing.assert_array_equal(value, values[name])
+
+
+class Failing(Loss):
+    def __call__(self, logits, targets):
+        raise ZeroDivisionError("on purpose")
+
+
+def test_the_tracer_that_was_there_before_is_restored(post):
+    def tracer(frame, event, argument):
+        return None
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(tracer)
+        mt.trace(post, SOURCE, TARGET)
+        after = sys.gettrace()
+        with pytest.raises(ZeroDivisionError):
+            mt.trace(post, SOURCE, TARGET, Failing())
+        after_error = sys.gettrace()
+    finally:
+        sys.settrace(before)
+    assert after is tracer
+    assert after_error is tracer
+    assert vars(make_tensor)["stand_in"] == [None]
+
+
+def test_frozen_parameters_have_no_gradient():
+    parts = model()
+    parts.encoder.layers[0].feed_forward.w1.requires_grad = False
+    found = mt.trace(parts, SOURCE, TARGET)
+    assert found.parameters["encoder.layers.0.feed_forward.w1"].gradient is None
+    assert "d:encoder.layers.0.feed_forward.w1" not in found
+    for parameter in parts.parameters():
+        parameter.requires_grad = False
+    assert mt.trace(parts, SOURCE, TARGET).walk == []
+
+
+def test_steps_of_other_threads_are_not_seen(post):
+    seen = []
+    with watching(post, see=lambda call: seen.append(call.key)):
+        thread = threading.Thread(target=post, args=(SOURCE, TARGET))
+        thread.start()
+        thread.join()
+        mt.Tensor([1.0]).exp()
+    assert seen == ["/exp"]
+
+
+def test_in_double_converts_a_copy():
+    parts = model(dtype="float32")
+    double = in_double(parts)
+    assert {parameter.dtype for parameter in double.parameters()} == {np.dtype("float64")}
+    assert {parameter.dtype for parameter in parts.parameters()} == {np.dtype("float32")}
+    assert double.output is double.source_embedding.table
+    assert double.options.dtype == double.encoder.layers[0].residual1.options.dtype == "float64"
+    np.testing.assert_allclose(mt.trace(double, SOURCE, TARGET).value, mt.trace(parts, SOURCE, TARGET).value, rtol=1e-5)
+
+
+# Functions for which others stand in
+
+
+def own_softmax(x, axis=-1, mask=None, out=None):
+    y, saved = reference(softmax.forward)(x, axis, mask)
+    return y, saved
+
+
+def own_residual(block, x, sublayer, rng=None):
+    return block.layer_norm(x + sublayer(x))
+
+
+def test_a_model_with_functions_of_ones_own(post, traced):
+    with standing_in({softmax.forward: own_softmax, Residual.__call__: own_residual}):
+        found = mt.trace(post, SOURCE, TARGET)
+    assert [step.key for step in found.steps] == [step.key for step in traced.steps]
+    assert found.value == traced.value
+
+
+def own_forward(x, scale):
+    scaled = x * scale
+    y = xp.tanh(scaled)
+    return y, (x, scale, y)
+
+
+def own_backward(saved, d_y):
+    x, scale, y = saved
+    d_scaled = d_y * (1 - y * y)
+    d_scale = (d_scaled * x).sum(axis=0)
+    return d_scaled * scale, d_scale
+
+
+class Own(Module):
+    """A model with an operation that is in no registry."""
+
+    def __init__(self):
+        self.scale = Parameter(asarray(np.array([0.5, -1.0, 2.0])))
+        self.operation = mt.Operation(own_forward, own_backward, name="own")
+
+    def __call__(self, source_ids, target_ids):
+        return self.operation(mt.Tensor(asarray(np.arange(6.0).reshape(1, 2, 3)).reshape(2, 3)), self.scale).reshape(
+            1, 2, 3
+        )
+
+
+def test_an_operation_of_ones_own_is_traced_too():
+    found = mt.trace(Own(), [[1]], [[1, 2, 1]])
+    assert [line.name for line in found.step("/own").forward] == ["scaled", "y"]
+    assert [line.name for line in found.step("/own").backward] == ["x", "scale", "y", "d_scaled", "d_scale"]
+    np.testing.assert_array_equal(found["/own:own.d_scale"], found["d:scale"])
+    assert found.gradient_key("/own:own.scaled") == "/own:own.d_scaled"
+
+
+@pytest.mark.numpy_only("chooses the library itself")
+def test_kernels_make_way_for_the_reference_implementations(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with using("numpy"):
+        use("cupy", kernels=True)
+        found = mt.trace(model(), SOURCE, TARGET)
+        assert uses_kernels()
+    assert type(found[CROSS]) is np.ndarray
+    assert f"{CROSS}:softmax.exponentials" in found
+    np.testing.assert_allclose(found.value, mt.trace(model(), SOURCE, TARGET).value, rtol=1e-12)
