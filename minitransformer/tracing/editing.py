@@ -19,8 +19,7 @@ from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops import softmax
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.tracing.edits import Edit, Layout, changes_of
-from minitransformer.tracing.lines import Value
-from minitransformer.tracing.watching import Backward, Call, Watcher, run
+from minitransformer.tracing.watching import Backward, Call, Watcher, run, watching
 
 __all__ = ["Editor", "layout_of"]
 
@@ -39,8 +38,8 @@ class Editor:
         A ``twin`` of the model: parameters that edits write to get new values.
     edits : sequence of Edit
         What is changed.
-    layout : Layout
-        What there is in the model.
+    layout : Layout or None
+        What there is in the model; needed if there are edits.
 
     A forward pass runs inside ``with editor.watching():``. Its backward pass needs no such block around it.
 
@@ -52,9 +51,9 @@ class Editor:
         If one does not fit the model.
     """
 
-    def __init__(self, model: Transformer, edits: Sequence[Edit], layout: Layout) -> None:
-        self._model, self._layout = model, layout
-        self._changes = changes_of(edits, layout)
+    def __init__(self, model: Transformer, edits: Sequence[Edit], layout: Layout | None) -> None:
+        self._model, self._layout = model, layout or Layout({}, {}, {}, None)
+        self._changes = changes_of(edits, self._layout)
         self._attentions = {key for site in ("mask", "scores", "weights", "heads") for key in self._changes[site]}
         """The steps of the attentions that are changed inside."""
         self._waiting: set[str] = set()
@@ -64,21 +63,11 @@ class Editor:
             parameters[name].data = self._forward("parameter", name, parameters[name]._data)
 
     @contextmanager
-    def watching(
-        self, see: See | None = None, see_value: Callable[[str, Value], None] | None = None
-    ) -> Iterator[Watcher]:
+    def watching(self, see: See | None = None, **options: Any) -> Iterator[Watcher]:
         """See the steps of the model that runs inside the ``with`` block, with the edits in force.
 
-        Arguments as for `Watcher`.
+        Arguments as for `Watcher`; ``see(call)`` is called with the edited value.
         """
-        watcher = Watcher(self._model, self.editing(see), see_value)
-        with watcher.in_place(), self.in_place(watcher):
-            yield watcher
-
-    def editing(self, see: See | None) -> See | None:
-        """Return a function for a `Watcher` that edits each call, and then has it seen as it is after the edits."""
-        if not self._attentions and not self._changes["output"]:
-            return see
 
         def see_edited(call: Call) -> tuple[Array, Backward] | None:
             edited = self._edit(call)
@@ -86,13 +75,12 @@ class Editor:
                 call.value, call.backward = edited
             return (None if see is None else see(call)) or edited
 
-        return see_edited
-
-    @contextmanager
-    def in_place(self, watcher: Watcher) -> Iterator[None]:
-        """Edit inside attentions in the ``with`` block, in which the watcher is in place too."""
-        with standing_in(self._forward_passes(watcher) if self._attentions else {}):
-            yield
+        changes_steps = bool(self._attentions or self._changes["output"])
+        with (
+            watching(self._model, see=see_edited if changes_steps else see, **options) as watcher,
+            standing_in(self._forward_passes(watcher) if self._attentions else {}),
+        ):
+            yield watcher
 
     def _forward(self, site: str, key: str, x: Array) -> Array:
         """Return a changed array."""

@@ -15,7 +15,7 @@ sub-layer off, entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -38,6 +38,7 @@ __all__ = [
     "Temperature",
     "changes_of",
     "check_index",
+    "some",
 ]
 
 SUBLAYERS = ("multi_head_attention", "feed_forward")
@@ -234,7 +235,7 @@ class Temperature(Edit):
     def changes(self, layout: Layout) -> Iterator[Change]:
         """Yield what the edit does."""
         steps = {**layout.weights, **{key: () for key in layout.outputs if key == LOGITS}}
-        _find(self, self.step, steps, "attention, and not the logits")
+        _find(self, self.step, steps, "softmax at")
         value = _check_value(self, self.value, layout.dtype)
         if value <= 0:
             raise ValueError(f"{self}: expected a temperature above 0, found {value}")
@@ -318,11 +319,12 @@ def _overwrite(site: str, key: str, index: Any, value: Any) -> Change:
 
 def _find(owner: Any, key: Any, known: dict[str, Any], kind: str) -> Any:
     if not isinstance(key, str) or key not in known:
-        raise ValueError(f"{owner}: this model has no {kind} {key!r}; it has {_some(known)}")
+        raise ValueError(f"{owner}: this model has no {kind} {key!r}; it has {some(known)}")
     return known[key]
 
 
-def _some(names: Any) -> str:
+def some(names: Iterable[str]) -> str:
+    """Return names for a message: all if they are few."""
     names = list(names)
     return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, ... and {len(names) - 3} others"
 
