@@ -83,7 +83,7 @@ def save(
         sentences.append(sentence)
     data = {
         "model": model,
-        "sources": {name: source for name, source in session.sources().items() if name in used},
+        "sources": {name: one for name, one in session.sources().items() if name.partition(".")[0] in used},
         "formulas": {name: formula for name, formula in session.formulas().items() if name in used},
         "parameters": parameters,
         "sentences": sentences,

@@ -33,7 +33,10 @@ MOST_TOKENS = 128
 """The most tokens of a sentence, its end included."""
 MOST_CHARACTERS = 10_000
 WIDEST_BEAM = 16
-MOST_TREE_TOKENS = 160
+MOST_WRITTEN = 160
+"""The most tokens of a translation, whatever the length of its source."""
+MORE_THAN_SOURCE = 50
+"""How many tokens more than its source a translation may have (section 6.1)."""
 MOST_VOCABULARY = 2_000
 N_EXAMPLES = 12
 MOST_TRACES = 12
@@ -115,7 +118,7 @@ class Session:
         fields = Body("translate", body, ("text", "beam", "alpha", "prefix", "edits", "checkpoint"))
         beam = fields.integer("beam", 1, 1, WIDEST_BEAM)
         alpha = fields.number("alpha", 0.6, 0, 100)
-        prefix = fields.integers("prefix", (), MOST_TREE_TOKENS)
+        prefix = fields.integers("prefix", (), MOST_WRITTEN)
         edits = read_edits("translate", fields.objects("edits", MOST_EDITS))
         source_ids, notes = self._read_text(fields.text("text"))
         model = self.models.at(fields.integer("checkpoint", None))
@@ -285,7 +288,7 @@ class Session:
     def _most_written(self, source_ids: list[int]) -> int:
         """Return the most tokens of a translation, its end among them: section 6.1, within the limits."""
         learned = longest_sentence(self.run.model)
-        most = min(len(source_ids) + 50, MOST_TREE_TOKENS)
+        most = min(len(source_ids) + MORE_THAN_SOURCE, MOST_WRITTEN)
         return most if learned is None else min(most, learned)
 
     def _read_target(self, given: tuple[int, ...] | None, model: Transformer, source_ids: list[int]) -> list[int]:
@@ -294,7 +297,7 @@ class Session:
             most = self._most_written(source_ids)
             [own] = greedy(model, [source_ids], most)
             return [START, *own, *[END][: most - len(own)]]
-        most = min(self._most_written(source_ids), MOST_TREE_TOKENS)
+        most = self._most_written(source_ids)
         if not 1 <= len(given) <= most:
             raise RequestError(f"trace: the target has {len(given)} tokens, expected 1 to {most}")
         size = len(self.run.target)
@@ -326,7 +329,7 @@ class Session:
             **describe_trace(trace),
         }
         traced = _Traced(trace, model, source_ids, target_ids, objective, edits, answer)
-        return self._traces.put(key, traced, sum(trace[key].nbytes for key in trace.keys()))  # noqa: SIM118  (not a mapping)
+        return self._traces.put(key, traced, sum(array.nbytes for array in trace.arrays.values()))
 
     def _find_trace(self, key: str) -> _Traced:
         if (found := self._traces.get(key)) is None:

@@ -185,6 +185,7 @@ class App {
     window.addEventListener("hashchange", () => this.#readAddress());
     this.#startTheme();
     this.model = await this.guard(this.store.model());
+    for (const answer of [this.store.sources(), this.store.formulas()]) answer.catch(() => {}); // ahead of the first block
     document.getElementById("title").textContent = this.model.title;
     document.title = `${this.model.title} – minitransformer explore`;
     await this.#openViews();

@@ -119,6 +119,7 @@ export function view(app, root) {
     shown = { tensor, queries, keys, side, at, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
     title.textContent = `${placeName(step.place).join(" › ")} › head ${head}`;
     if (fresh) {
+      picture.style.inlineSize = `${Math.max(260, labelWidth(queries) + 34 * keys.length)}px`;
       const { least, most } = tensor;
       await map.show({ shape: line.shape.slice(2), values: tensor.values, rows: (i) => queries[i], columns: (i) => keys[i],
         label: `${side === "backward" ? "Matrix of gradients" : "Matrix of weights"}: ${title.textContent}`, limit: side === "backward" ? Math.max(-least, most) : 1 });

@@ -79,15 +79,16 @@ async function build(app, element, step) {
     const isNew = chosen !== current;
     current = chosen;
     tiles.show(chosen);
-    code.show(chosen);
     if (isNew) {
       heading.replaceChildren(el("code", {}, chosen.name), " ", el("span", { class: "muted" }, shapeText(chosen.shape)),
         chosen.note ? el("span", { class: "note" }, chosen.note) : "");
       numbers.replaceChildren(...stats(chosen.stat));
       const [rows, columns] = names(app, chosen.key, chosen.shape);
       await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns });
-      if (chosen === current) tiles.draw();
+      if (chosen !== current) return;
     }
+    code.show(chosen);
+    tiles.draw();
     const { entry } = app.state;
     if (isNew || changed.has("entry")) map.select(entry?.key === chosen.key ? entry.index : null);
   }

@@ -252,6 +252,7 @@ function editorOf(app, apply) {
     if (draft && draft !== shown) {
       shown = draft;
       field.kind.value = draft.kind;
+      field.how.value = "set";
       fit("kind");
       if (draft.step) field.attention.value = draft.step;
       fit("attention");

@@ -193,7 +193,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
   // Positions come in from the outside.
   const size = 24;
   const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
-  plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true });
+  plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
   add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
   y += size;
   for (let i = 0; i < options.n_layers; i++) {
@@ -275,8 +275,8 @@ function drawFrame(frame) {
   return svg("rect", { class: "layer-frame", x: frame.x, y: frame.y, width: frame.width, height: frame.height, rx: 12 });
 }
 
-function drawWire({ points, plain, residual, memory, wave }) {
-  const kind = `wire${residual ? " residual" : ""}${memory ? " memory" : ""}${plain ? "" : " arrow"}`;
+function drawWire({ points, plain, residual, memory, wave, constant }) {
+  const kind = `wire${residual ? " residual" : ""}${memory ? " memory" : ""}${plain ? "" : " arrow"}${constant ? " constant" : ""}`;
   const path = svg("path", { class: kind, d: rounded(points) });
   if (!wave) return path;
   const [[x, y], [to]] = points, left = Math.min(x, to) === x;

@@ -23,6 +23,7 @@ export class Heatmap {
   #chosen = null; // the index that is marked
   #source = null;
   #shape = [];
+  #leading = []; // the lengths of all axes but the last two
   #limit = 0;
   #turn = 0;
   #cell = [8, 8];
@@ -56,7 +57,10 @@ export class Heatmap {
   async show(source) {
     const turn = ++this.#turn;
     const { label, rows, columns } = source;
-    const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape);
+    const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape).catch((error) => {
+      this.#clear("These numbers have not been loaded.");
+      throw error;
+    });
     if (turn !== this.#turn) return;
     Object.assign(this, { ...(label !== undefined && { label }), ...(rows !== undefined && { rows }), ...(columns !== undefined && { columns }) });
     this.#shape = first?.shape ?? source.shape;
@@ -73,7 +77,12 @@ export class Heatmap {
     this.#layOut();
   }
 
-  #leading = [];
+  #clear(text) {
+    this.#source = null;
+    this.canvas.width = 0;
+    this.legend.replaceChildren();
+    this.readout.replaceChildren(el("span", { class: "muted" }, text));
+  }
 
   /** Mark one entry, and go to it along the leading axes. */
   select(index) {

@@ -24,8 +24,12 @@ export function view(app, root) {
     const held = app.store.objectives(app.state.text)?.find((one) => one.kind === kind.value);
     if (held) return app.set({ objective: held });
     const objective = { kind: kind.value };
-    // Another place: begin with the token that stands there.
-    if (event.target === position && app.trace) token.value = app.trace.target_out[Number(position.value)].id;
+    // Another place: begin with the token that stands there, and the best alternative to it.
+    if (event.target === position && app.trace) {
+      const at = Number(position.value), { id } = app.trace.target_out[at];
+      token.value = id;
+      other.value = runnerUp(app.translation, at, id) ?? other.value;
+    }
     if (kind.value !== "loss") Object.assign(objective, { position: Number(position.value), token: Number(token.value) });
     if (kind.value === "difference") objective.other = Number(other.value);
     return app.set({ objective });

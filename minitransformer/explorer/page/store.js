@@ -23,6 +23,8 @@ export class Refusal extends Error {}
 /** The server does not answer any more. */
 export class Stopped extends Error {}
 
+const KEPT_BYTES = 64e6; // how many bytes of tensors stay in memory
+
 const NEEDS_PYTHON = "This file holds one sentence. Run `minitransformer explore RUN` to change it.";
 const NEEDS_PYTHON_MANY = "This file holds a few sentences. Run `minitransformer explore RUN` to write others.";
 
@@ -38,6 +40,8 @@ export async function openStore() {
 export class Live {
   live = true;
   #constant = new Map();
+  #tensors = new Map(); // by request, the one used last at the end
+  #bytes = 0;
 
   constructor(base = "") {
     this.base = base;
@@ -53,9 +57,23 @@ export class Live {
   objectives() { return null; } // any
   entries() { return null; } // any
 
+  /** Ask for a window of a tensor; those asked for last stay here, also when the server has stopped. */
   async tensor(body) {
-    const answer = await this.#post("tensor", body);
-    return { ...answer, values: floatsOf(answer) };
+    const name = JSON.stringify(body);
+    let kept = this.#tensors.get(name);
+    if (kept) this.#tensors.delete(name);
+    else {
+      const answer = await this.#post("tensor", body);
+      kept = { ...answer, values: floatsOf(answer) };
+      this.#bytes += kept.values.byteLength;
+    }
+    this.#tensors.set(name, kept);
+    for (const [oldest, { values }] of this.#tensors) {
+      if (this.#bytes <= KEPT_BYTES || oldest === name) break;
+      this.#bytes -= values.byteLength;
+      this.#tensors.delete(oldest);
+    }
+    return kept;
   }
 
   /** Ask once and keep the answer, unless there was none. */

@@ -23,12 +23,14 @@ export function view(app, root) {
   const body = el("div", { class: "training-body" },
     el("div", { class: "line-up" }, play, slider, step, use, best),
     el("h3", {}, "Translation"), translation,
-    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms, refusal);
+    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms);
+  body.hidden = true;
+  const waiting = el("p", { class: "muted", role: "status", hidden: true }, "Measuring the model at each checkpoint …");
   const empty = el("div", { hidden: true },
     el("p", {}, "This run kept no checkpoints, so there is no training to look back on. Train with checkpoints:"),
     el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
     el("p", { class: "muted small" }, "Option --save-every sets the steps from one checkpoint to the next; --keep how many stay."));
-  root.replaceChildren(el("h2", {}, "Training"), body, empty);
+  root.replaceChildren(el("h2", {}, "Training"), waiting, body, empty, refusal);
   const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
   let answer = null, asked = "", timer = 0;
 
@@ -55,6 +57,7 @@ export function view(app, root) {
     if (name === asked) return;
     asked = name;
     refusal.textContent = "";
+    waiting.hidden = answer?.text === text;
     root.setAttribute("aria-busy", "true");
     try {
       const fresh = answer?.text !== text;
@@ -71,6 +74,7 @@ export function view(app, root) {
       asked = "";
       refusal.textContent = error.message;
     } finally {
+      if (asked === name || !asked) waiting.hidden = true;
       root.removeAttribute("aria-busy");
     }
   }
