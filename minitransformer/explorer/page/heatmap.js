@@ -69,7 +69,7 @@ export class Heatmap {
     this.#leading = leading;
     this.#source = source;
     this.#tiles.clear();
-    this.#limit = source.limit ?? (first ? largest([first.least, first.most]) || largest(first.values) : largest(source.values));
+    this.#limit = source.limit ?? (first ? Math.max(largest([first.least, first.most]), largest(first.values)) : largest(source.values));
     if (first && !this.#at.some(Boolean)) this.#keep(first, 0, 0);
     this.#cursor = null;
     this.frame.scrollTo(0, 0);

@@ -65,7 +65,7 @@ export class Live {
     else {
       const answer = await this.#post("tensor", body);
       kept = { ...answer, values: floatsOf(answer) };
-      this.#bytes += kept.values.byteLength;
+      if (!this.#tensors.has(name)) this.#bytes += kept.values.byteLength; // it may have been asked for twice
     }
     this.#tensors.set(name, kept);
     for (const [oldest, { values }] of this.#tensors) {

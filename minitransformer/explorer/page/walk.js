@@ -1,7 +1,7 @@
 // The order in which the graph is walked: forward from the tokens to the objective, backward from the objective to the
 // parameters. At a node that is used twice, the parts that are summed.
 
-import { el, number, shapeText } from "./dom.js";
+import { breakable, el, number, shapeText } from "./dom.js";
 import { Heatmap } from "./heatmap.js";
 import { names, placeName, placeOf } from "./labels.js";
 
@@ -52,7 +52,7 @@ export function view(app, element) {
 
   function buildList(visits) {
     items = visits.map((visit, i) => el("li", {}, el("button", { type: "button", class: "link", onclick: () => { stop(); go(i); } },
-      el("span", { class: "walk-number figures" }, i + 1), el("span", { class: "walk-key" }, short(visit.key)),
+      el("span", { class: "walk-number figures" }, i + 1), el("span", { class: "walk-key" }, breakable(short(visit.key))),
       visit.parts.length > 1 ? el("span", { class: "mark" }, `sum of ${visit.parts.length}`) : "")));
     list.replaceChildren(...items);
   }
@@ -92,7 +92,7 @@ export function view(app, element) {
 /** Return what happens at a step of the walk. */
 function describe(app, visit, backward) {
   const step = app.step(visit.key);
-  const open = (key) => el("button", { type: "button", class: "link", onclick: () => app.set({ block: key, value: null, view: "block" }) }, short(key));
+  const open = (key) => el("button", { type: "button", class: "link", onclick: () => app.set({ block: key, value: null, view: "block" }) }, breakable(short(key)));
   const words = placeName(step ? step.place : placeOf(visit.key));
   const title = el("h3", { class: "walk-title" }, words.join(" · "), " ", el("code", {}, step ? step.operation : visit.key.slice(visit.key.lastIndexOf(".") + 1)));
   if (!backward) {
