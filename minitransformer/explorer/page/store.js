@@ -170,7 +170,7 @@ export class Saved {
 
   /** Return the objectives that the file holds for a sentence. */
   objectives(text) {
-    return this.data.sentences.find((sentence) => sentence.text === text)?.traces.map((one) => one.objective) ?? [];
+    return this.data.sentences.find((sentence) => sentence.text === text)?.traces?.map((one) => one.objective) ?? [];
   }
 
   /** Return the entries, {key, index}, whose central differences the file holds. */
