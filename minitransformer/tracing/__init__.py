@@ -7,31 +7,67 @@
 ``watching.py``       see the steps of a model while it runs, and replace what they compute
 ``lines.py``          see the values inside the operations, line by line
 ``sources.py``        the source lines of each operation and elementary rule
+``edits.py``          the edits: an entry overwritten, a head switched off, ...
+``editing.py``        run a model with edits in force
+``first_order.py``    what the gradient alone says that edits do
+``differences.py``    ``difference``: a gradient beside central differences of many step sizes
+``search.py``         ``write`` and ``beam_tree``: how a translation is found
 ``twin.py``           a copy of a model that shares its values, so that nothing changes in the model
 ====================  ==================================================================================
 """
 
+from minitransformer.tracing.differences import Difference, Point, difference
+from minitransformer.tracing.edits import (
+    Edit,
+    HeadOff,
+    LayerOff,
+    SetEntry,
+    SetMask,
+    SetWeight,
+    SublayerOff,
+    Temperature,
+)
+from minitransformer.tracing.first_order import first_order
 from minitransformer.tracing.objectives import LogProbability, LogProbabilityDifference, Loss, Objective
 from minitransformer.tracing.recording import trace
+from minitransformer.tracing.search import Alternative, BeamNode, BeamTree, Choice, beam_tree, write
 from minitransformer.tracing.sources import Source, sources
 from minitransformer.tracing.twin import in_double
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
 from minitransformer.tracing.watching import Input
 
 __all__ = [
+    "Alternative",
+    "BeamNode",
+    "BeamTree",
+    "Choice",
+    "Difference",
+    "Edit",
+    "HeadOff",
     "Input",
+    "LayerOff",
     "Line",
     "LogProbability",
     "LogProbabilityDifference",
     "Loss",
     "Objective",
     "Part",
+    "Point",
+    "SetEntry",
+    "SetMask",
+    "SetWeight",
     "Source",
     "Step",
+    "SublayerOff",
+    "Temperature",
     "Trace",
     "TracedParameter",
     "Visit",
+    "beam_tree",
+    "difference",
+    "first_order",
     "in_double",
     "sources",
     "trace",
+    "write",
 ]

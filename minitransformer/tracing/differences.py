@@ -8,8 +8,8 @@ one differs least: this choice knows nothing of the gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
@@ -20,14 +20,16 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.nn import Transformer
+from minitransformer.nn import Parameter, Transformer
+from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
-from minitransformer.tracing.edits import Edit, check_index
+from minitransformer.tracing.edits import Edit, check_index, some
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.twin import twin
-from minitransformer.tracing.watching import Backward, Call
+from minitransformer.tracing.values import Line, gradient_inside
+from minitransformer.tracing.watching import Backward, Call, Watcher
 
 __all__ = ["Difference", "Point", "difference"]
 
@@ -147,28 +149,39 @@ class _Entry:
         self._step = key.partition(":")[0]
         self._is_inside = self._step != key and self._step in layout.outputs
         """Whether it is a value inside a forward pass."""
-        start, _, name = key.rpartition(".")
-        self._gradient_key = f"{start}.d_{name}"
         if not self._is_inside:
             check_index("difference", index, layout.shape("difference", key), key)
         self._is_watched = self._parameter is None or bool(edits)
         self._memory: Array | None = None  # of the encoder, if it does not depend on the entry
+        self._watcher: Watcher
         self._is_repeated = True
         """Whether the entry is repeated where the batch is."""
 
-    def _watching(self, see: See, see_value: Callable[[str, Value], None]) -> AbstractContextManager[object]:
+    @contextmanager
+    def _watching(self, see: See, see_value: Callable[[str, Value], None]) -> Iterator[None]:
         if not self._is_watched:
-            return nullcontext()
-        options = {"see_value": see_value, "wanted": self._step.__eq__} if self._is_inside else {}
-        return self._editor.watching(see, **options)
+            yield
+            return
+        with self._editor.watching(see, see_value=see_value) as self._watcher, standing_in(self._tracing()):
+            yield
+
+    def _tracing(self) -> dict[Callable[..., Any], Callable[..., Any]]:
+        """Return what stands in for a forward pass to trace its lines: tracing all steps would take much longer."""
+        operation = ops.registry.get(self._step.rpartition("/")[2].partition(".")[0])
+        if not self._is_inside or operation is None:
+            return {}
+        forward = in_use(operation.forward)
+
+        def trace_lines(*arrays: Any, **options: Any) -> Any:
+            with self._watcher.tracing_lines() if self._watcher.running() == self._step else nullcontext():
+                return forward(*arrays, **options)
+
+        return {operation.forward: trace_lines}
 
     def _logits(self, n: int = 1) -> Tensor:
         """Return the logits of the batch, repeated n times."""
         source, target = np.tile(self._source, (n, 1)), np.tile(self._target[:, :-1], (n, 1))
-        if self._memory is None:
-            memory = self._model.encode(source)
-        else:
-            memory = Tensor(xp.tile(self._memory, (n, 1, 1)))
+        memory = self._model.encode(source) if self._memory is None else Tensor(xp.tile(self._memory, (n, 1, 1)))
         return self._model.decode(target, memory, ops.padding_mask(source))
 
     def differentiate(self) -> tuple[float, float, float]:
@@ -176,43 +189,53 @@ class _Entry:
         seen: dict[str, Array] = {}
 
         def see(call: Call) -> tuple[Array, Backward] | None:
-            if call.key != self._key:
+            if call.key != self._step:
                 return None
-            seen[self._key], unchanged = call.value, call.backward
+            seen[call.key], unchanged = call.value, call.backward
 
             def backward(d_output: Array) -> Sequence[Array | None]:
-                seen[self._gradient_key] = d_output
-                return unchanged(d_output)
+                seen[f"d:{call.key}"] = d_output
+                with self._watcher.tracing_lines() if self._is_inside else nullcontext():
+                    return unchanged(d_output)
 
             return call.value, backward
 
         def see_value(key: str, value: Value) -> None:
-            if key in (self._key, self._gradient_key):
-                seen[key] = value.array.copy()
+            line = Line(value.line, value.name, key, value.array.copy(), value.function, value.depth)
+            (backward_lines if self._watcher.in_backward() else forward_lines).append(line)
 
+        forward_lines: list[Line] = []
+        backward_lines: list[Line] = []
         with self._watching(see, see_value):
             objective = self._objective(self._logits(), self._target[:, 1:])
             objective.backward(release=True)
+        gradient_key = f"d:{self._key}"
         if self._is_inside:
-            self._check_inside(seen)
-        if self._parameter is not None:
+            gradient_key = self._check_inside(forward_lines, backward_lines)
+            seen = {line.key: line.array for line in (*forward_lines, *backward_lines)}
+        elif self._parameter is not None:
             seen[self._key] = self._parameter._data
             if self._parameter.grad is not None:
-                seen[self._gradient_key] = self._parameter.grad
+                seen[gradient_key] = self._parameter.grad
         self._prepare(seen[self._key].shape)
-        gradient = seen.get(self._gradient_key)  # none, if the objective does not depend on the entry
+        gradient = seen.get(gradient_key)  # none, if the objective does not depend on the entry
         at_entry = 0.0 if gradient is None else float(gradient.reshape(self._shape)[self._index])
         return float(seen[self._key][self._index]), at_entry, objective.item()
 
-    def _check_inside(self, seen: dict[str, Array]) -> None:
-        """Refuse a value that there is not, or that has no gradient."""
-        for key in (self._key, self._gradient_key):
-            if key not in seen:
-                raise ValueError(
-                    f"difference: no line of the forward or backward pass of {self._step} computes {key}; expected a "
-                    "value of the forward pass whose gradient the backward pass computes under its name with d_ before"
-                )
-        check_index("difference", self._index, seen[self._key].shape, self._key)
+    def _check_inside(self, forward: list[Line], backward: list[Line]) -> str:
+        """Return the key of the gradient of a value inside a pass; refuse what has none, or has no such entry."""
+        values = {line.key: line.array.shape for line in forward}
+        if self._key not in values:
+            raise ValueError(f"difference: {self._step} computes no {self._key}; it computes {some(values)}")
+        found = gradient_inside(self._key, forward, backward)
+        if found is None:
+            others = [key for key in values if gradient_inside(key, forward, backward)]
+            raise ValueError(
+                f"difference: the backward pass of {self._step} computes no gradient of {self._key}; "
+                f"it computes those of {some(others)}"
+            )
+        check_index("difference", self._index, values[self._key], self._key)
+        return found
 
     def _prepare(self, shape: tuple[int, ...]) -> None:
         """Get ready to move the entry: what does not depend on it is computed once."""
@@ -226,7 +249,7 @@ class _Entry:
     def objectives(self, values: Sequence[float]) -> list[float]:
         """Return the objective with each of these values in the place of the entry."""
         if self._parameter is not None:
-            return [self._with_parameter(value) for value in values]
+            return [self._with_parameter(self._parameter, value) for value in values]
         n = max(1, TOKENS // (self._source.size + self._target.size)) if self._shape else 1
         found = []
         for first in range(0, len(values), n):
@@ -235,9 +258,9 @@ class _Entry:
                 return [x for value in values for x in self._side_by_side([value])]
         return found
 
-    def _with_parameter(self, value: float) -> float:
+    def _with_parameter(self, parameter: Parameter, value: float) -> float:
         """Return the objective with a value in the place of a parameter's entry."""
-        self._parameter._data[self._index] = value
+        parameter._data[self._index] = value
         with no_grad(), self._editor.watching() if self._is_watched else nullcontext():
             return self._objective(self._logits(), self._target[:, 1:]).item()
 

@@ -38,8 +38,10 @@ class Editor:
         A ``twin`` of the model: parameters that edits write to get new values.
     edits : sequence of Edit
         What is changed.
-    layout : Layout
-        What there is in the model.
+    layout : Layout or None
+        What there is in the model; needed if there are edits.
+
+    A forward pass runs inside ``with editor.watching():``. Its backward pass needs no such block around it.
 
     Raises
     ------
@@ -49,9 +51,9 @@ class Editor:
         If one does not fit the model.
     """
 
-    def __init__(self, model: Transformer, edits: Sequence[Edit], layout: Layout) -> None:
-        self._model, self._layout = model, layout
-        self._changes = changes_of(edits, layout)
+    def __init__(self, model: Transformer, edits: Sequence[Edit], layout: Layout | None) -> None:
+        self._model, self._layout = model, layout or Layout({}, {}, {}, None)
+        self._changes = changes_of(edits, self._layout)
         self._attentions = {key for site in ("mask", "scores", "weights", "heads") for key in self._changes[site]}
         """The steps of the attentions that are changed inside."""
         self._waiting: set[str] = set()
@@ -64,8 +66,7 @@ class Editor:
     def watching(self, see: See | None = None, **options: Any) -> Iterator[Watcher]:
         """See the steps of the model that runs inside the ``with`` block, with the edits in force.
 
-        Arguments as for `Watcher`; ``see(call)`` is called with the edited value. Backward passes need no such block
-        around them.
+        Arguments as for `Watcher`; ``see(call)`` is called with the edited value.
         """
 
         def see_edited(call: Call) -> tuple[Array, Backward] | None:
@@ -74,9 +75,9 @@ class Editor:
                 call.value, call.backward = edited
             return (None if see is None else see(call)) or edited
 
-        changed = bool(self._attentions or self._changes["output"])
+        changes_steps = bool(self._attentions or self._changes["output"])
         with (
-            watching(self._model, see=see_edited if changed else see, **options) as watcher,
+            watching(self._model, see=see_edited if changes_steps else see, **options) as watcher,
             standing_in(self._forward_passes(watcher) if self._attentions else {}),
         ):
             yield watcher
@@ -135,7 +136,7 @@ class Editor:
         ) -> tuple[Array, Any]:
             key = watcher.running()
             if key not in self._attentions:
-                return attend(q, k, v, mask, causal, block_size, out)  # type: ignore[no-any-return]
+                return attend(q, k, v, mask, causal, block_size, out)
             before: Any = None
 
             def softmax_forward(

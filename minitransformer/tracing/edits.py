@@ -15,7 +15,7 @@ sub-layer off, entries.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -38,6 +38,7 @@ __all__ = [
     "Temperature",
     "changes_of",
     "check_index",
+    "some",
 ]
 
 SUBLAYERS = ("multi_head_attention", "feed_forward")
@@ -60,13 +61,13 @@ class Layout:
     dtype: Any
     """The type of parameters and activations."""
 
-    def shape(self, edit: Edit, key: str) -> tuple[int, ...]:
+    def shape(self, owner: Any, key: str) -> tuple[int, ...]:
         """Return the shape of a step's output or of a parameter."""
-        return _find(edit, key, self.outputs | self.parameters, "step or parameter")
+        return _find(owner, key, self.outputs | self.parameters, "step or parameter")
 
-    def weights_shape(self, edit: Edit, step: str) -> tuple[int, ...]:
+    def weights_shape(self, owner: Any, step: str) -> tuple[int, ...]:
         """Return the shape of an attention's weights."""
-        return _find(edit, step, self.weights, "attention")
+        return _find(owner, step, self.weights, "attention")
 
     def sublayers(self) -> dict[str, str]:
         """Return the step of each sub-layer, by its place."""
@@ -234,7 +235,7 @@ class Temperature(Edit):
     def changes(self, layout: Layout) -> Iterator[Change]:
         """Yield what the edit does."""
         steps = {**layout.weights, **{key: () for key in layout.outputs if key == LOGITS}}
-        _find(self, self.step, steps, "attention, and not the logits")
+        _find(self, self.step, steps, "softmax at")
         value = _check_value(self, self.value, layout.dtype)
         if value <= 0:
             raise ValueError(f"{self}: expected a temperature above 0, found {value}")
@@ -316,13 +317,14 @@ def _overwrite(site: str, key: str, index: Any, value: Any) -> Change:
     return Change(site, key, lambda x: write(x, value), lambda d: write(d, 0))
 
 
-def _find(edit: Edit, key: Any, known: dict[str, Any], kind: str) -> Any:
+def _find(owner: Any, key: Any, known: dict[str, Any], kind: str) -> Any:
     if not isinstance(key, str) or key not in known:
-        raise ValueError(f"{edit}: this model has no {kind} {key!r}; it has {_some(known)}")
+        raise ValueError(f"{owner}: this model has no {kind} {key!r}; it has {some(known)}")
     return known[key]
 
 
-def _some(names: Any) -> str:
+def some(names: Iterable[str]) -> str:
+    """Return names for a message: all if they are few."""
     names = list(names)
     return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, ... and {len(names) - 3} others"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from minitransformer.arrays import Array
 from minitransformer.tracing.objectives import Objective
 from minitransformer.tracing.watching import Input
 
-__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit"]
+__all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "gradient_inside"]
 
 
 class Line(NamedTuple):
@@ -145,19 +146,12 @@ class Trace:
         Parameters
         ----------
         key : str
-            A step, for its output; a parameter; or a value inside a forward pass. The gradient of the last is the last
-            value of the same name with ``d_`` before it. Where the name was bound several times, it belongs to the last
-            value; where a loop has bound it, to none.
+            A step, for its output; a parameter; or a value inside a forward pass, see `gradient_inside`.
         """
         if ":" not in key:
             return f"d:{key}" if f"d:{key}" in self else None
-        step, (function, name) = self.step(key), key.partition(":")[2].split(".")[:2]
-        values = [line for line in step.forward if (line.function, line.name) == (function, name)]
-        gradients = [line for line in step.backward if (line.function, line.name) == (function, f"d_{name}")]
-        for lines in (values, gradients):
-            if not lines or len({line.number for line in lines}) < len(lines):
-                return None
-        return gradients[-1].key if values[-1].key == key else None
+        step = self.step(key)
+        return gradient_inside(key, step.forward, step.backward)
 
     def table(self) -> str:
         """Return a table of the steps: place, operation, shape, and the norms of value and gradient."""
@@ -173,6 +167,28 @@ class Trace:
 
     def __str__(self) -> str:
         return self.table()
+
+
+def gradient_inside(key: str, forward: Sequence[Line], backward: Sequence[Line]) -> str | None:
+    """Return the key of the gradient of a value inside a step, or None if the backward pass does not compute it.
+
+    The gradient is the last value of the same name with ``d_`` before it. Where the name was bound several times, it
+    belongs to the last value; where a loop has bound it, to none.
+
+    Parameters
+    ----------
+    key : str
+        A value inside a forward pass.
+    forward, backward : sequences of Line
+        The values inside the step's passes.
+    """
+    function, name = key.partition(":")[2].split(".")[:2]
+    values = [line for line in forward if (line.function, line.name) == (function, name)]
+    gradients = [line for line in backward if (line.function, line.name) == (function, f"d_{name}")]
+    for lines in (values, gradients):
+        if not lines or len({line.number for line in lines}) < len(lines):
+            return None
+    return gradients[-1].key if values[-1].key == key else None
 
 
 def _number(array: Array) -> str:

@@ -1,0 +1,93 @@
+"""What the gradient alone says that edits do: the change of each edited array times its gradient.
+
+    L(x + Δ) = L(x) + Σ_i Δ_i ∂L/∂x_i + O(Δ²)
+
+The array x is the one that an edit writes to: a parameter, a step's output, the weights of an attention, the outputs of
+its heads. A temperature divides scores, x = s and Δ = s / T - s. A mask that changes is no small change of the scores;
+there x = softmax(s), and Δ is the exact change of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, to_numpy
+from minitransformer.ops import softmax
+from minitransformer.stand_ins import reference
+from minitransformer.tracing.edits import Change, Edit, Layout, changes_of
+from minitransformer.tracing.values import Trace
+
+__all__ = ["first_order"]
+
+
+def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
+    """Return the objective that the gradients of a trace predict for edits: its value plus gradients times changes.
+
+    Parameters
+    ----------
+    trace : Trace
+        Of the model without the edits.
+    edits : sequence of Edit
+        What is changed.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    TypeError, ValueError
+        If one is not an edit, or does not fit the model.
+    """
+    outputs = {step.key: step.output.shape for step in trace.steps}
+    parameters = {name: parameter.value.shape for name, parameter in trace.parameters.items()}
+    weights = {key: trace[_weights(key)].shape for key in outputs if _weights(key) in trace}
+    changes = changes_of(edits, Layout(outputs, parameters, weights, trace.logits.dtype))
+    total = trace.value
+    for site, by_key in changes.items():
+        for key, of_key in by_key.items():
+            before, after, gradient = _at(trace, site, key, of_key)
+            if gradient is not None:
+                total += float(((after - before) * gradient).sum(dtype=np.float64))
+    return total
+
+
+def _weights(step: str, name: str = "weights") -> str:
+    return f"{step}:scaled_dot_product_attention.{name}"
+
+
+def _at(trace: Trace, site: str, key: str, changes: list[Change]) -> tuple[Array, Array, Array | None]:
+    """Return an array before and after changes, and its gradient."""
+    if site in ("parameter", "output"):
+        x, d_x = trace[key], trace.arrays.get(f"d:{key}")
+        return x, _changed(x, changes), d_x
+    weights, d_weights = trace[_weights(key)], trace[_weights(key, "d_weights")]
+    if site == "weights":
+        return weights, _changed(weights, changes), d_weights
+    if site == "heads":
+        concat, d_concat = (trace[f"{key}:multi_head_attention.{name}"] for name in ("concat", "d_concat"))
+        heads, d_heads = (_by_head(x, weights.shape[1]) for x in (concat, d_concat))
+        return heads, _changed(heads, changes), d_heads
+    q, k = (trace[f"{key}:multi_head_attention.{name}"] for name in "qk")
+    scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
+    if site == "scores":
+        (d_scores,) = reference(softmax.backward)((asarray(weights), -1), asarray(d_weights))
+        return scores, _changed(scores, changes), to_numpy(d_scores)
+    after, _ = reference(softmax.forward)(asarray(scores), mask=asarray(_changed(weights > 0, changes)))
+    return weights, to_numpy(after), d_weights
+
+
+def _by_head(x: Array, n_heads: int) -> Array:
+    """Show the heads as an axis: (B, Tq, H * Dv) -> (B, H, Tq, Dv)."""
+    return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads).swapaxes(1, 2)
+
+
+def _changed(x: Array, changes: list[Change]) -> Array:
+    """Return a changed array of the host."""
+    changed = asarray(x)
+    for change in changes:
+        changed = change.forward(changed)
+    return to_numpy(changed)

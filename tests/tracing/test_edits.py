@@ -1,0 +1,287 @@
+"""Edits: what they do to values, and that gradients of an edited model are those of the edited model."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
+from minitransformer.autograd.tensor import make_tensor
+from minitransformer.ops import scaled_dot_product_attention as attention
+from minitransformer.ops import softmax
+from minitransformer.stand_ins import in_use, reference
+from minitransformer.tracing import (
+    HeadOff,
+    LayerOff,
+    LogProbabilityDifference,
+    Loss,
+    SetEntry,
+    SetMask,
+    SetWeight,
+    SublayerOff,
+    Temperature,
+    first_order,
+    trace,
+    write,
+)
+from minitransformer.tracing.editing import Editor, layout_of
+from minitransformer.tracing.edits import Change, Edit
+from minitransformer.tracing.twin import twin
+
+SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
+TARGET = np.array([[1, 5, 4, 3, 2], [1, 3, 2, 0, 0]])
+OWN = "decoder.layers.0.self_attention/multi_head_attention"
+CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
+READ = "encoder.layers.0.self_attention/multi_head_attention"
+FORWARD = "encoder.layers.0.feed_forward/feed_forward"
+
+EDITS = {
+    "an entry of a parameter": [SetEntry("decoder.layers.0.feed_forward.w1", (2, 1), 1.5)],
+    "an entry of a shared parameter": [SetEntry("source_embedding.table", (3, 0), -0.5)],
+    "an entry of an output": [SetEntry(FORWARD, (0, 1, 2), 0.7)],
+    "two entries": [SetEntry(READ, (0, 1, 2), 0.7), SetEntry(READ, (1, 0, 0), -2.0)],
+    "an entry of a view": [SetEntry("/transpose", (1, 4), 0.3)],
+    "an entry of the logits": [SetEntry("/linear", (0, 2, 3), 0.3)],
+    "a weight": [SetWeight(CROSS, (0, 1, 2, 1), 0.9)],
+    "a hidden weight": [SetWeight(OWN, (1, 0, 0, 2), 0.4)],
+    "a head": [HeadOff(CROSS, 1)],
+    "attention": [SublayerOff("encoder.layers.0.self_attention")],
+    "feed-forward": [SublayerOff("decoder.layers.0.feed_forward")],
+    "a layer": [LayerOff("decoder.layers.0")],
+    "hidden": [SetMask(CROSS, (2, 0), False)],
+    "shown": [SetMask(OWN, (0, 2), True)],
+    "nothing to see": [SetMask(OWN, (0, 0), False)],
+    "the temperature of scores": [Temperature(READ, 0.4)],
+    "the temperature of logits": [Temperature("/linear", 2.5)],
+    "all in one attention": [
+        SetEntry(CROSS, (0, 0, 1), 0.2),
+        HeadOff(CROSS, 0),
+        SetWeight(CROSS, (0, 1, 1, 2), -0.3),
+        Temperature(CROSS, 1.7),
+        SetMask(CROSS, (1, 1), False),
+    ],
+}
+
+
+SMOOTHED, BETWEEN = Loss(label_smoothing=0.1), LogProbabilityDifference(2, 3, 5)
+
+
+@pytest.fixture(scope="module")
+def unedited(model):
+    return {objective: trace(model, SOURCE, TARGET, objective) for objective in (SMOOTHED, BETWEEN)}
+
+
+def objective_of(model, edits, objective):
+    """Return a function of directions, by the key of a step or parameter: the objective with all of them added."""
+    other = twin(model)
+    editor = Editor(other, edits, layout_of(other, SOURCE, TARGET, objective))
+    values = {name: (parameter, parameter.data) for name, parameter in other.named_parameters()}
+
+    def run(directions, scale):
+        for name, (parameter, value) in values.items():
+            parameter.data = value + scale * directions.get(name, 0.0)
+
+        def see(call):
+            return call.value + scale * directions.get(call.key, 0.0), call.backward
+
+        with mt.no_grad(), editor.watching(see):
+            return objective(other(SOURCE, TARGET[:, :-1]), TARGET[:, 1:]).item()
+
+    return run
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_gradients_of_an_edited_model_are_those_of_finite_differences(model, unedited, kind):
+    edits, objective, h = EDITS[kind], SMOOTHED, 1e-5
+    found, run = trace(model, SOURCE, TARGET, objective, edits), objective_of(model, edits, objective)
+    assert found.value != unedited[objective].value
+    rng = np.random.default_rng(len(kind))
+    places = ["encoder.", "decoder.", "source_", "target_", "output", "/"]
+    keys = [*found.parameters, *(step.key for step in found.steps)]
+    assert all(key.startswith(tuple(places)) for key in keys)
+    for place in places:
+        directions = {key: asarray(rng.standard_normal(found[key].shape)) for key in keys if key.startswith(place)}
+        slope = (run(directions, h) - run(directions, -h)) / (2 * h)
+        parts = [(found[f"d:{key}"] * d).sum() for key, d in directions.items() if f"d:{key}" in found]
+        assert slope == pytest.approx(sum(parts), rel=1e-6, abs=1e-7 * np.abs(parts).max()), place
+
+
+@pytest.mark.parametrize(
+    ("place", "step"), [("encoder.layers.0.self_attention", READ), ("encoder.layers.0.feed_forward", FORWARD)]
+)
+def test_nothing_flows_past_a_sublayer_that_is_off(model, place, step):
+    found = trace(model, SOURCE, TARGET, edits=[SublayerOff(place)])
+    assert not found[step].any()
+    assert found[f"d:{step}"].any()  # the gradient with respect to the zeros
+    for name, parameter in found.parameters.items():
+        assert parameter.gradient.any() != name.startswith(place), name
+
+
+def test_an_overwritten_entry_gets_its_gradient_and_passes_none_on(model):
+    step, index = "encoder.layers.0.residual1/add", (0, 1, 2)
+    found = trace(model, SOURCE, TARGET, edits=[SetEntry(step, index, 0.7)])
+    assert found[step][index] == 0.7
+    assert found[f"d:{step}"][index] != 0
+    [part] = [part for visit in found.walk if visit.key == READ for part in visit.parts]
+    passed = found[f"d:{step}"].copy()
+    passed[index] = 0
+    np.testing.assert_array_equal(part.gradient, passed)
+
+
+def test_inside_an_attention(model, unedited):
+    before = unedited[SMOOTHED]
+    weights = before[f"{CROSS}:scaled_dot_product_attention.weights"]
+    q, k = before[f"{CROSS}:multi_head_attention.q"], before[f"{CROSS}:multi_head_attention.k"]
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    visible = np.broadcast_to((SOURCE != 0)[:, None, None, :], scores.shape).copy()
+
+    def weights_with(*edits):
+        return trace(model, SOURCE, TARGET, edits=edits)[f"{CROSS}:scaled_dot_product_attention.weights"]
+
+    def expected(scores):
+        e = np.where(visible, np.exp(scores), 0)
+        return e / e.sum(axis=-1, keepdims=True)
+
+    np.testing.assert_allclose(weights_with(Temperature(CROSS, 0.4)), expected(scores / 0.4))
+    changed = weights.copy()
+    changed[0, 1, 2, 3] = 0.9
+    np.testing.assert_array_equal(weights_with(SetWeight(CROSS, (0, 1, 2, 3), 0.9)), changed)
+    visible[:, :, 1, 0], visible[:, :, 0, 3] = False, True
+    np.testing.assert_allclose(
+        weights_with(SetMask(CROSS, (1, 0), False), SetMask(CROSS, (0, 3), True)), expected(scores)
+    )
+    concat = before[f"{CROSS}:multi_head_attention.concat"].copy()
+    concat[:, :, 3:] = 0
+    off = trace(model, SOURCE, TARGET, edits=[HeadOff(CROSS, 1)])
+    np.testing.assert_array_equal(off[f"{CROSS}:multi_head_attention.concat"], concat)
+    parameters = dict(model.named_parameters())
+    place = "decoder.layers.0.cross_attention"
+    w_out, b_out = (to_numpy(parameters[f"{place}.{name}"].data) for name in ("w_out", "b_out"))
+    np.testing.assert_allclose(off[CROSS], concat @ w_out + b_out)
+
+
+def test_the_temperature_of_the_logits(model, unedited):
+    after = trace(model, SOURCE, TARGET, edits=[Temperature("/linear", 4.0)])
+    np.testing.assert_array_equal(after.logits, unedited[SMOOTHED].logits / 4)
+
+
+def test_the_order_of_edits_matters_only_where_two_write_to_one_entry(model):
+    edits = EDITS["all in one attention"]
+    forward, backward = (objective_of(model, given, SMOOTHED)({}, 0) for given in (edits, edits[::-1]))
+    assert forward == backward
+    first, second = SetEntry(CROSS, (0, 0, 1), 0.2), SetEntry(CROSS, (0, 0, 1), 0.5)
+    off = SublayerOff("decoder.layers.0.cross_attention")
+    found = trace(model, SOURCE, TARGET, edits=[first, second, off])[CROSS]
+    assert (found[0, 0, 1], np.count_nonzero(found)) == (0.5, 1)
+
+
+def test_the_model_stays_as_it_is(model):
+    state = model.state_dict()
+    trace(model, SOURCE, TARGET, edits=[edit for edits in EDITS.values() for edit in edits])
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, state[name])
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for function in (make_tensor, attention.forward, attention.backward, softmax.forward, softmax.backward):
+        assert in_use(function) is reference(function)
+
+
+def test_edits_keep_the_type(make_model):
+    model = make_model(n_layers=1, dtype="float32")
+    found = trace(model, SOURCE, TARGET, edits=[edit for edits in EDITS.values() for edit in edits])
+    assert {array.dtype.name for array in found.arrays.values() if array.dtype.kind == "f"} == {"float32"}
+
+
+class Partly(Edit):
+    """A part of another edit: x + share (f(x) - x) in place of f(x)."""
+
+    def __init__(self, whole, share):
+        self.whole, self.share = whole, share
+
+    def changes(self, layout):
+        for change in self.whole.changes(layout):
+
+            def forward(x, change=change):
+                return x + self.share * (change.forward(x) - x)
+
+            yield Change(change.site, change.key, forward, None)
+
+
+class NewWeights(Edit):
+    def __init__(self, step, weights):
+        self.step, self.weights = step, weights
+
+    def changes(self, layout):
+        yield Change("weights", self.step, lambda x: asarray(self.weights), None)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EDITS if kind != "all in one attention"])
+def test_first_order_is_the_slope_from_no_edit_to_the_edit(model, unedited, kind):
+    edits, objective, h = EDITS[kind], BETWEEN, 1e-5
+    before = unedited[objective]
+    whole = edits
+    if isinstance(edits[0], SetMask):
+        key = f"{edits[0].step}:scaled_dot_product_attention.weights"
+        whole = [NewWeights(edits[0].step, trace(model, SOURCE, TARGET, objective, edits)[key])]
+    sides = [objective_of(model, [Partly(edit, share) for edit in whole], objective)({}, 0) for share in (h, -h)]
+    slope = (sides[0] - sides[1]) / (2 * h)
+    assert first_order(before, edits) - before.value == pytest.approx(slope, rel=1e-6, abs=1e-9)
+
+
+def test_first_order_of_nothing(unedited):
+    before = unedited[SMOOTHED]
+    assert first_order(before, []) == before.value
+    with pytest.raises(ValueError, match="has no step or parameter 'nowhere'"):
+        first_order(before, [SetEntry("nowhere", (0,), 1.0)])
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (SetEntry("encoder.layers.7/add", (0, 0, 0), 1.0), "no step or parameter 'encoder.layers.7/add'; it has"),
+        (SetEntry(CROSS, (0, 0), 1.0), r"shape \(2, 4, 6\), so its entries have 3 whole numbers"),
+        (SetEntry(CROSS, (0, 4, 0), 1.0), r"from 0 to \(1, 3, 5\); found \(0, 4, 0\)"),
+        (SetEntry(CROSS, (0, -1, 0), 1.0), r"found \(0, -1, 0\)"),
+        (SetEntry(CROSS, (0, 1.0, 0), 1.0), r"found \(0, 1.0, 0\)"),
+        (SetEntry(CROSS, (0, True, 0), 1.0), r"found \(0, True, 0\)"),
+        (SetEntry(CROSS, [0, 1, 0], 1.0), r"found \[0, 1, 0\]"),
+        (SetEntry(CROSS, (0, 1, 0), float("nan")), "a finite number that float64 can hold, found nan"),
+        (SetEntry(CROSS, (0, 1, 0), "1"), "found '1'"),
+        (SetEntry(CROSS, (0, 1, 0), True), "found True"),
+        (SetEntry("encoder.layers.0.feed_forward.w1", (6, 0), 1.0), r"from 0 to \(5, 4\); found \(6, 0\)"),
+        (SetWeight(FORWARD, (0, 0, 0, 0), 1.0), f"no attention '{FORWARD}'; it has {READ}"),
+        (SetWeight(CROSS, (0, 2, 0, 0), 1.0), r"from 0 to \(1, 1, 3, 3\); found \(0, 2, 0, 0\)"),
+        (SetWeight(CROSS, (0, 0, 0, 0), float("inf")), "found inf"),
+        (HeadOff(CROSS, 2), "expected a head from 0 to 1, found 2"),
+        (HeadOff(CROSS, -1), "expected a head from 0 to 1, found -1"),
+        (HeadOff(7, 0), "no attention 7"),
+        (SublayerOff("encoder.layers.0"), "no sub-layer 'encoder.layers.0'; it has encoder.layers.0.self_attention"),
+        (LayerOff("encoder"), "no layer 'encoder'; it has encoder.layers.0, decoder.layers.0"),
+        (Temperature(CROSS, 0.0), "expected a temperature above 0, found 0.0"),
+        (Temperature(FORWARD, 1.0), f"no softmax at '{FORWARD}'; it has"),
+        (SetMask(CROSS, (4, 0), True), r"from 0 to \(3, 3\); found \(4, 0\)"),
+        (SetMask(CROSS, (0, 0), 1), "expected visible True or False, found 1"),
+    ],
+)  # fmt: skip
+def test_an_edit_that_does_not_fit_is_refused(model, edit, message):
+    with pytest.raises(ValueError, match=message):
+        trace(model, SOURCE, TARGET, edits=[edit])
+
+
+def test_what_is_no_edit_is_refused(model):
+    with pytest.raises(TypeError, match=r"expected SetEntry, SetWeight, .*, found str"):
+        write(model, SOURCE[:1], edits=["off"])
+
+
+def test_too_large_for_float32(make_model):
+    with pytest.raises(ValueError, match="a finite number that float32 can hold, found 1e\\+300"):
+        trace(make_model(n_layers=1, dtype="float32"), SOURCE, TARGET, edits=[SetEntry(CROSS, (0, 0, 0), 1e300)])
+
+
+def test_an_attention_for_which_another_function_stands_in(model):
+    def forward(x, memory, w_in, w_out, *rest, **options):
+        return x @ w_out, None
+
+    with (
+        mt.stand_ins.standing_in({mt.ops.multi_head_attention.forward: forward}),
+        pytest.raises((ValueError, RuntimeError), match="no attention"),
+    ):
+        trace(model, SOURCE, TARGET, edits=[HeadOff(CROSS, 0)])

@@ -1,0 +1,178 @@
+"""Token by token, and the tree of a beam search, held against ``greedy`` and ``beam_search``."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.data import END, PAD, START
+from minitransformer.decoding import beam_search, greedy, length_penalty
+from minitransformer.tracing import HeadOff, SetEntry, SetMask, Temperature, beam_tree, write
+
+SOURCES = [[3, 4, 6, END], [5, END], [7, 7, 3, 4, 5, END]]
+CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
+
+
+def log_probabilities(model, source, written):
+    with mt.no_grad():
+        logits = model([source], [[START, *written]]).numpy()[0]
+    return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("options", [{}, {"norm": "pre"}, {"positions": "learned", "max_length": 9}])
+def test_write_is_greedy(make_model, source, options):
+    model = make_model(**options)
+    choices = write(model, [source], max_length=9)
+    tokens = [choice.token for choice in choices]
+    assert [token for token in tokens if token != END] == greedy(model, [source], max_length=9)[0]
+    assert tokens.count(END) == (len(tokens) < 9 or tokens[-1] == END)
+    log_p = log_probabilities(model, source, tokens[:-1])
+    for place, choice in enumerate(choices):
+        assert choice.probability == pytest.approx(np.exp(log_p[place, choice.token]))
+        assert choice.alternatives[0] == (choice.token, choice.probability)
+        listed = [alternative.token for alternative in choice.alternatives]
+        assert listed == [token for token in np.argsort(-log_p[place]).tolist() if token not in (PAD, START)][:5]
+
+
+def test_write_goes_on_after_a_prefix(model):
+    free = [choice.token for choice in write(model, [SOURCES[0]], max_length=6)]
+    other = next(token for token in range(3, 7) if token != free[1])
+    choices = write(model, [SOURCES[0]], prefix=[free[0], other], max_length=6)
+    assert [(choice.token, choice.forced) for choice in choices[:2]] == [(free[0], True), (other, True)]
+    assert not any(choice.forced for choice in choices[2:])
+    log_p = log_probabilities(model, SOURCES[0], [choice.token for choice in choices[:-1]])
+    for row, choice in zip(log_p, choices, strict=True):
+        assert choice.probability == pytest.approx(np.exp(row[choice.token]))
+    assert [choice.token for choice in write(model, [SOURCES[0]], prefix=[3, END])] == [3, END]
+
+
+def test_the_temperature_changes_probabilities_only(model):
+    cold, hot = (write(model, [SOURCES[0]], temperature=t, max_length=4, alternatives=9) for t in (0.5, 4))
+    assert [choice.token for choice in cold] == [choice.token for choice in hot]
+    assert all(a.probability > b.probability for a, b in zip(cold, hot, strict=True))
+    ratio = [np.log(c[0].alternatives[0].probability / c[0].alternatives[1].probability) for c in (cold, hot)]
+    assert ratio[0] == pytest.approx(8 * ratio[1])
+
+
+def test_edits_hold_while_a_translation_is_written(make_model):
+    model = make_model(positions="learned", max_length=8)
+    source = SOURCES[0]
+    free = [choice.token for choice in write(model, [source], max_length=8)]
+    edits = [SetEntry("/linear", (0, place, 5), 99.0) for place in (0, 2)]
+    tokens = [choice.token for choice in write(model, [source], edits=edits, max_length=8)]
+    # A full pass edits each position anew, and only the last one is read: 5 is written at places 0 and 2.
+    assert tokens[0] == tokens[2] == 5 != free[0]
+    edits = [Temperature(CROSS, 3.0), HeadOff(CROSS, 1), SetMask(CROSS, (1, 2), False)]
+    choices = write(model, [source], edits=edits, max_length=8)
+    by_trace = mt.trace(model, [source], [[START, *[choice.token for choice in choices]]], edits=edits).logits[0]
+    assert [choice.token for choice in choices] == [2 + int(row[2:].argmax()) for row in by_trace[: len(choices)]]
+
+
+@pytest.mark.parametrize(("seed", "alpha", "limit"), [(0, 0.6, 7), (1, 0, 6), (2, 2, 8)])
+def test_the_tree_is_that_of_the_beam_search(make_model, seed, alpha, limit):
+    model, source, beam = make_model(seed, n_layers=1), SOURCES[seed], 3
+    [[best]] = beam_search(model, [source], beam, alpha, max_length=limit)
+    tree = beam_tree(model, [source], beam, alpha, max_length=limit)
+    winner = tree.nodes[tree.winner]
+    assert tree.tokens(winner.id) == best.tokens
+    assert (winner.fate == "finished") == best.finished
+    assert (winner.log_probability, winner.score) == (best.log_probability, best.score)
+    check_tree(tree, model, source, beam, alpha, limit)
+
+
+def check_tree(tree, model, source, beam, alpha, limit):
+    """Recompute the search from full forward passes: who is kept, who is dropped, and when it stops."""
+    root, *nodes = tree.nodes
+    assert (root.id, root.parent, root.step, root.token, root.log_probability) == (0, None, 0, START, 0.0)
+    assert [node.id for node in tree.nodes] == list(range(len(tree.nodes)))
+    live, found, last = [root], [], max(node.step for node in nodes)
+    for step in range(1, last + 1):
+        here = [node for node in nodes if node.step == step]
+        candidates = [
+            (-(parent.log_probability + row[token]), parent.id, token)
+            for parent in live
+            for row in [log_probabilities(model, source, tree.tokens(parent.id))[-1]]
+            for token in range(END, len(row))
+        ]
+        candidates.sort()
+        expected = candidates[: 2 * beam]
+        assert [(node.parent, node.token) for node in here] == [(parent, token) for _, parent, token in expected]
+        np.testing.assert_allclose([-node.log_probability for node in here], [loss for loss, *_ in expected])
+        for rank, node in enumerate(here):
+            if rank >= beam:
+                assert node.fate == f"dropped: rank {rank + 1}, and only {beam} are kept"
+            elif node.token == END:
+                assert node.fate == "finished"
+            elif step < last:
+                assert node.fate == "kept"
+            elif last == limit:
+                assert node.fate == f"cut off: at the limit of {limit} tokens"
+            else:
+                assert node.fate == "cannot win any more"
+            complete = node.token == END or node.fate.startswith("cut off")
+            assert (node.score is not None) == complete
+            if complete:
+                assert node.score == pytest.approx(node.log_probability / length_penalty(step, alpha))
+        live = [node for node in here[:beam] if node.token != END]
+        found += [node for node in here[:beam] if node.token == END]
+        best = max((node.score for node in found), default=-np.inf)
+        attainable = max((node.log_probability for node in live), default=-np.inf) / length_penalty(limit, alpha)
+        assert (step == last) == (step == limit or attainable <= best)
+
+
+def test_the_tree_of_an_edited_model(make_model):
+    model, source = make_model(), SOURCES[0]
+    unchanged = beam_tree(model, [source], 3, max_length=6)
+    one = SetEntry("/linear", (0, 0, 5), 99.0)  # the first token of all hypotheses
+    tree = beam_tree(model, [source], 3, max_length=6, edits=[one])
+    assert tree.nodes[1].token == 5
+    # An edit that changes nothing: the full passes of edited models against the cache.
+    same = beam_tree(model, [source], 3, max_length=6, edits=[Temperature("/linear", 1.0)])
+    assert [(n.parent, n.token, n.fate) for n in same.nodes] == [(n.parent, n.token, n.fate) for n in unchanged.nodes]
+    np.testing.assert_allclose(
+        [node.log_probability for node in same.nodes], [node.log_probability for node in unchanged.nodes]
+    )
+
+
+def test_a_beam_of_one_and_a_limit_of_nothing(model):
+    tree = beam_tree(model, [SOURCES[0]], 1, max_length=5, n_dropped=0)
+    assert tree.tokens(tree.winner) == greedy(model, [SOURCES[0]], max_length=5)[0]
+    assert len(tree.nodes) == 1 + max(node.step for node in tree.nodes)
+    tree = beam_tree(model, [SOURCES[0]], 2, max_length=0)
+    assert [node.fate for node in tree.nodes] == ["cut off: at the limit of 0 tokens"]
+    assert write(model, [SOURCES[0]], max_length=0) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"source_ids": [[3, 2], [4, 2]]},
+            r"expected one source sentence, ids of shape \(1, Tk\), found shape \(2, 2\)",
+        ),
+        ({"prefix": [PAD]}, "place 0 of the prefix is padding"),
+        ({"prefix": [3, END, 3]}, "place 1 of the prefix is the end token"),
+        (
+            {"prefix": [3, 7]},
+            "token 7 at place 1 of the prefix is out of range: the target vocabulary has tokens 0 to 6",
+        ),
+        ({"prefix": [3, 4, 5], "max_length": 2}, "the prefix has 3 tokens, but at most 2 are written"),
+        ({"alternatives": 0}, "alternatives must be at least 1, found 0"),
+        ({"temperature": 0}, "temperature must be a number above 0, found 0"),
+        ({"temperature": float("nan")}, "temperature must be a number above 0, found nan"),
+        ({"edits": [HeadOff(CROSS, 2)]}, "expected a head from 0 to 1, found 2"),
+        ({"edits": [SetEntry("/linear", (0, 3, 0), 1.0)], "max_length": 3}, r"\(0, 2, 6\); found \(0, 3, 0\)"),
+    ],
+)
+def test_bad_arguments_are_refused_before_the_model_runs(model, arguments, message):
+    with pytest.raises((ValueError, IndexError), match=message):
+        write(model, **{"source_ids": [[3, END]]} | arguments)
+
+
+def test_a_model_that_has_diverged(make_model):
+    model = make_model(n_layers=1)
+    model.output.data[3, 0] = np.nan
+    with pytest.raises(mt.decoding.Diverged):
+        write(model, [SOURCES[0]])
+    with pytest.raises(ValueError, match="n_dropped must be 0 or more, found -1"):
+        beam_tree(model, [SOURCES[0]], n_dropped=-1)
