@@ -326,7 +326,7 @@ class Session:
             **describe_trace(trace),
         }
         traced = _Traced(trace, model, source_ids, target_ids, objective, edits, answer)
-        return self._traces.put(key, traced, sum(trace[key].nbytes for key in trace.keys()))  # noqa: SIM118  (not a mapping)
+        return self._traces.put(key, traced, sum(array.nbytes for array in trace.arrays.values()))
 
     def _find_trace(self, key: str) -> _Traced:
         if (found := self._traces.get(key)) is None:
