@@ -147,7 +147,7 @@ function tilesOf(app, values, choose) {
   const tiles = outer.map((value) => {
     const canvas = el("canvas", { class: "tile-picture", width: 96, height: 30, "aria-hidden": "true" });
     const button = el("button", { type: "button", class: `tile ${value.role}`, onclick: () => choose(value) },
-      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter" }, "parameter") : ""),
+      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter of the model" }, "param.") : ""),
       canvas,
       el("span", { class: "tile-shape figures" }, shapeText(value.shape)),
       value.stat && el("span", { class: "tile-shape figures" }, `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}`));

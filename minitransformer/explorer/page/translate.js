@@ -25,7 +25,7 @@ export function view(app, root) {
 /** Return {form, draw}: the sentence, examples, the size of the beam and the length penalty. */
 function sentenceForm(app) {
   const { live } = app.store;
-  const sentence = el("textarea", { id: "sentence", rows: 2, spellcheck: "false", maxlength: 2000, disabled: !live,
+  const sentence = el("textarea", { id: "sentence", rows: 1, spellcheck: "false", maxlength: 2000, disabled: !live,
     onkeydown: (event) => {
       if (event.key !== "Enter" || event.shiftKey) return;
       event.preventDefault();
@@ -97,7 +97,7 @@ function translation(app, answer, animate) {
       forced && force
         ? el("button", { type: "button", onclick: () => force([]) }, `Release ${forced} forced token${forced > 1 ? "s" : ""}`) : null),
     el("ol", { class: "places", tabindex: 0, "aria-label": "Tokens of the translation, each with its best alternatives" }, places),
-    answer.tree ? el("section", { class: "tree", "aria-label": "Hypotheses" }, el("h3", {}, "Beam search"), tree) : null,
+    answer.tree ? el("details", { class: "tree", open: app.state.beam > 1 }, el("summary", {}, "Beam search"), tree) : null,
   ].filter(Boolean);
 }
 
