@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import minitransformer
+from minitransformer.explorer import Session, save
 from minitransformer.learn import Exercise, bank
+from minitransformer.tasks.spelling import spell
+from minitransformer.training import RunFolder
 
 # The arrays of the derivations are small: threads gain nothing. Kernels inherit this.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -63,6 +68,12 @@ numpydoc_xref_param_type = False
 
 MATHJAX_MACROS: dict[str, Any] = {}
 mathjax3_config = {"chtml": {"mtextInheritFont": True}, "tex": {"macros": MATHJAX_MACROS}}
+
+NUMBERS = (
+    432, 0, 1, 7, 11, 12, 16, 17, 20, 21, 30, 42, 66, 77, 99, 100, 101, 111, 217, 365, 616, 700, 808, 999, 1000, 1001,
+    1789, 2017, 12_345, 77_016, 999_999,
+)  # fmt: skip
+"""The sentences that the explorer on the front page holds: these numbers in words."""
 
 OPERATION = """
 ## {title}
@@ -124,6 +135,28 @@ def entry_of(exercise: Exercise) -> str:
     return f"| `{exercise.name}` | {exercise.title.replace('|', '&#124;')} | {', '.join(links)} |\n"
 
 
+def write_explorer(app: Any, exception: Exception | None) -> None:
+    """Write the explorer of the front page, unless what it is made of has not changed."""
+    if exception is None and app.builder.format == "html":
+        run, folder = numbers_run(), Path(app.outdir) / "explorer"
+        parts = [run / "best.safetensors", Path(__file__), *Path(minitransformer.__file__).parent.rglob("*.*")]
+        page = folder / "index.html"
+        if not page.exists() or page.stat().st_mtime < max(part.stat().st_mtime for part in parts):
+            session = Session(RunFolder(run).load(), RunFolder(run))
+            save(page, session, [spell(number, "en") for number in NUMBERS], external=True)
+
+
+def numbers_run() -> Path:
+    """Return the run of the README's first command; train it once if the checkout has none."""
+    runs = [folder / "runs" / "numbers" for folder in (HERE.parent, HERE / "_build")]
+    for run in runs:
+        if (run / "best.safetensors").exists():
+            return run
+    command = [sys.executable, "-m", "minitransformer", "train", "numbers", "--out", str(runs[-1]), "--overwrite"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return runs[-1]
+
+
 def names_of(operation: str) -> dict[str, str]:
     """Return an operation's name in a module, in a link and in a heading."""
     return {"module": operation, "page": operation.replace("_", "-"), "title": operation.replace("_", " ").capitalize()}
@@ -144,3 +177,4 @@ def setup(app: Any) -> None:
     app.connect("source-read", list_operations)
     app.connect("source-read", link_exercises)
     app.connect("source-read", point_links)
+    app.connect("build-finished", write_explorer)

@@ -38,6 +38,7 @@ FLOORS = {
     "learn": 6,
     "paper": 6,
     "bench": 6,
+    "explorer": 6,
     "cli": 7,
     "": 8,  # the package's own __init__
     "__main__": 8,

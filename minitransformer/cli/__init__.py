@@ -30,6 +30,7 @@ COMMANDS = {
         "translate",
         "evaluate",
         "attention",
+        "explore",
         "gradcheck",
         "learn",
         "bench",

@@ -11,19 +11,21 @@ from minitransformer.durable import check_replaceable
 __all__ = ["check_writable"]
 
 PICTURES = (".png", ".pdf", ".svg")
+PAGES = (".html", ".htm")
 
 
 def check_writable(args: argparse.Namespace, *names: str) -> None:
     """Raise a UsageError unless the files of these options, where they are given, can be written; contents stay.
 
-    Every option but ``json`` names a picture.
+    Every option but ``json`` and ``save``, which names an HTML file, names a picture.
     """
     for name in names:
         if not hasattr(args, name):
             continue
         path: Path = getattr(args, name)
-        if name != "json" and path.suffix.lower() not in PICTURES:
-            raise UsageError(f"--{name} writes {', '.join(PICTURES)}, found {path}")
+        endings = PAGES if name == "save" else PICTURES
+        if name != "json" and path.suffix.lower() not in endings:
+            raise UsageError(f"--{name} writes {', '.join(endings)}, found {path}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if name != "json":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, backend, to_numpy, use, uses_kernels, using
 from minitransformer.autograd import is_recording
-from minitransformer.nn import Module
+from minitransformer.nn import Module, Transformer
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Loss, Objective
@@ -124,7 +124,7 @@ def without_kernels() -> Iterator[None]:
 
 
 def trace(
-    model: Module, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
+    model: Transformer, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
 ) -> Trace:
     """Return every value and gradient of one forward and backward pass, by name.
 
@@ -149,6 +149,8 @@ def trace(
 
     Raises
     ------
+    TypeError
+        If the objective is none.
     ValueError
         If the ids are no matrices, the target has fewer than two tokens, or an edit does not fit the model.
     IndexError
@@ -171,18 +173,22 @@ def trace(
         raise ValueError(
             f"trace: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
         )
+    if not hasattr(objective, "check"):
+        raise TypeError(
+            f"trace: expected an objective, such as Loss() or LogProbability(position, token), found {objective!r}"
+        )
     objective.check(len(target_ids), target_ids.shape[1] - 1, getattr(model, "target_vocab", sys.maxsize))
     if not is_recording():
         raise RuntimeError("trace: no gradients under no_grad(); call trace outside of it")
     other = twin(model)
-    watch = partial(watching, other)
+    watch: Callable[..., AbstractContextManager[Watcher]] = partial(watching, other)
     if edits:
         watch = Editor(other, edits, layout_of(other, source_ids, target_ids, objective)).watching
     result = Trace(source_ids, target_ids, objective)
     recorder = _Recorder(other, result)
     watched = watch(see=recorder.see, see_value=recorder.see_value, see_backward=recorder.see_backward)
     with without_kernels(), watched as recorder.watcher, recorder.watcher.tracing_lines():
-        logits = other(source_ids, target_ids[:, :-1])  # type: ignore[operator]
+        logits = other(source_ids, target_ids[:, :-1])
         value = objective(logits, target_ids[:, 1:])
         if value.requires_grad:
             value.backward()

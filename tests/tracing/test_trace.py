@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from double.library import cupy
 from small_models import SOURCE, TARGET, gradients, model
 
 import minitransformer as mt
-from minitransformer.arrays import asarray, to_numpy, xp
+from minitransformer.arrays import asarray, to_numpy, use, uses_kernels, using, xp
 from minitransformer.autograd.graph import Node
 from minitransformer.autograd.tensor import make_tensor
 from minitransformer.nn import Module, Parameter, Residual
@@ -238,6 +239,7 @@ def test_objectives(post):
         (LogProbability(0, 8), IndexError, "no token 8: expected a whole number from 0 to 7"),
         (LogProbability(0, 3, 2), IndexError, "no sentence 2"),
         (LogProbabilityDifference(0, 3, 8), IndexError, "no token 8"),
+        ("loss", TypeError, r"expected an objective, such as Loss\(\).*found 'loss'"),
         (Loss(1.5), ValueError, "label_smoothing must be from 0 to 1, found 1.5"),
     ],
 )
@@ -384,3 +386,15 @@ def test_an_operation_of_ones_own_is_traced_too():
     assert [line.name for line in found.step("/own").backward] == ["x", "scale", "y", "d_scaled", "d_scale"]
     np.testing.assert_array_equal(found["/own:own.d_scale"], found["d:scale"])
     assert found.gradient_key("/own:own.scaled") == "/own:own.d_scaled"
+
+
+@pytest.mark.numpy_only("chooses the library itself")
+def test_kernels_make_way_for_the_reference_implementations(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with using("numpy"):
+        use("cupy", kernels=True)
+        found = mt.trace(model(), SOURCE, TARGET)
+        assert uses_kernels()
+    assert type(found[CROSS]) is np.ndarray
+    assert f"{CROSS}:softmax.exponentials" in found
+    np.testing.assert_allclose(found.value, mt.trace(model(), SOURCE, TARGET).value, rtol=1e-12)

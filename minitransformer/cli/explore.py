@@ -1,0 +1,100 @@
+"""Take a trained model apart in the browser.
+
+It shows every value and gradient of a sentence with its formula and source line, checks gradients by finite
+differences, and lets you change entries, heads, layers and masks. The server listens on this machine only, at a secret
+address. Ctrl-C stops it. With --save, everything about the sentence is written to one HTML file instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.output_paths import check_writable
+from minitransformer.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.cli.parser import path
+from minitransformer.cli.run_options import add_run, load_chosen
+from minitransformer.explorer import Explorer, PortError, RequestError, Session, save
+from minitransformer.training import RunFolder
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, the text, and whether a file is written or a server started."""
+    add_run(parser)
+    add_with(parser)
+    parser.add_argument("text", nargs="*", help="a source text; by default a held-out one")
+    parser.add_argument(
+        "--save", type=path, default=argparse.SUPPRESS, metavar="FILE.html", help="write one file and start no server"
+    )
+    parser.add_argument(
+        "--port", type=int, default=argparse.SUPPRESS, metavar="N", help="port of the server (default: a free one)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+
+
+@with_parts_of_run()
+def run(args: argparse.Namespace) -> int:
+    """Open the run; write the file, or answer the browser until Ctrl-C."""
+    text = " ".join(args.text)
+    if hasattr(args, "save"):
+        if args.no_browser or hasattr(args, "port"):
+            raise UsageError("--save starts no server; leave out --port and --no-browser")
+        check_writable(args, "save")
+    if not 0 <= getattr(args, "port", 0) < 65536:
+        raise UsageError(f"--port must be from 0 to 65535, found {args.port}")
+    session = Session(load_chosen(args), RunFolder(args.run))
+    try:
+        if text:
+            session.check_text(text)
+        if hasattr(args, "save"):
+            return _save(session, text, args.save)
+    except RequestError as error:
+        raise UsageError(f"{error}") from error
+    return _serve(session, text, args)
+
+
+def _save(session: Session, text: str, file: Path) -> int:
+    if not text:
+        text = next(iter(session.model()["examples"]), "")
+    if not text:
+        raise UsageError("the run has no held-out texts to choose from; give a text")
+    save(file, session, [text])
+    print(f"{text}  ->  {session.translate({'text': text})['text']}")
+    print(f"the file is {file} ({file.stat().st_size / 1e6:.1f} MB); open it in a browser")
+    return 0
+
+
+def _serve(session: Session, text: str, args: argparse.Namespace) -> int:
+    try:
+        server = Explorer(session, getattr(args, "port", None))
+    except PortError as error:
+        raise UsageError(f"{error}") from error
+    with server:
+        address = server.address + (f"#text={quote(text, safe='')}" if text else "")
+        print(f"The explorer is at {address}\nCtrl-C stops it.", flush=True)
+        if not args.no_browser:
+            threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever(poll_interval=0.2)
+    print("\nThe explorer has stopped.")
+    return 0
+
+
+def _open_browser(address: str) -> None:
+    """Open the address in a browser with windows; one that runs in this terminal would take it over."""
+    windows = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    try:
+        opened = windows and webbrowser.open(address)
+    except (webbrowser.Error, OSError):
+        opened = False
+    if not opened:
+        print("No browser could be opened; open the address yourself.", flush=True)

@@ -1,0 +1,124 @@
+"""What a model, a trace or a search holds, as JSON."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from minitransformer.data import Tokeniser
+from minitransformer.decoding import Diverged
+from minitransformer.explorer.body import RequestError
+from minitransformer.explorer.numbers import statistics
+from minitransformer.nn import Module
+
+__all__ = ["describe_places", "describe_tokens", "describe_trace", "refusing", "winner"]
+
+
+PACKAGE = Path(__file__).parents[1]
+
+
+@contextmanager
+def refusing(name: str) -> Iterator[None]:
+    """Refuse a request if what it asks for raises an error inside ``with refusing(name):``."""
+    try:
+        yield
+    except RequestError:
+        raise
+    except (ValueError, IndexError, KeyError, Diverged) as error:
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error
+        raise RequestError(f"{name}: {message}") from error
+
+
+def describe_tokens(tokeniser: Tokeniser, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Return tokens with their texts."""
+    return [{"id": token, "text": tokeniser.tokens[token]} for token in ids]
+
+
+def describe_places(model: Module) -> Iterator[dict[str, Any]]:
+    """Yield every part of a model, the model first: its place, its class and the place that it is part of."""
+
+    def walk(module: Module, place: str, parent: str | None) -> Iterator[dict[str, Any]]:
+        yield {"place": place, "kind": type(module).__name__, "parent": parent}
+        start = f"{place}." if place else ""
+        for name, value in vars(module).items():
+            parts = enumerate(value) if isinstance(value, list) else [("", value)]
+            for number, part in parts:
+                if isinstance(part, Module):
+                    yield from walk(part, f"{start}{name}{f'.{number}' if isinstance(value, list) else ''}", place)
+
+    return walk(model, "", None)
+
+
+def describe_trace(trace: Any) -> dict[str, Any]:
+    """Return steps, parameters and the order of the backward pass, with statistics of each value and gradient."""
+    return {
+        "steps": [_describe_step(step) for step in trace.steps],
+        "parameters": [
+            {
+                "key": name,
+                "shape": list(one.value.shape),
+                "value": statistics(one.value),
+                "gradient": _optional_statistics(one.gradient),
+            }
+            for name, one in trace.parameters.items()
+        ],
+        "walk": [{"key": visit.key, "parts": [_describe_part(part) for part in visit.parts]} for visit in trace.walk],
+    }
+
+
+def _describe_step(step: Any) -> dict[str, Any]:
+    return {
+        "key": step.key,
+        "place": step.place,
+        "operation": step.name,
+        "inputs": [{"name": one.name, "key": one.key, "shape": list(one.shape)} for one in step.inputs],
+        "options": {name: value for name, value in step.options.items() if isinstance(value, int | float | str | bool)},
+        "shape": list(step.output.shape),
+        "value": statistics(step.output),
+        "gradient": _optional_statistics(step.d_output),
+        "forward": [_describe_line(line) for line in step.forward],
+        "backward": [_describe_line(line) for line in step.backward],
+        "model_line": _describe_place_in_code(step.model_line),
+    }
+
+
+def _describe_part(part: Any) -> dict[str, Any]:
+    return {"from": part.key, "input": part.input, "norm": statistics(part.gradient)["norm"]}
+
+
+def _describe_line(line: Any) -> dict[str, Any]:
+    return {
+        "line": line.number,
+        "name": line.name,
+        "key": line.key,
+        "function": line.function,
+        "depth": line.depth,
+        "shape": list(line.array.shape),
+        "stat": statistics(line.array),
+    }
+
+
+def _optional_statistics(array: Any) -> dict[str, float | None] | None:
+    return None if array is None else statistics(array)
+
+
+def _describe_place_in_code(where: tuple[str, int] | None) -> dict[str, Any] | None:
+    """Return a line of the model's code, its file relative to the package."""
+    if where is None:
+        return None
+    file, number = where
+    name = Path(file).relative_to(PACKAGE).as_posix() if Path(file).is_relative_to(PACKAGE) else Path(file).name
+    return {"file": name, "line": number, "text": linecache.getline(file, number).strip()}
+
+
+def winner(tree: Any) -> tuple[int, ...]:
+    """Return the tokens of the hypothesis that a beam search returned, its end included if it has one."""
+    tokens = []
+    node = tree.nodes[tree.winner]
+    while node.parent is not None:
+        tokens.append(node.token)
+        node = tree.nodes[node.parent]
+    return tuple(reversed(tokens))

@@ -1,0 +1,127 @@
+"""How weights, gradients and attention change over the checkpoints of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import to_numpy
+from minitransformer.decoding import greedy
+from minitransformer.explorer.body import RequestError
+from minitransformer.explorer.limits import Recent
+from minitransformer.explorer.models import Models
+from minitransformer.explorer.numbers import encode, finite
+from minitransformer.nn import Transformer
+from minitransformer.tracing import Loss
+from minitransformer.tracing.twin import modules, twin
+
+__all__ = ["growth"]
+
+MOST_CHECKPOINTS = 40
+"""Of more, so many are shown, at even distances; the last one is always among them."""
+MOST_WEIGHTS = 1_000_000
+"""The most attention weights in an answer; with more, they are left out."""
+MORE_THAN_TARGET = 10
+"""How much longer a checkpoint's own translation may be; weights that are not trained yet rarely find an end."""
+
+
+def growth(
+    models: Models,
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+    key: str,
+    kept: Recent[tuple[Any, ...], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return norms and attention maps of one sentence at each checkpoint.
+
+    Parameters
+    ----------
+    models : Models
+        The models.
+    source_ids, target_ids : sequences of int
+        The sentence; the target with start and end token.
+    key : str
+        A part of the model or a parameter: the attention maps are those of the attentions in it, or of that which it is
+        in. All, if it is empty.
+    kept : Recent
+        What was computed before, by checkpoint and sentence.
+
+    Returns
+    -------
+    dict
+        steps; loss, translations, norms and gradient_norms (of each parameter by its name) at each step; and attention,
+        a list of weights (H, Tq, Tk) with checkpoint and key.
+    """
+    model = models.run.model
+    places = {f"{place}." for place, _ in modules(model)} | {f"{name}." for name, _ in model.named_parameters()}
+    if key and f"{key}." not in places:
+        raise RequestError(f"training: found the key {key[:100]!r}, expected a part of the model or a parameter")
+    steps = _some(models.steps())
+    rows = [_row(models, step, source_ids, target_ids, kept) for step in steps]
+    attention = [
+        {"checkpoint": step, "key": place, **weights}
+        for step, row in zip(steps, rows, strict=True)
+        for place, weights in row["attention"].items()
+        if not key or f"{place}.".startswith(f"{key}.") or f"{key}.".startswith(f"{place}.")
+    ]
+    if sum(prod(one["shape"]) for one in attention) > MOST_WEIGHTS:
+        attention = []
+    return {
+        "steps": steps,
+        **{name: [row[name] for row in rows] for name in ("loss", "translations")},
+        **{
+            name: {parameter: [row[name][parameter] for row in rows] for parameter, _ in model.named_parameters()}
+            for name in ("norms", "gradient_norms")
+        },
+        "attention": attention,
+    }
+
+
+def _row(
+    models: Models,
+    step: int,
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+    kept: Recent[tuple[Any, ...], dict[str, Any]],
+) -> dict[str, Any]:
+    """Return what is measured at one checkpoint, computed now or before."""
+    of = (step, tuple(source_ids), tuple(target_ids))
+    if (row := kept.get(of)) is None:
+        row = _measure(models.at(step), np.asarray([source_ids]), np.asarray([target_ids]))
+        [written] = greedy(models.at(step), [source_ids], len(target_ids) + MORE_THAN_TARGET)
+        row["translations"] = models.run.target.decode(written)
+        kept.put(of, row, sum(len(one["values"]) for one in row["attention"].values()))
+    return row
+
+
+def _some(steps: list[int]) -> list[int]:
+    if len(steps) <= MOST_CHECKPOINTS:
+        return steps
+    chosen = np.linspace(0, len(steps) - 1, MOST_CHECKPOINTS).round().astype(int)
+    return [steps[i] for i in chosen]
+
+
+def _measure(model: Transformer, source_ids: Any, target_ids: Any) -> dict[str, Any]:
+    """Return loss, norms and attention weights of one model."""
+    copy = twin(model)  # its gradients do not stay in the model
+    loss = Loss()(copy(source_ids, target_ids[:, :-1]), target_ids[:, 1:])
+    loss.backward()
+    maps = model.attention_maps(source_ids, target_ids[:, :-1])
+    kinds = (("encoder", "encoder", "self"), ("decoder", "decoder", "self"), ("cross", "decoder", "cross"))
+    return {
+        "loss": finite(to_numpy(loss.data)),
+        "norms": {name: _norm(one.data) for name, one in copy.named_parameters()},
+        "gradient_norms": {name: _norm(one.grad) for name, one in copy.named_parameters()},
+        "attention": {
+            f"{stack}.layers.{layer}.{name}_attention": {"shape": list(weights.shape[1:]), "values": encode(weights)}
+            for kind, stack, name in kinds
+            for layer, weights in enumerate(maps[kind])
+        },
+    }
+
+
+def _norm(array: Any) -> float | None:
+    return 0.0 if array is None else finite(np.linalg.norm(to_numpy(array).astype(np.float64)))

@@ -1,0 +1,69 @@
+"""Limits of memory and time: a store that forgets what was used longest ago, and a time limit for computations."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+from minitransformer import ops
+from minitransformer.stand_ins import in_use, standing_in
+
+__all__ = ["Recent", "TimeLimitError", "time_limit"]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The values that were used last, at most so many and of at most so many bytes; the newest is always kept."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self.most, self.most_bytes = most, most_bytes
+        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """Return a value and note its use; None if it is not there."""
+        if key not in self._kept:
+            return None
+        self._kept.move_to_end(key)
+        return self._kept[key][0]
+
+    def put(self, key: K, value: V, size: int) -> V:
+        """Keep a value of so many bytes; return it."""
+        self._kept[key] = (value, size)
+        self._kept.move_to_end(key)
+        while len(self._kept) > 1 and (
+            len(self._kept) > self.most or sum(size for _, size in self._kept.values()) > self.most_bytes
+        ):
+            self._kept.popitem(last=False)
+        return value
+
+
+class TimeLimitError(Exception):
+    """A computation took too long and was stopped."""
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Stop what runs the model inside the ``with`` block once the time is over.
+
+    The time is looked at whenever the model computes a layer norm, as each of its layers does.
+
+    Raises
+    ------
+    TimeLimitError
+        If the time is over.
+    """
+    end = monotonic() + seconds
+    forward = in_use(ops.layer_norm.forward)
+
+    def forward_in_time(*arrays: Any, **options: Any) -> Any:
+        if monotonic() > end:
+            raise TimeLimitError(f"it took more than {seconds:g} seconds and was stopped")
+        return forward(*arrays, **options)
+
+    with standing_in({ops.layer_norm.forward: forward_in_time}):
+        yield

@@ -1,0 +1,295 @@
+// One block of the model: its inputs and output, its formula, the lines of its operation with their values, and the line
+// of the model that calls it. With a layer or the whole model chosen: what each sub-layer adds to the residual stream.
+
+import { el, formula, number, shapeText } from "./dom.js";
+import { Heatmap, picture } from "./heatmap.js";
+import { names, placeName } from "./labels.js";
+import { pictureSize } from "./store.js";
+import { residualStream } from "./stream.js";
+
+export function view(app, element) {
+  let shown = null; // what the elements were built for
+  let map = null;
+
+  return async (changed) => {
+    if (!app.trace) {
+      element.replaceChildren(el("p", { class: "muted" }, app.loading ? "Computing every tensor…" : "Write a sentence to see its tensors."));
+      shown = null;
+      return;
+    }
+    const step = chosenStep(app);
+    const wanted = `${app.trace.id} ${step?.key ?? app.state.block} ${app.state.side}`;
+    if (wanted !== shown) {
+      shown = wanted;
+      map = null;
+      if (step) map = await build(app, element, step);
+      else overview(app, element);
+    }
+    if (map && step) await map.update(changed);
+  };
+}
+
+/** Return the step that is chosen: the last one of a place, unless the choice names one; null for a layer or the model. */
+function chosenStep(app) {
+  const { block } = app.state;
+  if (block.includes("/")) return app.step(block) ?? null;
+  const parameter = app.trace.parameters.find((one) => one.key === block);
+  if (parameter) return app.trace.steps.find((step) => step.inputs.some((input) => input.key === block)) ?? null;
+  if (!block || /^(encoder|decoder)(\.layers\.\d+)?$/.test(block)) return null;
+  return app.stepsAt(block, true).at(-1) ?? null;
+}
+
+/** Return the steps among which one chooses at a place: those of the place and of the parts inside it. */
+function siblings(app, step) {
+  const { block } = app.state;
+  const place = block && !block.includes("/") && app.stepsAt(block, true).length ? block : step.place.replace(/\.layer_norm$/, "");
+  const steps = place ? app.stepsAt(place, true) : app.stepsAt("");
+  return steps.includes(step) ? steps : [step];
+}
+
+async function build(app, element, step) {
+  const backward = app.state.side === "backward";
+  const [sources, formulas] = await Promise.all([app.guard(app.store.sources()), app.guard(app.store.formulas())]);
+  const values = valuesOf(app, step, backward);
+  const viewer = el("div", { class: "viewer" });
+  const heading = el("h3", { class: "viewer-name" }), numbers = el("dl", { class: "stats figures" });
+  viewer.append(el("div", { class: "viewer-head" }, heading, numbers));
+  const map = new Heatmap(app, viewer, { onSelect: (index) => app.set({ entry: { key: current.key, index } }) });
+  let current = null, picked = null; // several names may stand for one array, so a key alone does not say which
+  const choose = (value) => {
+    picked = value;
+    if (app.state.value === value.key) update(new Set()).catch((error) => app.report(error));
+    else app.set({ value: value.key });
+  };
+  const tiles = tilesOf(app, values, choose);
+  const code = codeOf(step, sources, values, backward, choose);
+  const part = formulas[step.operation]?.[backward ? "backward" : "forward"];
+  element.replaceChildren(
+    header(app, step),
+    el("div", { class: "block-columns" },
+      el("div", { class: "block-main" }, tiles.element, viewer),
+      el("div", { class: "block-side" },
+        part && el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), el("div", { class: "formula", tabindex: 0 }, formula(part))),
+        code.element, modelLine(step))));
+
+  async function update(changed) {
+    const named = values.filter((value) => value.key === app.state.value);
+    const chosen = (named.includes(picked) ? picked : named[0]) ?? values.find((value) => value.main) ?? values[0];
+    if (!chosen) return;
+    const isNew = chosen !== current;
+    current = chosen;
+    tiles.show(chosen);
+    code.show(chosen);
+    if (isNew) {
+      heading.replaceChildren(el("code", {}, chosen.name), " ", el("span", { class: "muted" }, shapeText(chosen.shape)),
+        chosen.note ? el("span", { class: "note" }, chosen.note) : "");
+      numbers.replaceChildren(...stats(chosen.stat));
+      const [rows, columns] = names(app, chosen.key, chosen.shape);
+      await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns });
+      if (chosen === current) tiles.draw();
+    }
+    const { entry } = app.state;
+    if (isNew || changed.has("entry")) map.select(entry?.key === chosen.key ? entry.index : null);
+  }
+  return { update };
+}
+
+/** Return all values that can be looked at: inputs, what each line computes, the output. */
+function valuesOf(app, step, backward) {
+  const mark = backward ? "d:" : "";
+  const stat = (key) => {
+    const found = app.step(key) ?? app.trace.parameters.find((one) => one.key === key);
+    return backward ? found?.gradient : found?.value;
+  };
+  const inputs = step.inputs.filter((input) => input.key && (!backward || stat(input.key))).map((input) => ({
+    key: mark + input.key, name: (backward ? "d_" : "") + input.name, shape: input.shape, stat: stat(input.key), role: "input",
+    parameter: !input.key.includes("/"), source: input.key,
+    note: backward && uses(app, input.key) > 1 ? `the sum over its ${uses(app, input.key)} uses` : null,
+  }));
+  const inner = (backward ? step.backward : step.forward).map((line) => ({ ...line, role: "inner" }));
+  const output = (backward ? step.gradient : step.value) && {
+    key: mark + step.key, name: backward ? "d_output" : "output", shape: step.shape, stat: backward ? step.gradient : step.value,
+    role: "output", main: true, note: backward && uses(app, step.key) > 1 ? `the sum over its ${uses(app, step.key)} uses` : null,
+  };
+  return [...inputs, ...inner, output].filter(Boolean);
+}
+
+function uses(app, key) {
+  return app.trace.walk.find((visit) => visit.key === key)?.parts.length ?? 0;
+}
+
+function header(app, step) {
+  const words = placeName(step.place), steps = siblings(app, step);
+  const title = el("h2", {}, words.at(-1)[0].toUpperCase() + words.at(-1).slice(1));
+  const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, step.key));
+  const choice = steps.length > 1 && el("div", { class: "segmented steps", role: "group", "aria-label": "Operations of this block" },
+    steps.map((one) => el("button", {
+      type: "button", "aria-pressed": String(one === step), onclick: () => app.set({ block: one.key, value: null }),
+    }, one.operation.replaceAll("_", " "))));
+  return el("div", { class: "block-head" }, el("div", {}, title, path), choice);
+}
+
+/** Return small pictures of inputs and output, in the order in which data flow. */
+function tilesOf(app, values, choose) {
+  const outer = values.filter((value) => value.role !== "inner");
+  const tiles = outer.map((value) => {
+    const canvas = el("canvas", { class: "tile-picture", width: 96, height: 30, "aria-hidden": "true" });
+    const button = el("button", { type: "button", class: `tile ${value.role}`, onclick: () => choose(value) },
+      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter" }, "parameter") : ""),
+      canvas,
+      el("span", { class: "tile-shape figures" }, shapeText(value.shape)),
+      value.stat && el("span", { class: "tile-shape figures" }, `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}`));
+    return { value, canvas, button };
+  });
+  const arrow = () => el("span", { class: "flow", "aria-hidden": "true" });
+  const inputs = tiles.filter((tile) => tile.value.role === "input"), output = tiles.filter((tile) => tile.value.role === "output");
+  const element = el("div", { class: "tiles", role: "group", "aria-label": "Inputs and output" },
+    inputs.map((tile) => tile.button), inputs.length && output.length ? arrow() : "", output.map((tile) => tile.button));
+  const thumbnails = () => tiles.map(async ({ value, canvas }) => {
+    const [rows, columns] = pictureSize(value.shape), size = [Math.min(rows, 30), Math.min(columns, 96)];
+    const part = await app.tensor(value.key, { at: value.shape.slice(0, -2).map(() => 0), rows: [0, size[0]], columns: [0, size[1]] });
+    const image = picture(part, Math.max(Math.abs(part.least), Math.abs(part.most)));
+    Object.assign(canvas, { width: image.width, height: image.height });
+    if (image.width && image.height) canvas.getContext("2d").drawImage(image, 0, 0);
+  });
+  let drawn = null;
+  return {
+    element,
+    draw: () => {
+      const theme = document.documentElement.dataset.theme;
+      if (drawn !== theme) for (const one of thumbnails()) one.catch((error) => app.report(error));
+      drawn = theme;
+    },
+    show: (chosen) => {
+      for (const { value, button } of tiles) button.setAttribute("aria-pressed", String(value === chosen));
+    },
+  };
+}
+
+/** Return the lines of the operation, and of the operations that it calls, each with the values that it computes. */
+function codeOf(step, sources, values, backward, choose) {
+  const inner = values.filter((value) => value.role === "inner");
+  const functions = [...new Set([step.operation, ...inner.map((value) => value.function)])]
+    .map((name) => ({ name, source: sourceOf(sources, name, backward) })).filter((one) => one.source);
+  const list = el("ol", { class: "code", "aria-label": "Source" });
+  const file = el("p", { class: "small muted" });
+  const tabs = el("div", { class: "segmented steps", role: "group", "aria-label": "Functions", hidden: functions.length < 2 });
+  const element = functions.length ? el("section", { class: "source" }, el("h3", {}, backward ? "Source of backward" : "Source of forward"), tabs, list, file) : el("div");
+  let front = null, rows = new Map();
+
+  function open(one) {
+    front = one;
+    const { source } = one;
+    file.textContent = `${source.file}, line ${source.first}`;
+    tabs.replaceChildren(...functions.map((other) => el("button", {
+      type: "button", "aria-pressed": String(other === front), onclick: () => { open(other); light(null); },
+    }, other.name)));
+    rows = new Map();
+    list.replaceChildren(...withoutDocstring(source).map(({ number: n, text, gap }) => {
+      const own = inner.filter((value) => value.function === one.name && value.line === n);
+      const chips = own.map((value) => {
+        const chip = el("button", { type: "button", class: "chip", title: shapeText(value.shape), onclick: () => choose(value) }, value.name);
+        rows.set(value, { chip });
+        return chip;
+      });
+      const row = el("li", { class: own.length ? "has-values" : gap ? "gap" : null, value: n, "data-line": n }, el("span", { class: "line-number", "aria-hidden": "true" }, gap ? "" : n),
+        el("code", { class: "text" }, ...coloured(text)), chips.length ? el("span", { class: "chips" }, chips) : "");
+      if (own.length) row.addEventListener("click", (event) => { if (!event.target.closest(".chip")) choose(own.at(-1)); });
+      for (const value of own) rows.get(value).row = row;
+      return row;
+    }));
+  }
+
+  /** Light the line that computes a value; another name of the same array keeps its own line. */
+  function light(chosen) {
+    for (const row of list.children) row.classList.remove("lit");
+    for (const [value, { row, chip }] of rows) {
+      chip.setAttribute("aria-pressed", String(value === chosen));
+      if (value === chosen) row.classList.add("lit");
+    }
+    const row = rows.get(chosen)?.row;
+    if (row) list.scrollTop += Math.min(row.offsetTop - list.scrollTop - 8, 0) || Math.max(row.offsetTop + row.offsetHeight - list.scrollTop - list.clientHeight + 8, 0);
+  }
+
+  return {
+    element,
+    show: (chosen) => {
+      const one = functions.find(({ name }) => name === chosen.function) ?? (front ?? functions[0]);
+      if (!one) return;
+      if (one !== front) open(one);
+      // The output is what the last line of forward that binds a value of its shape computes.
+      const same = chosen.role === "output" && !backward
+        ? inner.findLast((value) => value.function === step.operation && String(value.shape) === String(step.shape)) : chosen;
+      light(same);
+    },
+  };
+}
+
+function sourceOf(sources, name, backward) {
+  const part = backward ? "backward" : "forward";
+  return sources[`${name}.${part}`] ?? sources[name]?.[part] ?? sources[name] ?? null;
+}
+
+/** Return the lines of a function with their numbers; its docstring, which the derivations hold too, becomes one line. */
+function withoutDocstring({ first, lines }) {
+  const result = [];
+  let inside = false, done = false;
+  lines.forEach((text, i) => {
+    const quotes = text.split('"""').length - 1;
+    if (!done && !inside && quotes && text.trim().startsWith('"""')) {
+      result.push({ number: first + i, text: quotes > 1 ? text : `${text.trimEnd()} …"""`, gap: false });
+      inside = quotes === 1;
+      done = quotes > 1;
+    } else if (inside) {
+      if (quotes) [inside, done] = [false, true];
+    } else result.push({ number: first + i, text });
+  });
+  while (result.length && !result.at(-1).text.trim()) result.pop();
+  const indents = result.filter(({ text }) => text.trim()).map(({ text }) => text.length - text.trimStart().length);
+  const least = Math.min(...indents);
+  return result.map((line) => ({ ...line, text: line.text.slice(least) }));
+}
+
+const TOKEN = /(#.*$)|("""[^]*$|"[^"]*"|'[^']*')|\b(def|return|if|else|elif|for|in|is|not|and|or|None|True|False|lambda|with|raise|import|from|as|assert|while|try|except)\b|(\b\d[\d.e-]*\b)/g;
+
+/** Return a line of Python as spans: comments, strings, keywords and numbers. */
+function coloured(text) {
+  const parts = [];
+  let at = 0;
+  for (const match of text.matchAll(TOKEN)) {
+    parts.push(text.slice(at, match.index));
+    parts.push(el("span", { class: ["comment", "string", "keyword", "digits"][match.slice(1).findIndex((x) => x !== undefined)] }, match[0]));
+    at = match.index + match[0].length;
+  }
+  return [...parts, text.slice(at)].filter((part) => part !== "");
+}
+
+function modelLine({ model_line: line }) {
+  if (!line) return "";
+  return el("section", { class: "source" }, el("h3", {}, "Called in the model"),
+    el("ol", { class: "code" }, el("li", { class: "lit", value: line.line }, el("span", { class: "line-number", "aria-hidden": "true" }, line.line), el("code", { class: "text" }, ...coloured(line.text.trim())))),
+    el("p", { class: "small muted" }, `${line.file}, line ${line.line}`));
+}
+
+function stats(stat) {
+  if (!stat) return [];
+  return [["mean", stat.mean], ["spread", stat.spread], ["least", stat.least], ["most", stat.most], ["norm", stat.norm]]
+    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, number(value, 3))));
+}
+
+function overview(app, element) {
+  const { block } = app.state;
+  const words = placeName(block), title = words.at(-1)[0].toUpperCase() + words.at(-1).slice(1);
+  const list = app.stepsAt(block, true).filter((step) => block || !step.place.includes(".") || step.place);
+  element.replaceChildren(
+    el("div", { class: "block-head" }, el("div", {}, el("h2", {}, block ? title : "Residual stream"),
+      el("p", { class: "path small muted" }, block ? [words.slice(0, -1).map((word) => `${word} · `), el("code", {}, block)]
+        : "What each sub-layer adds to its input. Choose a block in the model to look inside."))),
+    residualStream(app, block),
+    el("details", {}, el("summary", { class: "small" }, `All ${list.length} operations`),
+      el("div", { class: "scroll" }, el("table", { class: "table figures" },
+        el("thead", {}, el("tr", {}, ["place", "operation", "shape", "norm", "norm of gradient"].map((text) => el("th", { scope: "col" }, text)))),
+        el("tbody", {}, list.map((step) => el("tr", {},
+          el("td", {}, el("button", { type: "button", class: "link", onclick: () => app.set({ block: step.key, value: null }) }, step.place || "(model)")),
+          el("td", {}, step.operation), el("td", {}, shapeText(step.shape)), el("td", {}, number(step.value?.norm, 3)), el("td", {}, number(step.gradient?.norm, 3)))))))));
+}

@@ -1,0 +1,307 @@
+// Changes of the model while it runs: those in force, an editor, and what follows from them.
+
+import { el, number, shapeText } from "./dom.js";
+import { tokensOf, weightsOf } from "./attention.js";
+import { entryOf, readIndex } from "./keys.js";
+import { placeName } from "./labels.js";
+
+const KINDS = [
+  ["set_entry", "an entry of a parameter or activation"],
+  ["set_weight", "an attention weight"],
+  ["head_off", "switch off an attention head"],
+  ["sublayer_off", "switch off a sub-layer"],
+  ["layer_off", "switch off a layer"],
+  ["set_mask", "an entry of a mask"],
+  ["temperature", "the temperature of a softmax"],
+  ["prefix", "a token of the translation"],
+];
+
+export function view(app, root) {
+  const { live } = app.store;
+  const editor = editorOf(app, apply);
+  const list = el("ul", { class: "edits", "aria-label": "Changes in force" });
+  const undo = el("button", { type: "button", onclick: () => {
+    const last = past.pop();
+    if (last) { known = last; app.set(last); }
+  } }, "Undo");
+  const reset = el("button", { type: "button", onclick: () => app.set({ edits: [], prefix: [] }) }, "Reset");
+  const outcome = el("div", { class: "outcome" });
+  root.replaceChildren(el("h2", {}, "Change something"),
+    live ? editor.form : el("p", {}, app.store.refusal),
+    el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome);
+  const past = [];
+  let known = { edits: [], prefix: [] }, text = null;
+  app.on(() => {
+    const { edits, prefix } = app.state;
+    if (app.state.text !== text) past.length = 0;
+    else if (JSON.stringify(known) !== JSON.stringify({ edits, prefix })) past.push(known);
+    text = app.state.text;
+    known = { edits, prefix };
+  });
+
+  async function apply({ edit, prefix }) {
+    const { edits, prefix: begun } = app.state;
+    const refused = await app.set(edit ? { edits: [...edits.filter((one) => targetOf(one) !== targetOf(edit)), edit] } : { prefix });
+    if (refused) {
+      past.pop();
+      known = { edits, prefix: begun };
+      app.set(known);
+      throw refused;
+    }
+  }
+
+  return async function draw(changed) {
+    const { edits, prefix } = app.state;
+    undo.disabled = !past.length;
+    reset.disabled = !edits.length && !prefix.length;
+    if (!app.trace) return;
+    editor.draw(changed);
+    list.replaceChildren(
+      ...edits.map((edit, i) => el("li", {}, el("span", {}, describe(app, edit)), " ",
+        el("button", { type: "button", "aria-label": `Remove: ${describe(app, edit)}`,
+          onclick: () => app.set({ edits: edits.filter((_, j) => j !== i) }) }, "Remove"))),
+      ...prefix.length ? [el("li", {}, el("span", {}, `The translation begins with: ${prefix.map((id) => tokenText(app, id)).join(" ")}`), " ",
+        el("button", { type: "button", onclick: () => app.set({ prefix: [] }) }, "Remove"))] : []);
+    if (!edits.length && !prefix.length) {
+      list.append(el("li", { class: "muted" }, "Nothing is changed."));
+      return outcome.replaceChildren();
+    }
+    if (changed.has("translation") || changed.has("trace")) {
+      const before = await old(app);
+      if (before) outcome.replaceChildren(translations(before, app.translation), edits.length ? prediction(app.trace) : "");
+    }
+  };
+}
+
+/** Return the translation with neither edits nor forced tokens. */
+async function old(app) {
+  const { text, beam, alpha, prefix, checkpoint } = app.state;
+  if (!prefix.length) return app.unchanged;
+  return app.guard(app.store.translate({ text, beam, alpha, prefix: [], edits: [], checkpoint }));
+}
+
+function translations(before, after) {
+  const kept = common(before.tokens.map(({ id }) => id), after.tokens.map(({ id }) => id));
+  const words = (answer, side) => el("p", { class: "translation" }, answer.tokens.map(({ text }, i) => [
+    kept[side].has(i) ? el("span", {}, text) : el("mark", {}, text), " "]));
+  const same = kept[0].size === before.tokens.length && kept[1].size === after.tokens.length;
+  return el("section", { class: "side-by-side", "aria-label": "Translations" },
+    el("div", {}, el("h3", {}, "Before"), words(before, 0)),
+    el("div", {}, el("h3", {}, "Now"), words(after, 1), same ? el("p", { class: "muted small" }, "The same tokens.") : null));
+}
+
+/** Return the places of a longest common subsequence in each of two lists. */
+function common(a, b) {
+  const lengths = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i -= 1) {
+    for (let j = b.length - 1; j >= 0; j -= 1) {
+      lengths[i][j] = a[i] === b[j] ? lengths[i + 1][j + 1] + 1 : Math.max(lengths[i + 1][j], lengths[i][j + 1]);
+    }
+  }
+  const found = [new Set(), new Set()];
+  for (let i = 0, j = 0; i < a.length && j < b.length;) {
+    if (a[i] === b[j]) { found[0].add(i); found[1].add(j); i += 1; j += 1; }
+    else if (lengths[i + 1][j] >= lengths[i][j + 1]) i += 1;
+    else j += 1;
+  }
+  return found;
+}
+
+/** Show what the gradient alone predicts for the objective, beside what happens. */
+function prediction(trace) {
+  const { before, after, first_order: predicted } = trace.prediction ?? {};
+  if (before === undefined || before === null) return el("p", { class: "muted" }, "The answer holds no prediction.");
+  const rows = [["Predicted by the gradient", predicted - before], ["True change", after - before]];
+  const extent = Math.max(...rows.map(([, change]) => Math.abs(change))) || 1;
+  const sign = (x) => (x > 0 ? `+${number(x)}` : number(x));
+  return el("section", { "aria-label": "First-order prediction" }, el("h3", {}, "The objective"),
+    el("dl", { class: "numbers" }, el("dt", {}, "before"), el("dd", { class: "figures" }, number(before, 6)),
+      el("dt", {}, "predicted (first order)"), el("dd", { class: "figures" }, number(predicted, 6)),
+      el("dt", {}, "now"), el("dd", { class: "figures" }, number(after, 6))),
+    el("ul", { class: "changes" }, rows.map(([name, change]) => el("li", {}, el("span", {}, name),
+      el("span", { class: "change-axis" }, el("span", { class: `change-bar ${change < 0 ? "below" : "above"}`,
+        style: `inline-size: ${(50 * Math.abs(change) / extent).toFixed(1)}%` })),
+      el("span", { class: "figures" }, sign(change))))),
+    el("p", { class: "muted small" }, "The prediction is the sum of gradient times change. It is exact for small changes only; a softmax or " +
+      "a ReLU bends the rest."));
+}
+
+/** Return {form, draw}: the fields of one change. */
+function editorOf(app, apply) {
+  const field = Object.fromEntries(["kind", "step", "attention", "sublayer", "layer", "head", "query", "keyToken", "visible", "how", "place", "token"]
+    .map((name) => [name, el("select", { name, onchange: () => fit(name) })]));
+  field.key = el("input", { name: "key", list: "edit-keys", class: "mono", spellcheck: "false", oninput: () => fit("key") });
+  field.index = el("input", { name: "index", class: "mono", oninput: () => showPresent() });
+  field.value = el("input", { name: "value", class: "figures", inputmode: "decimal", value: "0" });
+  const keys = el("datalist", { id: "edit-keys" });
+  const present = el("span", { class: "muted small", "aria-live": "polite" });
+  const refusal = el("p", { class: "refusal", role: "alert" });
+  const labels = {
+    key: ["Tensor", "set_entry"], index: ["Index", "set_entry"], attention: ["Attention", "set_weight head_off set_mask"],
+    step: ["Softmax of", "temperature"], sublayer: ["Sub-layer", "sublayer_off"], layer: ["Layer", "layer_off"],
+    head: ["Head", "set_weight head_off"], query: ["Query", "set_weight set_mask"], keyToken: ["Key", "set_weight set_mask"],
+    visible: ["The query", "set_mask"], how: ["", "set_entry set_weight"], value: ["Value", "set_entry set_weight temperature"],
+    place: ["At the place", "prefix"], token: ["Token", "prefix"],
+  };
+  const rows = Object.entries(labels).map(([name, [label, kinds]]) => ({ kinds: kinds.split(" "),
+    element: el("label", { class: `field field-${name}` }, label ? `${label} ` : el("span", { class: "visually-hidden" }, "How"), field[name]) }));
+  const submit = el("button", { type: "submit", class: "primary" }, "Apply");
+  const form = el("form", { class: "edit-form", onsubmit: submitted },
+    el("label", { class: "field" }, "Change ", field.kind), rows.map(({ element }) => element), keys, present, submit, refusal);
+  field.kind.append(...KINDS.map(([value, text]) => el("option", { value }, text)));
+  field.visible.append(el("option", { value: "" }, "may not see the key"), el("option", { value: "1" }, "may see the key"));
+  field.how.append(el("option", { value: "set" }, "set to"), el("option", { value: "scale" }, "multiply by"));
+  let shapes = new Map(), shown = null;
+
+  function fit(name) {
+    for (const { kinds, element } of rows) element.hidden = !kinds.includes(field.kind.value);
+    if (name === "kind" || name === "attention") {
+      const step = app.step(field.attention.value);
+      if (step) {
+        const [queries, tokens] = tokensOf(app.trace, step.place);
+        choose(field.head, Array.from({ length: weightsOf(step, "forward").shape[1] }, (_, h) => [h, String(h)]));
+        choose(field.query, queries.map((text, i) => [i, `${i}: ${text}`]));
+        choose(field.keyToken, tokens.map((text, i) => [i, `${i}: ${text}`]));
+      }
+    }
+    if (name === "kind") field.value.value = field.kind.value === "temperature" ? "2" : "0";
+    showPresent();
+  }
+
+  /** Return the key and index of the entry that the fields name. */
+  function target() {
+    if (field.kind.value === "set_weight") {
+      return { key: weightsOf(app.step(field.attention.value), "forward").key,
+        index: [0, ...[field.head, field.query, field.keyToken].map(({ value }) => Number(value))] };
+    }
+    const key = field.key.value.trim(), shape = shapes.get(key);
+    if (!shape) throw new Error(`Found no parameter or output ${key || "(empty)"}; choose one from the list.`);
+    return { key, index: readIndex(field.index.value, shape, key) };
+  }
+
+  async function showPresent() {
+    present.textContent = "";
+    if (!["set_entry", "set_weight"].includes(field.kind.value)) return;
+    const shape = shapes.get(field.key.value);
+    if (field.kind.value === "set_entry" && shape) field.index.placeholder = shape.map(() => 0).join(", ");
+    try {
+      const { key, index } = target();
+      present.textContent = `now ${number(await entryOf(app, key, index), 6)}`;
+    } catch {
+      if (shape) present.textContent = `shape ${shapeText(shape)}`;
+    }
+  }
+
+  async function read() {
+    const kind = field.kind.value, value = Number(field.value.value.replace(",", ".").replace("−", "-"));
+    const needsValue = rows.find(({ element }) => element.contains(field.value)).kinds.includes(kind);
+    if (needsValue && (!Number.isFinite(value) || !field.value.value.trim())) {
+      throw new Error(`Found the value “${field.value.value}”, expected a finite number such as 0.5.`);
+    }
+    if (kind === "temperature" && value <= 0) throw new Error(`Found the temperature ${field.value.value}, expected a number above 0.`);
+    const step = field.attention.value, head = Number(field.head.value);
+    const pair = [Number(field.query.value), Number(field.keyToken.value)];
+    switch (kind) {
+      case "set_entry": case "set_weight": {
+        const { key, index } = target();
+        const result = field.how.value === "scale" ? value * await entryOf(app, key, index) : value;
+        return { edit: kind === "set_weight" ? { kind, step, index, value: result } : { kind, key, index, value: result } };
+      }
+      case "head_off": return { edit: { kind, step, head } };
+      case "sublayer_off": return { edit: { kind, place: field.sublayer.value } };
+      case "layer_off": return { edit: { kind, place: field.layer.value } };
+      case "set_mask": return { edit: { kind, step, index: pair, visible: Boolean(field.visible.value) } };
+      case "temperature": return { edit: { kind, step: field.step.value, value } };
+      default: {
+        const place = Number(field.place.value);
+        return { prefix: [...app.translation.tokens.slice(0, place).map(({ id }) => id), Number(field.token.value)] };
+      }
+    }
+  }
+
+  async function submitted(event) {
+    event.preventDefault();
+    refusal.textContent = "";
+    submit.disabled = true;
+    try {
+      await apply(await read());
+      app.say("Changed.");
+    } catch (error) {
+      refusal.textContent = `Nothing has changed. ${error.message}`;
+    } finally {
+      submit.disabled = false;
+    }
+  }
+
+  function draw(changed) {
+    const { trace, state: { draft, entry } } = app;
+    if (changed.has("trace") || changed.has("model")) {
+      const attentions = trace.steps.filter((step) => weightsOf(step, "forward"));
+      const names = attentions.map(({ key, place }) => [key, spoken(place)]);
+      const sublayers = trace.steps.filter(({ operation }) => ["multi_head_attention", "feed_forward"].includes(operation)).map(({ place }) => place);
+      shapes = new Map([...trace.parameters, ...trace.steps].map(({ key, shape }) => [key, shape]));
+      keys.replaceChildren(...[...shapes.keys()].map((value) => el("option", { value })));
+      choose(field.attention, names);
+      choose(field.step, [["/linear", "the output: logits to probabilities"], ...names]);
+      choose(field.sublayer, sublayers.map((place) => [place, spoken(place)]));
+      choose(field.layer, [...new Set(sublayers.map((place) => place.slice(0, place.lastIndexOf("."))))].map((place) => [place, spoken(place)]));
+      choose(field.token, app.model.target_vocabulary.map((text, id) => [id, text]));
+      choose(field.place, app.translation.tokens.map(({ text }, i) => [i, `${i + 1}: ${text}`]));
+      fit("attention");
+    }
+    if (draft && draft !== shown) {
+      shown = draft;
+      field.kind.value = draft.kind;
+      field.how.value = "set";
+      fit("kind");
+      if (draft.step) field.attention.value = draft.step;
+      fit("attention");
+      if (draft.kind === "set_weight") {
+        [field.head, field.query, field.keyToken].forEach((select, i) => { select.value = draft.index[i + 1]; });
+      } else if (draft.key) Object.assign(field.key, { value: draft.key }), field.index.value = draft.index.join(", ");
+      showPresent();
+      field.value.focus();
+      field.value.select();
+    } else if (changed.has("entry") && entry && shapes.has(entry.key) && field.kind.value === "set_entry") {
+      field.key.value = entry.key;
+      field.index.value = entry.index.join(", ");
+      showPresent();
+    }
+  }
+  fit("kind");
+  return { form, draw };
+}
+
+/** Fill a list of choices; what was chosen stays chosen. */
+function choose(select, entries) {
+  const { value } = select;
+  select.replaceChildren(...entries.map(([name, text]) => el("option", { value: name }, text)));
+  if (entries.some(([name]) => String(name) === value)) select.value = value;
+}
+
+/** Return what an edit overwrites; a second edit of the same takes its place. */
+function targetOf({ kind, key, step, place, head, index }) {
+  return JSON.stringify([kind, key, step, place, head, index]);
+}
+
+function describe(app, edit) {
+  const step = edit.step !== undefined && app.step(edit.step);
+  const [queries, tokens] = step ? tokensOf(app.trace, step.place) : [[], []];
+  const pair = (q, k) => `${queries[q] ?? q} (${q}) → ${tokens[k] ?? k} (${k})`;
+  switch (edit.kind) {
+    case "set_entry": return `${edit.key}[${edit.index.join(", ")}] = ${number(edit.value)}`;
+    case "set_weight": return `${spoken(step.place)}, head ${edit.index[1]}: weight ${pair(...edit.index.slice(2))} = ${number(edit.value)}`;
+    case "head_off": return `${spoken(step.place)}: head ${edit.head} is off`;
+    case "sublayer_off": case "layer_off": return `${spoken(edit.place)} is off`;
+    case "set_mask": return `${spoken(step.place)}: ${pair(...edit.index)} ${edit.visible ? "may be seen" : "is masked"}`;
+    default: return `${step?.place ? spoken(step.place) : "The output"}: temperature ${number(edit.value)}`;
+  }
+}
+
+function spoken(place) {
+  return placeName(place).join(", ");
+}
+
+function tokenText(app, id) {
+  return app.translation?.tokens.find((token) => token.id === id)?.text ?? app.model.target_vocabulary[id] ?? String(id);
+}

@@ -1,0 +1,149 @@
+// One entry of a tensor: its value, its gradient, and the central difference computed now.
+
+import { chart } from "./chart.js";
+import { el, number, shapeText } from "./dom.js";
+import { draftOf, entryOf, forwardKey, readIndex, shapesOf } from "./keys.js";
+
+export function view(app, root) {
+  const key = el("input", { list: "entry-keys", "aria-label": "Tensor", required: true, class: "mono", spellcheck: "false" });
+  const keys = el("datalist", { id: "entry-keys" });
+  const index = el("input", { "aria-label": "Index", class: "mono", placeholder: "0, 0, 0" });
+  const hint = el("span", { class: "muted small" });
+  const refusal = el("p", { class: "refusal", role: "alert" });
+  const answer = el("div", { class: "entry-answer", "aria-live": "polite" });
+  const form = el("form", { class: "entry-form", onsubmit: (event) => {
+    event.preventDefault();
+    try {
+      const shape = shapes.get(forwardKey(key.value, shapes));
+      if (!shape) throw new Error(`Found no tensor ${key.value}; choose one from the list.`);
+      refusal.textContent = "";
+      app.set({ entry: { key: key.value, index: readIndex(index.value, shape, key.value) } });
+    } catch (error) {
+      refusal.textContent = error.message;
+    }
+  } },
+  el("label", {}, "Tensor ", key, keys), el("label", {}, "Index ", index), hint,
+  el("button", { type: "submit" }, "Compare"));
+  const held = el("select", { "aria-label": "Entries in this file", onchange: () => {
+    if (held.value) {
+      const { key: name, index: at } = app.store.entries(app.trace.id)[Number(held.value)];
+      app.set({ entry: { key: name, index: at } });
+    }
+  } });
+  root.replaceChildren(el("h2", {}, "One entry"), el("p", { class: "muted small" },
+    "Point at an entry of a picture, or write its index. The central difference is (f(x + h) − f(x − h)) / 2h."), form, held, refusal, answer);
+  let shapes = new Map(), asked = 0;
+
+  key.addEventListener("input", showHint);
+  function showHint() {
+    const shape = shapes.get(forwardKey(key.value, shapes));
+    hint.textContent = shape ? shapeText(shape) : "";
+    index.placeholder = shape ? shape.map(() => 0).join(", ") : "0, 0, 0";
+  }
+
+  function change(asks, at) {
+    const draft = draftOf(app.trace, { key: asks, index: at });
+    return draft && app.store.live
+      ? el("button", { type: "button", onclick: () => app.set({ view: "edit", draft: { ...draft, asked: performance.now() } }) }, "Change this entry") : "";
+  }
+
+  /** Return the value and the gradient of an entry as they are in the file. */
+  async function lookUp(asks, at) {
+    const found = await Promise.allSettled([asks, `d:${asks}`].map((name) => entryOf(app, name, at)));
+    return [el("p", { class: "mono entry-name" }, `${asks}[${at.join(", ")}]`), el("dl", { class: "numbers" },
+      ["value", "gradient"].map((name, i) => [el("dt", {}, name), el("dd", { class: "figures" }, number(found[i].value, 7))]))];
+  }
+
+  return async function draw(changed) {
+    if (!app.trace) return;
+    if (changed.has("trace") || !shapes.size) {
+      shapes = shapesOf(app.trace);
+      const entries = app.store.entries(app.trace.id);
+      held.hidden = !entries?.length;
+      held.replaceChildren(el("option", { value: "" }, "Differences in this file …"),
+        ...(entries ?? []).map((one, i) => el("option", { value: i }, `${one.key}[${one.index.join(", ")}]`)));
+      keys.replaceChildren(...[...shapes.keys()].map((name) => el("option", { value: name })));
+    } else if (!changed.has("entry") && !changed.has("theme")) return;
+    const { entry } = app.state, turn = ++asked;
+    if (!entry) return answer.replaceChildren();
+    key.value = entry.key;
+    index.value = entry.index.join(", ");
+    showHint();
+    const asks = forwardKey(entry.key, shapes);
+    refusal.textContent = "";
+    if (!shapes.has(asks)) {
+      return answer.replaceChildren(el("p", {}, `${entry.key} is a value of the backward pass. It has no counterpart in the forward ` +
+        "pass to which h could be added, so there is no difference to compute."));
+    }
+    answer.setAttribute("aria-busy", "true");
+    try {
+      const difference = await app.guard(app.store.difference({ trace: app.trace.id, key: asks, index: entry.index }));
+      if (turn === asked) answer.replaceChildren(...comparison(asks, entry.index, difference, app.trace.objective.value), change(asks, entry.index));
+    } catch (error) {
+      if (turn !== asked) return;
+      if (app.store.live) {
+        answer.replaceChildren();
+        refusal.textContent = error.message;
+      } else answer.replaceChildren(...await lookUp(asks, entry.index), el("p", { class: "muted small" }, error.message));
+    } finally {
+      if (turn === asked) answer.removeAttribute("aria-busy");
+    }
+  };
+}
+
+function comparison(key, index, difference, objective) {
+  const { value, gradient, estimate, relative_error: error, curve } = difference;
+  const row = (name, x, digits) => [el("dt", {}, name), el("dd", { class: "figures" }, number(x, digits))];
+  const verdict = judge(difference, objective);
+  const points = curve.map(([h, , e]) => [h, Math.abs(e)]);
+  return [
+    el("p", { class: "mono entry-name" }, `${key}[${index.join(", ")}]`),
+    el("dl", { class: "numbers" }, row("value", value, 7), row("gradient", gradient, 9), row("central difference", estimate, 9),
+      row("relative error", error, 3)),
+    el("p", { class: `verdict ${verdict.kind}` }, verdict.text),
+    el("figure", {}, chart({
+      lines: [{ name: "error", points, className: "line-0" }], logX: true, logY: true, dots: true, xName: "step size h", yName: "error",
+      label: `Error over the step size: ${points.map(([h, e]) => `h ${number(h, 2)}, error ${number(e, 2)}`).join("; ")}`,
+    }), el("figcaption", { class: "muted small" }, "Falling with h²: error of the difference. Rising as 1/h: rounding.")),
+    el("details", {}, el("summary", {}, "The curve as a table"), el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["h", "Central difference", "Error"].map((name) => el("th", { scope: "col" }, name)))),
+      el("tbody", {}, curve.map(([h, e, off]) => el("tr", {}, [[h, 2], [e, 9], [off, 3]].map(
+        ([x, digits]) => el("td", { class: "figures" }, number(x, digits))))))))),
+  ];
+}
+
+/** Return {kind, text}: whether gradient and difference agree, and if not what the curve says about the reason. */
+export function judge({ gradient, estimate, relative_error: error, curve }, objective) {
+  const scale = Math.max(Math.abs(gradient), Math.abs(estimate));
+  const steps = curve.map(([h, e]) => ({ h, error: Math.abs(e - gradient) })).sort((a, b) => b.h - a.h);
+  const best = steps.reduce((a, b) => (b.error < a.error ? b : a), steps[0]);
+  if (scale < 1e-12) return { kind: "good", text: "Both are 0 up to rounding. A relative error says nothing here." };
+  const jump = kinkOf(steps, scale);
+  if (error <= 1e-5 && !jump) return { kind: "good", text: `They agree: relative error ${number(error, 2)}.` };
+  if (jump && best.error <= 1e-5 * scale) {
+    return { kind: error <= 1e-5 ? "good" : "warn", text: `A kink lies near: at h = ${number(jump.h, 2)} a ReLU switches between x − h and x + h, so the ` +
+      `difference is no derivative. At h = ${number(best.h, 2)} the two agree: relative error ${number(best.error / scale, 2)}.` };
+  }
+  if (best.error <= 1e-5 * scale) {
+    return { kind: "warn", text: `The step size matters: at h = ${number(best.h, 2)} the relative error is ${number(best.error / scale, 2)}.` };
+  }
+  const rounding = 2e-16 * Math.max(Math.abs(objective), 1e-3) / best.h;
+  if (best.error <= 100 * rounding) {
+    return { kind: "warn", text: `Rounding explains the error: the gradient is ${number(gradient, 2)}, and the objective's own rounding ` +
+      `divided by h is about ${number(rounding, 1)}.` };
+  }
+  const flat = steps.every((step) => step.error < 3 * best.error);
+  return { kind: "bad", text: flat
+    ? "The error is the same at every step size. The entry lies exactly on a kink, or its gradient is wrong."
+    : "Neither a kink nor rounding explains this error. The backward pass deserves a look." };
+}
+
+/** Return the smallest step size beyond a jump of the error that no power of h explains, or undefined. */
+function kinkOf(steps, scale) {
+  for (let i = steps.length - 2; i >= 0; i -= 1) {
+    const decades = Math.log10(steps[i].h / steps[i + 1].h);
+    const next = Math.max(steps[i + 1].error, 1e-12 * scale);
+    if (steps[i].error > 1e-5 * scale && steps[i].error > next * 10 ** (3 * decades + 0.5)) return steps[i];
+  }
+  return undefined;
+}

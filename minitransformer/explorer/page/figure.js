@@ -1,0 +1,326 @@
+// The model as a picture after Figure 1 of the paper, drawn from the model's places and options: the encoder on the left,
+// the decoder on the right, read from the bottom up; backward, every arrow turns round.
+
+import { el, number, shapeText, svg } from "./dom.js";
+
+const HEIGHT = 40, NORM_HEIGHT = 38, GAP = 22, FRAME = 12;
+
+export function view(app, element) {
+  const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": "The model's blocks. Arrow keys move, Enter chooses." });
+  const caption = el("p", { class: "small muted" });
+  element.append(el("div", { class: "figure-head" }, el("h2", {}, "Model"), caption), drawing);
+  let blocks = [], width = 0;
+
+  drawing.addEventListener("keydown", (event) => {
+    const at = blocks.findIndex((block) => block.element === document.activeElement);
+    const next = at >= 0 && neighbour(blocks, blocks[at], event.key);
+    if (next) focus(next);
+    else if (at >= 0 && (event.key === "Enter" || event.key === " ")) choose(blocks[at]);
+    else return;
+    event.preventDefault();
+  });
+
+  function focus(block) {
+    for (const other of blocks) other.element.setAttribute("tabindex", other === block ? 0 : -1);
+    block.element.focus();
+  }
+
+  function choose(block) {
+    app.set({ block: block.place, value: null, ...(app.state.view === "walk" ? { view: "block" } : {}) });
+    const detail = document.querySelector(".detail");
+    if (detail.offsetTop > element.offsetTop + element.offsetHeight - 1) detail.scrollIntoView({ block: "start" }); // one column
+  }
+
+  function build() {
+    width = Math.max(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft), 240);
+    const plan = layOut(app, width);
+    const focused = blocks.find((block) => block.element === document.activeElement)?.place;
+    drawing.setAttribute("width", width);
+    drawing.setAttribute("height", plan.height);
+    drawing.setAttribute("viewBox", `0 0 ${width} ${plan.height}`);
+    blocks = plan.blocks;
+    for (const block of blocks) drawBlock(block, () => choose(block));
+    drawing.replaceChildren(markers(), ...plan.frames.map(drawFrame), ...plan.wires.map(drawWire), ...blocks.map((block) => block.element));
+    show();
+    if (focused !== undefined) focus(blocks.find((block) => block.place === focused) ?? blocks[0]);
+  }
+
+  /** Show shapes or gradients, what is chosen, and how far the walk has come; nothing moves. */
+  function show() {
+    const { options, parameters } = app.model;
+    const backward = app.state.side === "backward";
+    caption.textContent = `${parameters.toLocaleString("en")} parameters · ${options.norm}-norm · ${options.n_heads} heads`;
+    const chosen = blockOf(blocks, app.state.block);
+    const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
+    const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;
+    for (const block of blocks) {
+      const step = lastStep(app, block), norm = step?.gradient?.norm;
+      block.detail.textContent = detail(app, block, step, backward);
+      block.bar.setAttribute("width", backward && norm && step.shape.length ? Math.max((block.width - 16) * norm / most, 1) : 0);
+      block.element.classList.toggle("chosen", block === chosen && !walked);
+      block.element.setAttribute("aria-pressed", String(block === chosen));
+      block.element.setAttribute("aria-label", `${block.where}${block.name}, ${spoken(block.detail.textContent)}`);
+      block.element.classList.toggle("waiting", walked !== null && !walked.includes(block) && !block.layer);
+      block.element.classList.toggle("current", walked !== null && walked.at(-1) === block);
+    }
+    const front = chosen ?? blocks[0];
+    for (const block of blocks) block.element.setAttribute("tabindex", block === front ? 0 : -1);
+  }
+
+  new ResizeObserver(() => {
+    if (app.model && Math.abs(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft) - width) > 2) build();
+  }).observe(element);
+
+  return (changed) => {
+    if (!blocks.length || changed.has("model") || changed.has("trace")) build();
+    else show();
+    if (app.state.view === "walk") reveal(element, app.trace && reached(app, blocks).at(-1));
+    else if (changed.has("block") || changed.has("trace")) reveal(element, blockOf(blocks, app.state.block));
+  };
+}
+
+/** Return the block that shows a place, a step or a parameter. */
+function blockOf(blocks, key) {
+  if (!key) return null;
+  const exact = blocks.find((block) => block.place === key);
+  if (exact) return exact;
+  const place = key.includes("/") ? key.slice(0, key.indexOf("/")) : key;
+  const around = blocks.filter((block) => block.place && !block.place.includes("/") && !block.layer
+    && (place === block.place || place.startsWith(`${block.place}.`)));
+  return around.find((block) => block.steps?.includes(key)) ?? around.sort((a, b) => b.place.length - a.place.length)[0] ?? null;
+}
+
+/** Return the blocks that the walk has come to, the current one last. */
+function reached(app, blocks) {
+  const order = app.state.side === "backward" ? app.trace.walk : app.trace.steps;
+  return order.slice(0, app.state.walk + 1).map(({ key }) => blockOf(blocks, key)).filter((block, i, all) => block || i === all.length - 1);
+}
+
+function reveal(element, block) {
+  if (!block || element.scrollHeight <= element.clientHeight + 1) return;
+  const box = block.element.getBoundingClientRect(), frame = element.getBoundingClientRect();
+  if (box.top < frame.top || box.bottom > frame.bottom) element.scrollBy({ top: box.top - frame.top - frame.height / 2 });
+}
+
+/** Return the step whose output a block hands on. */
+function lastStep(app, block) {
+  if (block.layer) return undefined;
+  return block.place.includes("/") ? app.step(block.place) : app.stepsAt(block.place, true).at(-1);
+}
+
+function detail(app, block, step, backward) {
+  if (block.text) return block.text;
+  if (!step) return block.layer ? "" : "…";
+  if (!backward) return shapeText(step.shape);
+  return step.gradient ? `‖d‖ ${number(step.gradient.norm, 3)}` : "no gradient";
+}
+
+function spoken(text) {
+  return text.replaceAll(" × ", " by ").replace("‖d‖", "norm of the gradient");
+}
+
+/** Return blocks, wires and frames with their places in the picture. */
+function layOut(app, width) {
+  const { options, places } = app.model;
+  const middle = Math.max(Math.min(width * 0.1, 44), 26);
+  const column = (width - middle) / 2;
+  const rail = Math.max(Math.min(column * 0.1, 22), 13); // where residual connections run
+  const inner = column - 2 * rail;
+  const sides = {
+    encoder: { x: rail, rail: rail / 2 + 1, turn: 1 },
+    decoder: { x: column + middle + rail, rail: width - rail / 2 - 1, turn: -1 },
+  };
+  const plan = { blocks: [], wires: [], frames: [], height: 0 };
+  // Heights are measured from the bottom and turned over at the end.
+  const tops = {};
+  for (const name of ["encoder", "decoder"]) {
+    tops[name] = stack(app, plan, name, { ...sides[name], width: inner, outer: [sides[name].x - rail, column] });
+  }
+  const memory = tops.encoder;
+  const gutter = column + middle / 2;
+  const readers = plan.blocks.filter((block) => block.place.endsWith("cross_attention"));
+  if (readers.length) {
+    const centre = sides.encoder.x + inner / 2;
+    plan.wires.push({ points: [[centre, memory.y], [centre, memory.y + 16], [gutter, memory.y + 16]], plain: true, memory: true });
+    const reach = [memory.y + 16, ...readers.flatMap((block) => [block.y + HEIGHT / 2 - 7, block.y + HEIGHT / 2 + 7])];
+    plan.wires.push({ points: [[gutter, Math.min(...reach)], [gutter, Math.max(...reach)]], plain: true, memory: true });
+    for (const block of readers) {
+      for (const offset of [-7, 7]) {
+        const y = block.y + HEIGHT / 2 + offset;
+        plan.wires.push({ points: [[gutter, y], [block.x, y]], memory: true });
+      }
+    }
+  }
+  // Above the decoder: what the model itself does with the decoder's output.
+  let { y } = tops.decoder;
+  const { x } = sides.decoder, centre = x + inner / 2;
+  // A step that reads parameters alone, such as the transposed table, is no station of the data.
+  const own = app.trace ? app.stepsAt("").filter((step) => step.inputs.some((input) => input.key?.includes("/"))) : [];
+  const heads = own.length ? own.map((step) => ({ place: step.key, name: headName(step.operation) })) : [{ place: "/linear", name: "Linear" }];
+  for (const { place, name } of heads) {
+    plan.wires.push({ points: [[centre, y], [centre, y + GAP]] });
+    plan.blocks.push({ place, name, where: "", kind: "output", x, y: y + GAP, width: inner, height: HEIGHT, side: "decoder" });
+    y += GAP + HEIGHT;
+  }
+  plan.height = Math.max(y, tops.encoder.y + 20) + 10;
+  for (const block of plan.blocks) block.y = plan.height - block.y - block.height;
+  for (const wire of plan.wires) wire.points = wire.points.map(([px, py]) => [px, plan.height - py]);
+  for (const frame of plan.frames) frame.y = plan.height - frame.y - frame.height;
+  return plan;
+}
+
+function headName(operation) {
+  return { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose tokens", subtract: "Difference", mean: "Mean", sum: "Sum" }[operation] ?? operation;
+}
+
+/** Add an embedding and its stack of layers; return the height that is reached. */
+function stack(app, plan, name, { x, rail, turn, width, outer }) {
+  const { options, places } = app.model;
+  const known = new Set(places.map((one) => one.place));
+  const centre = x + width / 2;
+  const embedding = name === "encoder" ? "source_embedding" : "target_embedding";
+  const title = name === "encoder" ? "Source" : "Target";
+  const tokens = name === "encoder" ? app.trace?.source : app.trace?.target_in;
+  const add = (block) => plan.blocks.push({ side: name, where: "", ...block });
+  let y = 18;
+  plan.frames.push({ label: tokens ? `${title}, ${tokens.length} tokens` : title, x: centre, y: 0, height: 16, textOnly: true });
+  plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
+  y += 16;
+  add({ place: embedding, name: "Embedding", where: `${title} `, kind: "embed", x, y, width, height: HEIGHT });
+  y += HEIGHT;
+  plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
+  y += 16;
+  // Positions come in from the outside.
+  const size = 24;
+  const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
+  plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true });
+  add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
+  y += size;
+  for (let i = 0; i < options.n_layers; i++) {
+    const place = `${name}.layers.${i}`;
+    plan.wires.push({ points: [[centre, y], [centre, y + GAP]], plain: true });
+    y += GAP;
+    const bottom = y;
+    y += FRAME;
+    const subs = ["self_attention", ...(known.has(`${place}.cross_attention`) ? ["cross_attention"] : []), "feed_forward"];
+    subs.forEach((sub, j) => {
+      const norm = `${place}.residual${j + 1}`, attention = sub.endsWith("attention");
+      const block = {
+        place: `${place}.${sub}`, where: `${title === "Source" ? "Encoder" : "Decoder"} layer ${i + 1}, `, kind: attention ? "attention" : "feed",
+        name: { self_attention: name === "decoder" ? "Masked self-attention" : "Self-attention", cross_attention: "Cross-attention", feed_forward: "Feed-forward" }[sub],
+        short: sub === "self_attention" && name === "decoder" ? "Masked self-att." : null, x, width, height: HEIGHT,
+      };
+      const normalise = (label) => add({ place: norm, name: label, where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
+      plan.wires.push({ points: [[centre, y - FRAME * (j === 0)], [centre, y + 10]], plain: true });
+      const fork = y + 10;
+      y = fork;
+      if (options.norm === "pre") {
+        plan.wires.push({ points: [[centre, y], [centre, y + 10]] });
+        y += 10;
+        add({ place: `${norm}.layer_norm`, name: "Norm", where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
+        y += NORM_HEIGHT;
+      }
+      // Query, key and value: three arrows into attention, as in the paper; the memory brings two of them.
+      plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
+      if (sub === "self_attention") {
+        for (const offset of [-width * 0.28, width * 0.28]) plan.wires.push({ points: [[centre, y + 5], [centre + offset, y + 5], [centre + offset, y + 16]] });
+      }
+      y += 16;
+      add({ ...block, y });
+      y += HEIGHT;
+      plan.wires.push({ points: [[centre, y], [centre, y + 12]] });
+      y += 12;
+      normalise(options.norm === "pre" ? "Add" : "Add & norm");
+      const target = turn > 0 ? x : x + width;
+      plan.wires.push({ points: [[centre, fork], [rail, fork], [rail, y + NORM_HEIGHT / 2], [target, y + NORM_HEIGHT / 2]], residual: true });
+      y += NORM_HEIGHT;
+      if (j < subs.length - 1) {
+        plan.wires.push({ points: [[centre, y], [centre, y + 4]], plain: true });
+        y += 4;
+      }
+    });
+    y += FRAME + 14;
+    plan.wires.push({ points: [[centre, y - FRAME - 14], [centre, y]], plain: true });
+    plan.frames.push({ x: outer[0] + 0.5, y: bottom, width: outer[1] - 1, height: y - bottom });
+    const label = { place, name: `Layer ${i + 1}`, where: title === "Source" ? "Encoder " : "Decoder ", layer: true, kind: "layer", x: turn > 0 ? outer[0] + 6 : outer[0] + outer[1] - 62, y: y - 20, width: 56, height: 18 };
+    add(label);
+  }
+  if (options.norm === "pre") {
+    plan.wires.push({ points: [[centre, y], [centre, y + GAP]] });
+    y += GAP;
+    add({ place: `${name}.final_norm`, name: "Norm", where: `${name} `, kind: "norm", x, y, width, height: NORM_HEIGHT });
+    y += NORM_HEIGHT;
+  }
+  return { y };
+}
+
+function drawBlock(block, choose) {
+  const { x, y, width, height, kind } = block;
+  const two = height >= NORM_HEIGHT, narrow = width < 150;
+  block.detail = svg("text", { class: "detail-text", x: x + width / 2, y: y + 30, "text-anchor": "middle" });
+  block.bar = svg("rect", { class: "norm-bar", x: x + 8, y: y + height - 3.5, height: 2, width: 0, rx: 1 });
+  const name = narrow ? block.short ?? block.name : block.name;
+  const label = block.round ? null : svg("text", {
+    class: "name-text", x: x + width / 2, y: two ? y + 16 : y + height / 2 + 4, "text-anchor": "middle",
+  }, name);
+  const form = block.round
+    ? [svg("circle", { class: "form", cx: x + width / 2, cy: y + height / 2, r: width / 2 }), svg("path", { class: "plus", d: `M${x + width / 2 - 5} ${y + height / 2}h10m-5-5v10` })]
+    : [svg("rect", { class: "form", x, y, width, height, rx: block.layer ? 9 : 7 })];
+  if (block.round || block.layer) block.detail.setAttribute("visibility", "hidden");
+  block.element = svg("g", { class: `block ${kind}`, role: "button", onclick: choose }, ...form, label, block.detail, block.bar);
+}
+
+function drawFrame(frame) {
+  if (frame.textOnly) return svg("text", { class: "side-text", x: frame.x, y: frame.y + 12, "text-anchor": "middle" }, frame.label);
+  return svg("rect", { class: "layer-frame", x: frame.x, y: frame.y, width: frame.width, height: frame.height, rx: 12 });
+}
+
+function drawWire({ points, plain, residual, memory, wave }) {
+  const kind = `wire${residual ? " residual" : ""}${memory ? " memory" : ""}${plain ? "" : " arrow"}`;
+  const path = svg("path", { class: kind, d: rounded(points) });
+  if (!wave) return path;
+  const [[x, y], [to]] = points, left = Math.min(x, to) === x;
+  const at = left ? x - 11 : x + 11;
+  return svg("g", {}, path, svg("circle", { class: "wave-ring", cx: at, cy: y, r: 11 }), svg("path", { class: "wave", d: `M${at - 7} ${y}q3.5 -8 7 0t7 0` }));
+}
+
+/** Return a path along points with round corners. */
+function rounded(points) {
+  let path = `M${points[0].join(" ")}`;
+  for (let i = 1; i < points.length; i++) {
+    const [x, y] = points[i], next = points[i + 1];
+    if (!next) {
+      path += `L${x} ${y}`;
+      continue;
+    }
+    const [px, py] = points[i - 1];
+    const reach = Math.min(6, Math.hypot(x - px, y - py) / 2, Math.hypot(next[0] - x, next[1] - y) / 2);
+    const towards = ([ax, ay]) => {
+      const length = Math.hypot(ax - x, ay - y) || 1;
+      return [x + (ax - x) / length * reach, y + (ay - y) / length * reach];
+    };
+    path += `L${towards([px, py]).join(" ")}Q${x} ${y} ${towards(next).join(" ")}`;
+  }
+  return path;
+}
+
+function markers() {
+  const marker = (id, turned) => svg("marker", { id, viewBox: "0 0 8 8", refX: turned ? 1 : 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" },
+    svg("path", { class: "arrow-head", d: turned ? "M8 0.5L1 4L8 7.5z" : "M0 0.5L7 4L0 7.5z" }));
+  return svg("defs", {}, marker("arrow-forward", false), marker("arrow-backward", true));
+}
+
+/** Return the block that an arrow key leads to. */
+function neighbour(blocks, from, key) {
+  const [dx, dy] = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] }[key] ?? [0, 0];
+  const centre = (block) => [block.x + block.width / 2, block.y + block.height / 2];
+  const [x, y] = centre(from);
+  let best = null, least = Infinity;
+  for (const block of blocks) {
+    const [bx, by] = centre(block), along = (bx - x) * dx + (by - y) * dy;
+    if (block === from || along <= 1 || (dy && block.side !== from.side) || (dx && block.side === from.side)) continue;
+    const distance = dy ? along : Math.abs(by - y);
+    if (distance < least) [best, least] = [block, distance];
+  }
+  return best;
+}

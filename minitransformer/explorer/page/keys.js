@@ -1,0 +1,45 @@
+// Keys of the trace: what they name, their shapes, and one entry of them.
+
+/** Return Map(key -> shape) of what can be pointed at: parameters, outputs of steps and values inside them. */
+export function shapesOf(trace) {
+  const shapes = new Map();
+  for (const { key, shape } of trace.parameters) shapes.set(key, shape);
+  for (const step of trace.steps) {
+    shapes.set(step.key, step.shape);
+    for (const line of step.forward) shapes.set(line.key, line.shape);
+  }
+  return shapes;
+}
+
+/** Return the key whose gradient a key shows, or the key itself: d:KEY, or STEP:FUNCTION.d_NAME. */
+export function forwardKey(key, shapes) {
+  if (key.startsWith("d:")) return key.slice(2);
+  const [, before, name] = /^(.*:\w+\.)d_([^:]*)$/.exec(key) ?? [];
+  return name !== undefined && shapes.has(before + name) ? before + name : key;
+}
+
+/** Return an index from its text, "0, 3, 12"; throw an Error that says what is wrong. */
+export function readIndex(text, shape, key) {
+  const parts = text.split(/[\s,]+/).filter(Boolean);
+  const index = parts.map(Number);
+  if (index.length !== shape.length || index.some((i, axis) => !Number.isInteger(i) || i < 0 || i >= shape[axis])) {
+    const ranges = shape.map((size) => `0–${size - 1}`).join(", ");
+    throw new Error(`${key}: found the index “${text}”, expected ${shape.length} whole number${shape.length === 1 ? "" : "s"}` +
+      `${shape.length ? ` in the ranges ${ranges}` : ""}.`);
+  }
+  return index;
+}
+
+/** Return the value of one entry. */
+export async function entryOf(app, key, index) {
+  const [row, column] = index.length > 1 ? index.slice(-2) : [0, index[0] ?? 0];
+  const { values } = await app.tensor(key, { at: index.slice(0, -2), rows: [row, row + 1], columns: [column, column + 1] });
+  return values[0];
+}
+
+/** Return an edit that can begin from an entry, {kind, key or step, index}, or null: outputs, parameters, attention weights. */
+export function draftOf(trace, { key, index }) {
+  if ([...trace.parameters, ...trace.steps].some((one) => one.key === key)) return { kind: "set_entry", key, index };
+  const step = trace.steps.find(({ forward }) => forward.some((line) => line.key === key && /^weights(\.\d+)?$/.test(line.name)));
+  return step && index.length === 4 ? { kind: "set_weight", step: step.key, index } : null;
+}

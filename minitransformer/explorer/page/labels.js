@@ -1,0 +1,53 @@
+// Names: of places for people, of the rows and columns of a tensor.
+
+const WORDS = {
+  self_attention: "self-attention", cross_attention: "cross-attention", feed_forward: "feed-forward network",
+  source_embedding: "source embedding", target_embedding: "target embedding", layer_norm: "layer norm", final_norm: "final norm",
+};
+
+/** Return a place in words, from the outside in: ["Decoder", "layer 2", "cross-attention"]. */
+export function placeName(place) {
+  if (!place) return ["Transformer"];
+  const names = place.split(".").flatMap((part) => {
+    if (part === "layers") return [];
+    if (/^\d+$/.test(part)) return [`layer ${+part + 1}`];
+    const residual = part.match(/^residual(\d)$/);
+    return [residual ? `residual connection ${residual[1]}` : WORDS[part] ?? part.replaceAll("_", " ")];
+  });
+  names[0] = names[0][0].toUpperCase() + names[0].slice(1);
+  return names;
+}
+
+/** Return the place in a key: all before the slash; of a parameter, all before its name. */
+export function placeOf(key) {
+  const plain = key.replace(/^d:/, "");
+  const slash = plain.indexOf("/");
+  return slash >= 0 ? plain.slice(0, slash) : plain.slice(0, Math.max(plain.lastIndexOf("."), 0));
+}
+
+const WEIGHTS = /^(d_)?(weights|scores|products|seen|earlier)/;
+
+/** Return what the rows and columns of a value are called, as functions, null where they have no names. */
+export function names(app, key, shape) {
+  const plain = key.replace(/^d:/, ""), place = placeOf(key), { trace, model } = app;
+  const inside = plain.includes(":") ? plain.slice(plain.indexOf(":") + 1) : "";
+  const [operation, ...rest] = inside.split("."), name = rest.join(".");
+  const source = trace.source.map((one) => one.text), target = trace.target_in.map((one) => one.text);
+  const [rows, columns] = [shape.length > 1 ? shape.at(-2) : 1, shape.at(-1)];
+  const list = (texts) => (i) => texts[i] ?? "";
+  if (!plain.includes("/") && plain.endsWith("table")) {
+    const vocabulary = plain.startsWith("source") ? model.source_vocabulary : model.target_vocabulary;
+    return [vocabulary.length === rows ? list(vocabulary) : null, null];
+  }
+  if (!plain.includes("/")) return [null, null];
+  const encoder = place.startsWith("encoder") || place.startsWith("source");
+  const queries = encoder ? source : target;
+  const cross = place.endsWith("cross_attention");
+  const keys = encoder || cross ? source : target;
+  const square = operation === "softmax" || (operation === "scaled_dot_product_attention" && WEIGHTS.test(name));
+  const ofKeys = cross && /^(d_)?(k|v|memory|kv|projected\[1\])(\.|$)/.test(name);
+  const rowNames = ofKeys ? keys : rows === queries.length ? queries : rows === keys.length && cross ? keys : null;
+  const columnNames = square && columns === keys.length ? keys
+    : place === "" && columns === model.target_vocabulary.length && shape.length > 1 ? model.target_vocabulary : null;
+  return [shape.length > 1 && rowNames ? list(rowNames) : null, columnNames ? list(columnNames) : null];
+}

@@ -1,0 +1,75 @@
+// What is differentiated: the loss, the log-probability of a token, or the difference between two.
+
+import { el, number } from "./dom.js";
+
+const KINDS = [
+  ["loss", "the loss of this sentence"],
+  ["log_probability", "the log-probability of one token"],
+  ["difference", "the difference between two log-probabilities"],
+];
+
+export function view(app, root) {
+  const kind = el("select", { "aria-label": "Differentiate", onchange: change },
+    KINDS.map(([value, text]) => el("option", { value }, text)));
+  const position = el("select", { "aria-label": "At the place", onchange: change });
+  const token = el("select", { "aria-label": "Token", onchange: change });
+  const other = el("select", { "aria-label": "Other token", onchange: change });
+  const choice = el("span", { class: "line-up", hidden: true }, el("label", {}, "place ", position), el("label", {}, "token ", token));
+  const second = el("label", { hidden: true }, "less ", other);
+  choice.append(second);
+  const value = el("output", { class: "objective-value" });
+  root.replaceChildren(el("label", {}, "Differentiate ", kind), choice, value);
+
+  function change(event) {
+    const held = app.store.objectives(app.state.text)?.find((one) => one.kind === kind.value);
+    if (held) return app.set({ objective: held });
+    const objective = { kind: kind.value };
+    // Another place: begin with the token that stands there, and the best alternative to it.
+    if (event.target === position && app.trace) {
+      const at = Number(position.value), { id } = app.trace.target_out[at];
+      token.value = id;
+      other.value = runnerUp(app.translation, at, id) ?? other.value;
+    }
+    if (kind.value !== "loss") Object.assign(objective, { position: Number(position.value), token: Number(token.value) });
+    if (kind.value === "difference") objective.other = Number(other.value);
+    return app.set({ objective });
+  }
+
+  return function draw() {
+    const { trace, model, state: { objective, text } } = app;
+    if (!trace || !model) return;
+    const held = app.store.objectives(text);
+    for (const option of kind.options) option.disabled = held !== null && !held.some((one) => one.kind === option.value);
+    for (const select of [position, token, other]) Object.assign(select, { disabled: held !== null });
+    kind.title = held ? app.store.refusal : "";
+    kind.value = objective.kind;
+    choice.hidden = objective.kind === "loss";
+    second.hidden = objective.kind !== "difference";
+    const at = Math.min(objective.position ?? 0, trace.target_out.length - 1);
+    const tokens = tokensOf(model.target_vocabulary, trace.target_out);
+    const here = trace.target_out[at].id;
+    options(position, trace.target_out.map(({ text }, i) => [i, `${i + 1}: ${text}`]), at);
+    options(token, tokens, objective.token ?? here);
+    options(other, tokens, objective.other ?? runnerUp(app.translation, at, here) ?? tokens.find(([id]) => id !== here)?.[0]);
+    value.textContent = same(trace.objective, objective) ? `= ${number(trace.objective.value)}` : "";
+  };
+}
+
+/** Return the best alternative to a token at a place. */
+function runnerUp(translation, position, token) {
+  return translation?.tokens[position]?.alternatives.find(({ id }) => id !== token)?.id;
+}
+
+function same(a, b) {
+  return ["kind", "position", "token", "other"].every((name) => a[name] === b[name]);
+}
+
+function tokensOf(vocabulary, target) {
+  const texts = new Map(vocabulary.map((text, id) => [id, text]));
+  for (const { id, text } of target) texts.set(id, text);
+  return [...texts];
+}
+
+function options(select, entries, chosen) {
+  select.replaceChildren(...entries.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
+}

@@ -1,0 +1,237 @@
+// Where the numbers come from: a server (Live) or the file itself (Saved). Both answer the same requests:
+//
+//   model(), translate(body), trace(body), tensor(body), difference(body), sources(), formulas(), training(body)
+//
+// A tensor's `values` are a Float32Array here; they travel as base64 of little-endian numbers.
+//
+// A saved file holds <script type="application/json" id="saved">, with this object as JSON, or, with the attribute
+// data-encoding="gzip", as base64 of its gzip:
+//
+//   {model: ANSWER, sources: ANSWER, formulas: ANSWER, parameters: {KEY: {shape, ...ARRAY}},
+//    sentences: [{text, translate: ANSWER, training: ANSWER or null,
+//                 traces: [{objective: {kind, ...}, answer: ANSWER,
+//                           tensors: {KEY: {shape, array: place in arrays}}, arrays: [ARRAY],
+//                           differences: [{key, index, ...ANSWER}]}]}]}
+//
+// An ARRAY is {type: "float32", values: base64}, or {type: "float16", exponent, values}, whose numbers are to be
+// multiplied by 2 ** exponent. A sentence may also be {text, file}: a script beside this file, which is loaded when the
+// sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
+
+/** The server refused a request; the message says what was found, what was expected and what to do. */
+export class Refusal extends Error {}
+
+/** The server does not answer any more. */
+export class Stopped extends Error {}
+
+const NEEDS_PYTHON = "This file holds one sentence. Run `minitransformer explore RUN` to change it.";
+const NEEDS_PYTHON_MANY = "This file holds a few sentences. Run `minitransformer explore RUN` to write others.";
+
+/** Return the store that fits: the data in the document, or the server beside it. */
+export async function openStore() {
+  const element = document.getElementById("saved");
+  if (!element) return new Live();
+  const text = element.textContent.trim();
+  return new Saved(JSON.parse(element.dataset.encoding === "gzip" ? await gunzip(bytesOf(text)) : text));
+}
+
+/** Requests to the server that sent this document. */
+export class Live {
+  live = true;
+  #constant = new Map();
+
+  constructor(base = "") {
+    this.base = base;
+  }
+
+  model() { return this.#once("model"); }
+  sources() { return this.#once("sources"); }
+  formulas() { return this.#once("formulas"); }
+  translate(body) { return this.#post("translate", body); }
+  trace(body) { return this.#post("trace", body); }
+  difference(body) { return this.#post("difference", body); }
+  training(body) { return this.#post("training", body); }
+  objectives() { return null; } // any
+  entries() { return null; } // any
+
+  async tensor(body) {
+    const answer = await this.#post("tensor", body);
+    return { ...answer, values: floatsOf(answer) };
+  }
+
+  /** Ask once and keep the answer, unless there was none. */
+  #once(name) {
+    if (!this.#constant.has(name)) {
+      const answer = this.#post(name, {});
+      answer.catch(() => this.#constant.delete(name));
+      this.#constant.set(name, answer);
+    }
+    return this.#constant.get(name);
+  }
+
+  async #post(name, body, patience = 8) {
+    let response;
+    try {
+      response = await fetch(this.base + name, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(body),
+      });
+    } catch {
+      throw new Stopped("The server has stopped.");
+    }
+    if (response.status === 503 && patience) {
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      return this.#post(name, body, patience - 1);
+    }
+    const answer = await response.json().catch(() => ({}));
+    if (!response.ok) throw new Refusal(answer.error ?? `${name}: the server answered ${response.status}`);
+    return answer;
+  }
+}
+
+/** The sentences that the file itself holds. */
+export class Saved {
+  live = false;
+  #decoded = new Map();
+  #files = []; // sentences under way
+
+  constructor(data) {
+    this.data = data;
+    this.refusal = data.sentences.length > 1 ? NEEDS_PYTHON_MANY : NEEDS_PYTHON;
+  }
+
+  async model() {
+    return { ...this.data.model, examples: this.data.sentences.map((sentence) => sentence.text) };
+  }
+  async sources() { return this.data.sources; }
+  async formulas() { return this.data.formulas; }
+
+  async translate(body) {
+    const { translate } = await this.#sentence(body.text);
+    this.#refuse(body.edits?.length || body.prefix?.length || body.beam > 1 && !translate.tree);
+    return translate;
+  }
+
+  async trace(body) {
+    this.#refuse(body.edits?.length);
+    const wanted = JSON.stringify(withoutValue(body.objective));
+    const { traces } = await this.#sentence(body.text);
+    const found = traces.find((one) => JSON.stringify(withoutValue(one.objective)) === wanted);
+    this.#refuse(!found);
+    return found.answer;
+  }
+
+  async tensor({ trace, key, at = [], rows, columns }) {
+    const whole = this.#decode(this.#trace(trace), key);
+    const [nRows, nColumns] = pictureSize(whole.shape);
+    const [top, bottom] = rows ?? [0, nRows];
+    const [left, right] = columns ?? [0, nColumns];
+    let first = 0;
+    whole.shape.slice(0, -2).forEach((size, axis) => { first = first * size + (at[axis] ?? 0); });
+    first *= nRows * nColumns;
+    const values = new Float32Array((bottom - top) * (right - left));
+    for (let i = top, to = 0; i < bottom; i++, to += right - left) {
+      values.set(whole.values.subarray(first + i * nColumns + left, first + i * nColumns + right), to);
+    }
+    return { shape: whole.shape, rows: [top, bottom], columns: [left, right], values, least: whole.least, most: whole.most };
+  }
+
+  async difference({ trace, key, index }) {
+    const found = this.#trace(trace).differences?.find((one) => one.key === key && String(one.index) === String(index));
+    this.#refuse(!found);
+    return found;
+  }
+
+  async training({ text, key = "" }) {
+    const { training } = await this.#sentence(text);
+    this.#refuse(!training);
+    const inside = (a, b) => `${a}.`.startsWith(`${b}.`);
+    const attention = training.attention.filter((one) => !key || inside(one.key, key) || inside(key, one.key));
+    return { ...training, attention };
+  }
+
+  /** Return the objectives that the file holds for a sentence. */
+  objectives(text) {
+    return this.data.sentences.find((sentence) => sentence.text === text)?.traces.map((one) => one.objective) ?? [];
+  }
+
+  /** Return the entries, {key, index}, whose central differences the file holds. */
+  entries(trace) {
+    return this.#trace(trace).differences ?? [];
+  }
+
+  #refuse(condition) {
+    if (condition) throw new Refusal(this.refusal);
+  }
+
+  async #sentence(text) {
+    const place = this.data.sentences.findIndex((sentence) => sentence.text === text);
+    this.#refuse(place < 0);
+    const found = this.data.sentences[place];
+    if (!found.file) return found;
+    const loaded = await (this.#files[place] ??= loadSentence(place, found.file));
+    return this.data.sentences[place] = loaded;
+  }
+
+  #trace(id) {
+    return this.data.sentences.flatMap((sentence) => sentence.traces ?? []).find((one) => one.answer.id === id);
+  }
+
+  #decode(trace, key) {
+    const name = `${trace.answer.id} ${key}`;
+    if (!this.#decoded.has(name)) {
+      const stored = trace.tensors[key] ?? this.data.parameters[key];
+      this.#refuse(!stored);
+      const values = floatsOf(trace.arrays[stored.array] ?? stored);
+      let least = Infinity, most = -Infinity;
+      for (const value of values) {
+        if (!Number.isFinite(value)) continue;
+        least = Math.min(least, value);
+        most = Math.max(most, value);
+      }
+      this.#decoded.set(name, { shape: stored.shape, values, least, most });
+    }
+    return this.#decoded.get(name);
+  }
+}
+
+const waiting = []; // what to call when a sentence has come, by its place
+
+/** Load a sentence from a script beside this file: a page that lies on a disk may not fetch, but may load scripts. */
+async function loadSentence(place, file) {
+  const packed = await new Promise((resolve, reject) => {
+    waiting[place] = resolve;
+    window.explorerSentence = (number, base64) => waiting[number]?.(base64);
+    const failed = () => reject(new Refusal(`The file ${file} is missing; it belongs beside this one.`));
+    document.head.append(Object.assign(document.createElement("script"), { src: file, onerror: failed }));
+  });
+  return JSON.parse(await gunzip(bytesOf(packed)));
+}
+
+/** Return the rows and columns of a tensor's picture: the last two axes; a vector is one row. */
+export function pictureSize(shape) {
+  return [shape.length > 1 ? shape.at(-2) : 1, shape.length ? shape.at(-1) : 1];
+}
+
+function withoutValue({ kind, position, token, other }) {
+  return { kind, position, token, other };
+}
+
+function bytesOf(base64) {
+  return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}
+
+async function gunzip(bytes) {
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+function floatsOf({ values, type = "float32", exponent = 0 }) {
+  const { buffer } = bytesOf(values);
+  if (type === "float32") return new Float32Array(buffer);
+  const scale = 2 ** exponent;
+  return Float32Array.from(new Uint16Array(buffer), (half) => {
+    const sign = half & 0x8000 ? -scale : scale, power = (half >> 10) & 31, fraction = half & 1023;
+    if (power === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (power ? 2 ** (power - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
+  });
+}

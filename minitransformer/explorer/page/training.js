@@ -1,0 +1,212 @@
+// A slider over the checkpoints of a training run: attention, norms, and the translation at that point.
+
+import { chart, chartKey } from "./chart.js";
+import { el, number, svg } from "./dom.js";
+import { sequential } from "./heatmap.js";
+import { tokensOf, weightsOf } from "./attention.js";
+import { placeName, placeOf } from "./labels.js";
+
+const PAUSE = 400; // milliseconds from one checkpoint to the next
+
+export function view(app, root) {
+  const slider = el("input", { type: "range", min: 0, step: 1, class: "checkpoint-slider", "aria-label": "Checkpoint", oninput: () => show() });
+  const play = el("button", { type: "button", onclick: () => (timer ? stop() : start()) }, "Play");
+  const step = el("output", { class: "figures" });
+  const use = el("button", { type: "button", disabled: !app.store.live, onclick: () => app.set({ checkpoint: answer.steps[slider.value] }) },
+    "Explore this checkpoint");
+  const best = el("button", { type: "button", onclick: () => app.set({ checkpoint: null }) }, "Back to the trained model");
+  const attention = el("select", { "aria-label": "Attention", onchange: () => load() });
+  const translation = el("p", { class: "translation", "aria-live": "polite" });
+  const heads = el("div", { class: "head-row wide" });
+  const norms = el("div", { class: "norms" });
+  const refusal = el("p", { class: "refusal", role: "alert" });
+  const body = el("div", { class: "training-body" },
+    el("div", { class: "line-up" }, play, slider, step, use, best),
+    el("h3", {}, "Translation"), translation,
+    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms, refusal);
+  const empty = el("div", { hidden: true },
+    el("p", {}, "This run kept no checkpoints, so there is no training to look back on. Train with checkpoints:"),
+    el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
+    el("p", { class: "muted small" }, "Option --save-every sets the steps from one checkpoint to the next; --keep how many stay."));
+  root.replaceChildren(el("h2", {}, "Training"), body, empty);
+  const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
+  let answer = null, asked = "", timer = 0;
+
+  function stop() {
+    clearInterval(timer);
+    timer = 0;
+    play.textContent = "Play";
+  }
+
+  function start() {
+    if (Number(slider.value) >= Number(slider.max)) slider.value = 0;
+    play.textContent = "Stop";
+    timer = setInterval(() => {
+      if (root.hidden || Number(slider.value) >= Number(slider.max)) return stop();
+      slider.value = Number(slider.value) + 1;
+      show();
+    }, PAUSE);
+  }
+
+  /** Ask for what is not here yet: the norms of all parameters, and the maps of the chosen attention. */
+  async function load() {
+    const { text } = app.state, { trace } = app, place = app.step(attention.value)?.place;
+    const name = JSON.stringify([text, place]);
+    if (name === asked) return;
+    asked = name;
+    refusal.textContent = "";
+    root.setAttribute("aria-busy", "true");
+    try {
+      const fresh = answer?.text !== text;
+      const found = fresh ? { ...await ask(text, ""), text, tokensOf: (where) => tokensOf(trace, where) } : answer;
+      if (asked !== name) return;
+      if (fresh) begin(found);
+      if (place !== undefined && answer.steps.length && !maps.has(place)) {
+        keepMaps((await ask(text, place)).attention);
+        if (asked !== name) return;
+      }
+      if (answer.steps.length) show();
+    } catch (error) {
+      if (asked !== name) return;
+      asked = "";
+      refusal.textContent = error.message;
+    } finally {
+      root.removeAttribute("aria-busy");
+    }
+  }
+
+  function ask(text, key) {
+    return app.guard(app.store.training({ text, key }));
+  }
+
+  function begin(found) {
+    answer = found;
+    texts.clear();
+    maps.clear();
+    keepMaps(found.attention);
+    slider.max = slider.value = found.steps.length - 1;
+    body.hidden = !found.steps.length;
+    empty.hidden = found.steps.length > 0;
+  }
+
+  function keepMaps(attentions) {
+    for (const [place, list] of Map.groupBy(attentions, ({ key }) => placeOf(`${key}/`))) maps.set(place, list);
+  }
+
+  function show() {
+    const i = Number(slider.value), at = answer.steps[i];
+    step.textContent = `step ${at} of ${answer.steps.at(-1)}`;
+    slider.setAttribute("aria-valuetext", `step ${at}`);
+    use.disabled = !app.store.live || app.state.checkpoint === at;
+    best.hidden = app.state.checkpoint === null;
+    showTranslation(at, i);
+    showAttention(at);
+    const open = [...norms.querySelectorAll("details")].map((details) => details.open);
+    norms.replaceChildren(
+      answer.loss ? lineChart("Loss of this sentence", "loss", [{ name: "loss", points: answer.loss.map((loss, j) => [answer.steps[j], loss]) }], at) : "",
+      normChart("Norms of the weights", answer.norms, answer.steps, at), normChart("Norms of the gradients", answer.gradient_norms, answer.steps, at));
+    norms.querySelectorAll("details").forEach((details, j) => { details.open = open[j] ?? false; });
+  }
+
+  async function showTranslation(at, i) {
+    const { text, alpha } = app.state;
+    if (answer.translations) return translation.replaceChildren(answer.translations[i]);
+    if (!app.store.live) return translation.replaceChildren(app.store.refusal);
+    if (!texts.has(at)) texts.set(at, app.store.translate({ text, beam: 1, alpha, prefix: [], edits: [], checkpoint: at }).then((found) => found.text));
+    try {
+      const found = await texts.get(at);
+      if (answer.steps[slider.value] === at) translation.textContent = found || "(empty)";
+    } catch (error) {
+      texts.delete(at);
+      translation.textContent = error.message;
+    }
+  }
+
+  function showAttention(at) {
+    const place = app.step(attention.value)?.place ?? "";
+    const one = maps.get(place)?.find(({ checkpoint }) => checkpoint === at);
+    if (!one) return heads.replaceChildren(el("p", { class: "muted small" }, "There are no maps of this attention here."));
+    const tokens = answer.tokensOf(place).map((texts, axis) => (texts.length === one.shape.at(axis - 2)
+      ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i))));
+    return heads.replaceChildren(...headsOf(one).map((weights, h) => el("figure", {},
+      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h}: `)), el("figcaption", { class: "small muted" }, `head ${h}`))));
+  }
+
+  return function draw(changed) {
+    if (!app.trace) return;
+    if (changed.has("trace") || changed.has("model")) {
+      const steps = app.trace.steps.filter((one) => weightsOf(one, "forward"));
+      const { value } = attention;
+      attention.replaceChildren(...steps.map(({ key, place }) => el("option", { value: key }, placeName(place).join(", "))));
+      attention.value = steps.some(({ key }) => key === value) ? value : steps.at(-1)?.key;
+      if (app.state.text !== answer?.text) asked = "";
+    }
+    load();
+    if (answer?.steps.length && (changed.has("theme") || changed.has("checkpoint"))) show();
+  };
+}
+
+/** Return the weights of each head of an attention, (1, H, Tq, Tk), each row by row. */
+function headsOf({ shape, values }) {
+  const floats = typeof values === "string"
+    ? new Float32Array(Uint8Array.from(atob(values), (character) => character.charCodeAt(0)).buffer) : Float32Array.from(values.flat(Infinity));
+  const size = shape.at(-2) * shape.at(-1);
+  return Array.from({ length: floats.length / size }, (_, h) => floats.subarray(h * size, (h + 1) * size));
+}
+
+/** Return the weights of a head as a picture with the tokens beside it. */
+function matrix(weights, queries, keys, label) {
+  const cell = Math.max(8, Math.min(20, Math.floor(280 / Math.max(queries.length, keys.length))));
+  const left = spaceFor(queries), top = spaceFor(keys), width = left + cell * keys.length, height = top + cell * queries.length;
+  return svg("svg", { class: "weights-picture", width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": label + peaks(weights, keys.length, queries, keys) },
+  queries.map((text, q) => svg("text", { x: left - 4, y: top + cell * (q + 0.5) + 4, "text-anchor": "end" }, shorten(text))),
+  keys.map((text, k) => svg("text", { transform: `translate(${left + cell * (k + 0.5) + 4},${top - 4}) rotate(-90)` }, shorten(text))),
+  [...weights].map((value, i) => svg("rect", {
+    x: left + cell * (i % keys.length), y: top + cell * Math.floor(i / keys.length), width: cell, height: cell, fill: `rgb(${sequential(value)})`,
+  }, svg("title", {}, `${queries[Math.floor(i / keys.length)]} → ${keys[i % keys.length]}: ${number(value, 3)}`))));
+}
+
+function spaceFor(tokens) {
+  return 8 + 6.5 * Math.max(2, ...tokens.map((text) => shorten(text).length));
+}
+
+function shorten(text, most = 10) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+/** Say where each query looks. */
+function peaks(values, columns, queries, keys) {
+  return queries.map((text, q) => {
+    const row = [...values.subarray(q * columns, (q + 1) * columns)];
+    const k = row.indexOf(Math.max(...row));
+    return `${text} to ${keys[k] ?? k} ${number(row[k], 2)}`;
+  }).join(", ");
+}
+
+/** Return a chart of one norm for each layer: the root of the summed squares of its parameters. */
+function normChart(title, norms, steps, at) {
+  const squares = new Map();
+  for (const [name, values] of Object.entries(norms)) {
+    const layer = /^(\w+\.layers\.\d+)\./.exec(name)?.[1] ?? name.split(".")[0];
+    const sums = squares.get(layer) ?? values.map(() => 0);
+    squares.set(layer, sums.map((sum, i) => sum + values[i] ** 2));
+  }
+  const lines = [...squares].map(([name, sums]) => ({ name: placeName(name).join(" "), points: sums.map((sum, i) => [steps[i], Math.sqrt(sum)]) }));
+  return lineChart(title, "norm", lines, at);
+}
+
+function lineChart(title, yName, lines, at) {
+  const all = lines.flatMap(({ points }) => points.map(([, y]) => y)).filter((y) => y > 0);
+  const logY = Math.max(...all) > 10 * Math.min(...all);
+  return el("figure", {}, el("figcaption", {}, el("h3", {}, title)),
+    chart({ lines, logY, marker: at, xName: "step", yName, width: 460, height: 240,
+      label: `${title} over the steps${lines.length > 1 ? ", one line for each layer" : ""}; now ${lines.map(({ name, points }) => `${name} ${number(now(points, at), 3)}`).join(", ")}` }),
+    lines.length > 1 ? chartKey(lines) : "",
+    el("details", {}, el("summary", {}, `As a table at step ${at}`), el("table", {}, el("tbody", {}, lines.map(({ name, points }) =>
+      el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "figures" }, number(now(points, at)))))))));
+}
+
+function now(points, at) {
+  return points.find(([step]) => step === at)?.[1];
+}

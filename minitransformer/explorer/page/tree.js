@@ -1,0 +1,164 @@
+// The tree of a beam search: every hypothesis of every step, as a drawing and as a table.
+
+import { el, number, svg } from "./dom.js";
+
+const WIDTH = 134, HEIGHT = 34, ACROSS = 172, DOWN = 42, MARGIN = 14;
+
+const KINDS = [
+  ["kept", "kept for the next step"],
+  ["finished", "finished: it ends with <end>"],
+  ["dropped", "dropped: too many better ones"],
+  ["lost", "given up: it cannot win any more"],
+];
+
+/** Return what became of a node: "kept", "finished", "dropped" or "lost". */
+export function kindOf(node) {
+  if (node.fate.startsWith("dropped")) return "dropped";
+  return node.fate === "kept" || node.fate === "finished" ? node.fate : "lost";
+}
+
+/** Return the nodes from the root to a node, the root left out. */
+export function pathTo(nodes, id) {
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const path = [];
+  for (let node = byId.get(id); node && node.parent !== null; node = byId.get(node.parent)) path.unshift(node);
+  return path;
+}
+
+/** Return {column, row} of each node: its step, and its rank among the children of better parents first. */
+export function layout(nodes) {
+  const columns = [...Map.groupBy(nodes, (node) => node.step).entries()].sort(([a], [b]) => a - b);
+  const at = new Map();
+  for (const [column, [, members]] of columns.entries()) {
+    const row = (node) => at.get(node.parent)?.row ?? 0;
+    members.sort((a, b) => row(a) - row(b) || b.log_probability - a.log_probability);
+    members.forEach((node, i) => at.set(node.id, { column, row: i }));
+  }
+  return at;
+}
+
+/** Draw the tree into an element; choose(path of token ids) is called to decode on from a hypothesis. */
+export function drawTree(root, tree, choose) {
+  const dropped = el("input", { type: "checkbox", checked: true, onchange: () => draw() });
+  const drawing = el("div", { class: "scroll tree-drawing" });
+  const about = el("p", { class: "tree-about", "aria-live": "polite" });
+  const best = new Set(pathTo(tree.nodes, tree.winner).map((node) => node.id));
+  let selected = tree.winner;
+
+  function draw() {
+    const nodes = tree.nodes.filter((node) => dropped.checked || kindOf(node) !== "dropped");
+    if (!nodes.some((node) => node.id === selected)) selected = tree.winner;
+    drawing.replaceChildren(picture(nodes, best, tree.winner, select));
+    select(selected, false);
+  }
+
+  function select(id, focus = true) {
+    selected = id;
+    for (const shape of drawing.querySelectorAll("[data-id]")) {
+      const chosen = Number(shape.dataset.id) === id;
+      shape.setAttribute("aria-selected", chosen);
+      shape.setAttribute("tabindex", chosen ? 0 : -1);
+      if (chosen && focus) shape.focus();
+    }
+    const path = pathTo(tree.nodes, id);
+    const node = path.at(-1);
+    about.replaceChildren(...(node ? describe(node, path, id === tree.winner, choose) : ["The start of every hypothesis."]));
+  }
+
+  draw();
+  root.replaceChildren(
+    el("div", { class: "line-up" }, legend(), el("label", { class: "check" }, dropped, " show dropped hypotheses")),
+    drawing, about, table(tree),
+  );
+}
+
+function describe(node, path, wins, choose) {
+  const text = path.map((one) => one.text).join(" ");
+  const ids = path.filter((one) => kindOf(one) !== "finished").map((one) => one.token);
+  return [
+    el("strong", {}, text), ` – log-probability ${number(node.log_probability)}`,
+    node.score === null ? "" : `, score ${number(node.score)}`,
+    wins ? "; finished with the best score: this is the translation. " : `; ${node.fate}. `,
+    choose && el("button", { type: "button", onclick: () => choose(ids) }, "Force these tokens and decode on"),
+  ].filter(Boolean);
+}
+
+function legend() {
+  const entries = KINDS.map(([kind, text]) => el("li", {},
+    svg("svg", { width: 26, height: 16, "aria-hidden": "true" }, box(`node ${kind}`, 1, 1, 24, 14)), ` ${text}`));
+  entries.push(el("li", {}, svg("svg", { width: 26, height: 16, "aria-hidden": "true" }, box("node best", 1, 1, 24, 14)),
+    " on the way to the best score"));
+  return el("ul", { class: "legend" }, entries);
+}
+
+function box(name, x, y, width, height) {
+  return svg("g", { class: name }, svg("rect", { x, y, width, height, rx: 6 }));
+}
+
+function picture(nodes, best, winner, select) {
+  const at = layout(nodes);
+  const x = (node) => MARGIN + ACROSS * at.get(node.id).column;
+  const y = (node) => MARGIN + DOWN * at.get(node.id).row;
+  const width = 2 * MARGIN + WIDTH + ACROSS * Math.max(...[...at.values()].map(({ column }) => column));
+  const height = 2 * MARGIN + HEIGHT + DOWN * Math.max(...[...at.values()].map(({ row }) => row));
+  const byId = new Map(nodes.map((node) => [node.id, node]));
+  const edges = nodes.filter((node) => byId.has(node.parent)).map((node) => {
+    const from = byId.get(node.parent), x0 = x(from) + WIDTH, y0 = y(from) + HEIGHT / 2, y1 = y(node) + HEIGHT / 2;
+    return svg("path", {
+      class: `edge ${kindOf(node)}${best.has(node.id) ? " best" : ""}`,
+      d: `M${x0},${y0}C${x0 + 24},${y0} ${x(node) - 24},${y1} ${x(node)},${y1}`,
+    });
+  });
+  const shapes = nodes.map((node) => svg("g", {
+    class: `node ${kindOf(node)}${best.has(node.id) ? " best" : ""}`, role: "treeitem", tabindex: -1,
+    "data-id": node.id, "aria-level": node.step + 1, transform: `translate(${x(node)},${y(node)})`,
+    "aria-label": `${node.text}, log-probability ${number(node.log_probability)}, ` +
+      (node.id === winner ? "the translation" : node.fate),
+    onclick: () => select(node.id),
+  },
+  svg("rect", { width: WIDTH, height: HEIGHT, rx: 6 }),
+  svg("text", { x: 8, y: 15, class: "token" }, shorten(node.text)),
+  svg("text", { x: 8, y: 28, class: "small" }, node.parent === null ? "" : number(node.log_probability, 3)),
+  node.score === null ? null : svg("text", { x: WIDTH - 8, y: 28, class: "small score" }, `score ${number(node.score, 3)}`)));
+  return svg("svg", {
+    class: "beam-tree", role: "tree", width, height, viewBox: `0 0 ${width} ${height}`,
+    "aria-label": "Tree of hypotheses. Left: the parent, right: the best child, up and down: others of this step.",
+    onkeydown: (event) => {
+      const here = byId.get(Number(event.target.closest?.("[data-id]")?.dataset.id));
+      const next = here && neighbour(event.key, here, nodes, at, best);
+      if (!next) return;
+      event.preventDefault();
+      select(next.id);
+    },
+  }, edges, shapes);
+}
+
+function neighbour(key, here, nodes, at, best) {
+  const children = nodes.filter((node) => node.parent === here.id).sort((a, b) => b.log_probability - a.log_probability);
+  const column = nodes.filter((node) => node.step === here.step).sort((a, b) => at.get(a.id).row - at.get(b.id).row);
+  switch (key) {
+    case "ArrowLeft": return nodes.find((node) => node.id === here.parent);
+    case "ArrowRight": return children.find((node) => best.has(node.id)) ?? children[0];
+    case "ArrowUp": return column[column.indexOf(here) - 1];
+    case "ArrowDown": return column[column.indexOf(here) + 1];
+    case "Home": return nodes[0];
+    case "End": return nodes.filter((node) => best.has(node.id)).at(-1);
+    default: return undefined;
+  }
+}
+
+function table(tree) {
+  const rows = tree.nodes.filter((node) => node.parent !== null).map((node) => el("tr", { class: kindOf(node) },
+    el("td", {}, node.step), el("td", {}, pathTo(tree.nodes, node.id).map((one) => one.text).join(" ")),
+    el("td", { class: "number" }, number(node.log_probability)), el("td", { class: "number" }, number(node.score)),
+    el("td", {}, node.id === tree.winner ? `${node.fate}, best score` : node.fate)));
+  return el("details", {}, el("summary", {}, `All ${rows.length} hypotheses as a table`),
+    el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, ["Step", "Hypothesis", "Log-probability", "Score", "What became of it"].map(
+        (name) => el("th", { scope: "col" }, name)))),
+      el("tbody", {}, rows))));
+}
+
+function shorten(text, most = 15) {
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}

@@ -1,0 +1,201 @@
+"""One HTML file with everything about a sentence: it needs neither Python nor a network.
+
+The file holds the page, its modules in one script, and the answers of a `Session` with the values of every tensor,
+forward and backward. Values that occur more than once are stored once, such as the result of a line that is also the
+step's output. The data are compressed with gzip. With several sentences, each may lie in a script of its own beside the
+page, which is loaded when the sentence is chosen; weights are stored once.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import to_numpy
+from minitransformer.durable import write_whole
+from minitransformer.explorer.bundle import page_files, single_page
+from minitransformer.explorer.numbers import encode
+from minitransformer.explorer.session import Session
+
+__all__ = ["save"]
+
+BEAM = 4
+
+
+def save(
+    path: Path | str,
+    session: Session,
+    texts: Sequence[str],
+    objective: dict[str, Any] | None = None,
+    external: bool = False,
+    differences: bool = True,
+) -> list[Path]:
+    """Write a page that shows sentences of a trained model.
+
+    Parameters
+    ----------
+    path : Path or str
+        The HTML file.
+    session : Session
+        The model.
+    texts : sequence of str
+        The sentences.
+    objective : dict, optional
+        What is differentiated, as in the request ``trace``; by default the loss.
+    external : bool
+        Whether each sentence is written to a file of its own, in a folder beside the page. The values then have half
+        the precision (float16 with a scale, three digits).
+    differences : bool
+        Whether central differences of the largest entry of each gradient are part of it.
+
+    Returns
+    -------
+    list of Path
+        The files that were written, the page first.
+
+    Raises
+    ------
+    RequestError
+        If there are no texts, or one cannot be translated; nothing is written.
+    OSError
+        If a file cannot be written.
+    """
+    path = Path(path)
+    numbers = _Halves() if external else _Floats()
+    model = {**session.model(), "examples": list(texts)}
+    parameters: dict[str, Any] = {}
+    used: set[str] = set()
+    sentences, beside = [], {}
+    folder = path.with_name(f"{path.stem}-sentences")
+    for place, text in enumerate(texts):
+        sentence = _sentence(session, text, objective, numbers, parameters, used, differences)
+        if external:
+            name = f"{place + 1:02}.js"
+            beside[folder / name] = f'explorerSentence({place}, "{_pack(sentence)}");\n'.encode()
+            sentence = {"text": text, "file": f"{folder.name}/{name}"}
+        sentences.append(sentence)
+    data = {
+        "model": model,
+        "sources": {name: source for name, source in session.sources().items() if name in used},
+        "formulas": {name: formula for name, formula in session.formulas().items() if name in used},
+        "parameters": parameters,
+        "sentences": sentences,
+    }
+    element = 'type="application/json" id="saved" data-encoding="gzip"'
+    html = single_page(page_files(), {element: _pack(data)}, beside=external)
+    if external:
+        folder.mkdir(parents=True, exist_ok=True)
+    for file, content in beside.items():
+        write_whole(file, content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, html.encode("utf-8"))
+    return [path, *beside]
+
+
+class _Floats:
+    """Values as base64 of float32."""
+
+    def __call__(self, array: Any) -> dict[str, Any]:
+        return {"type": "float32", "values": encode(array)}
+
+
+class _Halves:
+    """Values as base64 of float16, each times a power of 2: three digits, whatever the size."""
+
+    def __call__(self, array: Any) -> dict[str, Any]:
+        values = np.asarray(to_numpy(array), dtype=np.float64)
+        largest = np.abs(values, where=np.isfinite(values), out=np.zeros(values.shape)).max(initial=0.0)
+        exponent = int(np.frexp(largest)[1]) - 15 if largest else 0
+        with np.errstate(invalid="ignore", over="ignore"):
+            halves = np.ldexp(values, -exponent).astype("<f2")
+        return {
+            "type": "float16",
+            "exponent": exponent,
+            "values": base64.b64encode(halves.tobytes()).decode("ascii"),
+        }
+
+
+def _pack(value: Any) -> str:
+    """Return a JSON value as base64 of its gzip, the same bytes each time."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")
+
+
+def _sentence(
+    session: Session,
+    text: str,
+    objective: dict[str, Any] | None,
+    numbers: Any,
+    parameters: dict[str, Any],
+    used: set[str],
+    differences: bool,
+) -> dict[str, Any]:
+    """Return the answers about a sentence; add parameters and the names of operations that are not known yet."""
+    translation = session.translate({"text": text})
+    answer = session.trace({"text": text, "objective": objective})
+    tree = session.translate({"text": text, "beam": BEAM})["tree"]
+    arrays: list[dict[str, Any]] = []
+    places: dict[str, int] = {}
+    tensors = {}
+    for key in _keys(answer):
+        array = to_numpy(session.array(answer["id"], key))
+        if key in parameters:
+            continue
+        digest = hashlib.sha256(np.ascontiguousarray(array).tobytes() + str(array.dtype).encode()).hexdigest()
+        if digest not in places:
+            places[digest] = len(arrays)
+            arrays.append(numbers(array))
+        tensors[key] = {"shape": list(array.shape), "array": places[digest]}
+    for one in answer["parameters"]:
+        if one["key"] not in parameters:
+            array = session.array(answer["id"], one["key"])
+            parameters[one["key"]] = {"shape": one["shape"], **numbers(array)}
+    for step in answer["steps"]:
+        used.add(step["operation"])
+        used.update(line["function"] for line in (*step["forward"], *step["backward"]))
+    return {
+        "text": text,
+        "translate": {**translation, "tree": tree},
+        "training": session.training({"text": text}) if len(session.models.steps()) > 1 else None,
+        "traces": [
+            {
+                "objective": {"kind": "loss"} if objective is None else objective,
+                "answer": answer,
+                "tensors": tensors,
+                "arrays": arrays,
+                "differences": list(_differences(session, answer)) if differences else [],
+            }
+        ],
+    }
+
+
+def _keys(answer: dict[str, Any]) -> Iterator[str]:
+    """Yield the keys of all values and gradients of a trace, but not those of parameters."""
+    for step in answer["steps"]:
+        yield step["key"]
+        if step["gradient"] is not None:
+            yield f"d:{step['key']}"
+        for line in (*step["forward"], *step["backward"]):
+            yield line["key"]
+    for one in answer["parameters"]:
+        if one["gradient"] is not None:
+            yield f"d:{one['key']}"
+
+
+def _differences(session: Session, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the central difference of the largest entry of each gradient."""
+    for one in (*answer["steps"], *answer["parameters"]):
+        if one["gradient"] is None:
+            continue
+        gradient = np.abs(to_numpy(session.array(answer["id"], f"d:{one['key']}")))
+        index = [int(i) for i in np.unravel_index(int(gradient.argmax()), gradient.shape)] if gradient.size else None
+        if index is not None:
+            request = {"trace": answer["id"], "key": one["key"], "index": index}
+            yield {"key": one["key"], "index": index, **session.difference(request)}
