@@ -15,6 +15,7 @@ from minitransformer.tracing import (
     difference,
     differences,
     trace,
+    write,
 )
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
@@ -90,6 +91,25 @@ def test_a_wrong_backward_pass_shows(model):
     with mt.stand_ins.standing_in({mt.ops.softmax.backward: wrong}):
         result = difference(model, SOURCE, TARGET, None, [], f"{CROSS}:multi_head_attention.q", (0, 1, 2, 1))
     assert result.relative_error == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_learned_positions_and_shared_tables(make_model):
+    model = make_model(n_layers=1, positions="learned", max_length=5, norm="pre")
+    model.output = model.target_embedding.table
+    for key, index in {"target_embedding.positions": (1, 2), "target_embedding.table": (3, 1)}.items():
+        result = difference(model, SOURCE, TARGET, None, EDITS, key, index)
+        assert result.estimate == pytest.approx(result.gradient, rel=1e-6)
+        assert abs(result.gradient) > 1e-4
+
+
+def test_attention_in_blocks(model, monkeypatch):
+    key, index = f"{CROSS}:scaled_dot_product_attention.weights", (0, 1, 2, 1)
+    whole = difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4])
+    monkeypatch.setattr(mt.nn.layers, "QUERIES", 1)
+    assert difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4]) == whole
+    assert write(model, SOURCE[:1], edits=[SetWeight(CROSS, (0, 1, 1, 2), 50.0)], max_length=4) != write(
+        model, SOURCE[:1], edits=[SetWeight(CROSS, (0, 1, 1, 2), 0.5)], max_length=4
+    )
 
 
 def test_few_tokens_at_a_time(model, monkeypatch):
