@@ -27,7 +27,7 @@ from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index, some
 from minitransformer.tracing.lines import Value
-from minitransformer.tracing.objectives import Loss, Objective
+from minitransformer.tracing.objectives import Objective, as_arguments
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, gradient_inside
 from minitransformer.tracing.watching import Backward, Call, Watcher
@@ -104,6 +104,8 @@ def difference(
     ------
     ValueError
         If the model is not in float64, there is no such key or entry, or an edit does not fit the model.
+    IndexError, TypeError, RuntimeError
+        As for ``trace``.
     """
     if model.options.dtype != "float64":
         raise ValueError(
@@ -113,7 +115,8 @@ def difference(
     sizes = sorted(STEPS if steps is None else steps, reverse=True)
     if not sizes or not all(isfinite(h) and h > 0 for h in sizes):
         raise ValueError(f"difference: expected step sizes above 0, found {steps!r}")
-    entry = _Entry(model, source_ids, target_ids, objective or Loss(), edits, key, index)
+    source_ids, target_ids, objective = as_arguments("difference", model, source_ids, target_ids, objective)
+    entry = _Entry(model, source_ids, target_ids, objective, edits, key, index)
     value, gradient, loss = entry.differentiate()
     points = [(h, value + h, value - h) for h in sizes if value + h > value - h]
     if not points:
@@ -142,7 +145,7 @@ class _Entry:
         index: tuple[int, ...],
     ) -> None:
         self._model = twin(model)
-        self._source, self._target, self._objective = np.asarray(source_ids), np.asarray(target_ids), objective
+        self._source, self._target, self._objective = source_ids, target_ids, objective
         layout = layout_of(self._model, self._source, self._target, objective)
         self._editor = Editor(self._model, edits, layout)
         self._key, self._index = key, index
