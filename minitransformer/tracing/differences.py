@@ -21,13 +21,14 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
+from minitransformer.decoding import Diverged
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index, some
 from minitransformer.tracing.lines import Value
-from minitransformer.tracing.objectives import Loss, Objective
+from minitransformer.tracing.objectives import Objective, as_arguments
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, gradient_inside
 from minitransformer.tracing.watching import Backward, Call, Watcher
@@ -62,8 +63,8 @@ class Difference:
     estimate: float
     """The central difference."""
     relative_error: float
-    """The difference of gradient and estimate, relative to the larger of the two, and at least to a millionth of the
-    rounding error of the estimate."""
+    """The difference of gradient and estimate, relative to the larger of the two; or to a million times the rounding
+    error of the estimate where that is larger, so that rounding alone causes about 1e-6 at most."""
     curve: tuple[Point, ...]
     """For each step size, the largest first."""
 
@@ -104,6 +105,10 @@ def difference(
     ------
     ValueError
         If the model is not in float64, there is no such key or entry, or an edit does not fit the model.
+    IndexError, TypeError, RuntimeError
+        As for ``trace``.
+    Diverged
+        If the objective is not a finite number.
     """
     if model.options.dtype != "float64":
         raise ValueError(
@@ -113,8 +118,13 @@ def difference(
     sizes = sorted(STEPS if steps is None else steps, reverse=True)
     if not sizes or not all(isfinite(h) and h > 0 for h in sizes):
         raise ValueError(f"difference: expected step sizes above 0, found {steps!r}")
-    entry = _Entry(model, source_ids, target_ids, objective or Loss(), edits, key, index)
+    source_ids, target_ids, objective = as_arguments("difference", model, source_ids, target_ids, objective)
+    entry = _Entry(model, source_ids, target_ids, objective, edits, key, index)
     value, gradient, loss = entry.differentiate()
+    if not isfinite(loss):
+        raise Diverged(
+            f"difference: the objective is {loss}: the model's training has diverged, or a token is impossible"
+        )
     points = [(h, value + h, value - h) for h in sizes if value + h > value - h]
     if not points:
         raise ValueError(f"difference: steps of at most {sizes[0]} do not change {key}{list(index)} = {value}")
@@ -142,7 +152,7 @@ class _Entry:
         index: tuple[int, ...],
     ) -> None:
         self._model = twin(model)
-        self._source, self._target, self._objective = np.asarray(source_ids), np.asarray(target_ids), objective
+        self._source, self._target, self._objective = source_ids, target_ids, objective
         layout = layout_of(self._model, self._source, self._target, objective)
         self._editor = Editor(self._model, edits, layout)
         self._key, self._index = key, index

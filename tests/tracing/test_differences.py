@@ -150,6 +150,22 @@ def test_bad_arguments_are_refused(model, changes, message):
         difference(model, SOURCE, TARGET, **arguments)
 
 
+def test_arguments_are_those_of_a_trace(model):
+    with pytest.raises(ValueError, match=r"difference: expected target ids of shape \(B, Tq \+ 1\), .* found \(3,\)"):
+        difference(model, SOURCE, [1, 3, 2], None, [], CROSS, (0, 0, 0))
+    with pytest.raises(IndexError, match="position"):
+        difference(model, SOURCE, TARGET, LogProbability(4, 3), [], CROSS, (0, 0, 0))
+    with mt.no_grad(), pytest.raises(RuntimeError, match="difference: no gradients under no_grad"):
+        difference(model, SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
+
+
+def test_a_model_that_has_diverged(make_model):
+    model = make_model(n_layers=1)
+    model.output.data[3, 0] = np.nan
+    with pytest.raises(mt.decoding.Diverged, match="the objective is nan"):
+        difference(model, SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
+
+
 def test_float32_is_too_coarse(make_model):
     with pytest.raises(ValueError, match=r"computes in float32, too coarse .* pass in_double\(model\)"):
         difference(make_model(n_layers=1, dtype="float32"), SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
