@@ -149,6 +149,8 @@ def trace(
 
     Raises
     ------
+    TypeError
+        If the objective is none.
     ValueError
         If the ids are no matrices, the target has fewer than two tokens, or an edit does not fit the model.
     IndexError
@@ -170,6 +172,10 @@ def trace(
     if target_ids.ndim != 2 or target_ids.shape[1] < 2:
         raise ValueError(
             f"trace: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
+        )
+    if not hasattr(objective, "check"):
+        raise TypeError(
+            f"trace: expected an objective, such as Loss() or LogProbability(position, token), found {objective!r}"
         )
     objective.check(len(target_ids), target_ids.shape[1] - 1, getattr(model, "target_vocab", sys.maxsize))
     if not is_recording():

@@ -239,6 +239,7 @@ def test_objectives(post):
         (LogProbability(0, 8), IndexError, "no token 8: expected a whole number from 0 to 7"),
         (LogProbability(0, 3, 2), IndexError, "no sentence 2"),
         (LogProbabilityDifference(0, 3, 8), IndexError, "no token 8"),
+        ("loss", TypeError, r"expected an objective, such as Loss\(\).*found 'loss'"),
         (Loss(1.5), ValueError, "label_smoothing must be from 0 to 1, found 1.5"),
     ],
 )

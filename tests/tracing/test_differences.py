@@ -1,0 +1,135 @@
+"""A gradient beside central differences: of parameters, steps and values inside, with and without edits."""
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.tracing import (
+    HeadOff,
+    LogProbability,
+    Loss,
+    SetEntry,
+    SetMask,
+    SetWeight,
+    Temperature,
+    difference,
+    differences,
+    trace,
+)
+
+SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
+TARGET = np.array([[1, 5, 4, 3, 2], [1, 3, 2, 0, 0]])
+OWN = "decoder.layers.0.self_attention/multi_head_attention"
+CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
+FORWARD = "encoder.layers.0.feed_forward/feed_forward"
+EDITS = [SetWeight(CROSS, (0, 1, 1, 2), 0.6), HeadOff(OWN, 0), Temperature(CROSS, 1.5), SetMask(OWN, (0, 1), True)]
+ENTRIES = {
+    "encoder.layers.0.feed_forward.w1": (2, 1),
+    "decoder.layers.0.cross_attention.w_in": (1, 4),
+    "output": (3, 2),
+    "source_embedding/embedding": (0, 1, 2),
+    "encoder.layers.0.residual1.layer_norm/layer_norm": (1, 1, 3),
+    CROSS: (1, 0, 2),
+    "/transpose": (2, 3),
+    "/linear": (0, 2, 3),
+    "/log_softmax": (0, 2, 3),
+    f"{CROSS}:scaled_dot_product_attention.weights": (0, 1, 2, 1),
+    f"{OWN}:multi_head_attention.concat": (0, 1, 4),
+    f"{CROSS}:multi_head_attention.q": (0, 1, 2, 1),
+    f"{FORWARD}:feed_forward.hidden": (0, 2, 0),
+}
+
+
+@pytest.fixture(scope="module")
+def traced(model):
+    return {bool(edits): trace(model, SOURCE, TARGET, LogProbability(2, 3), edits) for edits in ((), EDITS)}
+
+
+@pytest.mark.parametrize("edits", [[], EDITS], ids=["", "edited"])
+@pytest.mark.parametrize("key", ENTRIES)
+def test_gradient_and_estimate_agree(model, traced, key, edits):
+    index, found = ENTRIES[key], traced[bool(edits)]
+    result = difference(model, SOURCE, TARGET, LogProbability(2, 3), edits, key, index)
+    assert result.value == found[key][index]
+    gradient = found[found.gradient_key(key)]
+    assert result.gradient == pytest.approx(gradient.reshape(found[key].shape)[index], rel=1e-12, abs=1e-15)
+    assert result.estimate == pytest.approx(result.gradient, rel=1e-6, abs=1e-10)
+    assert result.relative_error < 1e-6
+    assert [point.h for point in result.curve] == pytest.approx([10.0**-n for n in range(1, 13)])
+    assert (result.estimate, result.relative_error) in [point[1:] for point in result.curve]
+
+
+def test_the_curve_falls_as_h_squared_and_rises_where_rounding_takes_over(model):
+    curve = difference(model, SOURCE, TARGET, None, [], CROSS, (0, 1, 2)).curve
+    errors = {point.h: point.error for point in curve}
+    assert errors[1e-2] == pytest.approx(100 * errors[1e-3], rel=0.1)
+    assert errors[1e-12] > 10 * min(errors.values())
+
+
+def test_an_overwritten_entry_moves_too(model):
+    edits = [SetEntry(CROSS, (0, 1, 2), 0.3)]
+    result = difference(model, SOURCE, TARGET, None, edits, CROSS, (0, 1, 2))
+    assert (result.value, result.gradient) == (0.3, pytest.approx(result.estimate, rel=1e-6))
+    assert result.gradient != 0
+
+
+def test_an_entry_on_which_nothing_depends(model):
+    result = difference(model, SOURCE, TARGET, None, [], "source_embedding.table", (7, 0))
+    assert (result.gradient, result.estimate, result.relative_error) == (0.0, 0.0, 0.0)
+    # Padding: its row of the encoder's output is seen by nobody.
+    key = "encoder.layers.0.residual2.layer_norm/layer_norm"
+    assert difference(model, SOURCE, TARGET, None, [], key, (1, 3, 0)).gradient == 0
+
+
+def test_a_wrong_backward_pass_shows(model):
+    reference = mt.stand_ins.reference(mt.ops.softmax.backward)
+
+    def wrong(saved, d_y):
+        return (1.001 * reference(saved, d_y)[0],)
+
+    with mt.stand_ins.standing_in({mt.ops.softmax.backward: wrong}):
+        result = difference(model, SOURCE, TARGET, None, [], f"{CROSS}:multi_head_attention.q", (0, 1, 2, 1))
+    assert result.relative_error == pytest.approx(1e-3, rel=1e-2)
+
+
+def test_few_tokens_at_a_time(model, monkeypatch):
+    together = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
+    monkeypatch.setattr(differences, "TOKENS", 40)
+    apart = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
+    assert [point.h for point in apart.curve] == [1e-3, 1e-4, 1e-5]
+    np.testing.assert_allclose([p.estimate for p in apart.curve], [p.estimate for p in together.curve], rtol=1e-8)
+
+
+def test_the_model_stays_as_it_is(model):
+    state = model.state_dict()
+    for key in ("output", CROSS):
+        difference(model, SOURCE, TARGET, None, EDITS, key, (1, 1, 1)[: 2 if key == "output" else 3], [1e-3])
+    for name, value in model.state_dict().items():
+        np.testing.assert_array_equal(value, state[name])
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"key": "nowhere/add"}, "difference: this model has no step or parameter 'nowhere/add'; it has"),
+        ({"key": "d:" + CROSS}, "no step or parameter"),
+        ({"index": (0, 4, 0)}, r"difference: .* has shape \(2, 4, 6\), .* found \(0, 4, 0\)"),
+        ({"key": f"{CROSS}:softmax.nothing"}, "computes no .*softmax.nothing; it computes"),
+        ({"key": f"{CROSS}:softmax.total", "index": (0, 0, 0, 0)}, "computes no gradient of .*softmax.total; it"),
+        ({"key": f"{CROSS}:multi_head_attention.concat", "index": (0, 4, 0)}, r"concat has shape \(2, 4, 6\)"),
+        ({"steps": []}, r"expected step sizes above 0, found \[\]"),
+        ({"steps": [1e-3, 0.0]}, r"expected step sizes above 0, found \[0.001, 0.0\]"),
+        ({"steps": [1e-30]}, "steps of at most 1e-30 do not change"),
+        ({"edits": [HeadOff(CROSS, 7)]}, "expected a head from 0 to 1, found 7"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_refused(model, changes, message):
+    arguments = {"objective": Loss(), "edits": [], "key": CROSS, "index": (0, 0, 0)} | changes
+    with pytest.raises(ValueError, match=message):
+        difference(model, SOURCE, TARGET, **arguments)
+
+
+def test_float32_is_too_coarse(make_model):
+    with pytest.raises(ValueError, match=r"computes in float32, too coarse .* pass in_double\(model\)"):
+        difference(make_model(n_layers=1, dtype="float32"), SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
