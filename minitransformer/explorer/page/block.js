@@ -1,8 +1,9 @@
 // One block of the model: its inputs and output, its formula, the lines of its operation with their values, and the line
 // of the model that calls it. With a layer or the whole model chosen: what each sub-layer adds to the residual stream.
 
+import { picture } from "./colours.js";
 import { breakable, el, formula, number, shapeText } from "./dom.js";
-import { Heatmap, picture } from "./heatmap.js";
+import { Heatmap } from "./heatmap.js";
 import { names, placeName } from "./labels.js";
 import { pictureSize } from "./store.js";
 import { residualStream } from "./stream.js";
@@ -55,6 +56,9 @@ async function build(app, element, step) {
   const heading = el("h3", { class: "viewer-name" }), numbers = el("dl", { class: "stats figures" });
   viewer.append(el("div", { class: "viewer-head" }, heading, numbers));
   const map = new Heatmap(app, viewer, { onSelect: (index) => app.set({ entry: { key: current.key, index } }) });
+  const further = el("button", { type: "button", class: "link further", hidden: true,
+    onclick: () => document.getElementById("entry").scrollIntoView({ block: "nearest" }) }, "See its gradient and its central difference");
+  viewer.append(further);
   let current = null, picked = null; // several names may stand for one array, so a key alone does not say which
   const choose = (value) => {
     picked = value;
@@ -84,6 +88,7 @@ async function build(app, element, step) {
     const isNew = chosen !== current;
     current = chosen;
     tiles.show(chosen);
+    code.show(chosen);
     if (isNew) {
       heading.replaceChildren(el("code", {}, chosen.name), " ", el("span", { class: "muted" }, shapeText(chosen.shape)),
         origin(app, chosen), chosen.note ? el("span", { class: "note" }, chosen.note) : "");
@@ -92,10 +97,12 @@ async function build(app, element, step) {
       await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns });
       if (chosen !== current) return;
     }
-    code.show(chosen);
     tiles.draw();
     const { entry } = app.state;
-    if (isNew || changed.has("entry")) map.select(entry?.key === chosen.key ? entry.index : null);
+    if (isNew || changed.has("entry")) {
+      map.select(entry?.key === chosen.key ? entry.index : null);
+      further.hidden = entry?.key !== chosen.key;
+    }
   }
   return { update };
 }
