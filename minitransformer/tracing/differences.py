@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from math import isfinite
 from typing import Any, NamedTuple
@@ -20,13 +21,13 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.nn import Parameter, Transformer
+from minitransformer.nn import Transformer
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index, some
 from minitransformer.tracing.lines import Value
-from minitransformer.tracing.objectives import Loss, Objective
+from minitransformer.tracing.objectives import Objective, as_arguments
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, gradient_inside
 from minitransformer.tracing.watching import Backward, Call, Watcher
@@ -103,6 +104,8 @@ def difference(
     ------
     ValueError
         If the model is not in float64, there is no such key or entry, or an edit does not fit the model.
+    IndexError, TypeError, RuntimeError
+        As for ``trace``.
     """
     if model.options.dtype != "float64":
         raise ValueError(
@@ -112,7 +115,8 @@ def difference(
     sizes = sorted(STEPS if steps is None else steps, reverse=True)
     if not sizes or not all(isfinite(h) and h > 0 for h in sizes):
         raise ValueError(f"difference: expected step sizes above 0, found {steps!r}")
-    entry = _Entry(model, source_ids, target_ids, objective or Loss(), edits, key, index)
+    source_ids, target_ids, objective = as_arguments("difference", model, source_ids, target_ids, objective)
+    entry = _Entry(model, source_ids, target_ids, objective, edits, key, index)
     value, gradient, loss = entry.differentiate()
     points = [(h, value + h, value - h) for h in sizes if value + h > value - h]
     if not points:
@@ -141,7 +145,7 @@ class _Entry:
         index: tuple[int, ...],
     ) -> None:
         self._model = twin(model)
-        self._source, self._target, self._objective = np.asarray(source_ids), np.asarray(target_ids), objective
+        self._source, self._target, self._objective = source_ids, target_ids, objective
         layout = layout_of(self._model, self._source, self._target, objective)
         self._editor = Editor(self._model, edits, layout)
         self._key, self._index = key, index
@@ -158,7 +162,7 @@ class _Entry:
         """Whether the entry is repeated where the batch is."""
 
     @contextmanager
-    def _watching(self, see: See, see_value: Callable[[str, Value], None]) -> Iterator[None]:
+    def _watching(self, see: See | None, see_value: Callable[[str, Value], None] | None) -> Iterator[None]:
         if not self._is_watched:
             yield
             return
@@ -189,6 +193,10 @@ class _Entry:
         seen: dict[str, Array] = {}
 
         def see(call: Call) -> tuple[Array, Backward] | None:
+            if self._parameter is not None and call.name not in ops.registry:
+                # A rule that computes with the parameter, and does not only show it in another shape.
+                used = any(_shares(one.array, self._parameter._data) for one in call.inputs)
+                self._is_repeated &= not used or _shares(call.value, self._parameter._data)
             if call.key != self._step:
                 return None
             seen[call.key], unchanged = call.value, call.backward
@@ -206,7 +214,7 @@ class _Entry:
 
         forward_lines: list[Line] = []
         backward_lines: list[Line] = []
-        with self._watching(see, see_value):
+        with self._editor.watching(see) if self._parameter is not None else self._watching(see, see_value):
             objective = self._objective(self._logits(), self._target[:, 1:])
             objective.backward(release=True)
         gradient_key = f"d:{self._key}"
@@ -240,40 +248,76 @@ class _Entry:
     def _prepare(self, shape: tuple[int, ...]) -> None:
         """Get ready to move the entry: what does not depend on it is computed once."""
         self._shape = shape
+        self._is_repeated &= shape != ()
         if self._parameter is not None:
             self._parameter.data = self._parameter._data.copy()
+            self._parameters = [parameter._data for parameter in self._model.parameters()]
         if not self._key.startswith(("encoder", "source_embedding")):
             with no_grad(), self._editor.watching():
                 self._memory = self._model.encode(self._source).data
 
     def objectives(self, values: Sequence[float]) -> list[float]:
         """Return the objective with each of these values in the place of the entry."""
-        if self._parameter is not None:
-            return [self._with_parameter(self._parameter, value) for value in values]
-        n = max(1, TOKENS // (self._source.size + self._target.size)) if self._shape else 1
-        found = []
+        if not self._is_repeated:
+            return [self._alone(value) for value in values]
+        n, found = max(1, TOKENS // (self._source.size + self._target.size)), []
         for first in range(0, len(values), n):
             found += self._side_by_side(values[first : first + n])
             if not self._is_repeated:
-                return [x for value in values for x in self._side_by_side([value])]
+                return [self._alone(value) for value in values]
         return found
 
-    def _with_parameter(self, parameter: Parameter, value: float) -> float:
-        """Return the objective with a value in the place of a parameter's entry."""
-        parameter._data[self._index] = value
-        with no_grad(), self._editor.watching() if self._is_watched else nullcontext():
+    def _alone(self, value: float) -> float:
+        """Return the objective with a value in the place of the entry, in a pass of its own."""
+        if self._parameter is None:
+            [found] = self._side_by_side([value])
+            return found
+        self._parameter._data[self._index] = value
+        with no_grad(), self._watching(None, None):
             return self._objective(self._logits(), self._target[:, 1:]).item()
 
     def _side_by_side(self, values: Sequence[float]) -> list[float]:
         """Return the objective for each of these values: one pass over a batch that is repeated for each."""
-        with no_grad():
-            with self._writing(values):
+        # Without a graph attention computes long sentences in blocks: then its values are in several arrays.
+        with nullcontext() if self._is_inside else no_grad():
+            with self._splitting(values) if self._parameter is not None else self._writing(values):
                 logits = self._logits(len(values)).data
             found = []
             for value, part in zip(values, xp.split(logits, len(values)), strict=True):
-                with self._writing([value]):
+                with self._watching(None, None) if self._parameter is not None else self._writing([value]):
                     found.append(self._objective(Tensor(part), self._target[:, 1:]).item())
         return found
+
+    @contextmanager
+    def _splitting(self, values: Sequence[float]) -> Iterator[None]:
+        """Let each repetition of the batch have its value in the parameter, in the operations that use it."""
+        assert self._parameter is not None
+        array = self._parameter._data
+        n, rows, unchanged, running = len(values), len(self._source), array[self._index].item(), False
+
+        def part(x: Any, i: int) -> Any:
+            is_batch = getattr(x, "shape", ())[:1] == (n * rows,) and not any(
+                map(partial(_shares, x), self._parameters)
+            )
+            return x[i * rows : (i + 1) * rows] if is_batch else x
+
+        def split(forward: Callable[..., Any]) -> Callable[..., Any]:
+            def run(*arrays: Any, **options: Any) -> Any:
+                nonlocal running
+                if running or not any(_shares(x, array) for x in arrays):
+                    return forward(*arrays, **options)
+                running, outputs = True, []
+                for i, value in enumerate(values):
+                    array[self._index] = value
+                    outputs.append(forward(*(part(x, i) for x in arrays), **options)[0])
+                array[self._index], running = unchanged, False
+                return xp.concatenate(outputs), None
+
+            return run
+
+        forwards = [operation.forward for operation in ops.registry.values()]
+        with standing_in({forward: split(in_use(forward)) for forward in forwards}), self._watching(None, None):
+            yield
 
     def _writing(self, values: Sequence[float]) -> AbstractContextManager[object]:
         """Write each of these values into its repetition of the entry, while the model runs."""
@@ -299,3 +343,8 @@ class _Entry:
                 write(value.array)
 
         return self._watching(see, see_value)
+
+
+def _shares(x: Any, array: Array) -> bool:
+    """Tell whether x is an array that shows the memory of another."""
+    return isinstance(x, xp.ndarray) and bool(xp.may_share_memory(x, array))

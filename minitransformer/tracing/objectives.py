@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from minitransformer import ops
 from minitransformer.arrays import is_whole
-from minitransformer.autograd import Tensor
+from minitransformer.autograd import Tensor, is_recording
 
-__all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective"]
+__all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective", "as_arguments"]
 
 PAD = 0
 
@@ -82,3 +85,22 @@ class LogProbabilityDifference:
 def _check_index(what: str, index: int, n: int) -> None:
     if not (is_whole(index) and 0 <= index < n):
         raise IndexError(f"trace: there is no {what} {index!r}: expected a whole number from 0 to {n - 1}")
+
+
+def as_arguments(
+    function: str, model: Any, source_ids: Any, target_ids: Any, objective: Objective | None
+) -> tuple[Any, Any, Objective]:
+    """Return source ids, target ids and the objective of a run, after seeing that they fit the model."""
+    source_ids, target_ids, objective = np.asarray(source_ids), np.asarray(target_ids), objective or Loss()
+    if target_ids.ndim != 2 or target_ids.shape[1] < 2:
+        raise ValueError(
+            f"{function}: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
+        )
+    if not hasattr(objective, "check"):
+        raise TypeError(
+            f"{function}: expected an objective, such as Loss() or LogProbability(position, token), found {objective!r}"
+        )
+    objective.check(len(target_ids), target_ids.shape[1] - 1, getattr(model, "target_vocab", sys.maxsize))
+    if not is_recording():
+        raise RuntimeError(f"{function}: no gradients under no_grad(); call {function} outside of it")
+    return source_ids, target_ids, objective

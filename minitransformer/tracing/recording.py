@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -12,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array, backend, to_numpy, use, uses_kernels, using
-from minitransformer.autograd import is_recording
 from minitransformer.nn import Module, Transformer
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
-from minitransformer.tracing.objectives import Loss, Objective
+from minitransformer.tracing.objectives import Objective, as_arguments
 from minitransformer.tracing.sources import sources
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
@@ -168,18 +166,7 @@ def trace(
     >>> found["d:encoder.layers.0.feed_forward.w1"].shape
     (4, 8)
     """
-    source_ids, target_ids, objective = np.asarray(source_ids), np.asarray(target_ids), objective or Loss()
-    if target_ids.ndim != 2 or target_ids.shape[1] < 2:
-        raise ValueError(
-            f"trace: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
-        )
-    if not hasattr(objective, "check"):
-        raise TypeError(
-            f"trace: expected an objective, such as Loss() or LogProbability(position, token), found {objective!r}"
-        )
-    objective.check(len(target_ids), target_ids.shape[1] - 1, getattr(model, "target_vocab", sys.maxsize))
-    if not is_recording():
-        raise RuntimeError("trace: no gradients under no_grad(); call trace outside of it")
+    source_ids, target_ids, objective = as_arguments("trace", model, source_ids, target_ids, objective)
     other = twin(model)
     watch: Callable[..., AbstractContextManager[Watcher]] = partial(watching, other)
     if edits:

@@ -15,6 +15,7 @@ from minitransformer.tracing import (
     difference,
     differences,
     trace,
+    write,
 )
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
@@ -92,6 +93,25 @@ def test_a_wrong_backward_pass_shows(model):
     assert result.relative_error == pytest.approx(1e-3, rel=1e-2)
 
 
+def test_learned_positions_and_shared_tables(make_model):
+    model = make_model(n_layers=1, positions="learned", max_length=5, norm="pre")
+    model.output = model.target_embedding.table
+    for key, index in {"target_embedding.positions": (1, 2), "target_embedding.table": (3, 1)}.items():
+        result = difference(model, SOURCE, TARGET, None, EDITS, key, index)
+        assert result.estimate == pytest.approx(result.gradient, rel=1e-6)
+        assert abs(result.gradient) > 1e-4
+
+
+def test_attention_in_blocks(model, monkeypatch):
+    key, index = f"{CROSS}:scaled_dot_product_attention.weights", (0, 1, 2, 1)
+    whole = difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4])
+    monkeypatch.setattr(mt.nn.layers, "QUERIES", 1)
+    assert difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4]) == whole
+    assert write(model, SOURCE[:1], edits=[SetWeight(CROSS, (0, 1, 1, 2), 50.0)], max_length=4) != write(
+        model, SOURCE[:1], edits=[SetWeight(CROSS, (0, 1, 1, 2), 0.5)], max_length=4
+    )
+
+
 def test_few_tokens_at_a_time(model, monkeypatch):
     together = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
     monkeypatch.setattr(differences, "TOKENS", 40)
@@ -128,6 +148,15 @@ def test_bad_arguments_are_refused(model, changes, message):
     arguments = {"objective": Loss(), "edits": [], "key": CROSS, "index": (0, 0, 0)} | changes
     with pytest.raises(ValueError, match=message):
         difference(model, SOURCE, TARGET, **arguments)
+
+
+def test_arguments_are_those_of_a_trace(model):
+    with pytest.raises(ValueError, match=r"difference: expected target ids of shape \(B, Tq \+ 1\), .* found \(3,\)"):
+        difference(model, SOURCE, [1, 3, 2], None, [], CROSS, (0, 0, 0))
+    with pytest.raises(IndexError, match="position"):
+        difference(model, SOURCE, TARGET, LogProbability(4, 3), [], CROSS, (0, 0, 0))
+    with mt.no_grad(), pytest.raises(RuntimeError, match="difference: no gradients under no_grad"):
+        difference(model, SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
 
 
 def test_float32_is_too_coarse(make_model):
