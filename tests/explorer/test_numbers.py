@@ -51,6 +51,6 @@ def test_any_shape_is_a_picture(x):
     ],
 )
 def test_windows_outside_or_too_large_are_refused(asked, said):
-    with pytest.raises(ValueError, match="rows|index|columns|window") as caught:
+    with pytest.raises(ValueError, match=r"rows|index|columns|window") as caught:
         window(np.zeros((2, 400, 400), dtype=np.int8), **asked)
     assert said in str(caught.value)

@@ -163,9 +163,9 @@ def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
 
 def test_too_many_connections_are_closed(talking, monkeypatch):
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
-    with serving(talking) as server, socket.create_connection(("127.0.0.1", server.server_port)):
-        with pytest.raises((ConnectionError, http.client.BadStatusLine)):
-            ask(server, "/{}/")
+    closed = pytest.raises((ConnectionError, http.client.BadStatusLine))
+    with serving(talking) as server, socket.create_connection(("127.0.0.1", server.server_port)), closed:
+        ask(server, "/{}/")
 
 
 def test_a_connection_is_used_again(server):

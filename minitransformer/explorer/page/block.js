@@ -84,6 +84,7 @@ async function build(app, element, step) {
     const isNew = chosen !== current;
     current = chosen;
     tiles.show(chosen);
+    code.show(chosen);
     if (isNew) {
       heading.replaceChildren(el("code", {}, chosen.name), " ", el("span", { class: "muted" }, shapeText(chosen.shape)),
         origin(app, chosen), chosen.note ? el("span", { class: "note" }, chosen.note) : "");
@@ -92,7 +93,6 @@ async function build(app, element, step) {
       await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns });
       if (chosen !== current) return;
     }
-    code.show(chosen);
     tiles.draw();
     const { entry } = app.state;
     if (isNew || changed.has("entry")) map.select(entry?.key === chosen.key ? entry.index : null);
@@ -147,7 +147,7 @@ function tilesOf(app, values, choose) {
   const tiles = outer.map((value) => {
     const canvas = el("canvas", { class: "tile-picture", width: 96, height: 30, "aria-hidden": "true" });
     const button = el("button", { type: "button", class: `tile ${value.role}`, onclick: () => choose(value) },
-      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter" }, "parameter") : ""),
+      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter of the model" }, "param.") : ""),
       canvas,
       el("span", { class: "tile-shape figures" }, shapeText(value.shape)),
       value.stat && el("span", { class: "tile-shape figures" }, `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}`));

@@ -44,7 +44,7 @@ export class Heatmap {
       onclick: (event) => this.#choose(this.#cellAt(event)),
       onblur: () => this.#point(null),
     }, this.space);
-    this.readout = el("output", { class: "heatmap-readout figures" });
+    this.readout = el("div", { class: "heatmap-readout figures" });
     this.legend = el("div", { class: "heatmap-legend figures", "aria-hidden": "true" });
     this.root = el("div", { class: "heatmap" }, this.axes, this.frame, el("div", { class: "heatmap-foot" }, this.readout, this.legend));
     element.append(this.root);

@@ -21,7 +21,7 @@ export function view(app, root) {
   const norms = el("div", { class: "norms" });
   const refusal = el("p", { class: "refusal", role: "alert" });
   const body = el("div", { class: "training-body" },
-    el("div", { class: "line-up" }, play, slider, step, use, best),
+    el("div", { class: "line-up" }, play, slider, step, app.store.live && [use, best]),
     el("h3", {}, "Translation"), translation,
     el("h3", {}, "Attention"), el("label", {}, attention), heads, norms);
   body.hidden = true;
