@@ -70,8 +70,8 @@ MATHJAX_MACROS: dict[str, Any] = {}
 mathjax3_config = {"chtml": {"mtextInheritFont": True}, "tex": {"macros": MATHJAX_MACROS}}
 
 NUMBERS = (
-    432, 0, 1, 7, 11, 12, 16, 17, 20, 21, 30, 42, 66, 77, 99, 100, 101, 111, 217, 365, 616, 700, 808, 999, 1000, 1001,
-    1789, 2017, 12_345, 77_016, 999_999,
+    432, 0, 1, 2, 7, 11, 12, 13, 16, 17, 20, 21, 30, 42, 66, 77, 99, 100, 101, 217, 365, 616, 700, 808, 999, 1000, 1001,
+    2017, 12_000, 70_016, 600_000,
 )  # fmt: skip
 """The sentences that the explorer on the front page holds: these numbers in words."""
 

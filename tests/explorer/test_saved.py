@@ -19,6 +19,10 @@ def unpack(packed):
 
 
 def array(stored):
+    if stored["type"] == "product":
+        m, n = stored["shape"]
+        left, right = (array({"type": "float32", "values": stored[side]}) for side in ("left", "right"))
+        return (left.reshape(m, -1) @ right.reshape(-1, n)).ravel()
     kind = {"float32": "<f4", "float16": "<f2"}[stored["type"]]
     return np.frombuffer(base64.b64decode(stored["values"]), dtype=kind) * 2.0 ** stored.get("exponent", 0)
 

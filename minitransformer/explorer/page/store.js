@@ -14,7 +14,8 @@
 //                           differences: [{key, index, ...ANSWER}]}]}]}
 //
 // An ARRAY is {type: "float32", values: base64}, or {type: "float16", exponent, values}, whose numbers are to be
-// multiplied by 2 ** exponent. A sentence may also be {text, file}: a script beside this file, which is loaded when the
+// multiplied by 2 ** exponent, or {type: "product", shape: [m, n], left, right}: two matrices of float32, whose product is
+// meant. A sentence may also be {text, file}: a script beside this file, which is loaded when the
 // sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
 
 /** The server refused a request; the message says what was found, what was expected and what to do. */
@@ -243,8 +244,23 @@ async function gunzip(bytes) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-function floatsOf({ values, type = "float32", exponent = 0 }) {
-  const { buffer } = bytesOf(values);
+/** Return the entries of the product of two matrices, of the shape (m, n). */
+function productOf({ left, right, shape: [m, n] }) {
+  const a = floatsOf({ values: left }), b = floatsOf({ values: right }), rank = a.length / m;
+  const values = new Float32Array(m * n);
+  for (let i = 0; i < m; i++) {
+    for (let j = 0; j < n; j++) {
+      let sum = 0;
+      for (let k = 0; k < rank; k++) sum += a[i * rank + k] * b[k * n + j];
+      values[i * n + j] = sum;
+    }
+  }
+  return values;
+}
+
+function floatsOf(array) {
+  if (array.type === "product") return productOf(array);
+  const { values, type = "float32", exponent = 0 } = array, { buffer } = bytesOf(values);
   if (type === "float32") return new Float32Array(buffer);
   const scale = 2 ** exponent;
   return Float32Array.from(new Uint16Array(buffer), (half) => {
