@@ -103,7 +103,8 @@ def try_parts(
         slow = Limits(seconds=round(Limits().seconds + SLOWER * (time.perf_counter() - start)))
         engine = min(_steps(setting))
     limits = limits or slow
-    verdicts = _examine_all(setting, [name for name in PARTS if name in only], expected, limits, tell)
+    names = [name for name in PARTS if name in only and (setting.folder / find(name).file).exists()]
+    verdicts = _examine_all(setting, names, expected, limits, tell)
     loaded = {name: one for name, one in verdicts.items() if isinstance(one, Verdict) and one.solved}
     wrong = {name: one.words for name, one in loaded.items() if not one.right}
     broken = {name: one for name, one in verdicts.items() if isinstance(one, str)}
