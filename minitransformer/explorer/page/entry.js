@@ -126,7 +126,7 @@ export function judge({ gradient, estimate, relative_error: error, curve }) {
   if (error <= AGREE) {
     const small = Math.abs(gradient - estimate) > AGREE * scale
       ? " The gradient is so small that rounding limits the comparison; the error is relative to what rounding can do." : "";
-    const kink = jump ? ` At h = ${number(jump.h, 2)} the error jumps: a ReLU switches between x − h and x + h.` : "";
+    const kink = jump ? ` At h = ${number(jump.h, 2)} the error jumps, as where a ReLU switches between x − h and x + h.` : "";
     return { kind: "good", text: `They agree: relative error ${number(error, 2)}.${small}${kink}` };
   }
   const there = `At h = ${number(best.h, 2)} the two agree: relative error ${number(best.error, 2)}.`;
