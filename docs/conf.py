@@ -139,10 +139,15 @@ def write_explorer(app: Any, exception: Exception | None) -> None:
     """Write the explorer of the front page, unless what it is made of has not changed."""
     if exception is None and app.builder.format == "html":
         run, folder = numbers_run(), Path(app.outdir) / "explorer"
-        parts = [run / "best.safetensors", Path(__file__), *Path(minitransformer.__file__).parent.rglob("*.*")]
+        package = Path(minitransformer.__file__).parent
+        parts = [
+            run / "best.safetensors",
+            Path(__file__),
+            *(path for path in package.rglob("*.*") if path.suffix != ".pyc"),
+        ]
         page = folder / "index.html"
         if not page.exists() or page.stat().st_mtime < max(part.stat().st_mtime for part in parts):
-            session = Session(RunFolder(run).load(), RunFolder(run))
+            session = Session(minitransformer.load(run), RunFolder(run))
             save(page, session, [spell(number, "en") for number in NUMBERS], external=True)
 
 
