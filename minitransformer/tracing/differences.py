@@ -21,6 +21,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
+from minitransformer.decoding import Diverged
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.testing.slopes import relative_error
@@ -62,8 +63,8 @@ class Difference:
     estimate: float
     """The central difference."""
     relative_error: float
-    """The difference of gradient and estimate, relative to the larger of the two, and at least to a millionth of the
-    rounding error of the estimate."""
+    """The difference of gradient and estimate, relative to the larger of the two; or to a million times the rounding
+    error of the estimate where that is larger, so that rounding alone causes about 1e-6 at most."""
     curve: tuple[Point, ...]
     """For each step size, the largest first."""
 
@@ -106,6 +107,8 @@ def difference(
         If the model is not in float64, there is no such key or entry, or an edit does not fit the model.
     IndexError, TypeError, RuntimeError
         As for ``trace``.
+    Diverged
+        If the objective is not a finite number.
     """
     if model.options.dtype != "float64":
         raise ValueError(
@@ -118,6 +121,10 @@ def difference(
     source_ids, target_ids, objective = as_arguments("difference", model, source_ids, target_ids, objective)
     entry = _Entry(model, source_ids, target_ids, objective, edits, key, index)
     value, gradient, loss = entry.differentiate()
+    if not isfinite(loss):
+        raise Diverged(
+            f"difference: the objective is {loss}: the model's training has diverged, or a token is impossible"
+        )
     points = [(h, value + h, value - h) for h in sizes if value + h > value - h]
     if not points:
         raise ValueError(f"difference: steps of at most {sizes[0]} do not change {key}{list(index)} = {value}")

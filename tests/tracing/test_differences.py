@@ -159,6 +159,13 @@ def test_arguments_are_those_of_a_trace(model):
         difference(model, SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
 
 
+def test_a_model_that_has_diverged(make_model):
+    model = make_model(n_layers=1)
+    model.output.data[3, 0] = np.nan
+    with pytest.raises(mt.decoding.Diverged, match="the objective is nan"):
+        difference(model, SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
+
+
 def test_float32_is_too_coarse(make_model):
     with pytest.raises(ValueError, match=r"computes in float32, too coarse .* pass in_double\(model\)"):
         difference(make_model(n_layers=1, dtype="float32"), SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
