@@ -28,6 +28,8 @@ __all__ = ["save"]
 
 BEAM = 4
 SUBLAYERS = ("multi_head_attention", "feed_forward")
+MANY_PARAMETERS = 2_000_000
+"""Of larger models a file would be too long for browsers with full precision."""
 
 
 def save(
@@ -52,7 +54,7 @@ def save(
         What is differentiated, as in the request ``trace``; by default the loss.
     external : bool
         Whether each sentence is written to a file of its own, in a folder beside the page. The values then have half
-        the precision (float16 with a scale, three digits).
+        the precision (float16 with a scale, three digits), as they always have for large models.
     differences : bool
         Whether central differences of the largest entry of each gradient are part of it. With `external`, sentences
         after the first have those of `SUBLAYERS` only, as differences take most of the time.
@@ -70,8 +72,8 @@ def save(
         If a file cannot be written.
     """
     path = Path(path)
-    numbers = _Halves() if external else _Floats()
     model = {**session.model(), "examples": list(texts)}
+    numbers = _Halves() if external or model["parameters"] > MANY_PARAMETERS else _Floats()
     parameters: dict[str, Any] = {}
     used: set[str] = set()
     sentences, beside = [], {}
@@ -89,7 +91,7 @@ def save(
     data = {
         "model": model,
         "sources": {name: one for name, one in session.sources().items() if name.partition(".")[0] in used},
-        "formulas": {name: formula for name, formula in session.formulas().items() if name in used},
+        "formulas": session.formulas(),
         "parameters": parameters,
         "sentences": sentences,
     }

@@ -278,11 +278,14 @@ class Session:
             raise RequestError(
                 f"the text has {len(ids)} tokens, its end included, expected at most {self.most_tokens}; shorten it"
             )
-        unknown = [place + 1 for place, token in enumerate(ids) if token == self.run.source.unknown]
-        notes = []
-        if unknown:
-            places = ", ".join(map(str, unknown))
-            notes.append(f"token {places} of the text is not in the vocabulary: the model reads <unk> there")
+        written = normalise_text(text)
+        # Where each word, or each character, is a token, an unknown one can be quoted.
+        pieces = next((parts for parts in (written.split(), [*written]) if len(parts) == len(ids) - 1), None)
+        notes = [
+            f"token {place + 1}{f' ({pieces[place]!r})' if pieces else ''} is unknown: the model reads <unk>"
+            for place, token in enumerate(ids)
+            if token == self.run.source.unknown
+        ]
         return ids, notes
 
     def _most_written(self, source_ids: list[int]) -> int:

@@ -168,6 +168,13 @@ def test_too_many_connections_are_closed(talking, monkeypatch):
         ask(server, "/{}/")
 
 
+def test_a_closed_connection_leaves_its_place_free(talking, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
+    with serving(talking) as server:
+        assert ask(server, "/{}/")[0] == 200
+        assert server.connections.acquire(timeout=10)
+
+
 def test_a_connection_is_used_again(server):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
     for _ in range(2):

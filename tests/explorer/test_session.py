@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from minitransformer import tracing
-from minitransformer.data import END, START
-from minitransformer.explorer import RequestError
+from minitransformer.data import END, START, Characters, Words
+from minitransformer.explorer import RequestError, Session
 from minitransformer.explorer.session import REQUESTS
 
 TEXT = "nine thousand and seventy"
@@ -185,3 +185,18 @@ def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypa
     session.trace({"text": "one"})
     with pytest.raises(RequestError, match="no longer kept"):
         session.tensor({"trace": first, "key": "/linear"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "notes"),
+    [
+        (Words, "one  ten two", ["token 2 ('ten') is unknown: the model reads <unk>"]),
+        (Characters, "one x", ["token 5 ('x') is unknown: the model reads <unk>"]),
+    ],
+)
+def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, notes):
+    source = kind.train(["one two", "one two"])
+    session = Session(run._replace(source=source), folder)
+    assert session.translate({"text": text})["notes"] == notes
+    assert session.trace({"text": text})["notes"] == notes
+    assert session.trace({"text": "one two"})["notes"] == []

@@ -68,6 +68,7 @@ class App {
   trace = null;
   unchanged = null; // the translation without edits, while there are edits
   loading = false;
+  milliseconds = null; // from the last choice that needed the server to its numbers
   stopped = false;
   #steps = new Map();
   #listeners = [];

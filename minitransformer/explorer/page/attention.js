@@ -1,7 +1,8 @@
 // The attention weights of every head and layer, and their gradients: small pictures, one of them large.
 
 import { el, number, svg } from "./dom.js";
-import { Heatmap, diverging, sequential } from "./heatmap.js";
+import { diverging, sequential } from "./colours.js";
+import { Heatmap } from "./heatmap.js";
 import { placeName } from "./labels.js";
 
 const FAINT = 0.03; // lines below this share of the largest are left out

@@ -1,8 +1,9 @@
 // One block of the model: its inputs and output, its formula, the lines of its operation with their values, and the line
 // of the model that calls it. With a layer or the whole model chosen: what each sub-layer adds to the residual stream.
 
+import { picture } from "./colours.js";
 import { breakable, el, formula, number, shapeText } from "./dom.js";
-import { Heatmap, picture } from "./heatmap.js";
+import { Heatmap } from "./heatmap.js";
 import { names, placeName } from "./labels.js";
 import { pictureSize } from "./store.js";
 import { residualStream } from "./stream.js";
@@ -55,6 +56,9 @@ async function build(app, element, step) {
   const heading = el("h3", { class: "viewer-name" }), numbers = el("dl", { class: "stats figures" });
   viewer.append(el("div", { class: "viewer-head" }, heading, numbers));
   const map = new Heatmap(app, viewer, { onSelect: (index) => app.set({ entry: { key: current.key, index } }) });
+  const further = el("button", { type: "button", class: "link further", hidden: true,
+    onclick: () => document.getElementById("entry").scrollIntoView({ block: "nearest" }) }, "See its gradient and its central difference");
+  viewer.append(further);
   let current = null, picked = null; // several names may stand for one array, so a key alone does not say which
   const choose = (value) => {
     picked = value;
@@ -64,7 +68,7 @@ async function build(app, element, step) {
   const tiles = tilesOf(app, values, choose);
   const formulaBox = el("div", { class: "formula", tabindex: 0 }), formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox);
   const showFormula = (operation) => {
-    const part = formulas[operation]?.[backward ? "backward" : "forward"];
+    const part = formulas[formulaName(step, operation)]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
     formulaBox.replaceChildren(...(part ? formula(part) : []));
   };
@@ -95,9 +99,19 @@ async function build(app, element, step) {
     }
     tiles.draw();
     const { entry } = app.state;
-    if (isNew || changed.has("entry")) map.select(entry?.key === chosen.key ? entry.index : null);
+    if (isNew || changed.has("entry")) {
+      map.select(entry?.key === chosen.key ? entry.index : null);
+      further.hidden = entry?.key !== chosen.key;
+    }
   }
   return { update };
+}
+
+/** Return under which name the formula of an operation is stored: that of its place, where the place has one. */
+function formulaName({ place, operation: own }, operation) {
+  if (operation === own && own === "add" && /residual\d+$/.test(place)) return "residual";
+  if (operation === own && own !== "embedding" && place.endsWith("_embedding")) return "scale_and_place";
+  return operation;
 }
 
 /** Return all values that can be looked at: inputs, what each line computes, the output. */

@@ -144,7 +144,8 @@ function editorOf(app, apply) {
     place: ["At the place", "prefix"], token: ["Token", "prefix"],
   };
   const rows = Object.entries(labels).map(([name, [label, kinds]]) => ({ kinds: kinds.split(" "),
-    element: el("label", { class: `field field-${name}` }, label ? `${label} ` : el("span", { class: "visually-hidden" }, "How"), field[name]) }));
+    element: el("label", { class: `field field-${name}` }, label && `${label} `, field[name]) }));
+  for (const [name, [label]] of [...Object.entries(labels), ["kind", ["Change"]]]) field[name].setAttribute("aria-label", label || "How");
   const submit = el("button", { type: "submit", class: "primary" }, "Apply");
   const form = el("form", { class: "edit-form", onsubmit: submitted },
     el("label", { class: "field" }, "Change ", field.kind), rows.map(({ element }) => element), keys, present, submit, refusal);

@@ -104,7 +104,7 @@ function comparison(key, index, difference) {
       row("relative error", error, 3)),
     el("p", { class: `verdict ${verdict.kind}` }, verdict.text),
     el("figure", {}, chart({
-      lines: [{ name: "error", points, className: "line-0" }], logX: true, logY: true, dots: true, xName: "step size h", yName: "relative error",
+      lines: [{ name: "error", points, className: "line-0" }], logX: true, logY: true, dots: true, xName: "step size h", yName: "error (relative)",
       label: `Error over the step size: ${points.map(([h, e]) => `h ${number(h, 2)}, error ${number(e, 2)}`).join("; ")}`,
     }), el("figcaption", { class: "muted small" }, "Falling with h²: error of the difference. Rising as 1/h: rounding.")),
     el("details", {}, el("summary", {}, "The curve as a table"), el("div", { class: "scroll" }, el("table", {},

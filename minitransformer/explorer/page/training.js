@@ -2,7 +2,7 @@
 
 import { chart, chartKey } from "./chart.js";
 import { el, number, svg } from "./dom.js";
-import { sequential } from "./heatmap.js";
+import { sequential } from "./colours.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { placeName, placeOf } from "./labels.js";
 
