@@ -27,9 +27,9 @@ from minitransformer.explorer.session import Session
 __all__ = ["save"]
 
 BEAM = 4
-SUBLAYERS = ("multi_head_attention", "feed_forward")
 MANY_PARAMETERS = 2_000_000
 """Of larger models a file would be too long for browsers with full precision."""
+SUBLAYERS = ("multi_head_attention", "feed_forward")
 
 
 def save(

@@ -145,7 +145,8 @@ function editorOf(app, apply) {
   };
   const rows = Object.entries(labels).map(([name, [label, kinds]]) => ({ kinds: kinds.split(" "),
     element: el("label", { class: `field field-${name}` }, label && `${label} `, field[name]) }));
-  for (const [name, [label]] of [...Object.entries(labels), ["kind", ["Change"]]]) field[name].setAttribute("aria-label", label || "How");
+  for (const [name, [label]] of Object.entries(labels)) field[name].setAttribute("aria-label", label ? `${label} of the change` : "Set or multiply");
+  field.kind.setAttribute("aria-label", "Change");
   const submit = el("button", { type: "submit", class: "primary" }, "Apply");
   const form = el("form", { class: "edit-form", onsubmit: submitted },
     el("label", { class: "field" }, "Change ", field.kind), rows.map(({ element }) => element), keys, present, submit, refusal);

@@ -4,6 +4,7 @@ import { chart } from "./chart.js";
 import { el, number, shapeText } from "./dom.js";
 import { draftOf, entryOf, forwardKey, readIndex, shapesOf } from "./keys.js";
 
+const LEAST = 1e-17; // a logarithmic axis has no 0
 const AGREE = 1e-5; // the largest relative error at which two numbers agree
 
 export function view(app, root) {
@@ -97,7 +98,7 @@ function comparison(key, index, difference) {
   const { value, gradient, estimate, relative_error: error, curve } = difference;
   const row = (name, x, digits) => [el("dt", {}, name), el("dd", { class: "figures" }, number(x, digits))];
   const verdict = judge(difference);
-  const points = curve.map(([h, , e]) => [h, Math.abs(e)]);
+  const points = curve.map(([h, , e]) => [h, Math.max(Math.abs(e), LEAST)]);
   return [
     el("p", { class: "mono entry-name" }, `${key}[${index.join(", ")}]`),
     el("dl", { class: "numbers" }, row("value", value, 7), row("gradient", gradient, 9), row("central difference", estimate, 9),
@@ -106,7 +107,8 @@ function comparison(key, index, difference) {
     el("figure", {}, chart({
       lines: [{ name: "error", points, className: "line-0" }], logX: true, logY: true, dots: true, xName: "step size h", yName: "error (relative)",
       label: `Error over the step size: ${points.map(([h, e]) => `h ${number(h, 2)}, error ${number(e, 2)}`).join("; ")}`,
-    }), el("figcaption", { class: "muted small" }, "Falling with h²: error of the difference. Rising as 1/h: rounding.")),
+    }), el("figcaption", { class: "muted small" }, "Falling with h²: error of the difference. Rising as 1/h: rounding." +
+      (curve.some(([, , e]) => Math.abs(e) < LEAST) ? ` An error of 0 is drawn at ${number(LEAST, 2)}.` : ""))),
     el("details", {}, el("summary", {}, "The curve as a table"), el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ["h", "Central difference", "Error"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, curve.map(([h, e, off]) => el("tr", {}, [[h, 2], [e, 9], [off, 3]].map(
@@ -124,7 +126,7 @@ export function judge({ gradient, estimate, relative_error: error, curve }) {
   if (error <= AGREE) {
     const small = Math.abs(gradient - estimate) > AGREE * scale
       ? " The gradient is so small that rounding limits the comparison; the error is relative to what rounding can do." : "";
-    const kink = jump ? ` At h = ${number(jump.h, 2)} the error jumps: a ReLU switches between x − h and x + h.` : "";
+    const kink = jump ? ` At h = ${number(jump.h, 2)} the error jumps, as where a ReLU switches between x − h and x + h.` : "";
     return { kind: "good", text: `They agree: relative error ${number(error, 2)}.${small}${kink}` };
   }
   const there = `At h = ${number(best.h, 2)} the two agree: relative error ${number(best.error, 2)}.`;
