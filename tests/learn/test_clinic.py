@@ -9,16 +9,18 @@ import io
 import json
 import os
 import subprocess
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 from minitransformer.cli import main
+from minitransformer.data import END
 from minitransformer.learn.clinic import ASK, CAUSES, Chart, ScriptError, cases, diagnose, examine_text, judge, overview
 from minitransformer.learn.clinic import examination as examination_module
 from minitransformer.learn.clinic import visit as visit_module
 from minitransformer.learn.clinic.cases import healthy, open_case, plant
-from minitransformer.learn.clinic.examination import examine
+from minitransformer.learn.clinic.examination import _score, _writing, examine, gradient_norms
 
 ALL = os.environ.get("MINITRANSFORMER_CLINIC") == "all"
 in_full = pytest.mark.skipif(not ALL, reason="trains in full: set MINITRANSFORMER_CLINIC=all")
@@ -149,6 +151,7 @@ def test_a_mended_script_is_judged(clinic):
     assert status == 1
     assert "Still sick. It writes 50%" in text
     assert "You have not named its cause yet" in text
+    assert "measured now" not in text
     assert "patient-2\n" in clinic()[1]
     clinic("2", "--diagnosis", cases()[1].cause)
     assert f"{cases()[1].cause}, measured now: " in clinic("2")[1]
@@ -172,6 +175,9 @@ def test_what_a_learner_finds_in_the_folder_names_no_cause(clinic):
 def test_a_long_wait_is_announced_and_no_other(clinic):
     assert clinic("1")[1].startswith("Training for about")
     assert "Training for" not in clinic("1")[1] + clinic("1", "--diagnosis", "no-warm-up")[1]
+    (clinic.folder / "clinic" / "01_patient.py").write_text("# mended\n")
+    assert clinic("1")[1].startswith("Training for about")
+    assert "Training for" not in clinic("1", "--diagnosis", "no-warm-up")[1]
 
 
 @pytest.mark.parametrize(
@@ -253,6 +259,44 @@ def test_a_script_that_fails_is_explained_by_its_line(monkeypatch, capsys, text,
     assert said in json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
 
 
+def test_a_row_is_exact_if_it_is_the_answer_up_to_the_end_token():
+    for written, score in (([5, 4, END], 1), ([5, 4, END, 7], 1), ([5, 4], 0), ([4, 5, END], 0), ([5, END, 4], 0)):
+        assert _score([[4, 5]], [written]) == score
+
+
+def test_rows_are_written_in_a_padded_batch_again_and_alone():
+    read = []
+    script = SimpleNamespace(write=lambda _, source: read.append(source) or [[END]] * len(source))
+    found = _writing(script, None, [[3, 4, 5]] * 10)
+    assert [source.shape for source in read] == [(10, 12), (2, 12), (1, 4), (1, 4)]
+    assert (found["score"], found["repeated"]) == (0, 1)
+
+
+def test_the_blank_score_is_that_of_a_model_without_weights():
+    script, blank = module(SHORT), []
+
+    def write(model, source):
+        blank.append(not any(parameter.data.any() for parameter in model.parameters()))
+        return sound(model, source)
+
+    sound, script.write = script.write, write
+    found = examine(script, n=3)
+    assert blank == [False] * (len(blank) - 1) + [True]
+    assert all(weight["start"] != weight["end"] for weight in found["weights"])
+
+
+def test_the_norm_of_a_part_is_over_all_its_weights():
+    weights = {"decoder.0.a": [3.0], "decoder.0.b": [0.0, 4.0], "table": [2.0]}
+    named = [(name, SimpleNamespace(grad=np.array(grad))) for name, grad in weights.items()]
+    assert gradient_norms(SimpleNamespace(named_parameters=lambda: named)) == {"decoder 1": 5.0, "table": 2.0}
+
+
+def test_a_label_that_does_not_count_is_a_dot(report):
+    batch = {"source": [[3, END]], "read": [[1, 3, 0]], "labels": [[3, END, 0]]}
+    assert ASK["batch"](report | {"batch": batch | {"ignored": 0}}).endswith("0>                <0_    0>.")
+    assert ASK["batch"](report | {"batch": batch | {"ignored": None}}).endswith("0>                <0_    0>_")
+
+
 def test_labels_may_be_handed_to_the_loss_in_one_row():
     text = SHORT.replace(
         "cross_entropy(logits, target[:, 1:]", "cross_entropy(logits.reshape(-1, 13), target[:, 1:].ravel()"
@@ -267,6 +311,7 @@ def test_a_process_that_dies_or_never_ends_is_told(tmp_path, monkeypatch):
         "ended with status -9: Killed": subprocess.CompletedProcess([], -9, "{}\n", "Killed\n"),
         "line 3: KeyError": subprocess.CompletedProcess([], 0, '\n{"error": "line 3: KeyError"}\n', ""),
     }
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
     for said, end in ends.items():
 
         def run(*_, timeout, env, end=end, **__):

@@ -108,7 +108,8 @@ def _mask_missing(report: Report) -> Finding:
     return (
         padding > 0 and tokens > 1e-6,
         f"cross-attention gives {padding:.0%} of its weight to padding and {tokens:.0%} to the source's tokens "
-        f"(without a mask, some to both); {report['alone_score']:.0%} of the rows are right without padding, {report['score']:.0%} with it",
+        f"(without a mask, some to both); "
+        f"{report['alone_score']:.0%} of the rows are right without padding, {report['score']:.0%} with it",
     )
 
 
