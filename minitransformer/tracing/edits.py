@@ -237,7 +237,7 @@ class Temperature(Edit):
         steps = {**layout.weights, **{key: () for key in layout.outputs if key == LOGITS}}
         _find(self, self.step, steps, "softmax at")
         value = _check_value(self, self.value, layout.dtype)
-        if value <= 0:
+        if np.asarray(value, dtype=layout.dtype) <= 0:
             raise ValueError(f"{self}: expected a temperature above 0, found {value}")
 
         def divide(x: Array) -> Array:

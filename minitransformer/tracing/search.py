@@ -21,7 +21,7 @@ from minitransformer.autograd import Tensor, no_grad
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import beam_search, length_penalty, longest_sentence
 from minitransformer.decoding.beam import best_continuations
-from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
+from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.tracing.editing import Editor, layout_of
@@ -209,6 +209,8 @@ def _choose(logits: Array, forced: int | None, n: int, temperature: float) -> Ch
     exclude(scores)
     best, found = best_tokens(scores, min(n, len(logits)))
     tokens, values = to_host(best, found)
+    if np.isnan(probabilities).any():
+        raise Diverged("the model's scores are infinite, so their softmax is not a number (NaN)")
     listed = [Alternative(t, float(probabilities[t])) for t in tokens[0][values[0] > -np.inf].tolist()]
     token = int(tokens[0, 0]) if forced is None else forced
     return Choice(token, float(probabilities[token]), tuple(listed), forced is not None)
