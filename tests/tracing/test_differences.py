@@ -106,7 +106,10 @@ def test_attention_in_blocks(model, monkeypatch):
     key, index = f"{CROSS}:scaled_dot_product_attention.weights", (0, 1, 2, 1)
     whole = difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4])
     monkeypatch.setattr(mt.nn.layers, "QUERIES", 1)
-    assert difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4]) == whole
+    blocks = difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4])
+    # A product of one row at a time may be rounded in another way.
+    assert (blocks.value, blocks.gradient) == (whole.value, whole.gradient)
+    assert blocks.estimate == pytest.approx(whole.estimate, rel=1e-9)
     assert write(model, SOURCE[:1], edits=[SetWeight(CROSS, (0, 1, 1, 2), 50.0)], max_length=4) != write(
         model, SOURCE[:1], edits=[SetWeight(CROSS, (0, 1, 1, 2), 0.5)], max_length=4
     )

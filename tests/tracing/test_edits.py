@@ -99,8 +99,9 @@ def test_gradients_of_an_edited_model_are_those_of_finite_differences(model, une
     keys = [*found.parameters, *(step.key for step in found.steps)]
     assert all(key.startswith(tuple(places)) for key in keys)
     for place in places:
-        directions = {key: asarray(rng.standard_normal(found[key].shape)) for key in keys if key.startswith(place)}
-        slope = (run(directions, h) - run(directions, -h)) / (2 * h)
+        directions = {key: rng.standard_normal(found[key].shape) for key in keys if key.startswith(place)}
+        on_device = {key: asarray(direction) for key, direction in directions.items()}
+        slope = (run(on_device, h) - run(on_device, -h)) / (2 * h)
         parts = [(found[f"d:{key}"] * d).sum() for key, d in directions.items() if f"d:{key}" in found]
         assert slope == pytest.approx(sum(parts), rel=1e-6, abs=1e-7 * np.abs(parts).max()), place
 
