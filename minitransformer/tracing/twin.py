@@ -28,6 +28,7 @@ def twin(model: M, dtype: str | None = None) -> M:
         Convert the values to this type.
     """
     parameters: dict[int, Parameter] = {}
+    options: dict[int, ModelOptions] = {}  # layers share theirs
 
     def convert(value: Any) -> Any:
         if isinstance(value, Parameter):
@@ -45,8 +46,10 @@ def twin(model: M, dtype: str | None = None) -> M:
         if isinstance(value, list):
             return [convert(part) for part in value]
         if isinstance(value, ModelOptions):
-            changes = {} if dtype is None else {"dtype": dtype}
-            return value.changed(recompute=False, attention_block=None, **changes)
+            if id(value) not in options:
+                changes = {} if dtype is None else {"dtype": dtype}
+                options[id(value)] = value.changed(recompute=False, attention_block=None, **changes)
+            return options[id(value)]
         return value
 
     result: M = convert(model)

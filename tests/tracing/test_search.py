@@ -18,8 +18,10 @@ def log_probabilities(model, source, written):
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("options", [{}, {"norm": "pre"}, {"positions": "learned", "max_length": 9}])
+@pytest.mark.parametrize(
+    ("source", "options"),
+    list(zip(SOURCES, [{}, {"norm": "pre"}, {"positions": "learned", "max_length": 9}], strict=True)),
+)
 def test_write_is_greedy(make_model, source, options):
     model = make_model(**options)
     choices = write(model, [source], max_length=9)
