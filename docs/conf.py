@@ -70,8 +70,8 @@ MATHJAX_MACROS: dict[str, Any] = {}
 mathjax3_config = {"chtml": {"mtextInheritFont": True}, "tex": {"macros": MATHJAX_MACROS}}
 
 NUMBERS = (
-    432, 0, 1, 7, 11, 12, 16, 17, 20, 21, 30, 42, 66, 77, 99, 100, 101, 111, 217, 365, 616, 700, 808, 999, 1000, 1001,
-    1789, 2017, 12_345, 77_016, 999_999,
+    432, 0, 1, 2, 7, 11, 12, 13, 16, 17, 20, 21, 30, 42, 66, 77, 99, 100, 101, 217, 365, 616, 700, 808, 999, 1000, 1001,
+    2017, 12_000, 70_016, 600_000,
 )  # fmt: skip
 """The sentences that the explorer on the front page holds: these numbers in words."""
 
@@ -139,10 +139,15 @@ def write_explorer(app: Any, exception: Exception | None) -> None:
     """Write the explorer of the front page, unless what it is made of has not changed."""
     if exception is None and app.builder.format == "html":
         run, folder = numbers_run(), Path(app.outdir) / "explorer"
-        parts = [run / "best.safetensors", Path(__file__), *Path(minitransformer.__file__).parent.rglob("*.*")]
+        package = Path(minitransformer.__file__).parent
+        parts = [
+            run / "best.safetensors",
+            Path(__file__),
+            *(path for path in package.rglob("*.*") if path.suffix != ".pyc"),
+        ]
         page = folder / "index.html"
         if not page.exists() or page.stat().st_mtime < max(part.stat().st_mtime for part in parts):
-            session = Session(RunFolder(run).load(), RunFolder(run))
+            session = Session(minitransformer.load(run), RunFolder(run))
             save(page, session, [spell(number, "en") for number in NUMBERS], external=True)
 
 

@@ -132,8 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
         _discard_output()
         return 1
-    except KeyboardInterrupt as error:
-        print(one_line(" in ".join(["interrupted", *filter(None, getattr(error, "__notes__", ()))])), file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
         return 130
     except Exception as error:
         if not (whose := full_memory(error)):

@@ -20,6 +20,7 @@ from minitransformer.learn.clinic import (
     diagnose,
     examine_text,
     find_case,
+    find_report,
     judge,
     open_case,
     overview,
@@ -65,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
         return 1
     if hasattr(args, "ask"):
         print(ASK[args.ask](report))
+        if args.ask == "loss":
+            _draw_loss(report, path.with_suffix(".png"), case.name)
         return 0
     return _visit(case, args.folder, path, text, report)
 
@@ -89,28 +92,35 @@ def _list(folder: Path) -> int:
 def _examine(case: Case, text: str, path: Path) -> Mapping[str, Any]:
     """Return the report of a script, trained again only if it has changed."""
     slot = "first" if text == case.text else "now"
-    return examine_text(text, str(path), path.with_name(f".{case.number:02}-{slot}.json"))
+    kept = path.with_name(f".{case.number:02}-{slot}.json")
+    if find_report(text, kept) is None:
+        print("Training for about 5 seconds ...\n", flush=True)
+    return examine_text(text, str(path), kept)
+
+
+def _draw_loss(report: Mapping[str, Any], picture: Path, title: str) -> None:
+    from minitransformer.plots import training_curves  # takes a second to import
+
+    training_curves([{"step": i, "loss": loss} for i, loss in enumerate(report["losses"], start=1)], picture, title)
+    print(f"\nThe loss as a picture: {picture}")
 
 
 def _visit(case: Case, folder: Path, path: Path, text: str, report: Mapping[str, Any]) -> int:
-    from minitransformer.plots import training_curves
-
-    picture = path.with_suffix(".png")
-    lines = [{"step": step, "loss": loss} for step, loss in enumerate(report["losses"], start=1)]
-    training_curves(lines, picture, case.name)
-    print(f"{case.name}: {path}\n\n{overview(report)}\n\nThe loss as a picture: {picture}\n")
+    print(f"{case.name}: {path}\n\n{overview(report)}\n")
     if text == case.text:
         ask = command("clinic", f"{case.number}", "--ask", "WHAT", folder=folder)
         name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
         print(_fill(f"`{ask}` measures more; WHAT is {', '.join(ASK)}."))
         print(_fill(f"`{name}` names the cause. Then mend the file and visit the patient again."))
         return 1
-    healthy, words = judge(report)
+    healthy, words = judge(report, case.cause)
     print(_fill(f"{'Healthy.' if healthy else 'Still sick.'} {words}"))
-    if healthy:
-        chart = Chart.read(folder).noted(folder, "healed", case.number)
-        if case.number not in chart.diagnosed:
-            print(_fill("Its cause has no name yet: --diagnosis gives it one."))
+    chart = Chart.read(folder).noted(folder, "healed", case.number) if healthy else Chart.read(folder)
+    if case.number not in chart.diagnosed:
+        name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
+        print(_fill(f"You have not named its cause yet: `{name}`."))
+    elif not healthy:
+        print(_fill(f"{case.cause}, measured now: {CAUSES[case.cause].finding(report)[1]}."))
     return 0 if healthy else 1
 
 

@@ -14,6 +14,7 @@ import threading
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from minitransformer.cli.errors import UsageError
@@ -21,8 +22,10 @@ from minitransformer.cli.output_paths import check_writable
 from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.parser import path
 from minitransformer.cli.run_options import add_run, load_chosen
-from minitransformer.explorer import Explorer, PortError, RequestError, Session, save
 from minitransformer.training import RunFolder
+
+if TYPE_CHECKING:
+    from minitransformer.explorer import Session
 
 __all__ = ["add_arguments", "run"]
 
@@ -44,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Open the run; write the file, or answer the browser until Ctrl-C."""
+    from minitransformer.explorer import RequestError, Session  # loads the server, which no other command needs
+
     text = " ".join(args.text)
     if hasattr(args, "save"):
         if args.no_browser or hasattr(args, "port"):
@@ -63,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _save(session: Session, text: str, file: Path) -> int:
+    from minitransformer.explorer import save
+
     if not text:
         text = next(iter(session.model()["examples"]), "")
     if not text:
@@ -74,6 +81,8 @@ def _save(session: Session, text: str, file: Path) -> int:
 
 
 def _serve(session: Session, text: str, args: argparse.Namespace) -> int:
+    from minitransformer.explorer import Explorer, PortError
+
     try:
         server = Explorer(session, getattr(args, "port", None))
     except PortError as error:

@@ -10,13 +10,27 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
+from shutil import get_terminal_size
+from typing import NamedTuple
 
 from minitransformer.arrays import backend
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.model_drawing import draw_model
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, percent
-from minitransformer.learn import find_folder
-from minitransformer.learn.model import PARTS, Parts, Trial, picture_rows, read_record, try_parts
+from minitransformer.learn import find, find_folder
+from minitransformer.learn.child import Ended
+from minitransformer.learn.model import (
+    PARTS,
+    Box,
+    Parts,
+    Setting,
+    Trial,
+    fill_stacks,
+    find_parts,
+    read_record,
+    try_parts,
+)
 from minitransformer.training import RunFolder, Trainer
 
 __all__ = [
@@ -26,7 +40,7 @@ __all__ = [
     "compare",
     "draw_parts",
     "in_place",
-    "refuse_wrong",
+    "try_own_parts",
     "with_parts_of_run",
 ]
 
@@ -63,15 +77,23 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_parts(args: argparse.Namespace) -> Parts | None:
+class Choice(NamedTuple):
+    """What the command line asks for."""
+
+    folder: Path
+    """The learner's."""
+    parts: set[str]
+    """The parts that may be the learner's."""
+
+
+def chosen_parts(args: argparse.Namespace) -> Choice | None:
     """Return the parts that the command line asks for; None without ``--with``."""
     if not hasattr(args, "own"):
         if args.but or args.anyway:
             raise UsageError(f"{'--but' if args.but else '--anyway'} has no effect without --with; add --with FOLDER")
         return None
-    own = _folder(args)
     try:
-        return Parts.open(own, args.but)
+        return Choice(_folder(args), {*PARTS} - find_parts(args.but))
     except LookupError as error:
         raise UsageError(f"--but: {error.args[0]}") from error
 
@@ -86,55 +108,75 @@ def _folder(args: argparse.Namespace) -> Path:
     return own
 
 
-def refuse_wrong(parts: Parts, trainer: Trainer, anyway: bool) -> set[str]:
-    """Check each part, show whose each one is, and refuse those that are wrong.
+def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
+    """Check each part, draw whose each one is, and refuse those that are wrong.
 
     Returns
     -------
-    set of str
-        The parts that are wrong, to be trained with anyway.
+    Trial
+        The parts, and which of them are wrong, to be trained with anyway.
 
     Raises
     ------
     UsageError
-        If a part is wrong and is not to be used anyway.
+        If a part cannot be used, or it is wrong and is not to be used anyway.
     """
-    if trainer.configuration.training.weight_decay and "adam-step" in parts.functions:
-        raise UsageError("the exercise adam-step has no weight decay; leave out --weight-decay, or add --but adam-step")
-    corpus = trainer.corpus
-    sizes = len(trainer.source), len(trainer.target), corpus.shared
+    sizes = len(trainer.source), len(trainer.target), trainer.corpus.shared
     batch = next(iter(trainer.batches.epoch(0)))
-    print(f"comparing {len(parts.functions)} of your functions with the engine's ...", flush=True)
+    print(f"comparing your functions in {choice.folder} with the engine's ...", flush=True)
     try:
-        trial = try_parts(parts, trainer.configuration, sizes, batch)
-    except KeyboardInterrupt as error:
-        error.add_note(parts.where(error))  # a loop without an end is found by it
-        raise
-    times = {name: f"{1000 * seconds:8.2f} ms of a step" for name, seconds in trial.times.items()}
-    print(parts.table(times | dict.fromkeys(trial.wrong, "wrong, see below")))
-    if not parts.functions:
-        raise UsageError(f"no part is solved in {parts.folder}; `minitransformer learn` begins with the first exercise")
-    if trial.times:
-        _show_times(trial)
-    for name, why in trial.wrong.items():
-        print(f"\n{name} is wrong:\n")
-        print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
-    if trial.wrong and not anyway:
-        but = " ".join(f"--but {name}" for name in trial.wrong)
+        trial = try_parts(Setting(choice.folder, trainer.configuration, sizes, batch), choice.parts, tell=_tell)
+    except Ended as ended:
+        raise UsageError(f"a training step with your functions failed: {ended}") from ended
+    _show(trial)
+    if trainer.configuration.training.weight_decay and "adam-step" in trial.parts.functions:
+        raise UsageError("the exercise adam-step has no weight decay; leave out --weight-decay, or add --but adam-step")
+    refused = trial.broken if anyway else trial.broken | trial.wrong
+    if refused:
+        but = " ".join(f"--but {name}" for name in refused)
+        also = "" if trial.broken else ", or --anyway to see what the mistake does"
+        raise UsageError(f"training did not start; add {but} to use the engine's{also}")
+    if not trial.parts.functions:
         raise UsageError(
-            f"training did not start; add {but} to use the engine's, or --anyway to see what the mistake does"
+            f"no part is solved in {choice.folder}; `minitransformer learn` begins with the first exercise"
         )
     print()
     sys.stdout.flush()
-    return {*trial.wrong}
+    return trial
 
 
-def _show_times(trial: Trial) -> None:
-    with_parts, without = 1000 * trial.together, 1000 * trial.engine
-    print(
-        f"A training step takes {with_parts:,.0f} ms with your parts, {without:,.0f} ms without: "
-        f"{with_parts / without:.2f} times as long."
-    )
+def _tell(words: str) -> None:
+    print(words, flush=True)
+
+
+def _show(trial: Trial) -> None:
+    """Draw the parts, and say what is wrong with those that are."""
+    stacks, mine = _stacks(trial.parts, trial), [*trial.parts.functions]
+    wrong = trial.broken | trial.wrong
+    n = sum(name not in wrong for name in mine)
+    sys.stdout.flush()
+    print(f"{n} of {len(PARTS)} parts are yours{f', {len(wrong)} wrong' if wrong else ''}.\n")
+    print(draw_model(stacks, get_terminal_size().columns, sys.stdout.encoding))
+    print("x yours, with its milliseconds of a training step   ! wrong   . the engine's")
+    if trial.times:
+        with_parts, without = 1000 * trial.together, 1000 * trial.engine
+        print(
+            f"A training step takes {with_parts:,.0f} ms with your parts, {without:,.0f} ms without: "
+            f"{with_parts / without:.2f} times as long."
+        )
+    for name, why in wrong.items():
+        print(f"\n{name} is wrong ({trial.parts.folder / find(name).file}):\n")
+        print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
+
+
+def _stacks(parts: Parts, trial: Trial) -> dict[str, list[Box]]:
+    """Return what to draw of parts, those that are wrong among them, with times and reasons."""
+    wrong = {name for name in trial.wrong if name in parts.functions} | {*trial.broken}
+    mine = parts.functions.keys() - wrong
+    notes = parts.missing | dict.fromkeys(mine, "yours") | dict.fromkeys(wrong, "wrong")
+    for name, seconds in trial.times.items():
+        notes[name] = f"{1000 * seconds:.2f}" if seconds < 0.1 else f"{1000 * seconds:.0f}"
+    return fill_stacks(mine, wrong, notes)
 
 
 @contextmanager
@@ -149,17 +191,17 @@ def in_place(parts: Parts) -> Iterator[None]:
     try:
         with parts.in_place():
             yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not (where := parts.where(error)):
             raise
         raise UsageError(f"{where} failed with {type(error).__name__}: {error}") from error
 
 
-def draw_parts(parts: Parts, folder: RunFolder) -> None:
+def draw_parts(parts: Parts, trial: Trial, folder: RunFolder) -> None:
     """Draw whose each part of the model is, into the run folder."""
     from minitransformer.plots import model_parts  # loads matplotlib
 
-    model_parts(picture_rows(parts), folder.path / "parts.png")
+    model_parts(_stacks(parts, trial), folder.path / "parts.png")
 
 
 def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
@@ -230,7 +272,9 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
             without(f"{these}, which is gone")
             return nullcontext()
     parts = kept.open(own)
-    if gone := kept.gone(parts):
+    for name, why in parts.broken.items():
+        without(f"{own / find(name).file} cannot be used: {why.splitlines()[0]}")
+    if gone := [name for name in kept.gone(parts) if name not in parts.broken]:
         without(f"no longer solved in {own}: {', '.join(gone)}")
     if edited := kept.edited(parts):
         note(f"changed since this run was trained: {', '.join(edited)}")

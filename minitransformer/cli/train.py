@@ -18,10 +18,10 @@ from minitransformer.cli.own_parts import (
     compare,
     draw_parts,
     in_place,
-    refuse_wrong,
+    try_own_parts,
 )
 from minitransformer.cli.parser import path
-from minitransformer.learn.model import PARTS, Parts, record
+from minitransformer.learn.model import PARTS, Parts, Trial, record
 from minitransformer.training import RunFolder, Trainer, lock_folder
 
 __all__ = ["add_arguments", "run"]
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train, show how it goes, and leave a run folder behind."""
     backend()  # a backend that cannot run is refused before anything else
-    parts = chosen_parts(args)
+    choice = chosen_parts(args)
     try:
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run is to be replaced?")
@@ -50,14 +50,15 @@ def run(args: argparse.Namespace) -> int:
         trainer = Trainer(configuration)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
-    wrong = refuse_wrong(parts, trainer, args.anyway) if parts else set()
+    trial = try_own_parts(choice, trainer, args.anyway) if choice else None
     folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
-    if parts is None:
+    if trial is None:
         return _train(trainer, folder, args.overwrite)
+    parts, wrong = trial.parts, trial.wrong
     tokenisers = trainer.source, trainer.target
     with in_place(parts):
         trainer = Trainer(configuration, tokenisers)
-        status = _train(trainer, folder, args.overwrite, parts)
+        status = _train(trainer, folder, args.overwrite, parts, trial)
     # Learned positions are rows of a table, whose gradient no exercise asks for.
     if not status and len(parts.functions) == len(PARTS) and configuration.model.positions == "sinusoidal":
         print("every part is yours: no backward pass of the engine was executed")
@@ -66,15 +67,17 @@ def run(args: argparse.Namespace) -> int:
         right = RunFolder.fresh(f"{folder.path.name}-without-the-mistake", folder.path.parent)
         parts = parts.without(wrong)
         with in_place(parts):
-            status = _train(Trainer(trainer.configuration, tokenisers), right, False, parts)
+            status = _train(Trainer(trainer.configuration, tokenisers), right, False, parts, trial)
         compare(folder, right, sorted(wrong))
     return status
 
 
-def _train(trainer: Trainer, folder: RunFolder, overwrite: bool, parts: Parts | None = None) -> int:
+def _train(
+    trainer: Trainer, folder: RunFolder, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None
+) -> int:
     with lock_folder(folder.path):
         folder.create(trainer.configuration, trainer.corpus, overwrite)
-        if parts:
+        if parts and trial:
             record(parts, folder.path)
-            draw_parts(parts, folder)
+            draw_parts(parts, trial, folder)
         return progress.train(trainer, folder, "train")

@@ -162,7 +162,8 @@ class Vocabulary:
         names = []
         for token in unknown:
             near = get_close_matches(token, self._ids, n=1)
-            names.append(repr(token) + (f" (is {near[0]!r} meant?)" if near else ""))
+            meant = f" (is {near[0]!r} meant?)" if near else ""
+            names.append(f"{token!r}{meant} at place {tokens.index(token) + 1}")
         shown = ", ".join(map(repr, self._tokens[len(SPECIALS) :][:40]))
         more = ", ..." if len(self) > len(SPECIALS) + 40 else ""
         plural = "s" if len(unknown) > 1 else ""

@@ -28,8 +28,8 @@ def refusing(name: str) -> Iterator[None]:
     except RequestError:
         raise
     except (ValueError, IndexError, KeyError, Diverged) as error:
-        message = error.args[0] if isinstance(error, KeyError) and error.args else error
-        raise RequestError(f"{name}: {message}") from error
+        message = f"{error.args[0]}" if isinstance(error, KeyError) and error.args else f"{error}"
+        raise RequestError(message if message.startswith(f"{name}: ") else f"{name}: {message}") from error
 
 
 def describe_tokens(tokeniser: Tokeniser, ids: Sequence[int]) -> list[dict[str, Any]]:

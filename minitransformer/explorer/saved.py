@@ -27,6 +27,9 @@ from minitransformer.explorer.session import Session
 __all__ = ["save"]
 
 BEAM = 4
+MANY_PARAMETERS = 2_000_000
+"""Of larger models a file would be too long for browsers with full precision."""
+SUBLAYERS = ("multi_head_attention", "feed_forward")
 
 
 def save(
@@ -51,9 +54,10 @@ def save(
         What is differentiated, as in the request ``trace``; by default the loss.
     external : bool
         Whether each sentence is written to a file of its own, in a folder beside the page. The values then have half
-        the precision (float16 with a scale, three digits).
+        the precision (float16 with a scale, three digits), as they always have for large models.
     differences : bool
-        Whether central differences of the largest entry of each gradient are part of it.
+        Whether central differences of the largest entry of each gradient are part of it. With `external`, sentences
+        after the first have those of `SUBLAYERS` only, as differences take most of the time.
 
     Returns
     -------
@@ -68,14 +72,17 @@ def save(
         If a file cannot be written.
     """
     path = Path(path)
-    numbers = _Halves() if external else _Floats()
     model = {**session.model(), "examples": list(texts)}
+    numbers = _Halves() if external or model["parameters"] > MANY_PARAMETERS else _Floats()
     parameters: dict[str, Any] = {}
     used: set[str] = set()
     sentences, beside = [], {}
     folder = path.with_name(f"{path.stem}-sentences")
     for place, text in enumerate(texts):
-        sentence = _sentence(session, text, objective, numbers, parameters, used, differences)
+        sentence = _sentence(session, text, objective, numbers, parameters, used)
+        if differences:
+            [traced] = sentence["traces"]
+            traced["differences"] = list(_differences(session, traced["answer"], external and place > 0))
         if external:
             name = f"{place + 1:02}.js"
             beside[folder / name] = f'explorerSentence({place}, "{_pack(sentence)}");\n'.encode()
@@ -83,7 +90,7 @@ def save(
         sentences.append(sentence)
     data = {
         "model": model,
-        "sources": {name: source for name, source in session.sources().items() if name in used},
+        "sources": {name: one for name, one in session.sources().items() if name.partition(".")[0] in used},
         "formulas": {name: formula for name, formula in session.formulas().items() if name in used},
         "parameters": parameters,
         "sentences": sentences,
@@ -107,10 +114,17 @@ class _Floats:
 
 
 class _Halves:
-    """Values as base64 of float16, each times a power of 2: three digits, whatever the size."""
+    """Values as base64 of float16, each times a power of 2: three digits, whatever the size.
+
+    A matrix of low rank is stored as two factors if they are shorter.
+    """
 
     def __call__(self, array: Any) -> dict[str, Any]:
         values = np.asarray(to_numpy(array), dtype=np.float64)
+        factors = _factors(values)
+        if factors is not None:
+            left, right = map(encode, factors)
+            return {"type": "product", "shape": list(values.shape), "left": left, "right": right}
         largest = np.abs(values, where=np.isfinite(values), out=np.zeros(values.shape)).max(initial=0.0)
         exponent = int(np.frexp(largest)[1]) - 15 if largest else 0
         with np.errstate(invalid="ignore", over="ignore"):
@@ -120,6 +134,22 @@ class _Halves:
             "exponent": exponent,
             "values": base64.b64encode(halves.tobytes()).decode("ascii"),
         }
+
+
+def _factors(values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return two matrices whose product is a matrix, (m, r) and (r, n), or None if they would not be shorter.
+
+    The gradient of a weight is a sum over positions, one outer product for each. So its rank is at most their number.
+    """
+    if values.ndim != 2 or not values.size or not np.isfinite(values).all():
+        return None
+    left, sizes, right = np.linalg.svd(values, full_matrices=False)
+    rank = int((sizes > 1e-9 * sizes[0]).sum())
+    if not rank or 2 * rank * sum(values.shape) >= values.size:  # 4 bytes a number instead of 2
+        return None
+    left *= values.any(axis=1, keepdims=True)  # 0 stays 0
+    right *= values.any(axis=0)
+    return left[:, :rank] * sizes[:rank], right[:rank]
 
 
 def _pack(value: Any) -> str:
@@ -135,7 +165,6 @@ def _sentence(
     numbers: Any,
     parameters: dict[str, Any],
     used: set[str],
-    differences: bool,
 ) -> dict[str, Any]:
     """Return the answers about a sentence; add parameters and the names of operations that are not known yet."""
     translation = session.translate({"text": text})
@@ -170,7 +199,7 @@ def _sentence(
                 "answer": answer,
                 "tensors": tensors,
                 "arrays": arrays,
-                "differences": list(_differences(session, answer)) if differences else [],
+                "differences": [],
             }
         ],
     }
@@ -189,10 +218,10 @@ def _keys(answer: dict[str, Any]) -> Iterator[str]:
             yield f"d:{one['key']}"
 
 
-def _differences(session: Session, answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the central difference of the largest entry of each gradient."""
+def _differences(session: Session, answer: dict[str, Any], few: bool) -> Iterator[dict[str, Any]]:
+    """Yield the central difference of the largest entry of each gradient, or of a few gradients."""
     for one in (*answer["steps"], *answer["parameters"]):
-        if one["gradient"] is None:
+        if one["gradient"] is None or (few and one.get("operation") not in SUBLAYERS):
             continue
         gradient = np.abs(to_numpy(session.array(answer["id"], f"d:{one['key']}")))
         index = [int(i) for i in np.unravel_index(int(gradient.argmax()), gradient.shape)] if gradient.size else None

@@ -33,7 +33,10 @@ MOST_TOKENS = 128
 """The most tokens of a sentence, its end included."""
 MOST_CHARACTERS = 10_000
 WIDEST_BEAM = 16
-MOST_TREE_TOKENS = 160
+MOST_WRITTEN = 160
+"""The most tokens of a translation, whatever the length of its source."""
+MORE_THAN_SOURCE = 50
+"""How many tokens more than its source a translation may have (section 6.1)."""
 MOST_VOCABULARY = 2_000
 N_EXAMPLES = 12
 MOST_TRACES = 12
@@ -115,7 +118,7 @@ class Session:
         fields = Body("translate", body, ("text", "beam", "alpha", "prefix", "edits", "checkpoint"))
         beam = fields.integer("beam", 1, 1, WIDEST_BEAM)
         alpha = fields.number("alpha", 0.6, 0, 100)
-        prefix = fields.integers("prefix", (), MOST_TREE_TOKENS)
+        prefix = fields.integers("prefix", (), MOST_WRITTEN)
         edits = read_edits("translate", fields.objects("edits", MOST_EDITS))
         source_ids, notes = self._read_text(fields.text("text"))
         model = self.models.at(fields.integer("checkpoint", None))
@@ -275,17 +278,20 @@ class Session:
             raise RequestError(
                 f"the text has {len(ids)} tokens, its end included, expected at most {self.most_tokens}; shorten it"
             )
-        unknown = [place + 1 for place, token in enumerate(ids) if token == self.run.source.unknown]
-        notes = []
-        if unknown:
-            places = ", ".join(map(str, unknown))
-            notes.append(f"token {places} of the text is not in the vocabulary: the model reads <unk> there")
+        written = normalise_text(text)
+        # Where each word, or each character, is a token, an unknown one can be quoted.
+        pieces = next((parts for parts in (written.split(), [*written]) if len(parts) == len(ids) - 1), None)
+        notes = [
+            f"token {place + 1}{f' ({pieces[place]!r})' if pieces else ''} is unknown: the model reads <unk>"
+            for place, token in enumerate(ids)
+            if token == self.run.source.unknown
+        ]
         return ids, notes
 
     def _most_written(self, source_ids: list[int]) -> int:
         """Return the most tokens of a translation, its end among them: section 6.1, within the limits."""
         learned = longest_sentence(self.run.model)
-        most = min(len(source_ids) + 50, MOST_TREE_TOKENS)
+        most = min(len(source_ids) + MORE_THAN_SOURCE, MOST_WRITTEN)
         return most if learned is None else min(most, learned)
 
     def _read_target(self, given: tuple[int, ...] | None, model: Transformer, source_ids: list[int]) -> list[int]:
@@ -294,7 +300,7 @@ class Session:
             most = self._most_written(source_ids)
             [own] = greedy(model, [source_ids], most)
             return [START, *own, *[END][: most - len(own)]]
-        most = min(self._most_written(source_ids), MOST_TREE_TOKENS)
+        most = self._most_written(source_ids)
         if not 1 <= len(given) <= most:
             raise RequestError(f"trace: the target has {len(given)} tokens, expected 1 to {most}")
         size = len(self.run.target)

@@ -1,4 +1,4 @@
-"""Judge a learner's file in a child process, so that an endless loop or a crash ends the child and nothing else.
+"""Run a learner's code in a child process, so that an endless loop or a crash ends the child and nothing else.
 
 On Linux the child is a fork: NumPy and the exercises are loaded already, so it costs some milliseconds. Elsewhere it
 starts anew, in about half a second, because the matrix products of macOS do not survive a fork and Windows has none.
@@ -17,24 +17,52 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from minitransformer.arrays import blas, use
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.referee import Verdict, explain, judge_file
 
-__all__ = ["judge_in_child", "last_save"]
+__all__ = ["Ended", "Limits", "guard", "judge_in_child", "last_save", "run_in_child"]
 
 if sys.platform == "linux":
     CONTEXT = multiprocessing.get_context("fork")
 else:
     CONTEXT = multiprocessing.get_context("spawn")
 LOOK = 0.05
-"""How long to wait for the verdict before looking at the clock and the file again, in seconds."""
+"""How long to wait for a result before looking at the clock and the file again, in seconds."""
+MEMORY = 2 * 2**30
+"""How many bytes a learner's code may add to what Python and NumPy use. Only Linux enforces it."""
+
+
+class Limits(NamedTuple):
+    """How long a child process may take for each of its results."""
+
+    patience: float = 5.0
+    """When to tell which line is running, in seconds."""
+    seconds: float = 20.0
+    """When to stop the child."""
+
+
+class Ended(Exception):
+    """A child process was stopped or has ended without its result; the message names the line.
+
+    Attributes
+    ----------
+    file : Path or None
+        The learner's file that was running, if it is known.
+    """
+
+    def __init__(self, message: str, file: Path | None = None) -> None:
+        super().__init__(message)
+        self.file = file
 
 
 def last_save(path: Path) -> tuple[int, int] | None:
@@ -51,9 +79,9 @@ def judge_in_child(
     path: Path,
     *,
     tell: Callable[[str], object] = print,
-    patience: float = 5.0,
-    seconds: float = 20.0,
-    memory: int = 2 * 2**30,
+    patience: float = Limits().patience,
+    seconds: float = Limits().seconds,
+    memory: int = MEMORY,
 ) -> Verdict:
     """Run a learner's file and judge what it defines, in a child process with limits.
 
@@ -71,55 +99,121 @@ def judge_in_child(
         How many bytes the learner's code may add to what Python and NumPy use. Only Linux enforces it.
     """
     saved = last_save(path)
+
+    def look() -> None:
+        if last_save(path) != saved:
+            raise Ended("The file was saved again, so this check was stopped.")
+
+    def tell_line(words: str) -> None:
+        tell(Verdict(False, words).format(exercise.name) + "\n")
+
+    work, limits = partial(_judge, exercise, path, memory), Limits(patience, seconds)
+    try:
+        [verdict] = run_in_child(work, [path], limits, tell=tell_line, look=look)
+    except Ended as ended:
+        return Verdict(False, str(ended))
+    return verdict
+
+
+def run_in_child(
+    work: Callable[[], Iterable[Any]],
+    files: Sequence[Path],
+    limits: Limits,
+    *,
+    tell: Callable[[str], object],
+    look: Callable[[], object] = lambda: None,
+) -> Iterator[Any]:
+    """Yield the results of some work, which a child process does one after another.
+
+    Parameters
+    ----------
+    work : callable
+        Yields the results, or raises ``Ended``; a function and results that `pickle` can write.
+    files : sequence of Path
+        The learner's files that may run; a message names the line of them that was running.
+    limits : Limits
+        The limits for each result.
+    tell : callable
+        Called with the line that is running, once for each result that takes longer than ``limits.patience``.
+    look : callable
+        Called again and again; what it raises stops the child.
+
+    Raises
+    ------
+    Ended
+        If the child is stopped, or ends by itself before its work is done.
+    """
     with TemporaryDirectory() as folder:
         record = Path(folder) / "lines.txt"
         answers, answer = CONTEXT.Pipe(duplex=False)
-        arguments = exercise, path, record, answer, patience, seconds, memory
-        child = CONTEXT.Process(target=_judge, args=arguments, daemon=True)
+        child = CONTEXT.Process(target=_work, args=(work, record, answer, limits), daemon=True)
         child.start()
         try:
             answer.close()  # the child's is the only one, so its end is noticed
-            begin, told = time.monotonic(), False
-            while not answers.poll(LOOK):
-                if last_save(path) != saved:
-                    return Verdict(False, "The file was saved again, so this check was stopped.")
-                if not record.exists():  # the child has not begun yet
-                    begin = time.monotonic()
-                waited = time.monotonic() - begin
-                if waited > patience and not told and (place := _find_line(path, record)):
-                    told = True
-                    words = f"still running after {patience:g} s. {place[0]} is running:{place[1]}"
-                    tell(Verdict(False, words).format(exercise.name) + "\n")
-                if waited > seconds:
-                    return _stopped(path, record, seconds)
-            return answers.recv()
+            while found := _receive(answers, files, record, limits, tell, look):
+                yield from found
         except EOFError:
             child.join()
-            return _ended(path, record, child.exitcode or 0)
+            raise _ended(files, record, child.exitcode or 0) from None
         finally:
             child.kill()
             child.join()
             answers.close()
 
 
-def _stopped(path: Path, record: Path, seconds: float) -> Verdict:
-    what, source = _find_line(path, record) or ("Your code", "")
-    words = f"{what} was still running after {seconds:g} s and was stopped. Does a loop never end?"
-    return Verdict(False, words + source)
+def _receive(
+    answers: Connection,
+    files: Sequence[Path],
+    record: Path,
+    limits: Limits,
+    tell: Callable[[str], object],
+    look: Callable[[], object],
+) -> tuple[Any, ...]:
+    """Return the next result of the child; nothing after the last one."""
+    begin, told = time.monotonic(), False
+    while not answers.poll(LOOK):
+        look()
+        if not record.exists():  # the child has not begun yet
+            begin = time.monotonic()
+        waited = time.monotonic() - begin
+        if waited > limits.patience and not told and (place := _find_line(files, record)):
+            told = True
+            tell(f"still running after {limits.patience:g} s. {place.words} is running:{place.source}")
+        if waited > limits.seconds:
+            place = _find_line(files, record) or UNKNOWN
+            words = f"was still running after {limits.seconds:g} s and was stopped. Does a loop never end?"
+            raise Ended(f"{place.words} {words}{place.source}", place.file)
+    found: tuple[Any, ...] | Ended = answers.recv()
+    if isinstance(found, Ended):
+        raise found
+    return found
 
 
-def _ended(path: Path, record: Path, status: int) -> Verdict:
-    """Return the verdict on code that has ended its process."""
-    what, source = _find_line(path, record, crash=True) or ("Your code", "")
+def _ended(files: Sequence[Path], record: Path, status: int) -> Ended:
+    """Return the error for code that has ended its process."""
+    what, source, file = _find_line(files, record, crash=True) or UNKNOWN
     if status >= 0:
-        return Verdict(False, f"{what} ended Python with status {status}, as os._exit() does.{source}")
+        return Ended(f"{what} ended Python with status {status}, as os._exit() does.{source}", file)
     name = signal.Signals(-status).name
     hint = ", which is what a system does that runs out of memory" if name == "SIGKILL" else ""
-    return Verdict(False, f"{what} crashed Python: it was ended by {name}{hint}.{source}")
+    return Ended(f"{what} crashed Python: it was ended by {name}{hint}.{source}", file)
 
 
-def _find_line(path: Path, record: Path, crash: bool = False) -> tuple[str, str] | None:
-    """Return where the learner's file was last seen running, as ``"Line 3, in backward"``, and the source of the line.
+class Place(NamedTuple):
+    """Where a learner's code was last seen running."""
+
+    words: str
+    """Such as ``Line 3, in backward,``."""
+    source: str
+    """The line itself, in a block of its own."""
+    file: Path | None
+
+
+UNKNOWN = Place("Your code", "", None)
+
+
+def _find_line(files: Sequence[Path], record: Path, crash: bool = False) -> Place | None:
+    """Return where one of a learner's files was last seen running.
 
     With ``crash`` only the line counts at which Python crashed.
     """
@@ -127,11 +221,13 @@ def _find_line(path: Path, record: Path, crash: bool = False) -> tuple[str, str]
         dumps = re.split("^(?=Timeout|Fatal|Windows fatal)", record.read_text(encoding="ascii"), flags=re.MULTILINE)
     except OSError:
         return None  # the child has not begun
-    name = re.escape(str(path)[:500].encode("ascii", "backslashreplace").decode())  # as faulthandler writes it
+    names = {str(file)[:500].encode("ascii", "backslashreplace").decode(): file for file in files}  # as in the record
+    known = "|".join(map(re.escape, names))
     for dump in reversed(dumps):
-        found = re.search(rf'^  File "{name}(?:\.\.\.)?", line (\d+) in (.*)\n', dump, re.MULTILINE)
+        found = re.search(rf'^  File "({known})(?:\.\.\.)?", line (\d+) in (.*)\n', dump, re.MULTILINE)
         if found and (not crash or "atal" in dump.partition("\n")[0]):
-            return f"Line {found[1]}, in {found[2]},", _source(path, int(found[1]))
+            file = names[found[1]]
+            return Place(f"Line {found[2]}, in {found[3]},", _source(file, int(found[2])), file)
     return None
 
 
@@ -145,29 +241,46 @@ def _source(path: Path, number: int) -> str:
 # In the child
 
 
-def _judge(
-    exercise: Exercise, path: Path, record: Path, answer: Connection, patience: float, seconds: float, memory: int
-) -> None:
-    """Judge the file and send the verdict."""
+def _judge(exercise: Exercise, path: Path, memory: int) -> Iterator[Verdict]:
+    """Judge a file: the work of a child that has one result."""
+    yield guard(lambda: judge_file(exercise, path), [path], memory)
+
+
+def guard(judge: Callable[[], Verdict], files: Sequence[Path], memory: int) -> Verdict:
+    """Return a verdict with a limit of memory; of code that exceeds it, or interrupts itself, the line that does."""
+    try:
+        with _limit_memory(memory):
+            return judge()
+    except (MemoryError, KeyboardInterrupt) as error:  # no memory was left for the words; or the file raises it
+        return explain(error.__context__ or error, {*map(str, files)})
+
+
+def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, limits: Limits) -> None:
+    """Send the results of the work, each in a tuple, then an empty one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
-    own_end = threading.Timer(2 * seconds, os._exit, (1,))  # in case that the parent was killed
-    own_end.daemon = True
-    own_end.start()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what was printed before a crash is seen
             stream.reconfigure(line_buffering=True, errors="replace")
     with record.open("w", encoding="ascii") as file, blas.threads(1):  # BLAS threads would reserve memory
         faulthandler.enable(file)
-        faulthandler.dump_traceback_later(patience, repeat=True, file=file)
         use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
-        try:
-            with _limit_memory(memory):
-                verdict = judge_file(exercise, path)
-        except (MemoryError, KeyboardInterrupt) as error:  # no memory was left for the words; or the file raises it
-            verdict = explain(error.__context__ or error, {str(path)})
-        with suppress(Exception):  # the file may have closed or replaced them
-            print(end="", flush=True)
-        answer.send(verdict)
+        results = iter(work())
+        found: tuple[Any, ...] | Ended = (None,)
+        while isinstance(found, tuple) and found:
+            file.seek(0)
+            file.truncate()  # the lines of the last result
+            faulthandler.dump_traceback_later(limits.patience, repeat=True, file=file)
+            own_end = threading.Timer(2 * limits.seconds, os._exit, (1,))  # in case that the parent was killed
+            own_end.daemon = True
+            own_end.start()
+            try:
+                found = tuple(islice(results, 1))
+            except Ended as ended:
+                found = ended
+            own_end.cancel()
+            with suppress(Exception):  # the file may have closed or replaced them
+                print(end="", flush=True)
+            answer.send(found)
         faulthandler.cancel_dump_traceback_later()
         faulthandler.disable()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 import traceback
 from collections.abc import Collection
@@ -22,6 +23,8 @@ SILENT = {
     "BdbQuit": "to use a breakpoint, run the file itself with `python`",
 }
 """What to say of errors that come without a message."""
+FACTORS = re.compile(r"^matmul: .* mismatch in its core dimension .*\(size (\d+) is different from (\d+)\)$")
+"""NumPy's words for factors of ``@`` that do not fit."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def explain(error: BaseException, files: Collection[str]) -> Verdict:
 def _locate(error: BaseException, files: Collection[str]) -> str:
     """Say which line of the learner's files raised what."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
-    text = str(error).strip().splitlines()
+    text = FACTORS.sub(r"the left factor of @ has \2 columns, the right one \1 rows", str(error)).strip().splitlines()
     kind = type(error).__name__
     words = f"{kind}: {text[0] if text else SILENT.get(kind, 'no message')}"
     if not own:

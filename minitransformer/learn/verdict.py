@@ -8,7 +8,7 @@ come from this package's operations, whose gradients are proved. Gradients are c
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
@@ -24,6 +24,7 @@ __all__ = [
     "Wrong",
     "agree",
     "check_bits",
+    "check_cases",
     "check_gradients",
     "compare",
     "refuse_unsolved",
@@ -289,6 +290,22 @@ def _differences(
         return None
     # The difference of what does not change is rounding: call it zero, as the gradient is.
     return [np.where(np.abs(each.differences) < 1e-10, 0.0, each.differences) for each in report.inputs]
+
+
+def check_cases(check: Callable[..., None], cases: Iterable[Sequence[Any]]) -> None:
+    """Check an answer in several cases.
+
+    In most of them, NumPy refuses shapes that do not fit, with few words. So its error is raised only if the mistake
+    is not named in any other case, in which they fit by chance.
+    """
+    errors = []
+    for case in cases:
+        try:
+            check(*case)
+        except ValueError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 def compare(

@@ -45,7 +45,7 @@ def test_unknown_tokens_are_each_named_once():
     assert isinstance(caught.value, ValueError)
     assert message.count("'hund'") == 1
     assert message.count("'x'") == 1
-    assert "'hund' (is 'und' meant?)" in message
+    assert "'hund' (is 'und' meant?) at place 2, 'x' at place 3" in message
     # a text can never end a sentence by itself
     assert message.count("'<end>'") == 1
     assert "'zwanzig'" in message

@@ -31,6 +31,12 @@ def test_names_and_titles_are_unique():
     assert len({exercise.title for exercise in EXERCISES}) == len(EXERCISES)
 
 
+def test_an_exercise_on_arrays_imports_numpy():
+    numbers = {"central-difference", "warm-up"}
+    without = {exercise.name for exercise in EXERCISES if "import numpy as np" not in exercise.text}
+    assert {name for name in without if find(name).file[:2] > "02"} == numbers
+
+
 def test_no_file_is_left_over():
     root = ROOT / "minitransformer" / "learn" / "exercises"
     found = {path.relative_to(root).as_posix() for path in root.rglob("*.py")}

@@ -1,6 +1,10 @@
 """A learner's own functions train the model: each is held against the engine's, and no engine's gradient is needed."""
 
 import json
+import multiprocessing
+import pickle
+import re
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +13,22 @@ import pytest
 from minitransformer import ops
 from minitransformer.autograd import graph, rules
 from minitransformer.cli import main
+from minitransformer.cli.model_drawing import draw_model
 from minitransformer.learn import bank, find
-from minitransformer.learn.model import PARTS, Parts, picture_rows, read_record, record, try_parts
-from minitransformer.learn.model.parts import PLACES
+from minitransformer.learn.child import Limits
+from minitransformer.learn.model import (
+    PARTS,
+    Parts,
+    Setting,
+    fill_stacks,
+    find_parts,
+    read_record,
+    record,
+    try_parts,
+)
 from minitransformer.learn.model.passes import PASSES
 from minitransformer.learn.model.training import TRAINING
+from minitransformer.plots.own_parts import parts_figure
 from minitransformer.stand_ins import in_use, reference, replaceable, stand_in, standing_in
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, training_step
@@ -23,6 +38,8 @@ TINY = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "workers": 1, "batch_tokens": 96, "train_pairs": 60,
     "held_out": 5, "steps": 2, "warmup_steps": 2,
 }  # fmt: skip
+LIMITS = Limits(patience=0.1, seconds=0.6)
+"""Enough for a right part on a busy machine."""
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
@@ -52,27 +69,37 @@ def trainer(**changes):
     return Trainer(Configuration.of_task(build("numbers"), **(TINY | changes)))
 
 
-def trial(parts, **changes):
+def setting(folder, **changes):
     one = trainer(**changes)
-    batch = next(iter(one.batches.epoch(0)))
-    return try_parts(parts, one.configuration, (len(one.source), len(one.target), one.corpus.shared), batch)
+    sizes = len(one.source), len(one.target), one.corpus.shared
+    return Setting(folder, one.configuration, sizes, next(iter(one.batches.epoch(0))))
+
+
+def trial(folder, only=PARTS, limits=None, tell=print, **changes):
+    return try_parts(setting(folder, **changes), only, limits=limits, tell=tell)
 
 
 def test_every_part_is_an_exercise_that_some_pass_calls():
     called = {name for names in {**PASSES, **TRAINING}.values() for name in names}
     assert called == {*PARTS}
-    assert len(PARTS) == len(set(PARTS)) == sum(map(len, PLACES.values()))
+    assert len(PARTS) == len(set(PARTS))
     assert {*PARTS} <= {exercise.name for exercise in bank()}
 
 
 def test_right_answers_agree_with_the_engine_and_leave_their_times(solved):
-    parts = Parts.open(solved)
-    assert not parts.missing
-    found = trial(parts)
-    assert found.wrong == {}
+    found = trial(solved)
+    assert {*found.parts.functions} == {*PARTS}
+    assert found.wrong == found.broken == {}
     assert found.engine > 0
     assert found.together > 0
     assert {"softmax-backward", "walk-back", "adam-step"} <= found.times.keys()
+
+
+def test_a_child_process_gets_the_same_setting_where_processes_cannot_fork(tmp_path):
+    one = setting(tmp_path)
+    other = pickle.loads(pickle.dumps(one))
+    assert other.configuration == one.configuration
+    np.testing.assert_equal([*other.batch], [*one.batch])
 
 
 @pytest.mark.parametrize("changes", [{"norm": "pre", "dropout": 0.0}, {"positions": "learned", "label_smoothing": 0.0}])
@@ -145,7 +172,7 @@ def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed
 def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
     folder = solve(tmp_path, name)
     spoil(folder, name, old, new)
-    found = trial(Parts.open(folder))
+    found = trial(folder)
     assert [*found.wrong] == [name]
     assert words in " ".join(found.wrong[name].split())
 
@@ -154,7 +181,7 @@ def test_a_wrong_part_is_named_with_its_cause(tmp_path, name, old, new, words):
 def test_the_gradient_of_the_loss_may_become_a_plain_number(tmp_path, new):
     folder = solve(tmp_path, "walk-back")
     spoil(folder, "walk-back", "d[steps[-1][0]] = d_loss", new)
-    assert trial(Parts.open(folder)).wrong == {}
+    assert trial(folder).wrong == {}
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
@@ -162,14 +189,14 @@ def test_an_embedding_may_be_scaled_by_functions_of_numpy(tmp_path, positions):
     folder = solve(tmp_path, "embedding-scale")
     scaled = "rows * np.sqrt(rows.shape[-1])"
     spoil(folder, "embedding-scale", f"{scaled} + positions", f"np.add({scaled}, positions)")
-    assert trial(Parts.open(folder), positions=positions).wrong == {}
+    assert trial(folder, positions=positions).wrong == {}
 
 
 def test_an_error_in_a_part_is_told_in_its_line(tmp_path):
     folder = solve(tmp_path, "repeated-ids")
     path = folder / find("repeated-ids").file
     path.write_text("import numpy as np\n\n\ndef backward(ids, V, d_y):\n    return d_y[V]\n", encoding="utf-8")
-    assert "Line 5, in backward, failed with IndexError" in trial(Parts.open(folder)).wrong["repeated-ids"]
+    assert "Line 5, in backward, failed with IndexError" in trial(folder).wrong["repeated-ids"]
 
 
 def test_only_what_is_solved_takes_a_place(tmp_path):
@@ -177,15 +204,95 @@ def test_only_what_is_solved_takes_a_place(tmp_path):
     path = folder / find("adam-step").file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(find("adam-step").text, encoding="utf-8")
-    parts = Parts.open(folder, but=["warm_up"])
+    half = folder / find("xavier").file
+    half.write_text("def draw(rng, n_in, n_out):\n    a = 1\n    return ...\n", encoding="utf-8")
+    parts = trial(folder, {*PARTS} - find_parts(["warm_up"])).parts
     assert [*parts.functions] == ["softmax-backward"]
-    assert parts.missing["adam-step"] == "still to do"
-    assert parts.missing["warm-up"] == "left out"
-    assert parts.table().startswith("1 of 39 parts are yours")
-    assert max(map(len, parts.table().splitlines())) <= 78
-    assert [name for _, row in picture_rows(parts) for name, mine in row if mine] == ["softmax-backward"]
+    assert parts.broken == {}
+    assert {parts.missing[name] for name in ("adam-step", "xavier", "beam-step")} == {"to do"}
+    assert parts.missing["warm-up"] == "--but"
     with pytest.raises(LookupError, match="chain-rule is no part of the model"):
-        Parts.open(folder, but=["chain-rule"])
+        find_parts(["chain-rule"])
+
+
+def test_the_model_is_drawn_as_stacks_side_by_side():
+    notes = dict.fromkeys(PARTS, "99.99")
+    mine, wrong = {*PARTS} - {"softmax-backward", "xavier"}, {"softmax-backward"}
+    stacks = fill_stacks(mine, wrong, notes | {"softmax-backward": "wrong", "xavier": "to do"})
+    owners = {row.text: row.owner for boxes in stacks.values() for box in boxes for row in box.rows if row.owner}
+    assert {*owners} == {*PARTS}
+    assert {name for name, owner in owners.items() if owner != "yours"} == {"softmax-backward", "xavier"}
+    text = draw_model(stacks, 80, "utf-8")
+    lines = text.splitlines()
+    assert len({len(line) for line in lines if line.startswith("│") and line.count("│") == 4}) == 1
+    assert max(map(len, lines)) <= 79
+    assert re.search("ENCODER +DECODER\n", text)
+    assert re.search("│ ! softmax-backward +wrong │", text)
+    assert re.search("cross-attention.*\n.*9 of 10 yours +│\n.* 1 wrong +│", text)
+    narrow = draw_model(stacks, 60, "utf-8").splitlines()
+    assert max(map(len, narrow)) <= 39
+    assert [line for line in narrow if line.isupper()] == [" ENCODER", " DECODER", " TRAINING", " DECODING"]
+    for encoding in ("ascii", "cp1252", None):
+        assert draw_model(stacks, 80, encoding).isascii()
+    shown = [text.get_text() for text in parts_figure(stacks).axes[0].texts]
+    assert "37 of 39 parts are yours (green), 1 wrong (red)" in shown
+    assert {*PARTS, "cross-attention", "keys and values", "wrong", "to do"} <= {*shown}
+
+
+BROKEN = {
+    "softmax-backward": (
+        "def backward(y, d_y):\n    return (\n",
+        "Line 2 is not Python: '(' was never closed return (",
+    ),
+    "xavier": ("import os\nos._exit(3)\n", "ended Python with status 3"),
+    "beam-step": ("exit()\n", "Line 1, in <module>, failed with SystemExit"),
+    "adam-step": ("def step(*_):\n    while True: pass\n", "Line 2, in step, was still running after 0.6 s"),
+}
+
+
+def test_a_file_that_cannot_be_used_stops_neither_the_checks_of_others_nor_the_command(tmp_path):
+    folder, told = solve(tmp_path, "warm-up", *BROKEN, "padding-mask"), []
+    for name, (text, _) in BROKEN.items():
+        (folder / find(name).file).write_text(text, encoding="utf-8")
+    found = trial(folder, limits=LIMITS, tell=told.append)
+    assert {*found.parts.functions} == {"warm-up", "padding-mask"}
+    assert found.broken.keys() == BROKEN.keys()
+    for name, (_, words) in BROKEN.items():
+        assert words in " ".join(found.broken[name].split())
+    assert [t.splitlines()[0] for t in told] == ["adam-step: still running after 0.1 s. Line 2, in step, is running:"]
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        (
+            "warm-up",
+            "    return d_model",
+            "    exit()\n    return d_model",
+            "Line 15, in learning_rate, failed with SystemExit",
+        ),
+        (
+            "softmax-backward",
+            "    row_sum",
+            "    if y.ndim == 4: exit()\n    row_sum",
+            "in backward, failed with SystemExit",
+        ),
+    ],
+)
+def test_a_part_that_exits_is_wrong(tmp_path, name, old, new, words):
+    folder = solve(tmp_path, name)
+    spoil(folder, name, old, new)
+    assert words in trial(folder).wrong[name]
+
+
+def test_a_loop_that_only_a_training_step_enters_is_found(tmp_path):
+    folder = solve(tmp_path, "warm-up", "softmax-backward")
+    spoil(folder, "softmax-backward", "    row_sum", "    while y.dtype == 'float32': pass\n    row_sum")
+    found = trial(folder, limits=LIMITS, tell=lambda _: None)
+    assert [*found.parts.functions] == ["warm-up"]
+    assert "In a training step: Line" in found.broken["softmax-backward"]
+    spoil(folder, "softmax-backward", "    while y.dtype == 'float32': pass\n", "    if y.dtype == 'float32': y[99]\n")
+    assert "failed with IndexError" in trial(folder).broken["softmax-backward"]
 
 
 def test_stand_ins_end_with_the_block(solved):
@@ -242,13 +349,39 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
     assert "2 of 39 parts of this model are functions in" in noted
 
 
-def test_an_endless_loop_is_found_by_ctrl_c(tmp_path, monkeypatch, capsys):
-    folder = solve(tmp_path / "mine", "warm-up")
-    spoil(folder, "warm-up", "    return d_model", "    raise KeyboardInterrupt\n    return d_model")
+@pytest.fixture
+def impatient(monkeypatch):
+    limited = partial(try_parts, limits=LIMITS)
+    monkeypatch.setattr("minitransformer.cli.own_parts.try_parts", limited)
+
+
+def test_training_does_not_start_with_a_file_that_cannot_be_used(impatient, tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up", "xavier", "adam-step")
+    spoil(folder, "warm-up", "    return d_model", "    while True: pass\n    return d_model")
+    spoil(folder, "xavier", "def draw(", "def draw((")
     monkeypatch.chdir(tmp_path)
-    status, _, error = run(capsys, "train", "--with", "mine", *FLAGS)
-    assert (status, error) == (130, f"interrupted in line 15 of {Path('mine') / find('warm-up').file}\n")
+    status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
+    assert status == 2
+    assert "1 of 39 parts are yours, 2 wrong" in told
+    for name, line in (("xavier", "is not Python"), ("warm-up", "Line 15, in learning_rate, was still running")):
+        assert f"{name} is wrong ({Path('mine') / find(name).file}):\n\n" in told
+        assert line in told
+    assert error.endswith("training did not start; add --but xavier --but warm-up to use the engine's\n")
     assert not (tmp_path / "runs").exists()
+
+
+def test_ctrl_c_ends_the_check(impatient, tmp_path, monkeypatch, capsys):
+    folder = solve(tmp_path / "mine", "warm-up")
+    spoil(folder, "warm-up", "    return d_model", "    while True: pass\n    return d_model")
+    monkeypatch.chdir(tmp_path)
+
+    def interrupt(words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("minitransformer.cli.own_parts._tell", interrupt)
+    status, _, error = run(capsys, "train", "--with", "mine", *FLAGS)
+    assert (status, error) == (130, "interrupted\n")
+    assert multiprocessing.active_children() == []
 
 
 def test_an_error_of_the_engine_is_not_blamed_on_the_part_that_called_it(solved):
@@ -370,6 +503,10 @@ def test_training_goes_on_with_the_same_functions_or_not_at_all(own_run, capsys)
     assert status == 2
     assert "training would not go on as it began" in error
     assert run(capsys, "resume", str(out), "--with", str(own))[0] == 0
+    spoil(own, "warm-up", "(step, d_model", "((step, d_model")
+    status, _, error = run(capsys, "resume", str(out), "--with", str(own))
+    assert status == 2
+    assert f"{find('warm-up').file} cannot be used: Line" in error
     (own / find("warm-up").file).unlink()
     status, _, error = run(capsys, "resume", str(out), "--with", str(own))
     assert status == 2

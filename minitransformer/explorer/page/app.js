@@ -68,6 +68,7 @@ class App {
   trace = null;
   unchanged = null; // the translation without edits, while there are edits
   loading = false;
+  milliseconds = null; // from the last choice that needed the server to its numbers
   stopped = false;
   #steps = new Map();
   #listeners = [];
@@ -185,6 +186,7 @@ class App {
     window.addEventListener("hashchange", () => this.#readAddress());
     this.#startTheme();
     this.model = await this.guard(this.store.model());
+    for (const answer of [this.store.sources(), this.store.formulas()]) answer.catch(() => {}); // ahead of the first block
     document.getElementById("title").textContent = this.model.title;
     document.title = `${this.model.title} – minitransformer explore`;
     await this.#openViews();

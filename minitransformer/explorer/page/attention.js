@@ -1,7 +1,8 @@
 // The attention weights of every head and layer, and their gradients: small pictures, one of them large.
 
 import { el, number, svg } from "./dom.js";
-import { Heatmap, diverging, sequential } from "./heatmap.js";
+import { diverging, sequential } from "./colours.js";
+import { Heatmap } from "./heatmap.js";
 import { placeName } from "./labels.js";
 
 const FAINT = 0.03; // lines below this share of the largest are left out
@@ -119,6 +120,7 @@ export function view(app, root) {
     shown = { tensor, queries, keys, side, at, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
     title.textContent = `${placeName(step.place).join(" › ")} › head ${head}`;
     if (fresh) {
+      picture.style.inlineSize = `${Math.max(260, labelWidth(queries) + 34 * keys.length)}px`;
       const { least, most } = tensor;
       await map.show({ shape: line.shape.slice(2), values: tensor.values, rows: (i) => queries[i], columns: (i) => keys[i],
         label: `${side === "backward" ? "Matrix of gradients" : "Matrix of weights"}: ${title.textContent}`, limit: side === "backward" ? Math.max(-least, most) : 1 });

@@ -1,8 +1,9 @@
 // One block of the model: its inputs and output, its formula, the lines of its operation with their values, and the line
 // of the model that calls it. With a layer or the whole model chosen: what each sub-layer adds to the residual stream.
 
-import { el, formula, number, shapeText } from "./dom.js";
-import { Heatmap, picture } from "./heatmap.js";
+import { picture } from "./colours.js";
+import { breakable, el, formula, number, shapeText } from "./dom.js";
+import { Heatmap } from "./heatmap.js";
 import { names, placeName } from "./labels.js";
 import { pictureSize } from "./store.js";
 import { residualStream } from "./stream.js";
@@ -55,6 +56,9 @@ async function build(app, element, step) {
   const heading = el("h3", { class: "viewer-name" }), numbers = el("dl", { class: "stats figures" });
   viewer.append(el("div", { class: "viewer-head" }, heading, numbers));
   const map = new Heatmap(app, viewer, { onSelect: (index) => app.set({ entry: { key: current.key, index } }) });
+  const further = el("button", { type: "button", class: "link further", hidden: true,
+    onclick: () => document.getElementById("entry").scrollIntoView({ block: "nearest" }) }, "See its gradient and its central difference");
+  viewer.append(further);
   let current = null, picked = null; // several names may stand for one array, so a key alone does not say which
   const choose = (value) => {
     picked = value;
@@ -62,19 +66,24 @@ async function build(app, element, step) {
     else app.set({ value: value.key });
   };
   const tiles = tilesOf(app, values, choose);
-  const code = codeOf(step, sources, values, backward, choose);
-  const part = formulas[step.operation]?.[backward ? "backward" : "forward"];
+  const formulaBox = el("div", { class: "formula", tabindex: 0 }), formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox);
+  const showFormula = (operation) => {
+    const part = formulas[operation]?.[backward ? "backward" : "forward"];
+    formulaSection.hidden = !part;
+    formulaBox.replaceChildren(...(part ? formula(part) : []));
+  };
+  const code = codeOf(step, sources, values, backward, choose, showFormula);
   element.replaceChildren(
     header(app, step),
     el("div", { class: "block-columns" },
       el("div", { class: "block-main" }, tiles.element, viewer),
       el("div", { class: "block-side" },
-        part && el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), el("div", { class: "formula", tabindex: 0 }, formula(part))),
+        formulaSection,
         code.element, modelLine(step))));
 
   async function update(changed) {
     const named = values.filter((value) => value.key === app.state.value);
-    const chosen = (named.includes(picked) ? picked : named[0]) ?? values.find((value) => value.main) ?? values[0];
+    const chosen = (named.includes(picked) ? picked : named[0]) ?? values.find((value) => value.source === app.state.block) ?? values.find((value) => value.main) ?? values[0];
     if (!chosen) return;
     const isNew = chosen !== current;
     current = chosen;
@@ -82,14 +91,18 @@ async function build(app, element, step) {
     code.show(chosen);
     if (isNew) {
       heading.replaceChildren(el("code", {}, chosen.name), " ", el("span", { class: "muted" }, shapeText(chosen.shape)),
-        chosen.note ? el("span", { class: "note" }, chosen.note) : "");
+        origin(app, chosen), chosen.note ? el("span", { class: "note" }, chosen.note) : "");
       numbers.replaceChildren(...stats(chosen.stat));
       const [rows, columns] = names(app, chosen.key, chosen.shape);
       await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns });
-      if (chosen === current) tiles.draw();
+      if (chosen !== current) return;
     }
+    tiles.draw();
     const { entry } = app.state;
-    if (isNew || changed.has("entry")) map.select(entry?.key === chosen.key ? entry.index : null);
+    if (isNew || changed.has("entry")) {
+      map.select(entry?.key === chosen.key ? entry.index : null);
+      further.hidden = entry?.key !== chosen.key;
+    }
   }
   return { update };
 }
@@ -114,6 +127,12 @@ function valuesOf(app, step, backward) {
   return [...inputs, ...inner, output].filter(Boolean);
 }
 
+/** Return a link to the step that has computed an input. */
+function origin(app, { role, source }) {
+  if (role !== "input" || !app.step(source)) return "";
+  return el("span", { class: "note" }, "from ", el("button", { type: "button", class: "link", onclick: () => app.set({ block: source, value: null }) }, breakable(source)));
+}
+
 function uses(app, key) {
   return app.trace.walk.find((visit) => visit.key === key)?.parts.length ?? 0;
 }
@@ -121,7 +140,7 @@ function uses(app, key) {
 function header(app, step) {
   const words = placeName(step.place), steps = siblings(app, step);
   const title = el("h2", {}, words.at(-1)[0].toUpperCase() + words.at(-1).slice(1));
-  const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, step.key));
+  const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, breakable(step.key)));
   const choice = steps.length > 1 && el("div", { class: "segmented steps", role: "group", "aria-label": "Operations of this block" },
     steps.map((one) => el("button", {
       type: "button", "aria-pressed": String(one === step), onclick: () => app.set({ block: one.key, value: null }),
@@ -135,7 +154,7 @@ function tilesOf(app, values, choose) {
   const tiles = outer.map((value) => {
     const canvas = el("canvas", { class: "tile-picture", width: 96, height: 30, "aria-hidden": "true" });
     const button = el("button", { type: "button", class: `tile ${value.role}`, onclick: () => choose(value) },
-      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter" }, "parameter") : ""),
+      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter of the model" }, "param.") : ""),
       canvas,
       el("span", { class: "tile-shape figures" }, shapeText(value.shape)),
       value.stat && el("span", { class: "tile-shape figures" }, `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}`));
@@ -167,7 +186,7 @@ function tilesOf(app, values, choose) {
 }
 
 /** Return the lines of the operation, and of the operations that it calls, each with the values that it computes. */
-function codeOf(step, sources, values, backward, choose) {
+function codeOf(step, sources, values, backward, choose, onOpen) {
   const inner = values.filter((value) => value.role === "inner");
   const functions = [...new Set([step.operation, ...inner.map((value) => value.function)])]
     .map((name) => ({ name, source: sourceOf(sources, name, backward) })).filter((one) => one.source);
@@ -176,9 +195,11 @@ function codeOf(step, sources, values, backward, choose) {
   const tabs = el("div", { class: "segmented steps", role: "group", "aria-label": "Functions", hidden: functions.length < 2 });
   const element = functions.length ? el("section", { class: "source" }, el("h3", {}, backward ? "Source of backward" : "Source of forward"), tabs, list, file) : el("div");
   let front = null, rows = new Map();
+  onOpen(step.operation);
 
   function open(one) {
     front = one;
+    onOpen(one.name);
     const { source } = one;
     file.textContent = `${source.file}, line ${source.first}`;
     tabs.replaceChildren(...functions.map((other) => el("button", {
@@ -193,7 +214,7 @@ function codeOf(step, sources, values, backward, choose) {
         return chip;
       });
       const row = el("li", { class: own.length ? "has-values" : gap ? "gap" : null, value: n, "data-line": n }, el("span", { class: "line-number", "aria-hidden": "true" }, gap ? "" : n),
-        el("code", { class: "text" }, ...coloured(text)), chips.length ? el("span", { class: "chips" }, chips) : "");
+        codeLine(text), chips.length ? el("span", { class: "chips" }, chips) : "");
       if (own.length) row.addEventListener("click", (event) => { if (!event.target.closest(".chip")) choose(own.at(-1)); });
       for (const value of own) rows.get(value).row = row;
       return row;
@@ -252,6 +273,13 @@ function withoutDocstring({ first, lines }) {
 
 const TOKEN = /(#.*$)|("""[^]*$|"[^"]*"|'[^']*')|\b(def|return|if|else|elif|for|in|is|not|and|or|None|True|False|lambda|with|raise|import|from|as|assert|while|try|except)\b|(\b\d[\d.e-]*\b)/g;
 
+/** Return a line of Python; where it is too long, it goes on four columns behind its indentation. */
+function codeLine(text) {
+  const indent = text.length - text.trimStart().length, hang = `${indent + 4}ch`;
+  const plain = text.slice(0, indent) + text.slice(indent).replace(/ {3,}/g, "  ");
+  return el("code", { class: "text", style: `padding-left: ${hang}; text-indent: -${hang}` }, ...coloured(plain));
+}
+
 /** Return a line of Python as spans: comments, strings, keywords and numbers. */
 function coloured(text) {
   const parts = [];
@@ -267,7 +295,7 @@ function coloured(text) {
 function modelLine({ model_line: line }) {
   if (!line) return "";
   return el("section", { class: "source" }, el("h3", {}, "Called in the model"),
-    el("ol", { class: "code" }, el("li", { class: "lit", value: line.line }, el("span", { class: "line-number", "aria-hidden": "true" }, line.line), el("code", { class: "text" }, ...coloured(line.text.trim())))),
+    el("ol", { class: "code" }, el("li", { class: "lit", value: line.line }, el("span", { class: "line-number", "aria-hidden": "true" }, line.line), codeLine(line.text.trim()))),
     el("p", { class: "small muted" }, `${line.file}, line ${line.line}`));
 }
 

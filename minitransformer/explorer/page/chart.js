@@ -70,5 +70,5 @@ function axis(values, log, from, to) {
 
 function niceStep(rough) {
   const size = 10 ** Math.floor(Math.log10(rough));
-  return size * [1, 2, 5, 10].find((factor) => factor * size >= rough);
+  return size * [1, 2, 2.5, 5, 10].find((factor) => factor * size >= rough);
 }

@@ -56,3 +56,8 @@ export function shapeText(shape) {
 export function percent(p) {
   return p > 0.9995 && p < 1 ? "> 99.9 %" : p < 0.0005 && p > 0 ? "< 0.1 %" : `${(100 * p).toFixed(1)} %`;
 }
+
+/** Return a key with places where a line may break: after a slash, a dot or an underscore. */
+export function breakable(key) {
+  return key.split(/(?<=[/._])/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
+}

@@ -28,7 +28,7 @@ export function view(app, root) {
   const outcome = el("div", { class: "outcome" });
   root.replaceChildren(el("h2", {}, "Change something"),
     live ? editor.form : el("p", {}, app.store.refusal),
-    el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome);
+    ...live ? [el("h3", {}, "In force"), list, el("div", { class: "line-up" }, undo, reset), outcome] : []);
   const past = [];
   let known = { edits: [], prefix: [] }, text = null;
   app.on(() => {
@@ -109,10 +109,10 @@ function common(a, b) {
 
 /** Show what the gradient alone predicts for the objective, beside what happens. */
 function prediction(trace) {
-  const { before, after, first_order: predicted } = trace.prediction ?? {};
-  if (before === undefined || before === null) return el("p", { class: "muted" }, "The answer holds no prediction.");
+  if (!trace.prediction) return el("p", { class: "muted" }, "The answer holds no prediction.");
+  const [before, after, predicted] = ["before", "after", "first_order"].map((name) => trace.prediction[name] ?? NaN); // JSON has no NaN
   const rows = [["Predicted by the gradient", predicted - before], ["True change", after - before]];
-  const extent = Math.max(...rows.map(([, change]) => Math.abs(change))) || 1;
+  const extent = Math.max(...rows.map(([, change]) => Math.abs(change) || 0)) || 1;
   const sign = (x) => (x > 0 ? `+${number(x)}` : number(x));
   return el("section", { "aria-label": "First-order prediction" }, el("h3", {}, "The objective"),
     el("dl", { class: "numbers" }, el("dt", {}, "before"), el("dd", { class: "figures" }, number(before, 6)),
@@ -120,7 +120,7 @@ function prediction(trace) {
       el("dt", {}, "now"), el("dd", { class: "figures" }, number(after, 6))),
     el("ul", { class: "changes" }, rows.map(([name, change]) => el("li", {}, el("span", {}, name),
       el("span", { class: "change-axis" }, el("span", { class: `change-bar ${change < 0 ? "below" : "above"}`,
-        style: `inline-size: ${(50 * Math.abs(change) / extent).toFixed(1)}%` })),
+        style: `inline-size: ${(50 * (Math.abs(change) || 0) / extent).toFixed(1)}%` })),
       el("span", { class: "figures" }, sign(change))))),
     el("p", { class: "muted small" }, "The prediction is the sum of gradient times change. It is exact for small changes only; a softmax or " +
       "a ReLU bends the rest."));
@@ -144,7 +144,9 @@ function editorOf(app, apply) {
     place: ["At the place", "prefix"], token: ["Token", "prefix"],
   };
   const rows = Object.entries(labels).map(([name, [label, kinds]]) => ({ kinds: kinds.split(" "),
-    element: el("label", { class: `field field-${name}` }, label ? `${label} ` : el("span", { class: "visually-hidden" }, "How"), field[name]) }));
+    element: el("label", { class: `field field-${name}` }, label && `${label} `, field[name]) }));
+  for (const [name, [label]] of Object.entries(labels)) field[name].setAttribute("aria-label", label ? `${label} of the change` : "Set or multiply");
+  field.kind.setAttribute("aria-label", "Change");
   const submit = el("button", { type: "submit", class: "primary" }, "Apply");
   const form = el("form", { class: "edit-form", onsubmit: submitted },
     el("label", { class: "field" }, "Change ", field.kind), rows.map(({ element }) => element), keys, present, submit, refusal);

@@ -4,6 +4,9 @@ import { chart } from "./chart.js";
 import { el, number, shapeText } from "./dom.js";
 import { draftOf, entryOf, forwardKey, readIndex, shapesOf } from "./keys.js";
 
+const LEAST = 1e-17; // a logarithmic axis has no 0
+const AGREE = 1e-5; // the largest relative error at which two numbers agree
+
 export function view(app, root) {
   const key = el("input", { list: "entry-keys", "aria-label": "Tensor", required: true, class: "mono", spellcheck: "false" });
   const keys = el("datalist", { id: "entry-keys" });
@@ -78,7 +81,7 @@ export function view(app, root) {
     answer.setAttribute("aria-busy", "true");
     try {
       const difference = await app.guard(app.store.difference({ trace: app.trace.id, key: asks, index: entry.index }));
-      if (turn === asked) answer.replaceChildren(...comparison(asks, entry.index, difference, app.trace.objective.value), change(asks, entry.index));
+      if (turn === asked) answer.replaceChildren(...comparison(asks, entry.index, difference), change(asks, entry.index));
     } catch (error) {
       if (turn !== asked) return;
       if (app.store.live) {
@@ -91,20 +94,21 @@ export function view(app, root) {
   };
 }
 
-function comparison(key, index, difference, objective) {
+function comparison(key, index, difference) {
   const { value, gradient, estimate, relative_error: error, curve } = difference;
   const row = (name, x, digits) => [el("dt", {}, name), el("dd", { class: "figures" }, number(x, digits))];
-  const verdict = judge(difference, objective);
-  const points = curve.map(([h, , e]) => [h, Math.abs(e)]);
+  const verdict = judge(difference);
+  const points = curve.map(([h, , e]) => [h, Math.max(Math.abs(e), LEAST)]);
   return [
     el("p", { class: "mono entry-name" }, `${key}[${index.join(", ")}]`),
     el("dl", { class: "numbers" }, row("value", value, 7), row("gradient", gradient, 9), row("central difference", estimate, 9),
       row("relative error", error, 3)),
     el("p", { class: `verdict ${verdict.kind}` }, verdict.text),
     el("figure", {}, chart({
-      lines: [{ name: "error", points, className: "line-0" }], logX: true, logY: true, dots: true, xName: "step size h", yName: "error",
+      lines: [{ name: "error", points, className: "line-0" }], logX: true, logY: true, dots: true, xName: "step size h", yName: "error (relative)",
       label: `Error over the step size: ${points.map(([h, e]) => `h ${number(h, 2)}, error ${number(e, 2)}`).join("; ")}`,
-    }), el("figcaption", { class: "muted small" }, "Falling with h²: error of the difference. Rising as 1/h: rounding.")),
+    }), el("figcaption", { class: "muted small" }, "Falling with h²: error of the difference. Rising as 1/h: rounding." +
+      (curve.some(([, , e]) => Math.abs(e) < LEAST) ? ` An error of 0 is drawn at ${number(LEAST, 2)}.` : ""))),
     el("details", {}, el("summary", {}, "The curve as a table"), el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, ["h", "Central difference", "Error"].map((name) => el("th", { scope: "col" }, name)))),
       el("tbody", {}, curve.map(([h, e, off]) => el("tr", {}, [[h, 2], [e, 9], [off, 3]].map(
@@ -113,37 +117,34 @@ function comparison(key, index, difference, objective) {
 }
 
 /** Return {kind, text}: whether gradient and difference agree, and if not what the curve says about the reason. */
-export function judge({ gradient, estimate, relative_error: error, curve }, objective) {
+export function judge({ gradient, estimate, relative_error: error, curve }) {
   const scale = Math.max(Math.abs(gradient), Math.abs(estimate));
-  const steps = curve.map(([h, e]) => ({ h, error: Math.abs(e - gradient) })).sort((a, b) => b.h - a.h);
-  const best = steps.reduce((a, b) => (b.error < a.error ? b : a), steps[0]);
   if (scale < 1e-12) return { kind: "good", text: "Both are 0 up to rounding. A relative error says nothing here." };
-  const jump = kinkOf(steps, scale);
-  if (error <= 1e-5 && !jump) return { kind: "good", text: `They agree: relative error ${number(error, 2)}.` };
-  if (jump && best.error <= 1e-5 * scale) {
-    return { kind: error <= 1e-5 ? "good" : "warn", text: `A kink lies near: at h = ${number(jump.h, 2)} a ReLU switches between x − h and x + h, so the ` +
-      `difference is no derivative. At h = ${number(best.h, 2)} the two agree: relative error ${number(best.error / scale, 2)}.` };
+  const steps = curve.map(([h, , e]) => ({ h, error: Math.abs(e) })).sort((a, b) => b.h - a.h);
+  const best = steps.reduce((a, b) => (b.error < a.error ? b : a));
+  const jump = kinkOf(steps);
+  if (error <= AGREE) {
+    const small = Math.abs(gradient - estimate) > AGREE * scale
+      ? " The gradient is so small that rounding limits the comparison; the error is relative to what rounding can do." : "";
+    const kink = jump ? ` At h = ${number(jump.h, 2)} the error jumps, as where a ReLU switches between x − h and x + h.` : "";
+    return { kind: "good", text: `They agree: relative error ${number(error, 2)}.${small}${kink}` };
   }
-  if (best.error <= 1e-5 * scale) {
-    return { kind: "warn", text: `The step size matters: at h = ${number(best.h, 2)} the relative error is ${number(best.error / scale, 2)}.` };
+  const there = `At h = ${number(best.h, 2)} the two agree: relative error ${number(best.error, 2)}.`;
+  if (jump && best.error <= AGREE) {
+    return { kind: "warn", text: `A kink lies near: at h = ${number(jump.h, 2)} a ReLU switches between x − h and x + h, so the difference is ` +
+      `no derivative. ${there}` };
   }
-  const rounding = 2e-16 * Math.max(Math.abs(objective), 1e-3) / best.h;
-  if (best.error <= 100 * rounding) {
-    return { kind: "warn", text: `Rounding explains the error: the gradient is ${number(gradient, 2)}, and the objective's own rounding ` +
-      `divided by h is about ${number(rounding, 1)}.` };
-  }
-  const flat = steps.every((step) => step.error < 3 * best.error);
-  return { kind: "bad", text: flat
+  if (best.error <= AGREE) return { kind: "warn", text: `The step size matters, and rounding hides the best one. ${there}` };
+  return { kind: "bad", text: steps.every((step) => step.error < 3 * best.error)
     ? "The error is the same at every step size. The entry lies exactly on a kink, or its gradient is wrong."
     : "Neither a kink nor rounding explains this error. The backward pass deserves a look." };
 }
 
 /** Return the smallest step size beyond a jump of the error that no power of h explains, or undefined. */
-function kinkOf(steps, scale) {
+function kinkOf(steps) {
   for (let i = steps.length - 2; i >= 0; i -= 1) {
-    const decades = Math.log10(steps[i].h / steps[i + 1].h);
-    const next = Math.max(steps[i + 1].error, 1e-12 * scale);
-    if (steps[i].error > 1e-5 * scale && steps[i].error > next * 10 ** (3 * decades + 0.5)) return steps[i];
+    const decades = Math.log10(steps[i].h / steps[i + 1].h), next = Math.max(steps[i + 1].error, 1e-12);
+    if (steps[i].error > AGREE && steps[i].error > next * 10 ** (3 * decades + 0.5)) return steps[i];
   }
   return undefined;
 }

@@ -3,7 +3,7 @@
 
 import { el, number, shapeText, svg } from "./dom.js";
 
-const HEIGHT = 40, NORM_HEIGHT = 38, GAP = 22, FRAME = 12;
+const HEIGHT = 40, NORM_HEIGHT = 38, GAP = 22, FRAME = 12, WIDEST = 560;
 
 export function view(app, element) {
   const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": "The model's blocks. Arrow keys move, Enter chooses." });
@@ -33,11 +33,12 @@ export function view(app, element) {
 
   function build() {
     width = Math.max(element.clientWidth - 2 * parseFloat(getComputedStyle(element).paddingLeft), 240);
-    const plan = layOut(app, width);
+    const plan = layOut(app, Math.min(width, WIDEST));
+    drawing.classList.toggle("narrow", plan.blocks[0].width < 120);
     const focused = blocks.find((block) => block.element === document.activeElement)?.place;
-    drawing.setAttribute("width", width);
+    drawing.setAttribute("width", plan.width);
     drawing.setAttribute("height", plan.height);
-    drawing.setAttribute("viewBox", `0 0 ${width} ${plan.height}`);
+    drawing.setAttribute("viewBox", `0 0 ${plan.width} ${plan.height}`);
     blocks = plan.blocks;
     for (const block of blocks) drawBlock(block, () => choose(block));
     drawing.replaceChildren(markers(), ...plan.frames.map(drawFrame), ...plan.wires.map(drawWire), ...blocks.map((block) => block.element));
@@ -121,7 +122,6 @@ function spoken(text) {
 
 /** Return blocks, wires and frames with their places in the picture. */
 function layOut(app, width) {
-  const { options, places } = app.model;
   const middle = Math.max(Math.min(width * 0.1, 44), 26);
   const column = (width - middle) / 2;
   const rail = Math.max(Math.min(column * 0.1, 22), 13); // where residual connections run
@@ -130,7 +130,7 @@ function layOut(app, width) {
     encoder: { x: rail, rail: rail / 2 + 1, turn: 1 },
     decoder: { x: column + middle + rail, rail: width - rail / 2 - 1, turn: -1 },
   };
-  const plan = { blocks: [], wires: [], frames: [], height: 0 };
+  const plan = { blocks: [], wires: [], frames: [], width, height: 0 };
   // Heights are measured from the bottom and turned over at the end.
   const tops = {};
   for (const name of ["encoder", "decoder"]) {
@@ -193,7 +193,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
   // Positions come in from the outside.
   const size = 24;
   const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
-  plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true });
+  plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
   add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
   y += size;
   for (let i = 0; i < options.n_layers; i++) {
@@ -275,8 +275,8 @@ function drawFrame(frame) {
   return svg("rect", { class: "layer-frame", x: frame.x, y: frame.y, width: frame.width, height: frame.height, rx: 12 });
 }
 
-function drawWire({ points, plain, residual, memory, wave }) {
-  const kind = `wire${residual ? " residual" : ""}${memory ? " memory" : ""}${plain ? "" : " arrow"}`;
+function drawWire({ points, plain, residual, memory, wave, constant }) {
+  const kind = `wire${residual ? " residual" : ""}${memory ? " memory" : ""}${plain ? "" : " arrow"}${constant ? " constant" : ""}`;
   const path = svg("path", { class: kind, d: rounded(points) });
   if (!wave) return path;
   const [[x, y], [to]] = points, left = Math.min(x, to) === x;

@@ -10,6 +10,7 @@
 // Arrow keys move, Home and End go to the ends of a row, Page Up and Page Down through the leading axes (batch, head);
 // the live region says the value.
 
+import { diverging, largest, picture } from "./colours.js";
 import { el, number } from "./dom.js";
 import { pictureSize } from "./store.js";
 
@@ -23,6 +24,7 @@ export class Heatmap {
   #chosen = null; // the index that is marked
   #source = null;
   #shape = [];
+  #leading = []; // the lengths of all axes but the last two
   #limit = 0;
   #turn = 0;
   #cell = [8, 8];
@@ -43,7 +45,7 @@ export class Heatmap {
       onclick: (event) => this.#choose(this.#cellAt(event)),
       onblur: () => this.#point(null),
     }, this.space);
-    this.readout = el("output", { class: "heatmap-readout figures" });
+    this.readout = el("div", { class: "heatmap-readout figures" });
     this.legend = el("div", { class: "heatmap-legend figures", "aria-hidden": "true" });
     this.root = el("div", { class: "heatmap" }, this.axes, this.frame, el("div", { class: "heatmap-foot" }, this.readout, this.legend));
     element.append(this.root);
@@ -56,7 +58,10 @@ export class Heatmap {
   async show(source) {
     const turn = ++this.#turn;
     const { label, rows, columns } = source;
-    const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape);
+    const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape).catch((error) => {
+      this.#clear("These numbers have not been loaded.");
+      throw error;
+    });
     if (turn !== this.#turn) return;
     Object.assign(this, { ...(label !== undefined && { label }), ...(rows !== undefined && { rows }), ...(columns !== undefined && { columns }) });
     this.#shape = first?.shape ?? source.shape;
@@ -65,7 +70,7 @@ export class Heatmap {
     this.#leading = leading;
     this.#source = source;
     this.#tiles.clear();
-    this.#limit = source.limit ?? (first ? largest([first.least, first.most]) || largest(first.values) : largest(source.values));
+    this.#limit = source.limit ?? (first ? Math.max(largest([first.least, first.most]), largest(first.values)) : largest(source.values));
     if (first && !this.#at.some(Boolean)) this.#keep(first, 0, 0);
     this.#cursor = null;
     this.frame.scrollTo(0, 0);
@@ -73,7 +78,12 @@ export class Heatmap {
     this.#layOut();
   }
 
-  #leading = [];
+  #clear(text) {
+    this.#source = null;
+    this.canvas.width = 0;
+    this.legend.replaceChildren();
+    this.readout.replaceChildren(el("span", { class: "muted" }, text));
+  }
 
   /** Mark one entry, and go to it along the leading axes. */
   select(index) {
@@ -375,47 +385,6 @@ export class Heatmap {
     if (this.#source) this.#showLegend();
     this.#draw();
   }
-}
-
-/** Return a canvas with one pixel for each value of a window. */
-export function picture({ rows, columns, values }, limit) {
-  const width = columns[1] - columns[0], height = rows[1] - rows[0];
-  const canvas = el("canvas", { width, height }), context = canvas.getContext("2d");
-  if (!width || !height) return canvas;
-  const image = context.createImageData(width, height), dark = isDark();
-  const unusual = dark ? [74, 78, 90] : [196, 196, 200];
-  values.forEach((value, i) => {
-    const colour = Number.isFinite(value) ? diverging(limit ? value / limit : 0, dark) : Number.isNaN(value) ? [200, 0, 60] : unusual;
-    image.data.set(colour, 4 * i);
-    image.data[4 * i + 3] = 255;
-  });
-  context.putImageData(image, 0, 0);
-  return canvas;
-}
-
-/** Return the colour of t in [-1, 1] as [red, green, blue]; blue, neutral at 0, orange. */
-export function diverging(t, dark = isDark()) {
-  const stops = dark
-    ? [[150, 208, 255], [45, 125, 205], [34, 37, 45], [205, 108, 22], [255, 205, 138]]
-    : [[8, 48, 107], [66, 146, 208], [247, 246, 243], [233, 136, 46], [127, 46, 4]];
-  const place = (Math.min(Math.max(t, -1), 1) + 1) * 2, i = Math.min(Math.floor(place), 3), part = place - i;
-  return stops[i].map((value, channel) => Math.round(value + (stops[i + 1][channel] - value) * part));
-}
-
-/** Return the colour of a weight t in [0, 1] as [red, green, blue]: the positive half of the scale. */
-export function sequential(t, dark = isDark()) {
-  return diverging(t, dark);
-}
-
-function isDark() {
-  return document.documentElement.dataset.theme === "dark";
-}
-
-/** Return the largest finite absolute value. */
-function largest(values) {
-  let most = 0;
-  for (const value of values) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
-  return most;
 }
 
 function shorten(context, text, width) {

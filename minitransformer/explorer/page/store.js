@@ -14,7 +14,8 @@
 //                           differences: [{key, index, ...ANSWER}]}]}]}
 //
 // An ARRAY is {type: "float32", values: base64}, or {type: "float16", exponent, values}, whose numbers are to be
-// multiplied by 2 ** exponent. A sentence may also be {text, file}: a script beside this file, which is loaded when the
+// multiplied by 2 ** exponent, or {type: "product", shape: [m, n], left, right}: two matrices of float32, whose product is
+// meant. A sentence may also be {text, file}: a script beside this file, which is loaded when the
 // sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
 
 /** The server refused a request; the message says what was found, what was expected and what to do. */
@@ -22,6 +23,8 @@ export class Refusal extends Error {}
 
 /** The server does not answer any more. */
 export class Stopped extends Error {}
+
+const KEPT_BYTES = 64e6; // how many bytes of tensors stay in memory
 
 const NEEDS_PYTHON = "This file holds one sentence. Run `minitransformer explore RUN` to change it.";
 const NEEDS_PYTHON_MANY = "This file holds a few sentences. Run `minitransformer explore RUN` to write others.";
@@ -38,6 +41,8 @@ export async function openStore() {
 export class Live {
   live = true;
   #constant = new Map();
+  #tensors = new Map(); // by request, the one used last at the end
+  #bytes = 0;
 
   constructor(base = "") {
     this.base = base;
@@ -53,9 +58,23 @@ export class Live {
   objectives() { return null; } // any
   entries() { return null; } // any
 
+  /** Ask for a window of a tensor; those asked for last stay here, also when the server has stopped. */
   async tensor(body) {
-    const answer = await this.#post("tensor", body);
-    return { ...answer, values: floatsOf(answer) };
+    const name = JSON.stringify(body);
+    let kept = this.#tensors.get(name);
+    if (kept) this.#tensors.delete(name);
+    else {
+      const answer = await this.#post("tensor", body);
+      kept = { ...answer, values: floatsOf(answer) };
+      if (!this.#tensors.has(name)) this.#bytes += kept.values.byteLength; // it may have been asked for twice
+    }
+    this.#tensors.set(name, kept);
+    for (const [oldest, { values }] of this.#tensors) {
+      if (this.#bytes <= KEPT_BYTES || oldest === name) break;
+      this.#bytes -= values.byteLength;
+      this.#tensors.delete(oldest);
+    }
+    return kept;
   }
 
   /** Ask once and keep the answer, unless there was none. */
@@ -152,7 +171,7 @@ export class Saved {
 
   /** Return the objectives that the file holds for a sentence. */
   objectives(text) {
-    return this.data.sentences.find((sentence) => sentence.text === text)?.traces.map((one) => one.objective) ?? [];
+    return this.data.sentences.find((sentence) => sentence.text === text)?.traces?.map((one) => one.objective) ?? [];
   }
 
   /** Return the entries, {key, index}, whose central differences the file holds. */
@@ -225,8 +244,23 @@ async function gunzip(bytes) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
-function floatsOf({ values, type = "float32", exponent = 0 }) {
-  const { buffer } = bytesOf(values);
+/** Return the entries of the product of two matrices, of the shape (m, n). */
+function productOf({ left, right, shape: [m, n] }) {
+  const a = floatsOf({ values: left }), b = floatsOf({ values: right }), rank = a.length / m;
+  const values = new Float32Array(m * n);
+  for (let i = 0; i < m; i++) {
+    for (let j = 0; j < n; j++) {
+      let sum = 0;
+      for (let k = 0; k < rank; k++) sum += a[i * rank + k] * b[k * n + j];
+      values[i * n + j] = sum;
+    }
+  }
+  return values;
+}
+
+function floatsOf(array) {
+  if (array.type === "product") return productOf(array);
+  const { values, type = "float32", exponent = 0 } = array, { buffer } = bytesOf(values);
   if (type === "float32") return new Float32Array(buffer);
   const scale = 2 ** exponent;
   return Float32Array.from(new Uint16Array(buffer), (half) => {

@@ -2,10 +2,11 @@
 
 import { chart, chartKey } from "./chart.js";
 import { el, number, svg } from "./dom.js";
-import { sequential } from "./heatmap.js";
+import { sequential } from "./colours.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { placeName, placeOf } from "./labels.js";
 
+const FEW = 4; // fewer checkpoints show little of a training
 const PAUSE = 400; // milliseconds from one checkpoint to the next
 
 export function view(app, root) {
@@ -21,14 +22,17 @@ export function view(app, root) {
   const norms = el("div", { class: "norms" });
   const refusal = el("p", { class: "refusal", role: "alert" });
   const body = el("div", { class: "training-body" },
-    el("div", { class: "line-up" }, play, slider, step, use, best),
+    el("div", { class: "line-up" }, play, slider, step, app.store.live && [use, best]),
     el("h3", {}, "Translation"), translation,
-    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms, refusal);
+    el("h3", {}, "Attention"), el("label", {}, attention), heads, norms);
+  body.hidden = true;
+  const waiting = el("p", { class: "muted", role: "status", hidden: true }, "Measuring the model at each checkpoint …");
+  const few = el("p");
   const empty = el("div", { hidden: true },
-    el("p", {}, "This run kept no checkpoints, so there is no training to look back on. Train with checkpoints:"),
+    few,
     el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
     el("p", { class: "muted small" }, "Option --save-every sets the steps from one checkpoint to the next; --keep how many stay."));
-  root.replaceChildren(el("h2", {}, "Training"), body, empty);
+  root.replaceChildren(el("h2", {}, "Training"), waiting, body, empty, refusal);
   const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
   let answer = null, asked = "", timer = 0;
 
@@ -53,8 +57,10 @@ export function view(app, root) {
     const { text } = app.state, { trace } = app, place = app.step(attention.value)?.place;
     const name = JSON.stringify([text, place]);
     if (name === asked) return;
+    if (!app.store.live && app.model.checkpoints.length < 2) return advise(app.model.checkpoints.length); // the file holds no training
     asked = name;
     refusal.textContent = "";
+    waiting.hidden = answer?.text === text;
     root.setAttribute("aria-busy", "true");
     try {
       const fresh = answer?.text !== text;
@@ -71,6 +77,7 @@ export function view(app, root) {
       asked = "";
       refusal.textContent = error.message;
     } finally {
+      if (asked === name || !asked) waiting.hidden = true;
       root.removeAttribute("aria-busy");
     }
   }
@@ -86,7 +93,14 @@ export function view(app, root) {
     keepMaps(found.attention);
     slider.max = slider.value = found.steps.length - 1;
     body.hidden = !found.steps.length;
-    empty.hidden = found.steps.length > 0;
+    advise(found.steps.length);
+  }
+
+  /** Say how to train with checkpoints where there are few. */
+  function advise(n) {
+    empty.hidden = n >= FEW;
+    few.textContent = `This run kept ${n === 0 ? "no checkpoints" : n === 1 ? "one checkpoint" : `only ${n} checkpoints`}. ` +
+      "To watch a model learn, train one that keeps more:";
   }
 
   function keepMaps(attentions) {

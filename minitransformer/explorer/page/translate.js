@@ -25,7 +25,7 @@ export function view(app, root) {
 /** Return {form, draw}: the sentence, examples, the size of the beam and the length penalty. */
 function sentenceForm(app) {
   const { live } = app.store;
-  const sentence = el("textarea", { id: "sentence", rows: 2, spellcheck: "false", maxlength: 2000, disabled: !live,
+  const sentence = el("textarea", { id: "sentence", rows: 1, spellcheck: "false", maxlength: 2000, disabled: !live,
     onkeydown: (event) => {
       if (event.key !== "Enter" || event.shiftKey) return;
       event.preventDefault();
@@ -43,8 +43,8 @@ function sentenceForm(app) {
   } },
   el("label", { for: "sentence", class: "visually-hidden" }, "Sentence"), sentence,
   el("div", { class: "line-up" }, el("button", { type: "submit", class: "primary", disabled: !live }, "Translate"), examples,
-    el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam),
-    el("label", { title: "Length penalty: a score is the log-probability divided by ((5 + length) / 6)^alpha" }, "alpha ", alpha)),
+    live && el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam),
+    live && el("label", { title: "Length penalty: a score is the log-probability divided by ((5 + length) / 6)^alpha" }, "alpha ", alpha)),
   live ? null : el("p", { class: "muted small" }, app.store.refusal));
   let filled = false;
 
@@ -97,7 +97,7 @@ function translation(app, answer, animate) {
       forced && force
         ? el("button", { type: "button", onclick: () => force([]) }, `Release ${forced} forced token${forced > 1 ? "s" : ""}`) : null),
     el("ol", { class: "places", tabindex: 0, "aria-label": "Tokens of the translation, each with its best alternatives" }, places),
-    answer.tree ? el("section", { class: "tree", "aria-label": "Beam search" }, el("h3", {}, "Beam search"), tree) : null,
+    answer.tree ? el("details", { class: "tree", open: app.state.beam > 1 }, el("summary", {}, "Beam search"), tree) : null,
   ].filter(Boolean);
 }
 

@@ -18,8 +18,7 @@ export function kindOf(node) {
 }
 
 /** Return the nodes from the root to a node, the root left out. */
-export function pathTo(nodes, id) {
-  const byId = new Map(nodes.map((node) => [node.id, node]));
+function pathTo(byId, id) {
   const path = [];
   for (let node = byId.get(id); node && node.parent !== null; node = byId.get(node.parent)) path.unshift(node);
   return path;
@@ -42,7 +41,8 @@ export function drawTree(root, tree, choose) {
   const dropped = el("input", { type: "checkbox", checked: true, onchange: () => draw() });
   const drawing = el("div", { class: "scroll tree-drawing" });
   const about = el("p", { class: "tree-about", "aria-live": "polite" });
-  const best = new Set(pathTo(tree.nodes, tree.winner).map((node) => node.id));
+  const byId = new Map(tree.nodes.map((node) => [node.id, node]));
+  const best = new Set(pathTo(byId, tree.winner).map((node) => node.id));
   let selected = tree.winner;
 
   function draw() {
@@ -60,7 +60,7 @@ export function drawTree(root, tree, choose) {
       shape.setAttribute("tabindex", chosen ? 0 : -1);
       if (chosen && focus) shape.focus();
     }
-    const path = pathTo(tree.nodes, id);
+    const path = pathTo(byId, id);
     const node = path.at(-1);
     about.replaceChildren(...(node ? describe(node, path, id === tree.winner, choose) : ["The start of every hypothesis."]));
   }
@@ -68,7 +68,7 @@ export function drawTree(root, tree, choose) {
   draw();
   root.replaceChildren(
     el("div", { class: "line-up" }, legend(), el("label", { class: "check" }, dropped, " show dropped hypotheses")),
-    drawing, about, table(tree),
+    drawing, about, table(tree, byId),
   );
 }
 
@@ -78,7 +78,7 @@ function describe(node, path, wins, choose) {
   return [
     el("strong", {}, text), ` – log-probability ${number(node.log_probability)}`,
     node.score === null ? "" : `, score ${number(node.score)}`,
-    wins ? "; finished with the best score: this is the translation. " : `; ${node.fate}. `,
+    wins ? "; finished with the best score: the result of the search. " : `; ${node.fate}. `,
     choose && el("button", { type: "button", onclick: () => choose(ids) }, "Force these tokens and decode on"),
   ].filter(Boolean);
 }
@@ -113,7 +113,7 @@ function picture(nodes, best, winner, select) {
     class: `node ${kindOf(node)}${best.has(node.id) ? " best" : ""}`, role: "treeitem", tabindex: -1,
     "data-id": node.id, "aria-level": node.step + 1, transform: `translate(${x(node)},${y(node)})`,
     "aria-label": `${node.text}, log-probability ${number(node.log_probability)}, ` +
-      (node.id === winner ? "the translation" : node.fate),
+      (node.id === winner ? "finished with the best score" : node.fate),
     onclick: () => select(node.id),
   },
   svg("rect", { width: WIDTH, height: HEIGHT, rx: 6 }),
@@ -147,16 +147,19 @@ function neighbour(key, here, nodes, at, best) {
   }
 }
 
-function table(tree) {
-  const rows = tree.nodes.filter((node) => node.parent !== null).map((node) => el("tr", { class: kindOf(node) },
-    el("td", {}, node.step), el("td", {}, pathTo(tree.nodes, node.id).map((one) => one.text).join(" ")),
-    el("td", { class: "number" }, number(node.log_probability)), el("td", { class: "number" }, number(node.score)),
-    el("td", {}, node.id === tree.winner ? `${node.fate}, best score` : node.fate)));
-  return el("details", {}, el("summary", {}, `All ${rows.length} hypotheses as a table`),
-    el("div", { class: "scroll" }, el("table", {},
-      el("thead", {}, el("tr", {}, ["Step", "Hypothesis", "Log-probability", "Score", "What became of it"].map(
-        (name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, rows))));
+function table(tree, byId) {
+  const nodes = tree.nodes.filter((node) => node.parent !== null);
+  const row = (node) => el("tr", { class: kindOf(node) },
+    el("td", {}, node.step), el("td", {}, pathTo(byId, node.id).map((one) => one.text).join(" ")),
+    el("td", { class: "figures" }, number(node.log_probability)), el("td", { class: "figures" }, number(node.score)),
+    el("td", {}, node.id === tree.winner ? `${node.fate}, best score` : node.fate));
+  const details = el("details", { ontoggle: () => {
+    if (!details.open || details.querySelector("table")) return;
+    const names = ["Step", "Hypothesis", "Log-probability", "Score", "What became of it"];
+    details.append(el("div", { class: "scroll" }, el("table", {},
+      el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, nodes.map(row)))));
+  } }, el("summary", {}, `All ${nodes.length} hypotheses as a table`));
+  return details;
 }
 
 function shorten(text, most = 15) {

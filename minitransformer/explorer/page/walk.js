@@ -1,7 +1,7 @@
 // The order in which the graph is walked: forward from the tokens to the objective, backward from the objective to the
 // parameters. At a node that is used twice, the parts that are summed.
 
-import { el, number, shapeText } from "./dom.js";
+import { breakable, el, number, shapeText } from "./dom.js";
 import { Heatmap } from "./heatmap.js";
 import { names, placeName, placeOf } from "./labels.js";
 
@@ -17,9 +17,9 @@ export function view(app, element) {
   const list = el("ol", { class: "walk-list", "aria-label": "Order" });
   const map = new Heatmap(app, picture, { height: 300, onSelect: (index) => app.set({ entry: { key: shown, index } }) });
   element.append(
-    el("div", { class: "block-head" }, el("div", {}, el("h2", {}, "Walk"), el("p", { class: "path small muted walk-order" })), counter),
+    el("div", { class: "block-head" }, el("div", {}, el("h2", {}, "Walk"), el("p", { class: "path small muted walk-order" }))),
     el("div", { class: "walk-controls" }, button("◀", "Step back", () => go(app.state.walk - 1)), play,
-      button("▶", "Step on", () => go(app.state.walk + 1)), slider),
+      button("▶", "Step on", () => go(app.state.walk + 1)), slider, counter),
     el("div", { class: "walk-columns" }, el("div", {}, now, picture), list));
   let timer = 0, shown = null, built = null, items = [];
 
@@ -52,7 +52,7 @@ export function view(app, element) {
 
   function buildList(visits) {
     items = visits.map((visit, i) => el("li", {}, el("button", { type: "button", class: "link", onclick: () => { stop(); go(i); } },
-      el("span", { class: "walk-number figures" }, i + 1), el("span", { class: "walk-key" }, short(visit.key)),
+      el("span", { class: "walk-number figures" }, i + 1), el("span", { class: "walk-key" }, breakable(short(visit.key))),
       visit.parts.length > 1 ? el("span", { class: "mark" }, `sum of ${visit.parts.length}`) : "")));
     list.replaceChildren(...items);
   }
@@ -92,7 +92,7 @@ export function view(app, element) {
 /** Return what happens at a step of the walk. */
 function describe(app, visit, backward) {
   const step = app.step(visit.key);
-  const open = (key) => el("button", { type: "button", class: "link", onclick: () => app.set({ block: key, value: null, view: "block" }) }, short(key));
+  const open = (key) => el("button", { type: "button", class: "link", onclick: () => app.set({ block: key, value: null, view: "block" }) }, breakable(short(key)));
   const words = placeName(step ? step.place : placeOf(visit.key));
   const title = el("h3", { class: "walk-title" }, words.join(" · "), " ", el("code", {}, step ? step.operation : visit.key.slice(visit.key.lastIndexOf(".") + 1)));
   if (!backward) {
@@ -108,12 +108,12 @@ function describe(app, visit, backward) {
   const row = (name, norm, sum = false) => {
     const fill = el("span", { class: `bar-fill ${sum ? "" : "stream-added"}` });
     fill.style.width = `${100 * norm / most}%`;
-    return el("tr", { class: sum ? "sum" : null }, el("th", { scope: "row" }, name), el("td", {}, number(norm, 3)), el("td", {}, el("span", { class: "bar-track", "aria-hidden": "true" }, fill)));
+    return el("tr", { class: sum ? "sum" : null }, el("th", { scope: "row" }, [name].flat(2)), el("td", {}, number(norm, 3)), el("td", {}, el("span", { class: "bar-track", "aria-hidden": "true" }, fill)));
   };
   const received = parts.length
     ? [el("p", {}, parts.length > 1 ? `Its value was used ${parts.length} times. The gradients of all uses are summed:` : "Its value was used once. It receives one gradient:"),
       el("table", { class: "table figures parts" }, el("thead", {}, el("tr", {}, ["from", "norm", ""].map((text) => el("th", { scope: "col" }, text)))),
-        el("tbody", {}, parts.map((part) => row(open(part.from), part.norm)), parts.length > 1 && gradient ? row("sum", gradient.norm, true) : ""))]
+        el("tbody", {}, parts.map((part) => row([open(part.from), part.input ? [el("span", { class: "muted" }, " for its "), el("code", {}, part.input)] : ""], part.norm)), parts.length > 1 && gradient ? row("sum", gradient.norm, true) : ""))]
     : [el("p", {}, "The walk begins here, with the gradient 1 of the objective with respect to itself.")];
   const sends = step ? app.trace.walk.filter((other) => other.parts.some((part) => part.from === step.key)) : [];
   return [title, ...received, step

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.learn.counterexample import claims_of
 from minitransformer.learn.verdict import Wrong, check_bits, take
 
 AT_LEAST = 10
@@ -17,12 +18,12 @@ AT_LEAST = 10
 
 def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
     """Check that the bits are the same, then that it is faster."""
-    names = ("d_x", "d_gain")
+    names, slow = ("d_x", "d_gain"), claims_of("fast-to-the-last-bit")["slow"]
     for T, D in ((5, 3), (1, 4), (60, 200)):
         inputs = _draw(T, D)
-        for name, one, other in zip(names, take(names, fast(*inputs)), _slow(*inputs), strict=True):
+        for name, one, other in zip(names, take(names, fast(*inputs)), slow(*inputs), strict=True):
             check_bits(name, one, other)
-    loop, ratio, tries = _seconds(_slow, inputs), 0.0, 0
+    loop, ratio, tries = _seconds(slow, inputs), 0.0, 0
     while ratio < AT_LEAST and tries < 20:  # one undisturbed try is enough
         ratio, tries = max(ratio, loop / _seconds(fast, inputs)), tries + 1
     if ratio < AT_LEAST:
@@ -43,16 +44,3 @@ def _seconds(function: Callable[..., Any], inputs: list[np.ndarray]) -> float:
     start = perf_counter()
     function(*inputs)
     return perf_counter() - start
-
-
-def _slow(
-    x: np.ndarray, mean: np.ndarray, r: np.ndarray, gain: np.ndarray, d_y: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Do what the exercise's slow does."""
-    T, D = x.shape
-    d_x, d_gain = np.zeros((T, D)), np.zeros(D)
-    for t in range(T):
-        for j in range(D):
-            d_x[t, j] = d_y[t, j] * gain[j] * r[t]
-            d_gain[j] += d_y[t, j] * ((x[t, j] - mean[t]) * r[t])
-    return d_x, d_gain

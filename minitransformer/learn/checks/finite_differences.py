@@ -64,12 +64,14 @@ def measured_gradient(measured: Callable[..., Any]) -> None:
             expected = exact(x, d_y) if h < 0.1 else _differences(f, x, d_y, h, -h)
             found = measured(f, x, d_y) if h < 0.1 else measured(f, x, d_y, h)
             plain = _differences(f, x, np.ones_like(d_y), h, -h)
+            same = "only the entry of y with the same index is used; an entry of x can move them all: sum their shares"
             view = "f returned a view of x, and x was moved in place; give f a new array"
             agree(
                 f"the measured gradient of {label} with h = {h:g}",
                 found,
                 expected,
                 mistakes=({view: np.zeros_like(x)} if label == "transpose" else {})
+                | ({same: _same_index(f, x, d_y, h)} if d_y.shape == x.shape else {})
                 | {
                     "d_y is missing: this is the gradient of y.sum()": plain,
                     "the values are summed before they meet d_y; each entry has its own": plain * d_y.sum(),
@@ -89,6 +91,15 @@ def _differences(f: Function, x: np.ndarray, d_y: np.ndarray, up: float, down: f
         step = np.zeros_like(x)
         step[index] = 1.0
         d_x[index] = (d_y * (f(x + up * step) - f(x + down * step))).sum() / (up - down)
+    return d_x
+
+
+def _same_index(f: Function, x: np.ndarray, d_y: np.ndarray, h: float) -> np.ndarray:
+    d_x = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[index] = h
+        d_x[index] = d_y[index] * (f(x + step) - f(x - step))[index] / (2 * h)
     return d_x
 
 

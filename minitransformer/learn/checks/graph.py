@@ -138,7 +138,7 @@ def add_slopes(plan: Plan, rng: np.random.Generator) -> Steps:
 def walk(steps: Steps, d_loss: float, mistake: str = "", stopped: frozenset[str] = frozenset()) -> dict[str, float]:
     """Walk back, with a mistake or without."""
     d = {name: 0.0 for output, names, _ in steps for name in (output, *names)}
-    d[steps[-1][0]] = d_loss
+    d[steps[-1][0]] = 1.0 if mistake == "ones" else d_loss
     for output, names, slopes in steps if mistake == "forwards" else reversed(steps):
         if (mistake == "whole step" and stopped & {*names}) or (mistake == "sender" and output in stopped):
             continue
@@ -183,6 +183,7 @@ def walk_back(backward: Callable[..., Any]) -> None:
         "forwards": "the first step of the forward pass comes first; its output's gradient is still 0 then",
         "=": "each share replaces the ones before it; a name with several uses needs the sum of them",
         "slopes": "a share is the slope alone; multiply it by the gradient of the output",
+        "ones": "d_loss is not used: the walk begins with a gradient of 1 at the loss; it should begin with d_loss",
     }
     rng = np.random.default_rng(22)
     for plan, d_loss in ((PLAN, 1.3), *zip(draw_plans(23), (-0.7, 2.5, 1.1), strict=True)):
@@ -234,6 +235,7 @@ def stop_the_gradient(backward: Callable[..., Any]) -> None:
         "whole step": "a step with a stopped input sends nothing at all; its other inputs should get their share",
         "break": "after a stopped name the other inputs of the step get nothing; they should get their share",
         "sender": "the stopped name sends nothing, but it receives; its own gradient should stay 0",
+        "ones": "d_loss is not used: the walk begins with a gradient of 1 at the loss; it should begin with d_loss",
     }
     rng = np.random.default_rng(24)
     for letters in ("u", "w", "py", ""):

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved
+from minitransformer.learn.checks.linear import unlike_rows
+from minitransformer.learn.verdict import Wrong, agree, check_cases, check_gradients, refuse_unsolved
 from minitransformer.nn.module import xavier as package_xavier
 
 
@@ -33,6 +34,9 @@ def embedding_scale(embedded: Callable[..., Any]) -> None:
                 "the positions are multiplied instead of the rows": rows + positions * sqrt(D),
                 "the positions are missing": rows * sqrt(D),
                 "the positions are subtracted; they are added": rows * sqrt(D) - positions,
+                "the rows are multiplied by the positions; these are added": rows * sqrt(D) * positions,
+                "the rows are multiplied by the positions; these are added, and the factor sqrt(D) is missing": rows
+                * positions,
             },
         )
 
@@ -100,9 +104,12 @@ def _dropout_gradient(backward: Callable[..., Any], x: np.ndarray, keep: np.ndar
 def feed_forward_backward(backward: Callable[..., Any]) -> None:
     """Check all five gradients: first with square weights, in which shapes hide a forgotten transpose."""
     rng = np.random.default_rng(93)
-    for B, T, D, F in ((3, 2, 4, 4), (2, 3, 4, 5)):
+
+    def check(B: int, T: int, D: int, F: int) -> None:
         shapes = {"x": (B, T, D), "w1": (D, F), "b1": (F,), "w2": (F, D), "b2": (D,)}
         _feed_forward(backward, {name: rng.normal(size=shape) for name, shape in shapes.items()})
+
+    check_cases(check, ((3, 2, 4, 4), (2, 3, 4, 5), (3, 3, 3, 3), (1, 3, 4, 5), (3, 1, 4, 5)))
 
 
 def _network(x: np.ndarray, w1: np.ndarray, b1: np.ndarray, w2: np.ndarray, b2: np.ndarray) -> np.ndarray:
@@ -139,12 +146,13 @@ def _wrong_networks(
     if square:
         d_x["w1 is not transposed"] = d_a @ w1
     each = "a sum is missing: there is one gradient for each sentence, and they add up"
+    of_w1 = {words: np.einsum("btd,btf->df", x, d) for words, d in inside.items()}
     shared = "a sum is missing: all rows share the bias, and their shares add up"
     return {
         "d_x": d_x,
-        "d_w1": {words: np.einsum("btd,btf->df", x, d) for words, d in inside.items()} | {each: x.swapaxes(1, 2) @ d_a},
+        "d_w1": of_w1 | {**unlike_rows(x, d_a, "x", "d_a"), each: x.swapaxes(1, 2) @ d_a},
         "d_b1": {words: d.sum(axis=(0, 1)) for words, d in inside.items()} | {shared: d_a},
-        "d_w2": {each: h.swapaxes(1, 2) @ d_y},
+        "d_w2": {**unlike_rows(h, d_y, "h", "d_y"), each: h.swapaxes(1, 2) @ d_y},
         "d_b2": {shared: d_y, "this is d_b1; the order is d_x, d_w1, d_b1, d_w2, d_b2": d_a.sum(axis=(0, 1))},
     }
 

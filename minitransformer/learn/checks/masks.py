@@ -1,13 +1,21 @@
-"""Chapter 7: the masks, of the future and of padding."""
+"""Chapter 7: the masks, of the future and of padding, and softmax with a mask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from minitransformer import ops
 from minitransformer.learn.verdict import Wrong, agree
+
+B, H, Tq, Tk, Dk, Dv = 2, 3, 4, 6, 5, 7
+MASK = np.array(  # (Tq, Tk), each query with at least one key
+    [[1, 0, 0, 0, 0, 0], [1, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1]], dtype=bool
+)
+NOTHING = MASK & np.array([True, False, True, True])[:, None]
+"""The same, where query 1 sees nothing."""
 
 
 def refuse_numbers(mask: Any) -> None:
@@ -74,3 +82,131 @@ def padding_mask(padding_mask: Callable[..., Any]) -> None:
             },
         )
         refuse_numbers(found)
+
+
+def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return the weights of a softmax."""
+    return np.asarray(ops.softmax.forward(x, axis=axis)[0])
+
+
+def weigh(x: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the weights of a masked softmax."""
+    return np.asarray(ops.softmax.forward(x, mask=mask)[0])
+
+
+def masks(rng: np.random.Generator, full: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield scores and masks that can be broadcast to them: for each query, and for each sentence, (B, 1, Tk)."""
+    yield rng.normal(size=(B, Tq, Tk)), full
+    keys = np.array([[1, 1, 1, 1, 0, 0], [0, 1, 1, 0, 1, 1]], dtype=bool)
+    yield rng.normal(size=(B, H, Tq, Tk)), full
+    yield rng.normal(size=(B, H, Tq, Tk)), keys[:, None, None]
+    yield rng.normal(size=(B, 3, Tk)), keys[:, None]
+
+
+def mask_before_softmax(weights: Callable[..., Any]) -> None:
+    """Check the weights, for small scores, for hidden ones that are much larger, and beside the lowest there are."""
+    for small, mask in masks(np.random.default_rng(73), MASK):
+        where = f"w, for scores {small.shape} and a mask {mask.shape}"
+        _masked(weights, where, small, mask, _unmasked(small, mask))
+    small, mask = next(masks(np.random.default_rng(73), MASK))
+    large = np.where(MASK, small - 1e4, 1e4)
+    after = softmax(large) * mask
+    with np.errstate(invalid="ignore"):
+        twice = {
+            "the weights are divided a second time, after the mask: where hidden scores are large, nothing is left to "
+            "divide": after / after.sum(axis=-1, keepdims=True)
+        }
+    _masked(weights, "w, where hidden scores are large", large, mask, _unmasked(large, mask) | twice)
+    lowest = np.where(MASK, np.finfo(np.float64).min, small)  # no finite number is below these
+    _masked(weights, "w, where the other scores are the lowest numbers there are", lowest, mask, {})
+
+
+def _unmasked(scores: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "the mask is applied after the softmax: hidden keys still have a share in the sum, and the weights of a row "
+        "do not sum to 1": softmax(scores) * mask,
+        "hidden scores become 0, and exp(0) is 1: they need -inf": softmax(scores * mask),
+        "the mask is the wrong way round: True = may attend": np.where(
+            mask.all(axis=-1, keepdims=True), np.nan, weigh(scores, ~mask)
+        ),
+        "True is added as a 1, which hides nothing": softmax(scores + mask),
+        "the mask is not used yet": softmax(scores),
+    }
+
+
+def _masked(
+    weights: Callable[..., Any], name: str, scores: np.ndarray, mask: np.ndarray, mistakes: Mapping[str, np.ndarray]
+) -> None:
+    with np.errstate(all="ignore"):
+        found = weights(scores, mask)
+    right, hidden = weigh(scores, mask), np.broadcast_to(~mask, scores.shape)
+    leaks: dict[str, Any] = {}
+    if isinstance(found, np.ndarray) and found.shape == scores.shape and (found[hidden] > 0).any():
+        place = np.unravel_index(int(np.argmax(np.where(hidden, found, -1.0))), found.shape)
+        highest = scores[place[:-1]][~hidden[place[:-1]]].max()
+        words = f"the hidden key at [{', '.join(map(str, place))}] has the weight {found[place]:.3g}"
+        leaks[f"only -inf is low enough: {words}, beside scores of up to {highest:.3g}"] = found
+    agree(f"{name},", found, right, mistakes={**mistakes, **leaks})
+
+
+def a_row_that_sees_nothing(weights: Callable[..., Any]) -> None:
+    """Check the weights where one query, or every query of a sentence, sees nothing; no NaN may occur on the way."""
+    rng = np.random.default_rng(74)
+    padded = np.array([[True, False, True], [False, False, False]])[:, None, None]
+    for scores, mask in ((rng.normal(size=(B, Tq, Tk)), NOTHING), (rng.normal(size=(B, H, 4, 3)), padded)):
+        _sees_nothing(weights, scores, mask)
+
+
+def _sees_nothing(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
+    right = weigh(scores, mask)
+    blind = np.logical_not(mask.any(axis=-1, keepdims=True))
+    with np.errstate(all="ignore"):
+        found = weights(scores, mask)
+        _refuse_small_number(found, np.broadcast_to(~blind[..., 0], scores.shape[:-1]))
+        agree(
+            "w",
+            found,
+            right,
+            mistakes={
+                "the row that sees nothing is NaN: put 0 for a largest of -inf, and 1 for a sum of 0": np.where(
+                    blind, np.nan, right
+                ),
+                "the row that sees nothing looks everywhere; its weights should be 0": np.where(
+                    blind, 1 / scores.shape[-1], right
+                ),
+                "the row that sees nothing has weights of 1; they should be 0": np.where(blind, 1, right),
+                "the row that sees nothing attends as if there were no mask; its weights should be 0": np.where(
+                    blind, softmax(scores), right
+                ),
+            },
+        )
+    _refuse_nan(weights, scores, mask)
+    with np.errstate(invalid="raise", divide="raise"):
+        agree("w, where hidden scores are large,", weights(np.where(mask, scores, 1e4), mask), right)
+        agree("w, for scores of 10000,", weights(scores + 1e4, mask), weigh(scores + 1e4, mask))
+
+
+def _refuse_small_number(found: Any, seeing: np.ndarray) -> None:
+    """Raise ``Wrong`` if the weights of rows that see something nearly sum to 1."""
+    if not isinstance(found, np.ndarray) or found.dtype != np.float64 or found.shape[:-1] != seeing.shape:
+        return
+    sums = found.sum(axis=-1)[seeing]
+    if 1e-13 < np.abs(1 - sums).max() < 1e-3 and sums.max() <= 1 + 1e-13:
+        raise Wrong(
+            f"The weights of a row sum to {sums.min():.16g}, not to 1: is a small number added to each sum, against a "
+            "division by 0? Then all weights are a little too small. Put 1 for a sum of 0, and leave the others as "
+            "they are."
+        )
+
+
+def _refuse_nan(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndarray) -> None:
+    """Raise ``Wrong`` if the weights are right, but there was a NaN on the way to them."""
+    with np.errstate(all="ignore"), np.errstate(invalid="raise", divide="raise"):
+        try:
+            weights(scores, mask)
+        except FloatingPointError as error:
+            raise Wrong(
+                "The weights are right, but in the row that sees nothing there is a NaN on the way to them, which is "
+                f"replaced only afterwards. NumPy warns of it ({error}), and a backward pass would meet it again. "
+                "Put 0 for a largest of -inf, and 1 for a sum of 0; then there is none."
+            ) from error

@@ -115,6 +115,13 @@ def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray
                 "the row sum adds up d_y alone; each term has a factor y_i": y
                 * (d_y - d_y.sum(axis=-1, keepdims=True)),
                 "there is a mean where the sum belongs": y * (d_y - (d_y * y).mean(axis=-1, keepdims=True)),
+                "there is the mean of d_y where the sum of y_i d_y_i belongs": y
+                * (d_y - d_y.mean(axis=-1, keepdims=True)),
+                "the row sum is added; the derivative of y_i by another x_j is -y_i y_j, so it is subtracted": y
+                * (d_y + (d_y * y).sum(axis=-1, keepdims=True)),
+                "the case i = j is missing: y_j itself grows with x_j, by y_j d_y_j": -y
+                * (d_y * y).sum(axis=-1, keepdims=True),
+                **squares(y, d_y, "y"),
                 "the row sum has to be multiplied by y_j as well": y * d_y - (d_y * y).sum(axis=-1, keepdims=True),
                 "the factor y_j in front is missing": d_y - (d_y * y).sum(axis=-1, keepdims=True),
                 "the softmax is taken once more: y is softmax(x) already": ops.softmax.backward((softmax(y), -1), d_y)[
@@ -123,6 +130,17 @@ def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray
             }
         },
     )
+
+
+def squares(y: np.ndarray, d_y: np.ndarray, name: str) -> dict[str, np.ndarray]:
+    """Return the gradient of a softmax, of that ``name``, with y_j squared where y_i y_j should be."""
+    square = y * y * d_y.sum(axis=-1, keepdims=True)
+    inside = f"{name}_i {name}_j is not {name}_j squared: the factor {name}_i belongs into the sum over i"
+    return {
+        f"{inside}; and the case i = j, {name}_j d_{name}_j, is missing": square,
+        f"{inside}; the case i = j, {name}_j d_{name}_j, is missing too": -square,
+        inside: y * d_y - square,
+    }
 
 
 def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
@@ -323,6 +341,11 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
                 "q is still to be subtracted: that is the derivative of -sum_v q_v x_v": p * d_loss / N,
                 "this is the gradient of p; the logits lie before the softmax": -q / p * d_loss / N,
                 "s depends on every x_v, also where q_v is small: p is not multiplied by q": q * (p - 1) * d_loss / N,
+                "1 is subtracted at the likeliest token of q; q is a distribution: subtract the whole of it": (
+                    p - one_hot(q.argmax(axis=-1), V)
+                )
+                * d_loss
+                / N,
                 "q has gone through a softmax; it is a distribution already": (p - softmax(q)) * d_loss / N,
             }
         },

@@ -77,6 +77,10 @@ def _adam(
             "the factor 1 - beta1 is missing": beta1 * m + g,
             "the factor beta1 is missing": m + (1 - beta1) * g,
             "m_hat is returned; the running mean itself goes on to the next step": corrected[0],
+            "this is v; the order is theta, m, v": both[1],
+            "this is theta; the order is theta, m, v": moved,
+            "the gradient is squared; that belongs to v": beta1 * m + (1 - beta1) * g * g,
+            "beta2 stands where beta1 should": beta2 * m + (1 - beta2) * g,
         },
     )
     agree(
@@ -113,6 +117,8 @@ def _wrong_steps(
 ) -> dict[str, np.ndarray]:
     (m, v), (m_hat, v_hat) = both, corrected
     step = m_hat / (np.sqrt(v_hat) + eps)
+    with np.errstate(invalid="ignore"):
+        root = np.sqrt(m_hat)
     wrong = {
         "the correction of the bias is missing: m and v begin as 0, and are too small at first": m / (np.sqrt(v) + eps),
         "the bias of v is not corrected": m_hat / (np.sqrt(v) + eps),
@@ -123,6 +129,7 @@ def _wrong_steps(
         "the gradient itself is used instead of its running mean m_hat": g / (np.sqrt(v_hat) + eps),
         "eps is missing": m_hat / np.sqrt(v_hat),
         "the learning rate is missing": step / lr,
+        "m and v are exchanged: m_hat is divided by the root of v_hat": v_hat / (root + eps),
     }
     return {words: theta - lr * other for words, other in wrong.items()} | {
         "this is the step; it is subtracted from theta": lr * step

@@ -16,7 +16,7 @@ The command is ``minitransformer learn clinic``.
 from minitransformer.learn.clinic.cases import Case, cases, find_case, open_case
 from minitransformer.learn.clinic.causes import CAUSES
 from minitransformer.learn.clinic.show import ASK, overview
-from minitransformer.learn.clinic.visit import Chart, ScriptError, diagnose, examine_text, judge
+from minitransformer.learn.clinic.visit import Chart, ScriptError, diagnose, examine_text, find_report, judge
 
 __all__ = [
     "ASK",
@@ -28,6 +28,7 @@ __all__ = [
     "diagnose",
     "examine_text",
     "find_case",
+    "find_report",
     "judge",
     "open_case",
     "overview",

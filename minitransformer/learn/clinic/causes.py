@@ -53,7 +53,7 @@ def _rate_too_low(report: Report) -> Finding:
 
 def _too_few_steps(report: Report) -> Finding:
     n = len(report["rates"])
-    return n < 300, f"training has {n} steps; a healthy training needs about 350"
+    return n < 200, f"training has {n} steps; a healthy training needs about 250"
 
 
 def _sees_target(report: Report) -> Finding:
@@ -107,7 +107,8 @@ def _mask_missing(report: Report) -> Finding:
     tokens, padding = report["on_tokens"], report["on_padding"]
     return (
         padding > 0 and tokens > 1e-6,
-        f"cross-attention gives {padding:.0%} of its weight to padding and {tokens:.0%} to the source's tokens; "
+        f"cross-attention gives {padding:.0%} of its weight to padding and {tokens:.0%} to the source's tokens "
+        f"(without a mask, some to both); "
         f"{report['alone_score']:.0%} of the rows are right without padding, {report['score']:.0%} with it",
     )
 

@@ -6,9 +6,9 @@ from minitransformer import nn, ops, optim
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, pad
 
-SEED, STEPS, BATCH, LONGEST = 1, 350, 64, 6
-PEAK, WARMUP = 0.02, 100
-OPTIONS = nn.ModelOptions(d_model=32, n_heads=4, n_layers=2, d_ff=64, dropout=0.1)
+SEED, STEPS, BATCH, LONGEST = 1, 250, 64, 5
+PEAK, WARMUP = 0.025, 100
+OPTIONS = nn.ModelOptions(d_model=32, n_heads=4, d_ff=64, dropout=0.1)
 VOCABULARY = 13  # padding, start, end and ten digits
 
 
@@ -35,8 +35,8 @@ class Model(nn.Module):
     def __init__(self, rng):
         self.rng, self.training = rng, True
         self.table = nn.Parameter(np.zeros((VOCABULARY, OPTIONS.d_model), "float32"))
-        self.encoder = [nn.EncoderLayer(OPTIONS, rng) for _ in range(OPTIONS.n_layers)]
-        self.decoder = [DecoderLayer(rng) for _ in range(OPTIONS.n_layers)]
+        self.encoder = nn.EncoderLayer(OPTIONS, rng)
+        self.decoder = [DecoderLayer(rng) for _ in range(2)]
         for weight in self.parameters():
             if weight.ndim == 2:
                 weight.data[...] = rng.normal(0, (2 / sum(weight.shape)) ** 0.5, weight.shape)
@@ -51,9 +51,8 @@ class Model(nn.Module):
         rng = self.rng if self.training else None  # for dropout
         source_mask = (source != PAD)[:, None, None, :]
         target_mask = (target != PAD)[:, None, None, :] & ops.causal_mask(target.shape[1])
-        memory, x = self.embed(source, rng), self.embed(target, rng)
-        for layer in self.encoder:
-            memory = layer(memory, source_mask, rng)
+        memory = self.encoder(self.embed(source, rng), source_mask, rng)
+        x = self.embed(target, rng)
         for layer in self.decoder:
             x = layer(x, memory, target_mask, source_mask, rng)
         return ops.linear(x, self.table.T)

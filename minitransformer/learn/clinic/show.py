@@ -104,7 +104,7 @@ def _attention(report: Report) -> str:
     return "\n\n".join([
         _cross(report),
         heat(maps["decoder"], read, read, "Self-attention of the last decoder layer"),
-        heat(maps["encoder"], source, source, "Self-attention of the first encoder layer"),
+        heat(maps["encoder"], source, source, "Self-attention of the encoder layer"),
         f"Cross-attention's weight: {report['on_tokens']:.0%} to tokens, {report['on_padding']:.0%} to padding.\n"
         "Changing only the target tokens from position 4 on changes the logits of\n"
         f"positions 1 to 3 by up to {report['looks_ahead']:.2g}.",

@@ -3,14 +3,29 @@
 ================  =====================================================================
 ``passes.py``     passes of operations that call the functions of exercises
 ``training.py``   the same for the walk over the graph, Adam, schedules and decoding
-``parts.py``      which exercises are parts of the model, and whose each part is
+``stacks.py``     the model as it is drawn: which exercises are parts of which sub-layer
+``parts.py``      the functions that a learner has written for these parts
 ``trial.py``      each part checked, and compared with the engine's on a batch
 ``record.py``     which parts of a run were whose
 ================  =====================================================================
 """
 
-from minitransformer.learn.model.parts import PARTS, Parts, picture_rows
+from minitransformer.learn.model.parts import PARTS, Parts, find_parts
 from minitransformer.learn.model.record import Record, read_record, record
-from minitransformer.learn.model.trial import Trial, try_parts
+from minitransformer.learn.model.stacks import Box, Row, fill_stacks
+from minitransformer.learn.model.trial import Setting, Trial, try_parts
 
-__all__ = ["PARTS", "Parts", "Record", "Trial", "picture_rows", "read_record", "record", "try_parts"]
+__all__ = [
+    "PARTS",
+    "Box",
+    "Parts",
+    "Record",
+    "Row",
+    "Setting",
+    "Trial",
+    "fill_stacks",
+    "find_parts",
+    "read_record",
+    "record",
+    "try_parts",
+]

@@ -34,7 +34,7 @@ class Record(Options):
 
     def open(self, own: Path) -> Parts:
         """Load the functions again, from a learner's folder."""
-        return Parts.open(own, only=self.parts)
+        return Parts.open(own, self.parts)
 
     def edited(self, parts: Parts) -> list[str]:
         """Return the exercises whose files have changed since."""

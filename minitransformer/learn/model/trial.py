@@ -1,9 +1,14 @@
-"""Each part of a learner's: checked as its exercise is, and compared with the engine's on the model's own batch."""
+"""Each part of a learner's: checked as its exercise is, and compared with the engine's on the model's own batch.
+
+The learner's code runs in a child process, so an endless loop in one part ends the check of that part and nothing else.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +19,9 @@ from minitransformer.data import END, PAD, Batch
 from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.learn.bank import find
-from minitransformer.learn.model.parts import Parts
-from minitransformer.learn.referee import explain, judge_file
+from minitransformer.learn.child import MEMORY, Ended, Limits, guard, run_in_child
+from minitransformer.learn.model.parts import PARTS, Parts
+from minitransformer.learn.referee import Verdict, explain, judge_file
 from minitransformer.learn.verdict import Wrong
 from minitransformer.nn import Transformer
 from minitransformer.training.configuration import Configuration
@@ -30,48 +36,166 @@ ROUNDS = 3
 DROPOUT = 0.1
 
 
+SLOWER = 100
+"""How many times as long as the engine's functions a part may take before it counts as an endless loop."""
+
+
 class Trial(NamedTuple):
     """What came of a trial."""
 
+    parts: Parts
+    """The parts that a training can use, right or wrong."""
     wrong: dict[str, str]
     """What is wrong with each part that disagrees."""
+    broken: dict[str, str]
+    """What is wrong with each part that no training can use: it is no Python, never returns, or ends the process."""
     times: dict[str, float]
-    """The seconds of a training step that each part takes."""
+    """The seconds of a training step that each part takes; empty where no step could be measured."""
     engine: float
     """The seconds of a training step of the engine alone."""
     together: float
     """The seconds of a training step with all parts that agree."""
 
 
-def try_parts(parts: Parts, configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> Trial:
+class Setting(NamedTuple):
+    """What parts are tried on."""
+
+    folder: Path
+    """The learner's."""
+    configuration: Configuration
+    """Of the model that will be trained; values are compared in float64."""
+    sizes: tuple[int, int, bool]
+    """The numbers of tokens of source and target, and whether they are one vocabulary."""
+    batch: Batch
+    """Sentences of the training data."""
+
+    def values(self) -> dict[str, Array]:
+        """Compute all values that a part can change."""
+        dropout = self.configuration.model.dropout or DROPOUT
+        return _values(self.configuration.changed(dtype="float64", dropout=dropout), self.sizes, _some(self.batch))
+
+
+def try_parts(
+    setting: Setting,
+    only: Collection[str] = PARTS,
+    *,
+    limits: Limits | None = None,
+    tell: Callable[[str], object] = print,
+) -> Trial:
     """Check each part as its exercise does, and compare it with the engine's: values, and the time of a training step.
 
     The exercise's check finds mistakes that these sentences do not show, such as an overflow of large scores.
 
     Parameters
     ----------
-    parts : Parts
-        The learner's.
-    configuration : Configuration
-        Of the model that will be trained; here it computes in float64.
-    sizes : tuple
-        The numbers of tokens of source and target, and whether they are one vocabulary.
-    batch : Batch
-        Sentences of the training data.
+    setting : Setting
+        The learner's folder, and the model and sentences to try its functions on.
+    only : collection of str
+        The parts to try; the others are the engine's.
+    limits : Limits, optional
+        The limits for each part; by default those of an exercise, and more for a large model.
+    tell : callable
+        Called with the line that is running, if a part takes long.
     """
-    exact = configuration.changed(dtype="float64", dropout=configuration.model.dropout or DROPOUT)
-    few = _some(batch)
     with blas.threads(1):
-        expected, wrong = _values(exact, sizes, few), {}
-        for name in parts.functions:
-            if words := _verdict(parts, name) or _difference(lambda: _values(exact, sizes, few), expected, parts, name):
-                wrong[name] = words
-        model = configuration.build_model(*sizes)
-        engine = _time(model, batch)
-        clock = Clock()
-        with clock.watch(parts.without(wrong)).in_place():
-            together = _time(model, batch, clock)
-    return Trial(wrong, clock.seconds, engine, together)
+        start = time.perf_counter()
+        expected = setting.values()
+        slow = Limits(seconds=round(Limits().seconds + SLOWER * (time.perf_counter() - start)))
+        engine = min(_steps(setting))
+    limits = limits or slow
+    names = [name for name in PARTS if name in only and (setting.folder / find(name).file).exists()]
+    verdicts = _examine_all(setting, names, expected, limits, tell)
+    loaded = {name: one for name, one in verdicts.items() if isinstance(one, Verdict) and one.solved}
+    wrong = {name: one.words for name, one in loaded.items() if not one.right}
+    broken = {name: one for name, one in verdicts.items() if isinstance(one, str)}
+    together, times = 0.0, dict[str, float]()
+    if right := [name for name in loaded if name not in wrong]:
+        try:
+            files = [setting.folder / find(name).file for name in right]
+            steps = run_in_child(partial(_time_each, setting, right), files, limits, tell=tell)
+            together, times = min(steps, key=lambda step: step[0])
+        except Ended as ended:
+            if not ended.file:
+                raise
+            broken[find(ended.file.name).name] = f"In a training step: {ended}"
+    parts = Parts.open(setting.folder, loaded.keys() - broken.keys())
+    parts.missing.update((name, "to do") for name in only if name not in loaded and name not in broken)
+    return Trial(parts, wrong, broken, times, engine, together)
+
+
+def _examine_all(
+    setting: Setting,
+    names: Sequence[str],
+    expected: Mapping[str, Array],
+    limits: Limits,
+    tell: Callable[[str], object],
+) -> dict[str, Verdict | str]:
+    """Return a verdict on each part, or what is wrong with a file from which none can be had.
+
+    One child process examines all parts. If one ends it, another child goes on with the next part.
+    """
+    memory = MEMORY + 8 * sum(value.nbytes for value in expected.values())
+    found: dict[str, Verdict | str] = {}
+
+    def tell_part(words: str) -> None:
+        tell(Verdict(False, words).format(next(name for name in names if name not in found)))
+
+    while todo := [name for name in names if name not in found]:
+        files = [setting.folder / find(name).file for name in todo]
+        work = partial(_examine_each, setting, todo, expected, memory)
+        try:
+            for name, verdict in zip(todo, run_in_child(work, files, limits, tell=tell_part), strict=True):
+                found[name] = verdict
+        except Ended as ended:
+            found[next(name for name in todo if name not in found)] = str(ended)
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the child
+
+
+def _examine_each(
+    setting: Setting, names: Sequence[str], expected: Mapping[str, Array], memory: int
+) -> Iterator[Verdict | str]:
+    for name in names:
+        parts = Parts.open(setting.folder, [name])
+        if name in parts.functions:
+            yield guard(partial(_examine, setting, parts, expected), parts.files, memory)
+        else:
+            yield parts.broken.get(name) or Verdict(False, "", solved=False)
+
+
+def _examine(setting: Setting, parts: Parts, expected: Mapping[str, Array]) -> Verdict:
+    """Return the verdict of the exercise's check; of a right part, whether it agrees with the engine's on the model."""
+    [name], [file] = parts.functions, parts.files
+    verdict = judge_file(find(name), file)
+    if not verdict.right:
+        return verdict
+    try:
+        with parts.alone(name).in_place():
+            found = setting.values()
+    except Wrong as wrong:
+        return Verdict(False, str(wrong))
+    except BaseException as error:  # whatever a learner's function raises, or lets the engine raise
+        return explain(error, {str(file)})
+    for what, value in expected.items():
+        other = found[what]
+        atol = TOLERANCE * (float(np.abs(value).max(initial=0)) or 1)
+        if other.shape != value.shape or not np.allclose(other, value, rtol=0, atol=atol, equal_nan=True):
+            return Verdict(False, f"{what} is not what it is with the engine's function")
+    return verdict
+
+
+def _time_each(setting: Setting, names: Sequence[str]) -> Iterator[tuple[float, dict[str, float]]]:
+    """Yield the seconds of a training step with parts in place, and those that each of them takes, a few times."""
+    parts, clock = Parts.open(setting.folder, names), Clock()
+    try:
+        with clock.watch(parts).in_place():
+            for seconds in _steps(setting, clock):
+                yield seconds, dict(clock.seconds)
+    except BaseException as error:
+        raise Ended(explain(error, {*map(str, parts.files)}).words, parts.whose(error)) from error
 
 
 def _some(batch: Batch) -> Batch:
@@ -115,42 +239,18 @@ def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: B
     return values
 
 
-def _verdict(parts: Parts, name: str) -> str:
-    """Return what the exercise's own check finds wrong with a part."""
-    verdict = judge_file(find(name), parts.folder / find(name).file)
-    return "" if verdict.right else verdict.words
-
-
-def _difference(values: Callable[[], dict[str, Array]], expected: dict[str, Array], parts: Parts, name: str) -> str:
-    """Return which value changes when a part takes the place of the engine's; nothing if none does."""
-    try:
-        with parts.alone(name).in_place():
-            found = values()
-    except Wrong as wrong:
-        return str(wrong)
-    except Exception as error:  # whatever a learner's function raises, or lets the engine raise
-        return explain(error, {str(parts.folder / find(name).file)}).words
-    for what, value in expected.items():
-        other = found[what]
-        atol = TOLERANCE * (float(np.abs(value).max(initial=0)) or 1)
-        if other.shape != value.shape or not np.allclose(other, value, rtol=0, atol=atol, equal_nan=True):
-            return f"{what} is not what it is with the engine's function"
-    return ""
-
-
-def _time(model: Transformer, batch: Batch, clock: Clock | None = None) -> float:
-    """Return the shortest time of a few training steps, in seconds."""
+def _steps(setting: Setting, clock: Clock | None = None) -> Iterator[float]:
+    """Yield the seconds of each of a few training steps."""
+    model = setting.configuration.build_model(*setting.sizes)
     optimiser = optim.Adam(model.parameters())
-    taken = []
     for _ in range(ROUNDS):
         optimiser.zero_grad()
         if clock:
             clock.seconds.clear()
         start = time.perf_counter()
-        _backward(model, batch)
+        _backward(model, setting.batch)
         optimiser.step(1e-4)
-        taken.append(time.perf_counter() - start)
-    return min(taken)
+        yield time.perf_counter() - start
 
 
 class Clock:

@@ -98,6 +98,10 @@ def moved(back):
     return lambda x, order, d_y: back(x, order, d_y.reshape(x.transpose(order).shape))
 
 
+def rows(x):
+    return x.reshape(-1, x.shape[-1])
+
+
 def batch(d_w):
     return lambda x, w, d_y: (d_y @ w.T, d_w(x, d_y))
 
@@ -231,6 +235,11 @@ wrong = [
     ("one-weight-for-a-batch", "a sum is missing", batch(lambda x, d_y: x.swapaxes(1, 2) @ d_y)),
     ("one-weight-for-a-batch", "w is not transposed", lambda x, w, d_y: (d_y @ w, x.T @ d_y)),
     ("one-weight-for-a-batch", "x.T turns all three axes round", batch(lambda x, d_y: x.T @ d_y)),
+    ("one-weight-for-a-batch", "and d_y is not yet: it needs the same reshape", batch(lambda x, d_y: rows(x).T @ d_y)),
+    ("one-weight-for-a-batch", "d_y is one matrix of all rows, and x is not", batch(lambda x, d_y: x.T @ rows(d_y))),
+    ("linear-backward", "x.T turns all three axes round", linear(d_w=lambda x, d_y: x.T @ d_y)),
+    ("linear-backward", "and d_y is not yet: it needs the same reshape", linear(d_w=lambda x, d_y: rows(x).T @ d_y)),
+    ("linear-backward", "x is not transposed, and a sum is missing", linear(d_w=lambda x, d_y: x @ d_y)),
     ("one-weight-for-a-batch", "x is not transposed, and a sum is missing", batch(lambda x, d_y: x @ d_y)),
     (
         "one-weight-for-a-batch",

@@ -107,11 +107,28 @@ def blind(fill, divide):
     return weights
 
 
+def seeing(divide):
+    def weights(s, mask):
+        s = np.where(mask, s, -np.inf)
+        largest = s.max(axis=-1, keepdims=True)
+        e = np.exp(s - np.where(largest == -np.inf, 0, largest))
+        return divide(e, row_sum(e))
+
+    return weights
+
+
 ROW = "a-row-that-sees-nothing"
 wrong(ROW, "the row that sees nothing is NaN")(blind(-np.inf, lambda e, total: e / total))
 wrong(ROW, "the row that sees nothing is NaN")(blind(-np.inf, lambda e, total: e / np.where(total == 0, 1, total)))
 wrong(ROW, "looks everywhere")(blind(-1e9, lambda e, total: e / total))
-wrong(ROW, "FloatingPointError: invalid value")(blind(-np.inf, lambda e, total: np.nan_to_num(e / total)))
+wrong(ROW, "a NaN on the way to them, which is replaced only afterwards")(
+    blind(-np.inf, lambda e, total: np.nan_to_num(e / total))
+)
+wrong(ROW, "is a small number added to each sum")(seeing(lambda e, total: e / (total + 1e-9)))
+wrong(ROW, "is a small number added to each sum")(seeing(lambda e, total: e / (total + 1e-12)))
+wrong(ROW, "is a small number added to each sum")(
+    lambda s, mask: (lambda e: e / (row_sum(e) + 1e-9))(np.exp(np.where(mask, s, -np.inf)))
+)
 wrong(ROW, "has weights of 1")(blind(-np.inf, lambda e, total: np.where(total > 0, e / total, 1.0)))
 wrong(ROW, "as if there were no mask")(
     lambda s, mask: softmax(np.where(mask | ~mask.any(axis=-1, keepdims=True), s, -np.inf))
@@ -155,6 +172,12 @@ wrong(WEIGHTS, "runs over the queries")(lambda w, d_w: w * (d_w - row_sum(d_w * 
 wrong(WEIGHTS, "the factor w_ij in front is missing")(lambda w, d_w: d_w - row_sum(d_w * w))
 wrong(WEIGHTS, "only the case i = j")(lambda w, d_w: w * (1 - w) * d_w)
 wrong(WEIGHTS, "not yet that of the scores")(lambda w, d_w: d_w.copy())
+wrong(WEIGHTS, "there is a mean where the sum belongs")(
+    lambda w, d_w: w * (d_w - (d_w * w).mean(axis=-1, keepdims=True))
+)
+wrong(WEIGHTS, "the mean of d_w where the sum")(lambda w, d_w: w * (d_w - d_w.mean(axis=-1, keepdims=True)))
+wrong(WEIGHTS, "w_i w_j is not w_j squared")(lambda w, d_w: w * w * row_sum(d_w))
+wrong(WEIGHTS, "the row sum is added")(lambda w, d_w: w * (d_w + row_sum(d_w * w)))
 wrong(WEIGHTS, "adds up d_w alone")(lambda w, d_w: w * (d_w - row_sum(d_w)))
 wrong(WEIGHTS, "multiplied by w_ij as well")(lambda w, d_w: w * d_w - row_sum(d_w * w))
 wrong(WEIGHTS, "entries should be exactly zero")(

@@ -59,6 +59,15 @@ def erring(**wrong):
     return lambda a, n, floor: error(a, n, floor, **wrong)
 
 
+def same_index(f, x, d_y, h=1e-5):
+    d_x = np.zeros_like(x)
+    for index in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[index] = h
+        d_x[index] = d_y[index] * (f(x + step)[index] - f(x - step)[index]) / (2 * h)
+    return d_x
+
+
 def sloping(claimed=None, measured=None):
     """Return both slopes, one of them by a wrong formula."""
 
@@ -116,6 +125,7 @@ wrong = [
     ),
     ("central-difference", "is not right yet", lambda f, x, h: (f(x + 1e-5) - f(x - 1e-5)) / 2e-5),
     ("measured-gradient", "d_y is missing", measuring(lambda d, h, up, at, down: (up - down).sum() / (2 * h))),
+    ("measured-gradient", "only the entry of y with the same index", same_index),
     ("measured-gradient", "to one side", measuring(lambda d, h, up, at, down: (d * (up - at)).sum() / h)),
     ("measured-gradient", "to the left", measuring(lambda d, h, up, at, down: (d * (at - down)).sum() / h)),
     ("measured-gradient", "divide by 2 * h", measuring(lambda d, h, up, at, down: (d * (up - down)).sum() / h)),

@@ -38,6 +38,8 @@ wrong(SCALE, "of the number of positions")(lambda rows, positions: rows * len(po
 wrong(SCALE, "of the number of sentences")(lambda rows, positions: rows * len(rows) ** 0.5 + positions)
 wrong(SCALE, "the positions are multiplied too")(lambda rows, positions: (rows + positions) * rows.shape[-1] ** 0.5)
 wrong(SCALE, "instead of the rows")(lambda rows, positions: rows + positions * rows.shape[-1] ** 0.5)
+wrong(SCALE, "multiplied by the positions; these are added")(lambda rows, at: rows * rows.shape[-1] ** 0.5 * at)
+wrong(SCALE, "these are added, and the factor sqrt(D) is missing")(lambda rows, positions: rows * positions)
 wrong(SCALE, "the positions are missing")(lambda rows, positions: rows * rows.shape[-1] ** 0.5)
 wrong(SCALE, "the positions are subtracted")(lambda rows, positions: rows * rows.shape[-1] ** 0.5 - positions)
 
@@ -81,6 +83,15 @@ def network(d_h=lambda w2, d_y: d_y @ w2.T, gate=lambda h, d_h: d_h * (h > 0), d
     return backward
 
 
+def rows(a):
+    return a.reshape(-1, a.shape[-1])
+
+
+def second(matrix):
+    """Make a backward pass in which the gradient of w2 is another."""
+    return lambda x, h, w1, w2, d_y: (*network()(x, h, w1, w2, d_y)[:3], matrix(h, d_y), d_y.sum(axis=(0, 1)))
+
+
 FFN = "feed-forward-backward"
 wrong(FFN, "the ReLU is missing")(network(gate=lambda h, d_h: d_h))
 wrong(FFN, "the ReLU looks at the gradient")(network(gate=lambda h, d_h: np.maximum(0, d_h)))
@@ -91,6 +102,11 @@ wrong(FFN, "w2 is missing")(network(d_h=lambda w2, d_y: d_y))
 wrong(FFN, "w1 is not transposed")(network(d_x=lambda w1, d_a: d_a @ w1))
 wrong(FFN, "w1 is missing")(network(d_x=lambda w1, d_a: d_a))
 wrong(FFN, "there is one gradient for each sentence")(network(matrix=lambda a, d: a.swapaxes(1, 2) @ d))
+wrong(FFN, "x.T turns all three axes round")(network(matrix=lambda a, d: a.T @ d))
+wrong(FFN, "x is one matrix of all rows, and d_a is not yet")(network(matrix=lambda a, d: rows(a).T @ d))
+wrong(FFN, "d_a is one matrix of all rows, and x is not yet")(network(matrix=lambda a, d: a.T @ rows(d)))
+wrong(FFN, "h.T turns all three axes round")(second(lambda a, d: a.T @ d))
+wrong(FFN, "h is one matrix of all rows, and d_y is not yet")(second(lambda a, d: rows(a).T @ d))
 wrong(FFN, "all rows share the bias")(network(total=lambda d: d))
 wrong(FFN, "d_b1 has the wrong shape")(network(total=lambda d: d.sum(axis=0)))
 wrong(FFN, "B T = 6 times too small")(network(total=lambda d: d.mean(axis=(0, 1))))
@@ -226,6 +242,15 @@ wrong(ADAM, "this is the step")(
     )
 )
 wrong(ADAM, "eps is missing")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m_hat / np.sqrt(v_hat)))
+wrong(ADAM, "m and v are exchanged: m_hat is divided")(
+    adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * v_hat / (np.sqrt(m_hat) + eps))
+)
+wrong(ADAM, "this is v; the order is theta, m, v")(lambda *given: (lambda theta, m, v: (theta, v, m))(*adam()(*given)))
+wrong(ADAM, "this is theta; the order")(lambda *given: (lambda theta, m, v: (m, theta, v))(*adam()(*given)))
+wrong(ADAM, "that belongs to v")(adam(mean=lambda m, g, b: b * m + (1 - b) * g * g))
+wrong(ADAM, "beta2 stands where beta1 should")(
+    lambda theta, g, m, v, t, lr, beta1, beta2, eps: adam()(theta, g, m, v, t, lr, beta2, beta2, eps)
+)
 wrong(ADAM, "the learning rate is missing")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: m_hat / (np.sqrt(v_hat) + eps)))
 wrong(ADAM, "the factor 1 - beta1 is missing")(adam(mean=lambda m, g, b: b * m + g))
 wrong(ADAM, "beta2 and 1 - beta2 are exchanged")(adam(square=lambda v, g, b: (1 - b) * v + b * g * g))

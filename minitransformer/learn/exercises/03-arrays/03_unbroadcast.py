@@ -11,6 +11,8 @@ Each copy of an entry has its own gradient in d_y. The entry's own gradient is
 the sum over its copies. Write it for every shape that a may have, also for ().
 """
 
+import numpy as np
+
 
 def unbroadcast(d_y, shape):
     """Return d_a, which has the shape of a."""

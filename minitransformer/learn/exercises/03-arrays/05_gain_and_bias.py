@@ -9,6 +9,8 @@ have the shape (D,); they are the same for all sentences and all positions. It
 is the end of every layer norm.
 """
 
+import numpy as np
+
 
 def backward(x, gain, d_y):
     """Return d_x, d_gain and d_bias."""

@@ -12,6 +12,8 @@ Each of these sums is a matrix product too, with one factor transposed. Which?
 (An index that is summed must stand second on the left and first on the right.)
 """
 
+import numpy as np
+
 
 def backward(x, w, d_y):
     """Return d_x and d_w."""

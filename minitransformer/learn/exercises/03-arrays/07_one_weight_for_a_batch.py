@@ -12,6 +12,8 @@ Which sums does d_W need? All B * T rows are alike to W, so think of X as one
 matrix with B * T rows.
 """
 
+import numpy as np
+
 
 def backward(x, w, d_y):
     """Return d_x, of shape (B, T, D), and d_w, of shape (D, F)."""

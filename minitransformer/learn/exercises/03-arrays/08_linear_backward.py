@@ -11,6 +11,8 @@ All B * T rows share w and b. The last exercise had d_x and d_w. What is new is
 b: in how many entries of y does b_f stand?
 """
 
+import numpy as np
+
 
 def backward(x, w, d_y):
     """Return d_x (B, T, D), d_w (D, F) and d_b (F,)."""

@@ -11,6 +11,8 @@ slope along p, one number, and this slope can be measured by one central
 difference. If a random p shows no difference, d_x is most likely right.
 """
 
+import numpy as np
+
 
 def slopes(f, x, d_y, d_x, p, h=1e-5):
     """Return two numbers: the slope that d_x claims, and the measured one."""

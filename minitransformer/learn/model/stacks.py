@@ -1,0 +1,122 @@
+"""The model as the paper draws it, encoder and decoder as stacks of sub-layers, and the exercises in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+__all__ = ["STACKS", "Box", "Row", "Sublayer", "fill_stacks"]
+
+
+class Sublayer(NamedTuple):
+    """A sub-layer, or a step of training or decoding, with the exercises that are parts of it."""
+
+    title: str
+    parts: tuple[str, ...]
+    """Those that no sub-layer before it has."""
+    again: tuple[str, ...] = ()
+    """Those that one before it has too."""
+    layered: bool = False
+    """Whether each of the N layers has one."""
+
+
+EMBEDDING = ("repeated-ids", "embedding-scale", "sinusoidal-positions")
+DROPOUT = ("dropout-forward", "dropout-backward")
+ATTENTION = (
+    "padding-mask", "split-heads", "scaled-scores", "softmax-of-large-scores", "a-row-that-sees-nothing", "merge-heads",
+    "weights-and-values-backward", "softmax-backward", "queries-and-keys-backward", "one-weight-for-a-batch",
+)  # fmt: skip
+SELF_ATTENTION = (*ATTENTION, "self-attention-backward")
+NORM = ("residual-connection", "layer-norm-forward", "layer-norm-backward", "gain-and-bias-gradients")
+FEED_FORWARD = ("feed-forward-backward",)
+ADD_AND_NORM = Sublayer("add & norm", (), (*NORM, *DROPOUT), layered=True)
+
+STACKS: dict[str, tuple[Sublayer, ...]] = {
+    "encoder": (
+        Sublayer("embedding + positions", (*EMBEDDING, *DROPOUT)),
+        Sublayer("self-attention", SELF_ATTENTION, layered=True),
+        Sublayer("add & norm", NORM, DROPOUT, layered=True),
+        Sublayer("feed-forward", FEED_FORWARD, layered=True),
+        ADD_AND_NORM,
+    ),
+    "decoder": (
+        Sublayer("embedding + positions", ("shifted-targets",), (*EMBEDDING, *DROPOUT)),
+        Sublayer("masked self-attention", ("causal-mask",), SELF_ATTENTION, layered=True),
+        ADD_AND_NORM,
+        Sublayer("cross-attention", (), ATTENTION, layered=True),
+        ADD_AND_NORM,
+        Sublayer("feed-forward", (), FEED_FORWARD, layered=True),
+        ADD_AND_NORM,
+        Sublayer("linear", ("linear-backward",)),
+        Sublayer("softmax", (), ("softmax-of-large-scores",)),
+        Sublayer("loss", ("cross-entropy-forward", "smoothed-targets", "label-smoothing-backward")),
+    ),
+    "training": (
+        Sublayer("initial weights", ("xavier",)),
+        Sublayer(
+            "walk over the graph",
+            (
+                "order-of-a-graph", "walk-back", "add-with-broadcasting", "product-rule", "transpose-and-reshape",
+                "unbroadcast",
+            ),
+        ),
+        Sublayer("Adam", ("adam-step",)),
+        Sublayer("warm-up", ("warm-up",)),
+    ),
+    "decoding": (
+        Sublayer("greedy", ("greedy-decoding",)),
+        Sublayer("beam search", ("beam-step", "length-penalty")),
+    ),
+}  # fmt: skip
+"""The stacks; data flows from the first sub-layer to the last."""
+
+
+class Row(NamedTuple):
+    """A line of a sub-layer's box."""
+
+    text: str
+    """The name of a part, or a remark on parts of another box."""
+    owner: str = ""
+    """Whose the part is: ``"yours"``, ``"engine"`` or, of a part of the learner's, ``"wrong"``; nothing of a remark."""
+    note: str = ""
+    """A word or a number for the part."""
+
+
+class Box(NamedTuple):
+    """A sub-layer as it is drawn."""
+
+    title: str
+    rows: list[Row]
+    layered: bool
+
+
+def fill_stacks(mine: Collection[str], wrong: Collection[str], notes: Mapping[str, str]) -> dict[str, list[Box]]:
+    """Return what to draw of each stack.
+
+    Parameters
+    ----------
+    mine : collection of str
+        The parts that are the learner's and right.
+    wrong : collection of str
+        The learner's parts that are wrong.
+    notes : mapping of str to str
+        A word or a number for each part.
+    """
+
+    def owner(name: str) -> str:
+        return "wrong" if name in wrong else "yours" if name in mine else "engine"
+
+    stacks: dict[str, list[Box]] = {}
+    for stack, sublayers in STACKS.items():
+        stacks[stack], above = [], set[str]()
+        for each in sublayers:
+            rows = [Row(name, owner(name), notes.get(name, "")) for name in each.parts]
+            if each.again:
+                owners = [owner(name) for name in each.again]
+                where = "as above" if above.issuperset(each.again) else "as in the encoder"
+                rows.append(Row(f"{where}: {owners.count('yours')} of {len(owners)} yours"))
+                if "wrong" in owners:
+                    rows.append(Row(f"{' ' * len(where)}  {owners.count('wrong')} wrong"))
+            stacks[stack].append(Box(each.title, rows, each.layered))
+            above |= {*each.parts}
+    return stacks

@@ -1,0 +1,46 @@
+"""A tiny run that has kept its checkpoints, and a session for it."""
+
+import pytest
+
+from minitransformer.explorer import Session
+from minitransformer.explorer import session as module
+from minitransformer.tasks import build
+from minitransformer.training import Configuration, RunFolder, Trainer, load
+
+TEXT = "nine thousand and seventy"
+SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "dropout": 0.0}
+STEPS = {"steps": 2, "warmup_steps": 1, "evaluate_every": 1, "save_every": 1, "keep": 3, "workers": 1}
+PAIRS = {"batch_tokens": 64, "train_pairs": 20, "held_out": 4, "valid_pairs": 2}
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    folder = RunFolder(tmp_path_factory.mktemp("explorer") / "run")
+    trainer = Trainer(Configuration.of_task(build("numbers"), **SIZES, **STEPS, **PAIRS))
+    folder.create(trainer.configuration, trainer.corpus)
+    trainer.train(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(folder):
+    return load(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_translations():
+    """Cut translations off early: weights that are not trained find no end."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "MORE_THAN_SOURCE", 1)
+        yield
+
+
+@pytest.fixture(scope="session")
+def session(run, folder):
+    return Session(run, folder)
+
+
+@pytest.fixture(scope="session")
+def trace(session):
+    """The answer to `trace` for a sentence."""
+    return session.trace({"text": TEXT})

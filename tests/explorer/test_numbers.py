@@ -1,0 +1,56 @@
+"""Arrays as JSON: statistics, and windows of bounded size."""
+
+import base64
+
+import numpy as np
+import pytest
+
+from minitransformer.explorer.numbers import MOST_VALUES, statistics, window
+
+
+def values(answer):
+    return np.frombuffer(base64.b64decode(answer["values"]), dtype="<f4")
+
+
+def test_statistics_are_those_of_the_finite_entries():
+    x = np.random.default_rng(0).normal(3.0, 2.0, (4, 5))
+    found = statistics(x)
+    wanted = {"mean": x.mean(), "spread": x.std(), "least": x.min(), "most": x.max(), "norm": np.linalg.norm(x)}
+    assert found == pytest.approx(wanted)
+    assert statistics(np.append(x, [np.nan, np.inf, -np.inf])) == pytest.approx(wanted)
+    assert set(statistics(np.array([np.nan])).values()) == {None}
+    assert set(statistics(np.zeros((0, 3))).values()) == {0.0}
+    assert statistics(np.array([True, False]))["mean"] == 0.5
+    assert statistics(np.array([1e300, -1e300]))["norm"] is None
+
+
+def test_a_window_is_a_part_of_the_last_two_axes():
+    x = np.arange(2 * 3 * 5 * 7).reshape(2, 3, 5, 7)
+    found = window(x, (1, 2), (1, 4), (2, 7))
+    np.testing.assert_array_equal(values(found), x[1, 2, 1:4, 2:7].ravel())
+    assert (found["shape"], found["rows"], found["columns"]) == ([2, 3, 5, 7], [1, 4], [2, 7])
+    assert (found["least"], found["most"]) == (0, x.size - 1)
+    np.testing.assert_array_equal(values(window(x, (1,), stride=(2, 3))), x[1, 0, ::2, ::3].ravel())
+
+
+@pytest.mark.parametrize("x", [np.array(2.5), np.array([1.0, 2.5]), np.zeros((0, 3)), np.array([[True], [False]])])
+def test_any_shape_is_a_picture(x):
+    found = window(x)
+    np.testing.assert_array_equal(values(found), x.ravel())
+    assert found["shape"] == list(x.shape)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"at": (2,)}, "the index [2] does not lie in the leading axes [2]"),
+        ({"at": (0, 0)}, "the index [0, 0] does not lie in the leading axes [2]"),
+        ({"rows": (0, 401)}, "rows [0, 401] do not lie in 0 to 400"),
+        ({"columns": (5, 3)}, "columns [5, 3] do not lie in 0 to 400"),
+        ({}, f"the window has 400 x 400 values, expected at most {MOST_VALUES:,}"),
+    ],
+)
+def test_windows_outside_or_too_large_are_refused(asked, said):
+    with pytest.raises(ValueError, match=r"rows|index|columns|window") as caught:
+        window(np.zeros((2, 400, 400), dtype=np.int8), **asked)
+    assert said in str(caught.value)

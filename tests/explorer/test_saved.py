@@ -1,0 +1,88 @@
+"""The saved file: every number of the trace, in one file or with a script for each sentence."""
+
+import base64
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+
+from minitransformer.explorer import RequestError, save, saved
+
+W_OUT = "decoder.layers.0.cross_attention.w_out"
+TEXTS = ["nine thousand and seventy", "one"]
+
+
+def unpack(packed):
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def array(stored):
+    if stored["type"] == "product":
+        m, n = stored["shape"]
+        left, right = (array({"type": "float32", "values": stored[side]}) for side in ("left", "right"))
+        return (left.reshape(m, -1) @ right.reshape(-1, n)).ravel()
+    kind = {"float32": "<f4", "float16": "<f2"}[stored["type"]]
+    return np.frombuffer(base64.b64decode(stored["values"]), dtype=kind) * 2.0 ** stored.get("exponent", 0)
+
+
+def read(path):
+    html = path.read_text(encoding="utf-8")
+    return unpack(re.search(r'id="saved" data-encoding="gzip">([^<]*)</script>', html)[1])
+
+
+def test_one_file_holds_every_number(tmp_path, session, trace, monkeypatch):
+    parameters = [one for one in trace["parameters"] if one["key"] == W_OUT]
+    differences = saved._differences  # for all gradients they would take seconds
+    monkeypatch.setattr(
+        saved, "_differences", lambda *_: differences(session, trace | {"steps": [], "parameters": parameters})
+    )
+    assert save(tmp_path / "new" / "page.html", session, TEXTS[:1]) == [tmp_path / "new" / "page.html"]
+    data = read(tmp_path / "new" / "page.html")
+    [sentence] = data["sentences"]
+    [found] = sentence["traces"]
+    assert found["answer"] == trace
+    assert sentence["translate"]["tree"]["nodes"]
+    assert sentence["training"]["steps"] == [0, 1, 2]
+    assert data["model"]["examples"] == TEXTS[:1]
+    tensors = found["tensors"] | data["parameters"]
+    for key in [key for step in trace["steps"] for key in (step["key"], f"d:{step['key']}")]:
+        whole = session.array(trace["id"], key)
+        assert tensors[key]["shape"] == list(whole.shape)
+        np.testing.assert_allclose(array(found["arrays"][tensors[key]["array"]]), whole.ravel(), rtol=1e-6, atol=1e-30)
+    for one in trace["parameters"]:
+        np.testing.assert_allclose(
+            array(tensors[one["key"]]), session.array(trace["id"], one["key"]).ravel(), rtol=1e-6
+        )
+    lines = [line for step in trace["steps"] for line in (*step["forward"], *step["backward"])]
+    assert {line["key"] for line in lines} <= tensors.keys()
+    assert len(found["arrays"]) < len(found["tensors"])
+    [largest] = found["differences"]
+    assert largest["relative_error"] < 1e-5
+    assert abs(largest["gradient"]) == np.abs(session.array(trace["id"], f"d:{W_OUT}")).max()
+    assert {line["function"] for line in lines} <= {name.partition(".")[0] for name in data["sources"]}
+
+
+def test_sentences_lie_beside_the_page_and_weights_are_stored_once(tmp_path, session):
+    page, *beside = save(tmp_path / "page.html", session, TEXTS, external=True, differences=False)
+    assert beside == [tmp_path / "page-sentences" / "01.js", tmp_path / "page-sentences" / "02.js"]
+    data = read(page)
+    assert [one["file"] for one in data["sentences"]] == ["page-sentences/01.js", "page-sentences/02.js"]
+    place, packed = re.fullmatch(r'explorerSentence\((\d+), "(.*)"\);\n', beside[1].read_text()).groups()
+    sentence = unpack(packed)
+    [found] = sentence["traces"]
+    assert (place, sentence["text"]) == ("1", TEXTS[1])
+    assert not data["parameters"].keys() & found["tensors"].keys()
+    for key in ("d:/linear", "d:decoder.layers.0.feed_forward.w1"):  # small numbers keep their digits
+        whole = session.array(found["answer"]["id"], key).ravel()
+        values = array(found["arrays"][found["tensors"][key]["array"]])
+        np.testing.assert_allclose(values, whole, rtol=1e-3, atol=1e-7 * np.abs(whole).max())
+    again = save(tmp_path / "again" / "page.html", session, TEXTS, external=True, differences=False)
+    assert [file.read_bytes() for file in again] == [file.read_bytes() for file in (page, *beside)]
+
+
+def test_a_text_that_cannot_be_translated_leaves_no_file(tmp_path, session):
+    with pytest.raises(RequestError, match="fourty"):
+        save(tmp_path / "page.html", session, ["one", "fourty"], external=True, differences=False)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,194 @@
+"""The server: who may ask, what can be read, and what is refused."""
+
+import http.client
+import json
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from minitransformer.explorer import Explorer, PortError, RequestError
+from minitransformer.explorer import server as module
+from minitransformer.explorer.limits import TimeLimitError
+
+
+class Talking:
+    """Stands in for a session."""
+
+    def __init__(self):
+        self.asked = []
+        self.entered, self.leave = threading.Event(), threading.Event()
+
+    def answer(self, name, body):
+        self.asked.append((name, body))
+        match body.get("do"):
+            case "refuse":
+                raise RequestError("trace: found a, expected b")
+            case "late":
+                raise TimeLimitError("it took too long")
+            case "fail":
+                raise TypeError("oh")
+            case "wait":
+                self.entered.set()
+                assert self.leave.wait(10)
+        return {"name": name}
+
+
+@contextmanager
+def serving(session):
+    with Explorer(session, 0) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def talking():
+    return Talking()
+
+
+@pytest.fixture
+def server(talking):
+    with serving(talking) as server:
+        yield server
+
+
+def ask(server, path, body=None, method=None, **headers):
+    """Return the status, the headers and the text of an answer; {} stands for the token in the path."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    try:
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        given = {} if body is None else {"Content-Type": "application/json"}
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method or ("POST" if body is not None else "GET"), path.format(server.token), data, given)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_the_page_and_its_files_are_sent(server):
+    status, headers, text = ask(server, "/{}/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert text == server.page["index.html"].decode()
+    assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'")
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert not [name for name in headers if name.startswith("Access-Control")]
+    assert ask(server, "/{}/app.js")[1]["Content-Type"] == "text/javascript; charset=utf-8"
+    assert ask(server, "/{}/style.css?x=1")[0] == 200
+    assert ask(server, "/{}/", method="HEAD")[2] == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["/{}/../server.py", "/{}/%2e%2e/server.py", "/{}//etc/passwd", "/{}/page/app.js", "/{}/gone.js", "/{}/.."]
+)
+def test_no_other_file_can_be_read(server, path):
+    assert ask(server, path)[0] == 404
+
+
+@pytest.mark.parametrize("path", ["/", "/x/", "/index.html", "/{}x/", "/x/{}/", "/%00/", "*"])
+def test_without_the_token_nothing_is_sent(server, path):
+    status, _, text = ask(server, path)
+    assert status == 403
+    assert "token" in json.loads(text)["error"]
+    assert server.token not in text
+
+
+@pytest.mark.parametrize("host", ["example.org", "127.0.0.1", "localhost:1", "", "evil.127.0.0.1:{}"])
+def test_another_host_name_is_refused(server, host):
+    assert ask(server, "/{}/", Host=host.format(server.server_port))[0] == 403
+    assert ask(server, "/{}/", Host=f"localhost:{server.server_port}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://127.0.0.1:{}"}, 200),
+        ({"Origin": "http://localhost:{}", "Sec_Fetch_Site": "same-origin"}, 200),
+        ({"Origin": "http://example.org"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "https://127.0.0.1:{}"}, 403),
+        ({"Sec_Fetch_Site": "cross-site"}, 403),
+        ({"Content_Type": "text/plain"}, 415),
+        ({"Content_Length": "-5"}, 411),
+        ({"Content_Length": "9" * 30}, 413),
+    ],
+)
+def test_only_the_page_may_ask(server, talking, headers, status):
+    headers = {name: value.format(server.server_port) for name, value in headers.items()}
+    assert ask(server, "/{}/model", {}, **headers)[0] == status
+    assert len(talking.asked) == (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "said"),
+    [
+        ("model", {}, 200, '"name":"model"'),
+        ("trace", {"do": "refuse"}, 400, "trace: found a, expected b"),
+        ("trace", {"do": "late"}, 400, "trace: it took too long; choose a shorter sentence"),
+        ("trace", {"do": "fail"}, 500, "trace: TypeError: oh"),
+        ("trace", b"{", 400, "trace: the body cannot be read as JSON"),
+        ("trace", b'{"x": NaN}', 400, "found NaN, expected a finite number"),
+        ("trace", b"[" * 100_000, 400, "the body cannot be read as JSON"),
+        ("trace", b"\xff", 400, "the body cannot be read as JSON"),
+        ("array", {}, 404, "there is no request 'array'"),
+        ("__class__", {}, 404, "there is no request"),
+        ("trace", b" " * 1_000_001, 413, "the request has 1000001 bytes, expected at most 1,000,000"),
+    ],
+)  # fmt: skip
+def test_requests_and_what_is_wrong_with_them(server, capfd, name, body, status, said):
+    found, _, text = ask(server, f"/{{}}/{name}", body)
+    assert (found, said in text) == (status, True)
+
+
+def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.01)
+    first = threading.Thread(target=ask, args=(server, "/{}/trace", {"do": "wait"}))
+    first.start()
+    assert talking.entered.wait(10)
+    status, _, text = ask(server, "/{}/model", {})
+    assert (status, "busy" in text) == (503, True)
+    assert ask(server, "/{}/")[0] == 200
+    talking.leave.set()
+    first.join()
+    assert ask(server, "/{}/model", {})[0] == 200
+
+
+def test_too_many_connections_are_closed(talking, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
+    closed = pytest.raises((ConnectionError, http.client.BadStatusLine))
+    with serving(talking) as server, socket.create_connection(("127.0.0.1", server.server_port)), closed:
+        ask(server, "/{}/")
+
+
+def test_a_closed_connection_leaves_its_place_free(talking, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
+    with serving(talking) as server:
+        assert ask(server, "/{}/")[0] == 200
+        assert server.connections.acquire(timeout=10)
+
+
+def test_a_connection_is_used_again(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    for _ in range(2):
+        connection.request("POST", f"/{server.token}/model", b"{}", {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        assert json.loads(answer.read()) == {"name": "model"}
+        assert answer.headers["Connection"] != "close"
+    connection.close()
+
+
+def test_a_second_server_finds_another_port(talking):
+    with Explorer(talking) as first, Explorer(talking) as second:
+        assert first.server_port != second.server_port
+        assert first.token != second.token
+        assert first.address == f"http://127.0.0.1:{first.server_port}/{first.token}/"
+        with pytest.raises(PortError, match=f"port {first.server_port} cannot be used: .*; choose another one"):
+            Explorer(talking, first.server_port)

@@ -1,0 +1,202 @@
+"""What a session answers: the model's own numbers, and messages for everything else."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+
+from minitransformer import tracing
+from minitransformer.data import END, START, Characters, Words
+from minitransformer.explorer import RequestError, Session
+from minitransformer.explorer.session import REQUESTS
+
+TEXT = "nine thousand and seventy"
+CROSS = "decoder.layers.0.cross_attention"
+
+
+def values(answer):
+    return np.frombuffer(base64.b64decode(answer["values"]), dtype="<f4")
+
+
+def test_the_model_is_described(session, run):
+    found = session.model()
+    assert (found["task"], found["options"]["d_model"], found["checkpoints"]) == ("numbers", 8, [0, 1, 2])
+    assert found["parameters"] == sum(one.data.size for one in run.model.parameters())
+    places = {one["place"]: one for one in found["places"]}
+    assert places[""] == {"place": "", "kind": "Transformer", "parent": None}
+    assert places[CROSS] == {"place": CROSS, "kind": "MultiHeadAttention", "parent": "decoder.layers.0"}
+    assert found["target_vocabulary"] == list(run.target.tokens)
+    assert len(found["examples"]) == 4
+
+
+def test_every_answer_is_json(session, trace):
+    step = f"{CROSS}/multi_head_attention"
+    bodies = {
+        "translate": {"text": TEXT, "beam": 2},
+        "trace": {"text": TEXT, "edits": [{"kind": "head_off", "step": step, "head": 0}]},
+        "tensor": {"trace": trace["id"], "key": f"d:{step}"},
+        "difference": {"trace": trace["id"], "key": step, "index": [0, 0, 0]},
+        "training": {"text": TEXT, "key": CROSS},
+    }
+    for name in REQUESTS:
+        assert json.loads(json.dumps(session.answer(name, bodies.get(name, {})), allow_nan=False))
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_translation_is_that_of_the_command(session, run, beam, monkeypatch):
+    monkeypatch.setattr("minitransformer.explorer.session.MORE_THAN_SOURCE", 50)
+    found = session.translate({"text": TEXT, "beam": beam})
+    assert found["text"] == run.translate([TEXT], beam)[0]
+    assert found["source"][-1] == {"id": END, "text": "<end>"}
+    assert (found["tree"] is None) == (beam == 1)
+    for token in found["tokens"]:
+        assert token["text"] == run.target.tokens[token["id"]]
+        assert 0 < token["probability"] <= 1
+    if beam > 1:
+        way, node = [], found["tree"]["nodes"][found["tree"]["winner"]]
+        while node["parent"] is not None:
+            way.insert(0, node["token"])
+            node = found["tree"]["nodes"][node["parent"]]
+        assert way == [token["id"] for token in found["tokens"]]
+
+
+def test_a_prefix_is_continued(session):
+    found = session.translate({"text": TEXT, "prefix": [7, 5]})
+    assert [(token["id"], token["forced"]) for token in found["tokens"][:3]][:2] == [(7, True), (5, True)]
+    assert not any(token["forced"] for token in found["tokens"][2:])
+
+
+def test_a_trace_has_every_step_with_its_numbers(session, run, trace):
+    model = tracing.in_double(run.model)
+    target = [START, *(token["id"] for token in trace["target_out"])]
+    whole = tracing.trace(model, [[token["id"] for token in trace["source"]]], [target])
+    assert [step["key"] for step in trace["steps"]] == [step.key for step in whole.steps]
+    assert trace["objective"] == {"kind": "loss", "value": pytest.approx(whole.value)}
+    assert [token["id"] for token in trace["target_in"]] == target[:-1]
+    for step in trace["steps"]:
+        assert step["value"]["norm"] == pytest.approx(np.linalg.norm(whole[step["key"]]))
+        assert step["gradient"]["norm"] == pytest.approx(np.linalg.norm(whole[f"d:{step['key']}"]))
+        for line in (*step["forward"], *step["backward"]):
+            assert line["shape"] == list(whole[line["key"]].shape)
+    assert {one["key"] for one in trace["parameters"]} == {name for name, _ in run.model.named_parameters()}
+    for visit in trace["walk"]:
+        for part in visit["parts"]:
+            assert part["from"] in {step["key"] for step in trace["steps"]}
+    [line] = {json.dumps(step["model_line"]) for step in trace["steps"] if step["key"] == "/linear"}
+    assert json.loads(line)["file"] == "nn/transformer.py"
+    assert "ops.linear" in json.loads(line)["text"]
+
+
+def test_the_same_question_has_the_same_answer(session, trace):
+    assert session.trace({"text": TEXT}) == trace
+    assert session.trace({"text": TEXT, "checkpoint": 1})["id"] != trace["id"]
+
+
+def test_tensors_are_those_of_the_trace(session, trace):
+    key = f"{CROSS}/multi_head_attention:softmax.y"
+    whole = session.array(trace["id"], key)
+    found = session.tensor({"trace": trace["id"], "key": key, "at": [0, 1], "rows": [0, 2], "columns": [1, 3]})
+    np.testing.assert_allclose(values(found), whole[0, 1, :2, 1:3].ravel(), rtol=1e-6)
+    assert found["shape"] == list(whole.shape)
+
+
+def test_a_gradient_agrees_with_its_difference(session, trace):
+    key = f"{CROSS}.w_out"
+    gradient = session.array(trace["id"], f"d:{key}")
+    index = [int(i) for i in np.unravel_index(np.abs(gradient).argmax(), gradient.shape)]
+    found = session.difference({"trace": trace["id"], "key": key, "index": index})
+    assert found["gradient"] == pytest.approx(gradient[tuple(index)], rel=1e-12)
+    assert found["relative_error"] < 1e-5
+    assert len(found["curve"][0]) == 3
+
+
+def test_an_edit_is_predicted_to_first_order(session, trace):
+    key = f"{CROSS}.w_out"
+    before = session.array(trace["id"], key)[0, 0]
+    edit = {"kind": "set_entry", "key": key, "index": [0, 0], "value": before + 1e-4}
+    found = session.trace({"text": TEXT, "edits": [edit]})
+    change = session.array(trace["id"], f"d:{key}")[0, 0] * 1e-4
+    prediction, value = found["prediction"], trace["objective"]["value"]
+    assert prediction["before"] == value
+    assert prediction["first_order"] - value == pytest.approx(change, rel=1e-6)
+    assert prediction["after"] - value == pytest.approx(change, rel=1e-2)
+    assert found["target_out"] == trace["target_out"]
+    assert session.trace({"text": TEXT}) == trace  # nothing has changed in the model
+
+
+def test_training_is_measured_at_each_checkpoint(session, run):
+    found = session.training({"text": TEXT, "key": CROSS})
+    assert found["steps"] == [0, 1, 2]
+    assert [(one["checkpoint"], one["key"]) for one in found["attention"]] == [(step, CROSS) for step in (0, 1, 2)]
+    np.testing.assert_allclose(values(found["attention"][0]).reshape(found["attention"][0]["shape"]).sum(-1), 1, 1e-5)
+    assert found["norms"].keys() == found["gradient_norms"].keys() == run.model.state_dict().keys()
+    weights = session.models.at(2).state_dict()[f"{CROSS}.w_in"]
+    assert found["norms"][f"{CROSS}.w_in"][-1] == pytest.approx(np.linalg.norm(weights))
+    assert len(session.training({"text": TEXT})["attention"]) == 9
+    assert all(parameter.grad is None for parameter in run.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "said"),
+    [
+        ("nothing", {}, "there is no request 'nothing'"),
+        ("translate", {"text": "   "}, "the text is empty"),
+        ("translate", {"text": "nine fourty two"}, "unknown token 'fourty' (is 'forty' meant?) at place 2"),
+        ("translate", {"text": "nine " * 200}, "the text has 201 tokens, its end included, expected at most 128"),
+        ("translate", {"text": "n" * 20_000}, "the text has 20,000 characters"),
+        ("translate", {"text": TEXT, "beam": 99}, "beam is 99, expected a whole number from 1 to 16"),
+        ("translate", {"text": TEXT, "prefix": [10_000]}, "10000"),
+        ("translate", {"text": TEXT, "checkpoint": 7}, "those that the run has kept: 0, 1, 2"),
+        ("trace", {"text": TEXT, "target": []}, "the target has 0 tokens"),
+        ("trace", {"text": TEXT, "target": [999]}, "the target has the token 999"),
+        ("trace", {"text": TEXT, "objective": {"kind": "log_probability", "position": 500, "token": 5}}, "500"),
+        ("trace", {"text": TEXT, "edits": [{"kind": "layer_off", "place": "x"}]}, "this model has no layer 'x'"),
+        ("trace", {"text": TEXT, "edits": [{"kind": "set_entry", "key": "output", "index": [0], "value": 1}]}, "index"),
+        ("tensor", {"trace": "x", "key": "y"}, "the trace 'x' is no longer kept"),
+        ("training", {"text": TEXT, "key": "nowhere"}, "found the key 'nowhere'"),
+        ("model", {"text": TEXT}, 'model: found "text", expected only nothing'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_answered_is_refused(session, name, body, said):
+    with pytest.raises(RequestError) as caught:
+        session.answer(name, body)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"key": "nowhere"}, "no value or gradient 'nowhere'"),
+        ({"at": [0, 0]}, "leading axes"),
+        ({"rows": [0]}, "two numbers each"),
+        ({"stride": [0, 1]}, "the stride above 0"),
+    ],
+)
+def test_windows_that_do_not_exist_are_refused(session, trace, change, said):
+    with pytest.raises(RequestError, match=r"tensor|trace") as caught:
+        session.tensor({"trace": trace["id"], "key": "/linear"} | change)
+    assert said in str(caught.value)
+
+
+def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypatch):
+    monkeypatch.setattr(session, "_traces", type(session._traces)(1, 1))
+    first = session.trace({"text": TEXT})["id"]
+    session.trace({"text": "one"})
+    with pytest.raises(RequestError, match="no longer kept"):
+        session.tensor({"trace": first, "key": "/linear"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "notes"),
+    [
+        (Words, "one  ten two", ["token 2 ('ten') is unknown: the model reads <unk>"]),
+        (Characters, "one x", ["token 5 ('x') is unknown: the model reads <unk>"]),
+    ],
+)
+def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, notes):
+    source = kind.train(["one two", "one two"])
+    session = Session(run._replace(source=source), folder)
+    assert session.translate({"text": text})["notes"] == notes
+    assert session.trace({"text": text})["notes"] == notes
+    assert session.trace({"text": "one two"})["notes"] == []
