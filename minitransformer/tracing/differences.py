@@ -23,7 +23,7 @@ from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.decoding import Diverged
 from minitransformer.nn import Transformer
-from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index, some
@@ -173,7 +173,11 @@ class _Entry:
         if not self._is_watched:
             yield
             return
-        with self._editor.watching(see, see_value=see_value) as self._watcher, standing_in(self._tracing()):
+        stand_ins = self._tracing()
+        with (
+            self._editor.watching(see, see_value=see_value) as self._watcher,
+            standing_in(stand_ins, when=in_this_thread()),
+        ):
             yield
 
     def _tracing(self) -> dict[Callable[..., Any], Callable[..., Any]]:
@@ -323,7 +327,8 @@ class _Entry:
             return run
 
         forwards = [operation.forward for operation in ops.registry.values()]
-        with standing_in({forward: split(in_use(forward)) for forward in forwards}), self._watching(None, None):
+        stand_ins = {forward: split(in_use(forward)) for forward in forwards}
+        with standing_in(stand_ins, when=in_this_thread()), self._watching(None, None):
             yield
 
     def _writing(self, values: Sequence[float]) -> AbstractContextManager[object]:

@@ -23,7 +23,7 @@ from minitransformer.decoding import beam_search, length_penalty, longest_senten
 from minitransformer.decoding.beam import best_continuations
 from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
-from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.edits import Edit
 from minitransformer.tracing.twin import twin
@@ -259,7 +259,7 @@ def beam_tree(
         raise ValueError(f"beam_tree: n_dropped must be 0 or more, found {n_dropped}")
     searched = cast(Transformer, FullPasses(model, source_ids, edits, most)) if edits else model
     grown = _GrowingTree(alpha, n_dropped)
-    with standing_in({best_continuations: grown.continue_all}):
+    with standing_in({best_continuations: grown.continue_all}, when=in_this_thread()):
         [[best]] = beam_search(searched, source_ids, beam, alpha, most)
     tree = BeamTree(grown.with_last_fates(most), 0)
     return replace(tree, winner=grown.find(tree, best.tokens, best.finished))

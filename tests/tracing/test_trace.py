@@ -309,7 +309,7 @@ def test_the_tracer_that_was_there_before_is_restored(post):
         sys.settrace(before)
     assert after is tracer
     assert after_error is tracer
-    assert vars(make_tensor)["stand_in"] == [None]
+    assert vars(make_tensor)["stand_ins"] == [()]
 
 
 def test_frozen_parameters_have_no_gradient():
@@ -331,6 +331,29 @@ def test_steps_of_other_threads_are_not_seen(post):
         thread.join()
         mt.Tensor([1.0]).exp()
     assert seen == ["/exp"]
+
+
+class Waiting(Loss):
+    begun, other_is_watching = threading.Event(), threading.Event()
+
+    def __call__(self, logits, targets):
+        self.begun.set()
+        assert self.other_is_watching.wait(30)
+        return super().__call__(logits, targets)
+
+
+def test_runs_of_two_threads_that_overlap_leave_each_other_alone(post, traced):
+    found, seen = [], []
+    thread = threading.Thread(target=lambda: found.append(mt.trace(post, SOURCE, TARGET, Waiting())))
+    thread.start()
+    assert Waiting.begun.wait(30)
+    with watching(post, see=lambda call: seen.append(call.key)):
+        Waiting.other_is_watching.set()
+        thread.join()  # the block that began first ends first
+        post(SOURCE, TARGET[:, :-1])
+    assert [step.key for step in found[0].steps] == [*seen, "/cross_entropy"]
+    assert found[0].value == traced.value
+    assert vars(make_tensor)["stand_ins"] == [()]
 
 
 def test_in_double_converts_a_copy():
