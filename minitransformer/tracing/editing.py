@@ -193,6 +193,6 @@ def layout_of(model: Transformer, source_ids: Any, target_ids: Any, objective: A
         return attend(q, k, *rest, **options)
 
     with no_grad(), standing_in({attention.forward: forward}, when=in_this_thread()):
-        run(model, source_ids, target_ids, objective, see=see)
+        logits = run(model, source_ids, target_ids, objective, see=see).logits
     parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
-    return Layout(outputs, parameters, weights, model.options.dtype)
+    return Layout(outputs, parameters, weights, logits.dtype)

@@ -139,6 +139,7 @@ def test_the_model_stays_as_it_is(model):
     [
         ({"key": "nowhere/add"}, "difference: this model has no step or parameter 'nowhere/add'; it has"),
         ({"key": "d:" + CROSS}, "no step or parameter"),
+        ({"key": None}, "no step or parameter None"),
         ({"index": (0, 4, 0)}, r"difference: .* has shape \(2, 4, 6\), .* found \(0, 4, 0\)"),
         ({"key": f"{CROSS}:softmax.nothing"}, "computes no .*softmax.nothing; it computes"),
         ({"key": f"{CROSS}:softmax.total", "index": (0, 0, 0, 0)}, "computes no gradient of .*softmax.total; it"),
@@ -146,6 +147,7 @@ def test_the_model_stays_as_it_is(model):
         ({"steps": []}, r"expected step sizes above 0, found \[\]"),
         ({"steps": [1e-3, 0.0]}, r"expected step sizes above 0, found \[0.001, 0.0\]"),
         ({"steps": [1e-30]}, "steps of at most 1e-30 do not change"),
+        ({"steps": [1e308]}, "or change it so much that the objective is infinite"),
         ({"edits": [HeadOff(CROSS, 7)]}, "expected a head from 0 to 1, found 7"),
     ],
 )  # fmt: skip
@@ -160,6 +162,8 @@ def test_arguments_are_those_of_a_trace(model):
         difference(model, SOURCE, [1, 3, 2], None, [], CROSS, (0, 0, 0))
     with pytest.raises(IndexError, match="position"):
         difference(model, SOURCE, TARGET, LogProbability(4, 3), [], CROSS, (0, 0, 0))
+    with pytest.raises(TypeError, match=r"difference: expected a model, found str; that of a run is run\.model"):
+        difference("runs/numbers", SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
     with mt.no_grad(), pytest.raises(RuntimeError, match="difference: no gradients under no_grad"):
         difference(model, SOURCE, TARGET, None, [], CROSS, (0, 0, 0))
 

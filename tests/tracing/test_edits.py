@@ -233,6 +233,17 @@ def test_first_order_is_the_slope_from_no_edit_to_the_edit(model, unedited, layo
     assert first_order(before, edits) - before.value == pytest.approx(slope, rel=1e-6, abs=1e-9)
 
 
+def test_first_order_of_a_mask_where_weights_are_too_small_for_the_type(make_model):
+    model = make_model(n_layers=1)
+    model.decoder.layers[0].cross_attention.w_in.data *= 100
+    before, edits = trace(model, SOURCE, TARGET), [SetMask(CROSS, (1, 0), False), SetMask(CROSS, (1, 1), False)]
+    weights, after = (found[f"{CROSS}:scaled_dot_product_attention.weights"] for found in (
+        before, trace(model, SOURCE, TARGET, edits=edits)))  # fmt: skip
+    assert ((weights == 0) & (after > 0.1)).any()
+    slope = ((after - weights) * before[f"{CROSS}:scaled_dot_product_attention.d_weights"]).sum()
+    assert first_order(before, edits) - before.value == pytest.approx(slope, rel=1e-9)
+
+
 def test_first_order_of_nothing(unedited):
     before = unedited[SMOOTHED]
     assert first_order(before, []) == before.value
@@ -276,6 +287,9 @@ def test_an_edit_that_does_not_fit_is_refused(layouts, edit, message):
 def test_what_is_no_edit_is_refused(model):
     with pytest.raises(TypeError, match=r"expected SetEntry, SetWeight, .*, found str"):
         write(model, SOURCE[:1], edits=["off"])
+    with pytest.raises(TypeError, match=r"expected a list of edits, found HeadOff\("):
+        trace(model, SOURCE, TARGET, edits=HeadOff(CROSS, 0))
+    assert not trace(model, SOURCE, TARGET, edits=iter([SublayerOff("decoder.layers.0.cross_attention")]))[CROSS].any()
 
 
 def test_too_large_for_float32(make_model):

@@ -36,6 +36,14 @@ def test_write_is_greedy(make_model, source, options):
         assert listed == [token for token in np.argsort(-log_p[place]).tolist() if token not in (PAD, START)][:5]
 
 
+def test_the_limit_is_the_number_of_learned_positions(make_model):
+    model = make_model(n_layers=1, positions="learned", max_length=5)
+    never = [SetEntry("/linear", (0, place, END), -99.0) for place in range(5)]
+    assert len(write(model, [SOURCES[0]], edits=never)) == 5
+    tree = beam_tree(model, [SOURCES[0]], 2, edits=never)
+    assert tree.nodes[tree.winner].step == 5
+
+
 def test_write_goes_on_after_a_prefix(model):
     free = [choice.token for choice in write(model, [SOURCES[0]], max_length=6)]
     other = next(token for token in range(3, 7) if token != free[1])

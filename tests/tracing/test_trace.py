@@ -17,7 +17,7 @@ from minitransformer.autograd.tensor import make_tensor
 from minitransformer.nn import Module, Parameter, Residual
 from minitransformer.ops import softmax
 from minitransformer.stand_ins import reference, standing_in
-from minitransformer.tracing import LogProbability, LogProbabilityDifference, Loss, in_double, sources
+from minitransformer.tracing import LogProbability, LogProbabilityDifference, Loss, SetEntry, in_double, sources
 from minitransformer.tracing.watching import watching
 
 CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
@@ -248,6 +248,8 @@ def test_objectives(post):
         (LogProbability(0, 3, 2), IndexError, "no sentence 2"),
         (LogProbabilityDifference(0, 3, 8), IndexError, "no token 8"),
         ("loss", TypeError, r"expected an objective, such as Loss\(\).*found 'loss'"),
+        (Loss, TypeError, r"expected an objective, such as Loss\(\).*found <class"),
+        (Loss("1"), ValueError, "label_smoothing must be from 0 to 1, found '1'"),
         (Loss(1.5), ValueError, "label_smoothing must be from 0 to 1, found 1.5"),
     ],
 )
@@ -259,6 +261,11 @@ def test_an_objective_that_does_not_exist_is_refused(post, objective, error, mes
 def test_a_target_without_a_token_to_predict_is_refused(post):
     with pytest.raises(ValueError, match=r"expected target ids of shape \(B, Tq \+ 1\).*found \(1, 1\)"):
         mt.trace(post, SOURCE, [[1]])
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match=r"trace: expected a model, found str; that of a run is run\.model"):
+        mt.trace("runs/numbers", SOURCE, TARGET)
 
 
 def test_no_gradients_under_no_grad(post):
@@ -409,6 +416,56 @@ class Own(Module):
         return self.operation(mt.Tensor(asarray(np.arange(6.0).reshape(1, 2, 3)).reshape(2, 3)), self.scale).reshape(
             1, 2, 3
         )
+
+
+def test_an_operation_of_ones_own_may_be_registered(monkeypatch):
+    functions = {}
+    code = "def forward(x, scale):\n    return x * scale, (x, scale)\n"
+    exec(f"{code}def backward(saved, d_y):\n    return saved[1] * d_y, (saved[0] * d_y).sum(axis=0)\n", functions)
+    typed = mt.Operation(functions["forward"], functions["backward"], name="typed")
+    monkeypatch.setitem(mt.ops.registry, "own", Own().operation)
+    monkeypatch.setitem(mt.ops.registry, "typed", typed)
+    assert sources()["own.backward"].file == "test_trace.py"
+    assert "typed.forward" not in sources()
+    holder = Own()
+    holder.operation = typed
+    for one in (Own(), holder):
+        found = mt.trace(one, [[1]], [[1, 2, 1]], edits=[SetEntry(f"/{one.operation.name}", (0, 1), 0.5)])
+        assert "d:scale" in found
+
+
+class Loops(Own):
+    """A model whose operation has a loop, arrays without values, a name that is bound again, and long lines."""
+
+    def __init__(self):
+        super().__init__()
+
+        def forward(x, scale):
+            y = xp.empty_like(x)
+            for part in (x, scale):
+                if part is x:
+                    y[...] = part
+            z = y * scale
+            z = (z
+                 + x)  # fmt: skip
+            return z, (y, scale)
+
+        def backward(saved, d_z):
+            y, scale = saved
+            d_z = d_z + 0.0
+            return d_z * (scale + 1), (d_z * y).sum(axis=0)
+
+        self.operation = mt.Operation(forward, backward, name="loops")
+
+
+def test_each_value_is_seen_once_when_its_statement_is_done():
+    found = mt.trace(Loops(), [[1]], [[1, 2, 1]])
+    assert [line.key for line in found.step("/loops").forward] == [
+        *(f"/loops:loops.{name}" for name in ("part", "y", "part.2", "z", "z.2"))
+    ]
+    np.testing.assert_array_equal(found["/loops:loops.z.2"], found["/loops"])
+    assert found.gradient_key("/loops:loops.z") is None
+    assert found.gradient_key("/loops:loops.z.2") == "/loops:loops.d_z"
 
 
 def test_an_operation_of_ones_own_is_traced_too():
