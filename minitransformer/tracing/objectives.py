@@ -12,7 +12,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import is_whole
 from minitransformer.autograd import Tensor, is_recording
-from minitransformer.nn import Module
+from minitransformer.tracing.twin import check_model
 
 __all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective", "as_arguments"]
 
@@ -93,8 +93,7 @@ def as_arguments(
     function: str, model: Any, source_ids: Any, target_ids: Any, objective: Objective | None
 ) -> tuple[Any, Any, Objective]:
     """Return source ids, target ids and the objective of a run, after seeing that they fit the model."""
-    if not isinstance(model, Module):
-        raise TypeError(f"{function}: expected a model, found {type(model).__name__}; that of a run is run.model")
+    check_model(function, model)
     source_ids, target_ids, objective = np.asarray(source_ids), np.asarray(target_ids), objective or Loss()
     if target_ids.ndim != 2 or target_ids.shape[1] < 2:
         raise ValueError(

@@ -160,6 +160,7 @@ def test_a_beam_of_one_and_a_limit_of_nothing(model):
             {"source_ids": [[3, 2], [4, 2]]},
             r"expected one source sentence, ids of shape \(1, Tk\), found shape \(2, 2\)",
         ),
+        ({"model": "runs/numbers"}, r"write: expected a model, found str; that of a run is run\.model"),
         ({"prefix": [PAD]}, "place 0 of the prefix is padding"),
         ({"prefix": [3, END, 3]}, "place 1 of the prefix is the end token"),
         (
@@ -175,8 +176,8 @@ def test_a_beam_of_one_and_a_limit_of_nothing(model):
     ],
 )
 def test_bad_arguments_are_refused_before_the_model_runs(model, arguments, message):
-    with pytest.raises((ValueError, IndexError), match=message):
-        write(model, **{"source_ids": [[3, END]]} | arguments)
+    with pytest.raises((TypeError, ValueError, IndexError), match=message):
+        write(**{"model": model, "source_ids": [[3, END]]} | arguments)
 
 
 def test_a_model_that_has_diverged(make_model):
