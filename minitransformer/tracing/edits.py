@@ -286,6 +286,9 @@ def changes_of(edits: Sequence[Edit], layout: Layout) -> dict[str, dict[str, lis
     ValueError
         If one does not fit the model.
     """
+    if not isinstance(edits, Iterable):
+        raise TypeError(f"edits: expected a list of edits, found {edits!r}")
+    edits = list(edits)
     for edit in edits:
         if not isinstance(edit, Edit):
             kinds = ", ".join(kind.__name__ for kind in Edit.__subclasses__())

@@ -23,10 +23,10 @@ from minitransformer.decoding import beam_search, length_penalty, longest_senten
 from minitransformer.decoding.beam import best_continuations
 from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
-from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.edits import Edit
-from minitransformer.tracing.twin import twin
+from minitransformer.tracing.twin import check_model, twin
 
 __all__ = ["Alternative", "BeamNode", "BeamTree", "Choice", "beam_tree", "write"]
 
@@ -183,7 +183,7 @@ def write(
     Diverged
         If the model's scores are not numbers.
     """
-    source_ids = _one_sentence("write", source_ids)
+    source_ids = _one_sentence("write", model, source_ids)
     most = _limit(model, source_ids, max_length)
     prefix = _check_prefix(model, prefix, most)
     if index(alternatives) < 1:
@@ -254,14 +254,14 @@ def beam_tree(
     Diverged
         If the model's scores are not numbers.
     """
-    source_ids = _one_sentence("beam_tree", source_ids)
+    source_ids = _one_sentence("beam_tree", model, source_ids)
     most = _limit(model, source_ids, max_length)
     n_dropped = beam if n_dropped is None else n_dropped
     if index(n_dropped) < 0:
         raise ValueError(f"beam_tree: n_dropped must be 0 or more, found {n_dropped}")
     searched = cast(Transformer, FullPasses(model, source_ids, edits, most)) if edits else model
     grown = _GrowingTree(alpha, n_dropped)
-    with standing_in({best_continuations: grown.continue_all}):
+    with standing_in({best_continuations: grown.continue_all}, when=in_this_thread()):
         [[best]] = beam_search(searched, source_ids, beam, alpha, most)
     tree = BeamTree(grown.with_last_fates(most), 0)
     return replace(tree, winner=grown.find(tree, best.tokens, best.finished))
@@ -327,7 +327,8 @@ class _GrowingTree:
         return found
 
 
-def _one_sentence(function: str, source_ids: Any) -> Ids:
+def _one_sentence(function: str, model: Any, source_ids: Any) -> Ids:
+    check_model(function, model)
     ids = as_sources(source_ids)
     if len(ids) != 1:
         raise ValueError(f"{function}: expected one source sentence, ids of shape (1, Tk), found shape {ids.shape}")
