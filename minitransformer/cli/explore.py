@@ -12,10 +12,13 @@ import os
 import sys
 import threading
 import webbrowser
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+
+from tqdm import tqdm
 
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.output_paths import check_writable
@@ -74,10 +77,15 @@ def _save(session: Session, text: str, file: Path) -> int:
         text = next(iter(session.model()["examples"]), "")
     if not text:
         raise UsageError("the run has no held-out texts to choose from; give a text")
-    save(file, session, [text])
+    save(file, session, [text], progress=_draw_progress)
     print(f"{text}  ->  {session.translate({'text': text})['text']}")
     print(f"the file is {file} ({file.stat().st_size / 1e6:.1f} MB); open it in a browser")
     return 0
+
+
+def _draw_progress(gradients: list[Any]) -> Iterable[Any]:
+    """Yield the gradients, and draw a progress bar in a terminal if their differences take more than a second."""
+    return tqdm(gradients, "central differences", unit="gradient", delay=1, leave=False, disable=None)
 
 
 def _serve(session: Session, text: str, args: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ import base64
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,12 @@ BEAM = 4
 MANY_PARAMETERS = 2_000_000
 """Of larger models a file would be too long for browsers with full precision."""
 SUBLAYERS = ("multi_head_attention", "feed_forward")
+MOST_WORK = 30_000_000_000
+"""The most work of all differences of a sentence, about half a minute. Each is the number of tokens times that
+of parameters, with `MORE_WORK` for all that costs the same in small models."""
+MORE_WORK = 150_000
+FEWEST = 4
+"""How many differences are computed, however much work they are."""
 
 
 def save(
@@ -39,6 +45,7 @@ def save(
     objective: dict[str, Any] | None = None,
     external: bool = False,
     differences: bool = True,
+    progress: Callable[[list[Any]], Iterable[Any]] = iter,
 ) -> list[Path]:
     """Write a page that shows sentences of a trained model.
 
@@ -57,7 +64,10 @@ def save(
         the precision (float16 with a scale, three digits), as they always have for large models.
     differences : bool
         Whether central differences of the largest entry of each gradient are part of it. With `external`, sentences
-        after the first have those of `SUBLAYERS` only, as differences take most of the time.
+        after the first have those of `SUBLAYERS` only, as differences take most of the time. So have long sentences of
+        large models, and of these as many as `MOST_WORK` allows.
+    progress : callable, optional
+        ``progress(gradients)`` iterates over the gradients for which differences are computed; it may draw a bar.
 
     Returns
     -------
@@ -82,7 +92,9 @@ def save(
         sentence = _sentence(session, text, objective, numbers, parameters, used)
         if differences:
             [traced] = sentence["traces"]
-            traced["differences"] = list(_differences(session, traced["answer"], external and place > 0))
+            answer = traced["answer"]
+            chosen = _gradients(answer, model["parameters"], few=external and place > 0)
+            traced["differences"] = [_difference(session, answer, key) for key in progress(chosen)]
         if external:
             name = f"{place + 1:02}.js"
             beside[folder / name] = f'explorerSentence({place}, "{_pack(sentence)}");\n'.encode()
@@ -218,13 +230,18 @@ def _keys(answer: dict[str, Any]) -> Iterator[str]:
             yield f"d:{one['key']}"
 
 
-def _differences(session: Session, answer: dict[str, Any], few: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield the central difference of the largest entry of each gradient, or of a few gradients."""
-    for one in (*answer["steps"], *answer["parameters"]):
-        if one["gradient"] is None or (few and one.get("operation") not in SUBLAYERS):
-            continue
-        gradient = np.abs(to_numpy(session.array(answer["id"], f"d:{one['key']}")))
-        index = [int(i) for i in np.unravel_index(int(gradient.argmax()), gradient.shape)] if gradient.size else None
-        if index is not None:
-            request = {"trace": answer["id"], "key": one["key"], "index": index}
-            yield {"key": one["key"], "index": index, **session.difference(request)}
+def _gradients(answer: dict[str, Any], n_parameters: int, few: bool) -> list[str]:
+    """Return the steps and parameters whose gradients are held against differences: all, or those of a few steps."""
+    found = [one for one in (*answer["steps"], *answer["parameters"]) if one["gradient"] and 0 not in one["shape"]]
+    work = (len(answer["source"]) + len(answer["target_in"])) * (n_parameters + MORE_WORK)
+    most = max(FEWEST, MOST_WORK // work)
+    if few or len(found) > most:
+        found = [one for one in found if one.get("operation") in SUBLAYERS]
+    return [one["key"] for one in found[:: -(-len(found) // most) or 1]]
+
+
+def _difference(session: Session, answer: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return the central difference of the largest entry of a gradient."""
+    gradient = np.abs(to_numpy(session.array(answer["id"], f"d:{key}")))
+    index = [int(i) for i in np.unravel_index(int(gradient.argmax()), gradient.shape)]
+    return {"key": key, "index": index, **session.difference({"trace": answer["id"], "key": key, "index": index})}

@@ -111,7 +111,7 @@ def test_a_port_in_use_is_named(run, capsys):
 
 def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(session_module, "MORE_THAN_SOURCE", 0)
-    monkeypatch.setattr("minitransformer.explorer.saved._differences", lambda *_: [])
+    monkeypatch.setattr("minitransformer.explorer.saved._gradients", lambda *_, **options: [])
     page = tmp_path / "new" / "page.html"
     assert main(["explore", run, "--save", str(page)]) == 0
     out = capsys.readouterr().out
