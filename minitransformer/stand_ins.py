@@ -18,7 +18,7 @@ from functools import wraps
 from threading import Lock, get_ident
 from typing import Any, TypeVar, cast
 
-__all__ = ["in_this_thread", "in_use", "reference", "replaceable", "stand_in", "standing_in"]
+__all__ = ["in_this_thread", "in_use", "reference", "replaceable", "stand_in", "standing_in", "written_in"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[[], bool]
@@ -62,6 +62,11 @@ def in_use(function: F) -> F:
 def reference(function: F) -> F:
     """Return a replaceable function as it was written: the reference implementation."""
     return cast(F, vars(function)["__wrapped__"])
+
+
+def written_in(function: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """Return the functions in which the work of a stand-in is written: those in its attribute ``calls``, or itself."""
+    return tuple(getattr(function, "calls", ())) or (function,)
 
 
 def stand_in(function: Callable[..., Any], other: Callable[..., Any], when: Condition = _always) -> None:

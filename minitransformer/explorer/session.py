@@ -170,11 +170,11 @@ class Session:
             if not edits:
                 return {**before.answer, "notes": notes}
             after = self._trace(checkpoint, model, source_ids, target_ids, objective, edits)
-            prediction = {
-                "before": finite(before.trace.value),
-                "after": finite(after.trace.value),
-                "first_order": finite(tracing.first_order(before.trace, edits)),
-            }
+            prediction = {"before": finite(before.trace.value), "after": finite(after.trace.value), "first_order": None}
+            try:
+                prediction["first_order"] = finite(tracing.first_order(before.trace, edits))
+            except tracing.Unpredictable as error:
+                notes = [*notes, f"{error}"]
         return {**after.answer, "prediction": prediction, "notes": notes}
 
     def tensor(self, body: object) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from minitransformer.tracing.edits import (
     SublayerOff,
     Temperature,
 )
-from minitransformer.tracing.first_order import first_order
+from minitransformer.tracing.first_order import Unpredictable, first_order
 from minitransformer.tracing.objectives import LogProbability, LogProbabilityDifference, Loss, Objective
 from minitransformer.tracing.recording import trace
 from minitransformer.tracing.search import Alternative, BeamNode, BeamTree, Choice, beam_tree, write
@@ -62,6 +62,7 @@ __all__ = [
     "Temperature",
     "Trace",
     "TracedParameter",
+    "Unpredictable",
     "Visit",
     "beam_tree",
     "difference",

@@ -20,7 +20,15 @@ from minitransformer.stand_ins import reference
 from minitransformer.tracing.edits import Change, Edit, Layout, changes_of
 from minitransformer.tracing.values import Step, Trace
 
-__all__ = ["first_order"]
+__all__ = ["Unpredictable", "first_order"]
+
+
+ATTENTION = "scaled_dot_product_attention"
+NAMES = ("q", "k", "concat", "d_concat")
+
+
+class Unpredictable(ValueError):
+    """The values that a prediction needs are not part of the trace."""
 
 
 def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
@@ -41,7 +49,12 @@ def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
     ------
     TypeError, ValueError
         If one is not an edit, or does not fit the model.
+    Unpredictable
+        If one acts inside an attention whose passes are functions that stand in for the engine's: their values are not
+        traced.
     """
+    for edit in edits:
+        _check_lines(trace, getattr(edit, "step", None))
     outputs = {step.key: step.output.shape for step in trace.steps}
     parameters = {name: parameter.value.shape for name, parameter in trace.parameters.items()}
     weights = {key: trace[_weights(key)].shape for key in outputs if _weights(key) in trace}
@@ -55,8 +68,21 @@ def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
     return total
 
 
+def _check_lines(trace: Trace, key: object) -> None:
+    """Refuse an attention that ran in functions of which no lines are traced."""
+    for step in trace.steps:
+        if step.key == key and step.name == "multi_head_attention":
+            values = {f"{line.function}.{line.name}" for line in (*step.forward, *step.backward)}
+            missing = {f"{ATTENTION}.weights", f"{ATTENTION}.d_weights", *(f"{step.name}.{name}" for name in NAMES)}
+            if missing - values:
+                raise Unpredictable(
+                    f"first_order: other functions stand in for the engine's in {key}, and their values "
+                    "are not traced; edit its output, or leave them out, to see a prediction"
+                )
+
+
 def _weights(step: str, name: str = "weights") -> str:
-    return f"{step}:scaled_dot_product_attention.{name}"
+    return f"{step}:{ATTENTION}.{name}"
 
 
 def _at(trace: Trace, site: str, key: str, changes: list[Change]) -> tuple[Array, Array, Array | None]:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minitransformer import ops
+from minitransformer.arrays import uses_kernels
 from minitransformer.autograd import concatenate, rules
-from minitransformer.stand_ins import reference
+from minitransformer.stand_ins import in_use, reference, written_in
 
 __all__ = ["Source", "rule_sources", "sources"]
 
@@ -31,14 +32,26 @@ def sources() -> dict[str, Source]:
     """Return the source of each operation's passes and of each elementary rule.
 
     The names are ``softmax.forward`` and ``softmax.backward`` for an operation, and ``multiply`` for a rule. A pass
-    that has no source file, because it was typed in or compiled, is left out.
+    that has no source file, because it was typed in or compiled, is left out. Where another function stands in for a
+    pass, its source is shown; of a CUDA kernel, that of the pass.
     """
     found = dict(rule_sources())
     for name, operation in ops.registry.items():
         for part in ("forward", "backward"):
-            if (source := _source_of(reference(getattr(operation, part)))) is not None:
-                found[f"{name}.{part}"] = source
+            function = getattr(operation, part)
+            used = reference(function) if uses_kernels() else in_use(function)
+            sources = [source for one in written_in(used) if (source := _source_of(one)) is not None]
+            if sources:
+                found[f"{name}.{part}"] = _join(sources)
     return found
+
+
+def _join(sources: list[Source]) -> Source:
+    """Return several pieces as one, each after a comment that says where it is."""
+    if len(sources) == 1:
+        return sources[0]
+    lines = [line for one in sources for line in (f"# {one.file}, line {one.first}", *one.lines, "")]
+    return Source(", ".join(one.file for one in sources), 1, lines[:-1])
 
 
 @cache

@@ -205,3 +205,15 @@ def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, 
     assert session.translate({"text": text})["notes"] == notes
     assert session.trace({"text": text})["notes"] == notes
     assert session.trace({"text": "one two"})["notes"] == []
+
+
+def test_an_edit_that_cannot_be_predicted_is_traced_all_the_same(session, monkeypatch):
+    def refuse(*_):
+        raise tracing.Unpredictable("why")
+
+    monkeypatch.setattr(tracing, "first_order", refuse)
+    edit = {"kind": "sublayer_off", "place": CROSS}
+    found = session.trace({"text": "one", "target": [5], "edits": [edit]})
+    assert found["prediction"]["after"] == found["objective"]["value"] != found["prediction"]["before"]
+    assert found["prediction"]["first_order"] is None
+    assert found["notes"] == ["why"]

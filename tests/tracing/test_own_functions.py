@@ -1,14 +1,16 @@
 """Traces of models that run functions of ones own: stand-ins, and operations that are not the package's."""
 
 import numpy as np
+import pytest
 from small_models import SOURCE, TARGET, model
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, xp
 from minitransformer.nn import Module, Parameter, Residual
+from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops import softmax
 from minitransformer.stand_ins import reference, standing_in
-from minitransformer.tracing import SetEntry, sources
+from minitransformer.tracing import HeadOff, SetEntry, Unpredictable, first_order, sources
 
 
 def own_softmax(x, axis=-1, mask=None, out=None):
@@ -111,3 +113,50 @@ def test_an_operation_of_ones_own_is_traced_too():
     assert [line.name for line in found.step("/own").backward] == ["x", "scale", "y", "d_scaled", "d_scale"]
     np.testing.assert_array_equal(found["/own:own.d_scale"], found["d:scale"])
     assert found.gradient_key("/own:own.scaled") == "/own:own.d_scaled"
+
+
+def own_weights(q, k):
+    return np.full((*q.shape[:-1], k.shape[-2]), 1 / k.shape[-2])
+
+
+def own_sum(weights, v):
+    return weights @ v
+
+
+def own_attention(q, k, v, mask=None, causal=False, block_size=None, out=None):
+    weights = own_weights(q, k)
+    y = own_sum(weights, v)
+    if out is not None:
+        out[...] = y
+    return (y if out is None else out), (q, k, v, weights)
+
+
+def own_attention_backward(saved, d_y, out=(None, None, None)):
+    gradients = [np.zeros_like(x) for x in saved[:3]]
+    for place, gradient in zip(out, gradients, strict=True):
+        if place is not None:
+            place[...] = gradient
+    return gradients
+
+
+def test_the_source_of_what_stands_in_is_shown(monkeypatch):
+    with standing_in({attention.forward: own_attention, softmax.forward: own_softmax}):
+        assert sources()["softmax.forward"].lines[0] == "def own_softmax(x, axis=-1, mask=None, out=None):"
+        assert sources()["scaled_dot_product_attention.forward"].lines[0].startswith("def own_attention")
+        monkeypatch.setattr(own_attention, "calls", [own_weights, own_sum], raising=False)
+        found = sources()["scaled_dot_product_attention.forward"]
+    assert found.file == "test_own_functions.py, test_own_functions.py"
+    assert [line for line in found.lines if line.startswith("def")] == [
+        "def own_weights(q, k):",
+        "def own_sum(weights, v):",
+    ]
+    assert sources()["softmax.forward"].file == "ops/softmax.py"
+
+
+def test_edits_of_values_that_are_not_traced_are_not_predicted():
+    step = "encoder.layers.0.self_attention/multi_head_attention"
+    with standing_in({attention.forward: own_attention, attention.backward: own_attention_backward}):
+        found = mt.trace(model(), SOURCE, TARGET)
+    with pytest.raises(Unpredictable, match=f"other functions stand in for the engine's in {step}"):
+        first_order(found, [HeadOff(step, 0)])
+    assert np.isfinite(first_order(found, [SetEntry(step, (0, 0, 0), 0.5)]))

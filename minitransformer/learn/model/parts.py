@@ -102,7 +102,10 @@ class Parts:
         others: StandIns = {}
         for make, names in {**PASSES, **TRAINING}.items():
             if any(name in self.functions for name in names):
-                others |= make({name: self.functions.get(name) or _solution(name) for name in names})
+                passes = make({name: self.functions.get(name) or _solution(name) for name in names})
+                for other in passes.values():
+                    vars(other)["calls"] = [self.functions[name] for name in names if name in self.functions]
+                others |= passes
         return others
 
     @contextmanager
