@@ -11,6 +11,8 @@ START = 1
 END = 2
 
 SPECIALS = ("<pad>", "<start>", "<end>")
+MOST_NAMES = 10
+"""The most unknown tokens that a message names."""
 
 
 class UnknownTokenError(ValueError):
@@ -160,10 +162,12 @@ class Vocabulary:
     def _complaint(self, tokens: Sequence[str]) -> str:
         unknown = [token for token in dict.fromkeys(tokens) if token not in self._ids]
         names = []
-        for token in unknown:
+        for token in unknown[:MOST_NAMES]:
             near = get_close_matches(token, self._ids, n=1)
             meant = f" (is {near[0]!r} meant?)" if near else ""
             names.append(f"{token!r}{meant} at place {tokens.index(token) + 1}")
+        if len(unknown) > MOST_NAMES:
+            names.append(f"... and {len(unknown) - MOST_NAMES:,} others")
         shown = ", ".join(map(repr, self._tokens[len(SPECIALS) :][:40]))
         more = ", ..." if len(self) > len(SPECIALS) + 40 else ""
         plural = "s" if len(unknown) > 1 else ""

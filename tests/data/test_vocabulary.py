@@ -51,6 +51,13 @@ def test_unknown_tokens_are_each_named_once():
     assert "'zwanzig'" in message
 
 
+def test_a_few_of_many_unknown_tokens_are_named():
+    with pytest.raises(ValueError, match="unknown tokens '0' at place 1, ") as caught:
+        Vocabulary(["a"]).encode([str(i) for i in range(3000)])
+    assert "'9' at place 10, ... and 2,990 others; use only" in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
 def test_repeated_and_special_tokens_are_refused():
     with pytest.raises(ValueError, match="'a' is given more than once"):
         Vocabulary(["a", "b", "a"])
