@@ -233,9 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(404, f"there is no request {name[:100]!r}; there are {', '.join(REQUESTS)}")
         if self.headers.get_content_type() != "application/json":
             return self._refuse(415, "expected the Content-Type application/json")
-        length = self.headers.get("Content-Length", "")
-        if not (length.isascii() and length.isdigit()) or self.headers.get("Transfer-Encoding"):
-            return self._refuse(411, "expected a Content-Length")
+        length, *others = self.headers.get_all("Content-Length", [""])
+        if others or not (length.isascii() and length.isdigit()) or self.headers.get("Transfer-Encoding"):
+            return self._refuse(411, "expected one Content-Length")
         if len(length) > 12 or int(length) > MOST_BYTES:
             self._discard(int(length) if len(length) <= 12 else 0)
             return self._refuse(413, f"the request has {length[:20]} bytes, expected at most {MOST_BYTES:,}")

@@ -155,6 +155,19 @@ def test_requests_and_what_is_wrong_with_them(server, capfd, name, body, status,
     assert (found, said in text) == (status, True)
 
 
+def test_a_request_has_one_length(server, talking):
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection.putrequest("POST", f"/{server.token}/model")
+    connection.putheader("Content-Type", "application/json")
+    for length in ("2", "3"):
+        connection.putheader("Content-Length", length)
+    connection.endheaders(b"{} ")
+    answer = connection.getresponse()
+    assert (answer.status, b"one Content-Length" in answer.read()) == (411, True)
+    connection.close()
+    assert not talking.asked
+
+
 def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
     monkeypatch.setattr(module, "PATIENCE", 0.01)
     first = threading.Thread(target=ask, args=(server, "/{}/trace", {"do": "wait"}))
