@@ -111,7 +111,7 @@ def _open_browser(address: str) -> None:
     windows = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
     try:
         opened = windows and webbrowser.open(address)
-    except (webbrowser.Error, OSError):
+    except (webbrowser.Error, OSError, ValueError):  # BROWSER may hold a quotation mark without its second
         opened = False
     if not opened:
         print("No browser could be opened; open the address yourself.", flush=True)

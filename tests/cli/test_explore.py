@@ -68,7 +68,7 @@ def test_the_browser_opens_at_the_text(run, monkeypatch):
     assert opened[0].endswith("/#text=12")
 
 
-@pytest.mark.parametrize("failure", [webbrowser.Error("none"), OSError("gone"), None])
+@pytest.mark.parametrize("failure", [webbrowser.Error("none"), OSError("gone"), ValueError("no quote"), None])
 def test_without_a_browser_the_address_is_enough(monkeypatch, capsys, failure):
     def fail(address):
         if failure:
