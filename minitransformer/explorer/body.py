@@ -74,12 +74,13 @@ class Body:
     """
 
     def __init__(self, name: str, values: object, known: tuple[str, ...]) -> None:
+        names = ", ".join(known)
         if not isinstance(values, Mapping):
-            raise RequestError(
-                f"{name}: found {_shown(values)}, expected an object with {', '.join(known) or 'nothing'}"
-            )
+            expected = f"an object with {names}" if known else "an empty object"
+            raise RequestError(f"{name}: found {_shown(values)}, expected {expected}")
         if unknown := [key for key in values if key not in known]:
-            raise RequestError(f"{name}: found {_shown(unknown[0])}, expected only {', '.join(known) or 'nothing'}")
+            expected = f"only {names}" if known else "an empty object"
+            raise RequestError(f"{name}: found {_shown(unknown[0])}, expected {expected}")
         self.name, self.values = name, values
 
     def text(self, key: str, default: Any = MISSING) -> Any:

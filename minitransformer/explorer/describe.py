@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from minitransformer import tracing
 from minitransformer.data import Tokeniser
 from minitransformer.decoding import Diverged
 from minitransformer.explorer.body import RequestError
@@ -29,7 +30,8 @@ def refusing(name: str) -> Iterator[None]:
         raise
     except (ValueError, IndexError, KeyError, Diverged) as error:
         message = f"{error.args[0]}" if isinstance(error, KeyError) and error.args else f"{error}"
-        raise RequestError(message if message.startswith(f"{name}: ") else f"{name}: {message}") from error
+        owner, _, rest = message.partition(": ")  # the request's name takes the place of a function's
+        raise RequestError(f"{name}: {rest if owner in (name, *tracing.__all__) else message}") from error
 
 
 def describe_tokens(tokeniser: Tokeniser, ids: Sequence[int]) -> list[dict[str, Any]]:

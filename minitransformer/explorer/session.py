@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
+
 from minitransformer import tracing
 from minitransformer.data import END, START, normalise_text
 from minitransformer.decoding import check_sentence, greedy, longest_sentence
@@ -32,6 +34,8 @@ REQUESTS = ("model", "translate", "trace", "tensor", "difference", "sources", "f
 MOST_TOKENS = 128
 """The most tokens of a sentence, its end included."""
 MOST_CHARACTERS = 10_000
+MOST_NOTES = 10
+"""The most unknown tokens that are named."""
 WIDEST_BEAM = 16
 MOST_WRITTEN = 160
 """The most tokens of a translation, whatever the length of its source."""
@@ -94,7 +98,8 @@ class Session:
         """
         if name not in REQUESTS:
             raise RequestError(f"there is no request {name!r}; there are {', '.join(REQUESTS)}")
-        result: dict[str, Any] = getattr(self, name)(body)
+        with np.errstate(all="ignore"):  # edits may make values overflow: the answer shows it
+            result: dict[str, Any] = getattr(self, name)(body)
         return result
 
     def check_text(self, text: str) -> None:
@@ -286,6 +291,8 @@ class Session:
             for place, token in enumerate(ids)
             if token == self.run.source.unknown
         ]
+        if len(notes) > MOST_NOTES:
+            notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} others are unknown too"]
         return ids, notes
 
     def _most_written(self, source_ids: list[int]) -> int:

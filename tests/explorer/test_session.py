@@ -2,6 +2,7 @@
 
 import base64
 import json
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def test_training_is_measured_at_each_checkpoint(session, run):
         ("translate", {"text": "nine " * 200}, "the text has 201 tokens, its end included, expected at most 128"),
         ("translate", {"text": "n" * 20_000}, "the text has 20,000 characters"),
         ("translate", {"text": TEXT, "beam": 99}, "beam is 99, expected a whole number from 1 to 16"),
-        ("translate", {"text": TEXT, "prefix": [10_000]}, "10000"),
+        ("translate", {"text": TEXT, "prefix": [10_000]}, "translate: token 10000 at place 0"),
         ("translate", {"text": TEXT, "checkpoint": 7}, "those that the run has kept: 0, 1, 2"),
         ("trace", {"text": TEXT, "target": []}, "the target has 0 tokens"),
         ("trace", {"text": TEXT, "target": [999]}, "the target has the token 999"),
@@ -160,7 +161,8 @@ def test_training_is_measured_at_each_checkpoint(session, run):
         ("trace", {"text": TEXT, "edits": [{"kind": "set_entry", "key": "output", "index": [0], "value": 1}]}, "index"),
         ("tensor", {"trace": "x", "key": "y"}, "the trace 'x' is no longer kept"),
         ("training", {"text": TEXT, "key": "nowhere"}, "found the key 'nowhere'"),
-        ("model", {"text": TEXT}, 'model: found "text", expected only nothing'),
+        ("model", {"text": TEXT}, 'model: found "text", expected an empty object'),
+        ("sources", [1], "sources: found [1], expected an empty object"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_answered_is_refused(session, name, body, said):
@@ -197,6 +199,14 @@ def test_traces_are_forgotten_when_others_are_asked_for(session, trace, monkeypa
     [
         (Words, "one  ten two", ["token 2 ('ten') is unknown: the model reads <unk>"]),
         (Characters, "one x", ["token 5 ('x') is unknown: the model reads <unk>"]),
+        (
+            Words,
+            "x " * 60,
+            [
+                *(f"token {i} ('x') is unknown: the model reads <unk>" for i in range(1, 11)),
+                "50 others are unknown too",
+            ],
+        ),
     ],
 )
 def test_unknown_tokens_of_open_vocabularies_are_named(run, folder, kind, text, notes):
@@ -217,3 +227,31 @@ def test_an_edit_that_cannot_be_predicted_is_traced_all_the_same(session, monkey
     assert found["prediction"]["after"] == found["objective"]["value"] != found["prediction"]["before"]
     assert found["prediction"]["first_order"] is None
     assert found["notes"] == ["why"]
+
+
+W1 = {"kind": "set_entry", "key": "encoder.layers.0.feed_forward.w1", "index": [0, 0]}
+
+
+@pytest.mark.parametrize(("name", "value"), [("translate", 1e-40), ("trace", 1e-320)])
+def test_extreme_edits_cause_no_warnings(session, name, value, recwarn):
+    edit = {"kind": "temperature", "step": "/linear", "value": value}  # divides logits until they are infinite
+    with suppress(RequestError):
+        session.answer(name, {"text": "one", "edits": [edit]})
+    assert not recwarn.list
+
+
+def test_an_edit_that_is_refused_leaves_nothing_behind(session, run, folder):
+    def ask(session, edits):
+        found = session.trace({"text": "one two", "edits": edits})
+        step = f"{CROSS}/multi_head_attention"
+        return found, session.translate({"text": "one two"}), session.array(found["id"], f"d:{step}").tobytes()
+
+    edit = W1 | {"value": 3.0}
+    [first, after] = [ask(Session(run, folder), edits) for edits in ([], [edit])]
+    other = Session(run, folder)
+    for wrong in (W1 | {"index": [0, 10**6], "value": 1}, {"kind": "layer_off", "place": "nowhere"}):
+        for name in ("trace", "translate"):
+            with pytest.raises(RequestError):
+                other.answer(name, {"text": "one two", "edits": [edit, wrong]})
+    assert ask(other, []) == first
+    assert ask(other, [edit]) == after
