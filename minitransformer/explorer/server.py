@@ -29,6 +29,8 @@ __all__ = ["Explorer", "PortError"]
 HOST = "127.0.0.1"
 FIRST_PORT = 8642
 N_PORTS = 20
+WEB_PORT = 80
+"""The port that addresses need not name."""
 MOST_BYTES = 1_000_000
 """The longest body of a request."""
 SECONDS = 60.0
@@ -88,7 +90,7 @@ class Explorer(ThreadingHTTPServer):
                     raise PortError(
                         f"port {number} cannot be used: {why}; choose another one, or leave the port out"
                     ) from error
-        self.hosts = {f"{name}:{self.server_port}" for name in (HOST, "localhost")}
+        self.hosts = _hosts(self.server_port)
 
     @property
     def address(self) -> str:
@@ -284,6 +286,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the address, which is in each line, would show the token."""
+
+
+def _hosts(port: int) -> set[str]:
+    """Return what a browser names as the host: it leaves the port of the web out."""
+    return {name if port == WEB_PORT else f"{name}:{port}" for name in (HOST, "localhost")}
 
 
 def _encode(answer: dict[str, Any]) -> bytes:

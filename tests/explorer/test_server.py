@@ -218,6 +218,11 @@ def test_a_connection_is_used_again(server):
     connection.close()
 
 
+def test_browsers_leave_out_the_port_of_the_web():
+    assert module._hosts(80) == {"127.0.0.1", "localhost"}
+    assert module._hosts(8080) == {"127.0.0.1:8080", "localhost:8080"}
+
+
 def test_a_second_server_finds_another_port(talking):
     with Explorer(talking) as first, Explorer(talking) as second:
         assert first.server_port != second.server_port
