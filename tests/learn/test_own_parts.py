@@ -392,7 +392,7 @@ def test_an_error_of_the_engine_is_not_blamed_on_the_part_that_called_it(solved)
     assert parts.where(error.value) == ""
 
 
-def test_an_error_in_a_part_in_training_is_told_by_its_line(without_pictures, tmp_path, monkeypatch, capsys):
+def test_an_error_in_a_part_in_training_is_told_by_its_line(without_drawn_parts, tmp_path, monkeypatch, capsys):
     folder = solve(tmp_path / "mine", "warm-up")
     spoil(folder, "warm-up", "return d_model", "return 1 / (9 - step) and d_model")
     monkeypatch.chdir(tmp_path)
@@ -402,7 +402,7 @@ def test_an_error_in_a_part_in_training_is_told_by_its_line(without_pictures, tm
     assert "Traceback" not in error
 
 
-def test_what_a_mistake_does(without_pictures, tmp_path, monkeypatch, capsys):
+def test_what_a_mistake_does(without_drawn_parts, tmp_path, monkeypatch, capsys):
     folder = solve(tmp_path / "mine", "scaled-scores", "warm-up")
     spoil(folder, "scaled-scores", " / sqrt(q.shape[-1])", "")
     monkeypatch.chdir(tmp_path)
@@ -458,7 +458,13 @@ def test_what_has_changed_since_training_is_known(tmp_path):
 
 
 @pytest.fixture
-def own_run(without_pictures, tmp_path, monkeypatch, capsys):
+def without_drawn_parts(without_pictures, monkeypatch):
+    """Leave out the picture of the parts too, for tests of something else."""
+    monkeypatch.setattr("minitransformer.cli.train.draw_parts", lambda *_: None)
+
+
+@pytest.fixture
+def own_run(without_drawn_parts, tmp_path, monkeypatch, capsys):
     """Return the folder of a run with a learner's part, and the learner's folder; they are not beside each other."""
     own = solve(tmp_path / "learner" / "my-exercises", "warm-up")
     monkeypatch.chdir(tmp_path)
@@ -513,7 +519,7 @@ def test_training_goes_on_with_the_same_functions_or_not_at_all(own_run, capsys)
     assert "no longer solved" in error
 
 
-def test_a_mistake_by_which_training_diverges_is_compared_too(without_pictures, tmp_path, monkeypatch, capsys):
+def test_a_mistake_by_which_training_diverges_is_compared_too(without_drawn_parts, tmp_path, monkeypatch, capsys):
     folder = solve(tmp_path / "mine", "warm-up")
     spoil(folder, "warm-up", "return d_model", "return 1e300 * d_model")
     monkeypatch.chdir(tmp_path)
