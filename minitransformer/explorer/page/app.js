@@ -74,6 +74,7 @@ class App {
   #listeners = [];
   #views = [];
   #turn = 0;
+  #unedited = null; // the last translation without edits, {name, translation}
   #scheduled = false;
 
   constructor(store) {
@@ -149,8 +150,13 @@ class App {
       const sentence = { text, beam, alpha, prefix, edits, checkpoint };
       const translation = await this.guard(this.store.translate(sentence));
       if (turn !== this.#turn) return;
-      const unchanged = edits.length ? await this.guard(this.store.translate({ ...sentence, edits: [] })) : null;
-      if (turn !== this.#turn) return;
+      const unedited = { ...sentence, edits: [] }, name = JSON.stringify(unedited);
+      if (!edits.length) this.#unedited = { name, translation };
+      else if (this.#unedited?.name !== name) {
+        this.#unedited = { name, translation: await this.guard(this.store.translate(unedited)) };
+        if (turn !== this.#turn) return;
+      }
+      const unchanged = edits.length ? this.#unedited.translation : null;
       Object.assign(this, { translation, unchanged });
       this.#tell(["translation"]);
       // With edits, the sentence that is scored stays the one that the model wrote without them.
