@@ -89,7 +89,7 @@ export function view(app, root) {
       const { key, shape } = weightsOf(step, app.state.side);
       const layer = placeName(step.place).find((name) => name.startsWith("layer")) ?? "";
       return el("div", { class: "head-row" }, el("span", { class: "muted small" }, layer),
-        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h}`)));
+        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h + 1}`)));
     }));
   }
 
@@ -109,7 +109,7 @@ export function view(app, root) {
         const { entry } = app.state;
         const same = entry?.key === key ? { entry: { key, index: [0, h, ...entry.index.slice(2)] } } : {};
         app.set({ block: step.place, value: key, head: h, ...same });
-      } }, canvas, el("span", { class: "small" }, h));
+      } }, canvas, el("span", { class: "small" }, h + 1));
   }
 
   async function drawLarge(step, line, head, tensor) {
@@ -118,7 +118,7 @@ export function view(app, root) {
     const at = entry?.key === line.key && entry.index[1] === head ? entry.index.slice(2) : null;
     const fresh = shown?.tensor !== tensor;
     shown = { tensor, queries, keys, side, at, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
-    title.textContent = `${placeName(step.place).join(" › ")} › head ${head}`;
+    title.textContent = `${placeName(step.place).join(" › ")} › head ${head + 1}`;
     if (fresh) {
       picture.style.inlineSize = `${Math.max(260, labelWidth(queries) + 34 * keys.length)}px`;
       const { least, most } = tensor;

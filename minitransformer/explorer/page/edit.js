@@ -161,9 +161,9 @@ function editorOf(app, apply) {
       const step = app.step(field.attention.value);
       if (step) {
         const [queries, tokens] = tokensOf(app.trace, step.place);
-        choose(field.head, Array.from({ length: weightsOf(step, "forward").shape[1] }, (_, h) => [h, String(h)]));
-        choose(field.query, queries.map((text, i) => [i, `${i}: ${text}`]));
-        choose(field.keyToken, tokens.map((text, i) => [i, `${i}: ${text}`]));
+        choose(field.head, Array.from({ length: weightsOf(step, "forward").shape[1] }, (_, h) => [h, String(h + 1)]));
+        choose(field.query, queries.map((text, i) => [i, `${i + 1}: ${text}`]));
+        choose(field.keyToken, tokens.map((text, i) => [i, `${i + 1}: ${text}`]));
       }
     }
     if (name === "kind") field.value.value = field.kind.value === "temperature" ? "2" : "0";
@@ -289,11 +289,11 @@ function targetOf({ kind, key, step, place, head, index }) {
 function describe(app, edit) {
   const step = edit.step !== undefined && app.step(edit.step);
   const [queries, tokens] = step ? tokensOf(app.trace, step.place) : [[], []];
-  const pair = (q, k) => `${queries[q] ?? q} (${q}) → ${tokens[k] ?? k} (${k})`;
+  const pair = (q, k) => `${queries[q] ?? "?"} (${q + 1}) → ${tokens[k] ?? "?"} (${k + 1})`;
   switch (edit.kind) {
     case "set_entry": return `${edit.key}[${edit.index.join(", ")}] = ${number(edit.value)}`;
-    case "set_weight": return `${spoken(step.place)}, head ${edit.index[1]}: weight ${pair(...edit.index.slice(2))} = ${number(edit.value)}`;
-    case "head_off": return `${spoken(step.place)}: head ${edit.head} is off`;
+    case "set_weight": return `${spoken(step.place)}, head ${edit.index[1] + 1}: weight ${pair(...edit.index.slice(2))} = ${number(edit.value)}`;
+    case "head_off": return `${spoken(step.place)}: head ${edit.head + 1} is off`;
     case "sublayer_off": case "layer_off": return `${spoken(edit.place)} is off`;
     case "set_mask": return `${spoken(step.place)}: ${pair(...edit.index)} ${edit.visible ? "may be seen" : "is masked"}`;
     default: return `${step?.place ? spoken(step.place) : "The output"}: temperature ${number(edit.value)}`;

@@ -51,7 +51,7 @@ export function view(app, root) {
     options(position, trace.target_out.map(({ text }, i) => [i, `${i + 1}: ${text}`]), at);
     options(token, tokens, objective.token ?? here);
     options(other, tokens, objective.other ?? runnerUp(app.translation, at, here) ?? tokens.find(([id]) => id !== here)?.[0]);
-    value.textContent = same(trace.objective, objective) ? `= ${number(trace.objective.value)}` : "";
+    value.textContent = same(trace.objective, objective) ? `= ${number(trace.objective.value)} ${objective.kind === "loss" ? "nats per token" : "nats"}` : "";
   };
 }
 
