@@ -38,7 +38,8 @@ function chosenStep(app) {
   const parameter = app.trace.parameters.find((one) => one.key === block);
   if (parameter) return app.trace.steps.find((step) => step.inputs.some((input) => input.key === block)) ?? null;
   if (!block || /^(encoder|decoder)(\.layers\.\d+)?$/.test(block)) return null;
-  return app.stepsAt(block, true).at(-1) ?? null;
+  const steps = app.stepsAt(block, true);
+  return (block.endsWith("_embedding") ? steps[0] : steps.at(-1)) ?? null; // the sum with the positions has a circle of its own
 }
 
 /** Return the steps among which one chooses at a place: those of the place and of the parts inside it. */
@@ -67,11 +68,17 @@ async function build(app, element, step) {
     else app.set({ value: value.key });
   };
   const tiles = tilesOf(app, values, choose);
-  const formulaBox = el("div", { class: "formula", tabindex: 0 }), formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox);
+  const formulaBox = el("div", { class: "formula", tabindex: 0 }), letters = el("p", { class: "small muted" }),
+    formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox, letters);
   const showFormula = (operation) => {
     const part = formulas[operation]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
     formulaBox.replaceChildren(...(part ? formula(part) : []));
+    letters.textContent = [
+      part?.includes("¯") && "A bar marks a gradient: x̄ is d_x, ȳ is d_output.",
+      // A rule calls its inputs x and y; the derivations call its output y.
+      part && operation === step.operation && step.inputs[1]?.name === "y" && "The output is y here; the second input, which the source calls y, is z.",
+    ].filter(Boolean).join(" ");
   };
   const code = codeOf(step, sources, values, backward, choose, showFormula);
   element.replaceChildren(
@@ -145,7 +152,7 @@ function uses(app, key) {
 function header(app, step) {
   const words = placeName(step.place), steps = siblings(app, step);
   const title = el("h2", {}, words.at(-1)[0].toUpperCase() + words.at(-1).slice(1));
-  const options = Object.entries(step.options ?? {}).map(([name, value]) => [" · ", el("code", {}, `${name} = ${typeof value === "number" ? number(value) : value}`)]);
+  const options = Object.entries(step.options ?? {}).map(([name, value]) => [" · ", el("code", {}, `${name} = ${typeof value === "number" ? number(value) : value === true ? "True" : value === false ? "False" : value}`)]);
   const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, breakable(step.key)), options);
   const choice = steps.length > 1 && el("div", { class: "segmented steps", role: "group", "aria-label": "Operations of this block" },
     steps.map((one) => el("button", {
@@ -164,7 +171,8 @@ function tilesOf(app, values, choose) {
         value.constant ? el("span", { class: "mark", title: "a constant: it has no gradient" }, "const.") : ""),
       canvas,
       el("span", { class: "tile-shape figures" }, shapeText(value.shape)),
-      value.stat && el("span", { class: "tile-shape figures" }, `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}`));
+      value.stat && el("span", { class: "tile-shape figures" }, value.shape.length
+        ? `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}` : number(value.stat.mean)));
     return { value, canvas, button };
   });
   const arrow = () => el("span", { class: "flow", "aria-hidden": "true" });

@@ -106,13 +106,14 @@ function reveal(element, block) {
 /** Return the step whose output a block hands on. */
 function lastStep(app, block) {
   if (block.layer) return undefined;
-  return block.place.includes("/") ? app.step(block.place) : app.stepsAt(block.place, true).at(-1);
+  if (block.place.includes("/")) return app.step(block.place);
+  return app.stepsAt(block.place, true).at(block.kind === "embed" ? 0 : -1);
 }
 
 function detail(app, block, step, backward) {
   if (block.text) return block.text;
   if (!step) return block.layer ? "" : "…";
-  if (!backward) return shapeText(step.shape);
+  if (!backward) return step.shape.length ? shapeText(step.shape) : number(step.value?.mean, 4);
   return step.gradient ? `‖d‖ ${number(step.gradient.norm, 3)}` : "no gradient";
 }
 
@@ -281,7 +282,9 @@ function drawWire({ points, plain, residual, memory, wave, constant }) {
   if (!wave) return path;
   const [[x, y], [to]] = points, left = Math.min(x, to) === x;
   const at = left ? x - 11 : x + 11;
-  return svg("g", {}, path, svg("circle", { class: "wave-ring", cx: at, cy: y, r: 11 }), svg("path", { class: "wave", d: `M${at - 7} ${y}q3.5 -8 7 0t7 0` }));
+  const sign = constant ? svg("path", { class: "wave", d: `M${at - 7} ${y}q3.5 -8 7 0t7 0` })
+    : svg("text", { class: "detail-text", x: at, y: y + 4, "text-anchor": "middle" }, "P");
+  return svg("g", {}, path, svg("circle", { class: "wave-ring", cx: at, cy: y, r: 11 }, svg("title", {}, `${constant ? "Sinusoidal" : "Learned"} positions`)), sign);
 }
 
 /** Return a path along points with round corners. */

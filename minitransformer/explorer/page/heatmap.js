@@ -64,10 +64,10 @@ export class Heatmap {
       throw error;
     });
     if (turn !== this.#turn) return;
-    Object.assign(this, { ...(label !== undefined && { label }), ...(rows !== undefined && { rows }), ...(columns !== undefined && { columns }) });
+    for (const [name, value] of Object.entries({ label, rows, columns })) if (value !== undefined) this[name] = value;
     this.#shape = first?.shape ?? source.shape;
     const leading = this.#shape.slice(0, -2);
-    if (String(leading) !== String(this.#leading)) this.#at = leading.map(() => 0);
+    this.#at = String(leading) === String(this.#leading) ? this.#at : leading.map(() => 0);
     this.#leading = leading;
     this.#source = source;
     this.#tiles.clear();
@@ -345,10 +345,8 @@ export class Heatmap {
   #key(event) {
     const [rows, columns] = this.#size;
     const [row, column] = this.#cursor ?? this.#chosenCell() ?? [0, 0];
-    const moves = {
-      ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
-      Home: [row, 0], End: [row, columns - 1],
-    };
+    const moves = { ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1], Home: [row, 0], End: [row, columns - 1] };
     if (event.key === "Enter" || event.key === " ") this.#choose([row, column]);
     else if (event.key === "PageUp" || event.key === "PageDown") this.#turnLeading(event.key === "PageUp" ? -1 : 1);
     else if (event.key in moves) {
@@ -377,8 +375,7 @@ export class Heatmap {
     const bar = el("canvas", { width: 96, height: 8 }), context = bar.getContext("2d");
     const least = this.#signed ? -1 : 0;
     for (let i = 0; i < 96; i++) {
-      context.fillStyle = `rgb(${diverging(least + (1 - least) * i / 95).join()})`;
-      context.fillRect(i, 0, 1, 8);
+      context.fillStyle = `rgb(${diverging(least + (1 - least) * i / 95)})`, context.fillRect(i, 0, 1, 8);
     }
     this.legend.replaceChildren(number(least * this.#limit, 2), bar, number(this.#limit, 2));
   }
