@@ -193,7 +193,6 @@ class App {
     this.#startTheme();
     this.model = await this.guard(this.store.model());
     for (const answer of [this.store.sources(), this.store.formulas()]) answer.catch(() => {}); // ahead of the first block
-    document.getElementById("title").textContent = this.model.title;
     document.title = `${this.model.title} – minitransformer explore`;
     await this.#openViews();
     this.#readAddress();
@@ -240,7 +239,7 @@ class App {
 
   /** Show in the bar and the tabs what is chosen. */
   #showChoice() {
-    const { side, view } = this.state;
+    const { side, view, edits, prefix, checkpoint } = this.state;
     document.documentElement.dataset.side = side;
     for (const button of document.querySelectorAll("[data-side]")) {
       button.setAttribute("aria-pressed", String(button.dataset.side === side));
@@ -250,6 +249,9 @@ class App {
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
     }
+    const changes = edits.length + Boolean(prefix.length);
+    document.getElementById("tab-edit").textContent = changes ? `Change (${changes})` : "Change";
+    if (this.model) document.getElementById("title").textContent = this.model.title + (checkpoint === null ? "" : `, checkpoint at step ${checkpoint}`);
     document.getElementById("objective").hidden = side !== "backward";
     for (const name of FRONT) document.getElementById(name).hidden = name !== view;
   }
