@@ -94,7 +94,7 @@ def _examine(case: Case, text: str, path: Path) -> Mapping[str, Any]:
     slot = "first" if text == case.text else "now"
     kept = path.with_name(f".{case.number:02}-{slot}.json")
     if find_report(text, kept) is None:
-        print("Training for about 5 seconds ...\n", flush=True)
+        print("Training for 5 to 10 seconds ...\n", flush=True)
     return examine_text(text, str(path), kept)
 
 

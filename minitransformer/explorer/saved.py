@@ -91,7 +91,7 @@ def save(
     data = {
         "model": model,
         "sources": {name: one for name, one in session.sources().items() if name.partition(".")[0] in used},
-        "formulas": {name: formula for name, formula in session.formulas().items() if name in used},
+        "formulas": session.formulas(),
         "parameters": parameters,
         "sentences": sentences,
     }
@@ -218,7 +218,7 @@ def _keys(answer: dict[str, Any]) -> Iterator[str]:
             yield f"d:{one['key']}"
 
 
-def _differences(session: Session, answer: dict[str, Any], few: bool) -> Iterator[dict[str, Any]]:
+def _differences(session: Session, answer: dict[str, Any], few: bool = False) -> Iterator[dict[str, Any]]:
     """Yield the central difference of the largest entry of each gradient, or of a few gradients."""
     for one in (*answer["steps"], *answer["parameters"]):
         if one["gradient"] is None or (few and one.get("operation") not in SUBLAYERS):

@@ -172,8 +172,8 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
         saved_attention, _heads(d_concat, n_heads), out=_by_head(d_projected, d_keys, d_values, n_heads)
     )
     # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
-    d_w_in = xp.empty(w_in.shape, dtype=w_in.dtype)
-    d_b_in = xp.empty(w_in.shape[1:], dtype=w_in.dtype) if has_b_in else None
+    d_w_in = xp.zeros(w_in.shape, dtype=w_in.dtype)  # zeros, as a trace shows it when only part of it is written
+    d_b_in = xp.zeros(w_in.shape[1:], dtype=w_in.dtype) if has_b_in else None
     d_sources: list[Array | None] = []
     for (source, part), d_part in zip(products, map(rows, d_projected), strict=True):
         xp.matmul(rows(source).T, d_part, out=d_w_in[:, part])  # (14)

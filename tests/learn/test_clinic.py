@@ -173,10 +173,10 @@ def test_what_a_learner_finds_in_the_folder_names_no_cause(clinic):
 
 
 def test_a_long_wait_is_announced_and_no_other(clinic):
-    assert clinic("1")[1].startswith("Training for about")
+    assert clinic("1")[1].startswith("Training for 5 to 10 seconds")
     assert "Training for" not in clinic("1")[1] + clinic("1", "--diagnosis", "no-warm-up")[1]
     (clinic.folder / "clinic" / "01_patient.py").write_text("# mended\n")
-    assert clinic("1")[1].startswith("Training for about")
+    assert clinic("1")[1].startswith("Training for 5 to 10 seconds")
     assert "Training for" not in clinic("1", "--diagnosis", "no-warm-up")[1]
 
 

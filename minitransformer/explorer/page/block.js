@@ -71,7 +71,7 @@ async function build(app, element, step) {
   const formulaBox = el("div", { class: "formula", tabindex: 0 }), letters = el("p", { class: "small muted" }),
     formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox, letters);
   const showFormula = (operation) => {
-    const part = formulas[operation]?.[backward ? "backward" : "forward"];
+    const part = formulas[formulaName(step, operation)]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
     formulaBox.replaceChildren(...(part ? formula(part) : []));
     letters.textContent = [
@@ -113,6 +113,13 @@ async function build(app, element, step) {
     }
   }
   return { update };
+}
+
+/** Return under which name the formula of an operation is stored: that of its place, where the place has one. */
+function formulaName({ place, operation: own }, operation) {
+  if (operation === own && own === "add" && /residual\d+$/.test(place)) return "residual";
+  if (operation === own && own !== "embedding" && place.endsWith("_embedding")) return "scale_and_place";
+  return operation;
 }
 
 /** Return all values that can be looked at: inputs, what each line computes, the output. */
