@@ -6,6 +6,8 @@ these stand in for the engine's functions. A stand-in takes the same arguments a
     stand_in(softmax.forward, fused_forward, when=uses_kernels)  # for good
     with standing_in({softmax.backward: my_backward}):           # for a while
         train()
+
+Of several stand-ins whose conditions hold, the latest is called.
 """
 
 from __future__ import annotations
@@ -13,37 +15,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from threading import Lock, get_ident
 from typing import Any, TypeVar, cast
 
-__all__ = ["in_use", "reference", "replaceable", "stand_in", "standing_in"]
+__all__ = ["in_this_thread", "in_use", "reference", "replaceable", "stand_in", "standing_in"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[[], bool]
+StandIn = tuple[Callable[..., Any], Condition]
+_CHANGING = Lock()
 
 
 def _always() -> bool:
     return True
 
 
+def in_this_thread() -> Condition:
+    """Return the condition that holds in the thread that has called this function."""
+    thread = get_ident()
+    return lambda: get_ident() == thread
+
+
 def replaceable(function: F) -> F:
     """Return the function, made so that another may stand in for it."""
-    slot: list[tuple[Callable[..., Any], Condition] | None] = [None]
+    others: list[tuple[StandIn, ...]] = [()]  # the latest first
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        other = slot[0]  # a step of decoding makes so many calls that a slower way would be noticeable
-        if other is None or not other[1]():
-            return function(*args, **options)
-        return other[0](*args, **options)
+        for other, when in others[0]:  # a step of decoding makes so many calls that in_use would be noticeable
+            if when():
+                return other(*args, **options)
+        return function(*args, **options)
 
-    vars(call)["stand_in"] = slot
+    vars(call)["stand_ins"] = others
     return cast(F, call)
 
 
 def in_use(function: F) -> F:
-    """Return what a replaceable function is at present: its stand-in, if there is one and its condition holds."""
-    [other] = vars(function)["stand_in"]
-    return cast(F, other[0] if other is not None and other[1]() else vars(function)["__wrapped__"])
+    """Return what a replaceable function is at present: the latest stand-in whose condition holds, or itself."""
+    for other, when in vars(function)["stand_ins"][0]:
+        if when():
+            return cast(F, other)
+    return reference(function)
 
 
 def reference(function: F) -> F:
@@ -53,17 +66,32 @@ def reference(function: F) -> F:
 
 def stand_in(function: Callable[..., Any], other: Callable[..., Any], when: Condition = _always) -> None:
     """Let another function stand in for a replaceable one, whenever a condition holds."""
-    vars(function)["stand_in"][0] = (other, when)
+    _add(function, (other, when))
 
 
 @contextmanager
-def standing_in(others: Mapping[Callable[..., Any], Callable[..., Any]]) -> Iterator[None]:
-    """Let functions stand in for replaceable ones inside a ``with`` block."""
-    before = {function: vars(function)["stand_in"][0] for function in others}
+def standing_in(others: Mapping[Callable[..., Any], Callable[..., Any]], when: Condition = _always) -> Iterator[None]:
+    """Let functions stand in for replaceable ones inside a ``with`` block, whenever a condition holds.
+
+    Blocks of several threads may begin and end in any order.
+    """
+    added = [(function, (other, when)) for function, other in others.items()]
     try:
-        for function, other in others.items():
-            stand_in(function, other)
+        for function, one in added:
+            _add(function, one)
         yield
     finally:
-        for function, earlier in before.items():
-            vars(function)["stand_in"][0] = earlier
+        for function, one in added:
+            _remove(function, one)
+
+
+def _add(function: Callable[..., Any], one: StandIn) -> None:
+    others = vars(function)["stand_ins"]
+    with _CHANGING:
+        others[0] = (one, *others[0])
+
+
+def _remove(function: Callable[..., Any], one: StandIn) -> None:
+    others = vars(function)["stand_ins"]
+    with _CHANGING:
+        others[0] = tuple(other for other in others[0] if other is not one)

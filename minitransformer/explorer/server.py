@@ -8,6 +8,7 @@ be read; they are in memory, and no path of the file system is looked up.
 from __future__ import annotations
 
 import hmac
+import io
 import json
 import secrets
 import sys
@@ -16,6 +17,7 @@ import traceback
 from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
+from time import monotonic
 from typing import Any
 
 from minitransformer.explorer.body import RequestError
@@ -125,8 +127,15 @@ class Explorer(ThreadingHTTPServer):
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
-    def answer(self, name: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Return the status and the JSON object that answer a request."""
+    def answer(self, name: str, body: bytes) -> tuple[int, bytes]:
+        """Return the status and the JSON text that answer a request."""
+        try:
+            status, value = self._compute(name, body)
+            return status, _encode(value)
+        except (ValueError, RecursionError) as error:
+            return 500, _encode({"error": f"{name}: the answer cannot be written as JSON: {error}"})
+
+    def _compute(self, name: str, body: bytes) -> tuple[int, dict[str, Any]]:
         try:
             value = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
@@ -141,6 +150,8 @@ class Explorer(ThreadingHTTPServer):
             return 400, {"error": f"{error}"}
         except TimeLimitError as error:
             return 400, {"error": f"{name}: {error}; choose a shorter sentence or a smaller beam"}
+        except RecursionError:
+            return 400, {"error": f"{name}: the body is nested too deeply; expected an object with few levels"}
         except MemoryError:
             return 400, {"error": f"{name}: the memory is full; choose a shorter sentence"}
         except Exception as error:
@@ -149,6 +160,30 @@ class Explorer(ThreadingHTTPServer):
         finally:
             if computes:
                 self.busy.release()
+
+
+class _TimelyReader(io.RawIOBase):
+    """Reads from a socket until a time limit, however little comes at a time."""
+
+    def __init__(self, connection: socket, seconds: float) -> None:
+        self.connection, self.seconds = connection, seconds
+        self.start()
+
+    def start(self) -> None:
+        """Begin the time limit again."""
+        self.end = monotonic() + self.seconds
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what has come; raise a TimeoutError when the time is over."""
+        self.connection.settimeout(max(self.end - monotonic(), 1e-3))
+        try:
+            return self.connection.recv_into(buffer)
+        finally:
+            self.connection.settimeout(self.seconds)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -163,6 +198,18 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     error_content_type = "text/plain; charset=utf-8"
     error_message_format = "%(message)s\n"
+
+    def setup(self) -> None:
+        """Let what is read be in time: one byte now and then would hold a connection for ever."""
+        super().setup()
+        self.rfile.close()
+        self.incoming = _TimelyReader(self.connection, self.timeout)
+        self.rfile = io.BufferedReader(self.incoming)
+
+    def handle_one_request(self) -> None:
+        """Answer a request that is read within the time limit."""
+        self.incoming.start()
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         """Send a file of the page."""
@@ -181,8 +228,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True  # unless the whole body is read
         if (name := self._name()) is None:
             return
-        origin, site = self.headers.get("Origin"), self.headers.get("Sec-Fetch-Site", "same-origin")
-        if (origin is not None and origin.removeprefix("http://") not in self.server.hosts) or site != "same-origin":
+        own = {f"http://{host}" for host in self.server.hosts}
+        if (
+            not own.issuperset(self.headers.get_all("Origin", []))
+            or self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
+        ):
             return self._refuse(403, "this request comes from another site")
         if name not in REQUESTS:
             return self._refuse(404, f"there is no request {name[:100]!r}; there are {', '.join(REQUESTS)}")
@@ -199,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         self.close_connection = self.headers.get("Connection", "").lower() == "close"
         status, answer = self.server.answer(name, body)
-        return self._send_json(status, answer)
+        return self._send(status, answer, "application/json")
 
     def _discard(self, length: int) -> None:
         """Read a body that is too long, within reason: a browser reads the answer only after it has sent all of it."""
@@ -219,11 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _refuse(self, status: int, message: str) -> None:
-        self._send_json(status, {"error": message})
-
-    def _send_json(self, status: int, answer: dict[str, Any]) -> None:
-        text = json.dumps(answer, allow_nan=False, separators=(",", ":"))
-        self._send(status, text.encode("ascii"), "application/json")
+        self._send(status, _encode({"error": message}), "application/json")
 
     def _send(self, status: int, data: bytes, kind: str) -> None:
         self.send_response(status)
@@ -243,6 +289,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: the address, which is in each line, would show the token."""
+
+
+def _encode(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def _refuse_constant(name: str) -> Any:

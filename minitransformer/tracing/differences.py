@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.decoding import Diverged
 from minitransformer.nn import Transformer
-from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
 from minitransformer.tracing.edits import Edit, check_index, some
@@ -95,7 +95,8 @@ def difference(
     index : tuple of int
         One number for each axis.
     steps : sequence of float, optional
-        The step sizes h; by default the powers of ten from 1e-1 to 1e-12.
+        The step sizes h; by default the powers of ten from 1e-1 to 1e-12. Steps that do not change the entry, or make
+        the objective infinite, are left out.
 
     Returns
     -------
@@ -110,6 +111,7 @@ def difference(
     Diverged
         If the objective is not a finite number.
     """
+    source_ids, target_ids, objective = as_arguments("difference", model, source_ids, target_ids, objective)
     if model.options.dtype != "float64":
         raise ValueError(
             f"difference: the model computes in {model.options.dtype}, too coarse for finite differences; "
@@ -118,18 +120,21 @@ def difference(
     sizes = sorted(STEPS if steps is None else steps, reverse=True)
     if not sizes or not all(isfinite(h) and h > 0 for h in sizes):
         raise ValueError(f"difference: expected step sizes above 0, found {steps!r}")
-    source_ids, target_ids, objective = as_arguments("difference", model, source_ids, target_ids, objective)
     entry = _Entry(model, source_ids, target_ids, objective, edits, key, index)
     value, gradient, loss = entry.differentiate()
     if not isfinite(loss):
         raise Diverged(
             f"difference: the objective is {loss}: the model's training has diverged, or a token is impossible"
         )
-    points = [(h, value + h, value - h) for h in sizes if value + h > value - h]
-    if not points:
-        raise ValueError(f"difference: steps of at most {sizes[0]} do not change {key}{list(index)} = {value}")
+    points = [(h, value + h, value - h) for h in sizes if 0 < (value + h) - (value - h) < inf]
     objectives = iter(entry.objectives([x for _, *sides in points for x in sides]))
-    found = [(h, (next(objectives) - next(objectives)) / (high - low)) for h, high, low in points]
+    slopes = [(h, (next(objectives) - next(objectives)) / (high - low)) for h, high, low in points]
+    found = [(h, slope) for h, slope in slopes if isfinite(slope)]
+    if not found:
+        raise ValueError(
+            f"difference: steps of at most {sizes[0]} do not change {key}{list(index)} = {value}, or change it so much "
+            "that the objective is infinite; choose others"
+        )
     rounding = [EPS * max(1.0, abs(loss)) / h for h, _ in found]
     changes = [abs(this[1] - following[1]) for this, following in pairwise(found)] or [0.0]
     best = int(np.argmin([change + noise for change, noise in zip(changes, rounding, strict=False)]))
@@ -157,7 +162,7 @@ class _Entry:
         self._editor = Editor(self._model, edits, layout)
         self._key, self._index = key, index
         self._parameter = dict(self._model.named_parameters()).get(key)
-        self._step = key.partition(":")[0]
+        self._step = str(key).partition(":")[0]
         self._is_inside = self._step != key and self._step in layout.outputs
         """Whether it is a value inside a forward pass."""
         if not self._is_inside:
@@ -173,7 +178,11 @@ class _Entry:
         if not self._is_watched:
             yield
             return
-        with self._editor.watching(see, see_value=see_value) as self._watcher, standing_in(self._tracing()):
+        stand_ins = self._tracing()
+        with (
+            self._editor.watching(see, see_value=see_value) as self._watcher,
+            standing_in(stand_ins, when=in_this_thread()),
+        ):
             yield
 
     def _tracing(self) -> dict[Callable[..., Any], Callable[..., Any]]:
@@ -323,7 +332,8 @@ class _Entry:
             return run
 
         forwards = [operation.forward for operation in ops.registry.values()]
-        with standing_in({forward: split(in_use(forward)) for forward in forwards}), self._watching(None, None):
+        stand_ins = {forward: split(in_use(forward)) for forward in forwards}
+        with standing_in(stand_ins, when=in_this_thread()), self._watching(None, None):
             yield
 
     def _writing(self, values: Sequence[float]) -> AbstractContextManager[object]:

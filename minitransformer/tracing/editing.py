@@ -17,7 +17,7 @@ from minitransformer.autograd import no_grad
 from minitransformer.nn import Transformer
 from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops import softmax
-from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.tracing.edits import Edit, Layout, changes_of
 from minitransformer.tracing.watching import Backward, Call, Watcher, run, watching
 
@@ -78,7 +78,7 @@ class Editor:
         changes_steps = bool(self._attentions or self._changes["output"])
         with (
             watching(self._model, see=see_edited if changes_steps else see, **options) as watcher,
-            standing_in(self._forward_passes(watcher) if self._attentions else {}),
+            standing_in(self._forward_passes(watcher) if self._attentions else {}, when=in_this_thread()),
         ):
             yield watcher
 
@@ -116,7 +116,7 @@ class Editor:
 
         def backward(d_output: Array) -> Sequence[Array | None]:
             d_output = self._backward("output", key, d_output)
-            with standing_in(self._backward_passes(key) if inside else {}):
+            with standing_in(self._backward_passes(key) if inside else {}, when=in_this_thread()):
                 return unchanged(d_output)
 
         return self._forward("output", key, call.value), backward
@@ -151,7 +151,7 @@ class Editor:
                 weights = self._forward("weights", key, before)
                 return weights, (weights, *saved[1:])
 
-            with standing_in({softmax.forward: softmax_forward}):
+            with standing_in({softmax.forward: softmax_forward}, when=in_this_thread()):
                 y, saved = attend(q, k, v, mask, causal, None, out)  # in one block: all weights at once
             if key in self._changes["heads"]:
                 y[...] = self._forward("heads", key, y)
@@ -170,7 +170,7 @@ class Editor:
                 (d_x,) = normalise((before, *saved[1:]), self._backward("weights", key, d_y))
                 return (self._backward("scores", key, d_x),)
 
-            with standing_in({softmax.backward: softmax_backward}):
+            with standing_in({softmax.backward: softmax_backward}, when=in_this_thread()):
                 return attend(saved, self._backward("heads", key, d_y), out)
 
         return {attention.backward: backward}
@@ -192,7 +192,7 @@ def layout_of(model: Transformer, source_ids: Any, target_ids: Any, objective: A
         last[:] = [(*q.shape[:-1], k.shape[-2])]
         return attend(q, k, *rest, **options)
 
-    with no_grad(), standing_in({attention.forward: forward}):
-        run(model, source_ids, target_ids, objective, see=see)
+    with no_grad(), standing_in({attention.forward: forward}, when=in_this_thread()):
+        logits = run(model, source_ids, target_ids, objective, see=see).logits
     parameters = {name: parameter.shape for name, parameter in model.named_parameters()}
-    return Layout(outputs, parameters, weights, model.options.dtype)
+    return Layout(outputs, parameters, weights, logits.dtype)

@@ -237,7 +237,7 @@ class Temperature(Edit):
         steps = {**layout.weights, **{key: () for key in layout.outputs if key == LOGITS}}
         _find(self, self.step, steps, "softmax at")
         value = _check_value(self, self.value, layout.dtype)
-        if value <= 0:
+        if np.asarray(value, dtype=layout.dtype) <= 0:
             raise ValueError(f"{self}: expected a temperature above 0, found {value}")
 
         def divide(x: Array) -> Array:
@@ -286,6 +286,9 @@ def changes_of(edits: Sequence[Edit], layout: Layout) -> dict[str, dict[str, lis
     ValueError
         If one does not fit the model.
     """
+    if not isinstance(edits, Iterable):
+        raise TypeError(f"edits: expected a list of edits, found {edits!r}")
+    edits = list(edits)
     for edit in edits:
         if not isinstance(edit, Edit):
             kinds = ", ".join(kind.__name__ for kind in Edit.__subclasses__())

@@ -18,7 +18,7 @@ from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.ops import softmax
 from minitransformer.stand_ins import reference
 from minitransformer.tracing.edits import Change, Edit, Layout, changes_of
-from minitransformer.tracing.values import Trace
+from minitransformer.tracing.values import Step, Trace
 
 __all__ = ["first_order"]
 
@@ -76,8 +76,19 @@ def _at(trace: Trace, site: str, key: str, changes: list[Change]) -> tuple[Array
     if site == "scores":
         (d_scores,) = reference(softmax.backward)((asarray(weights), -1), asarray(d_weights))
         return scores, _changed(scores, changes), to_numpy(d_scores)
-    after, _ = reference(softmax.forward)(asarray(scores), mask=asarray(_changed(weights > 0, changes)))
+    after, _ = reference(softmax.forward)(
+        asarray(scores), mask=asarray(_changed(_mask(trace.step(key), scores), changes))
+    )
     return weights, to_numpy(after), d_weights
+
+
+def _mask(step: Step, scores: Array) -> Array:
+    """Return what each query sees; its weight may be 0 all the same, where a score is far below the largest."""
+    seen = np.ones(scores.shape, dtype=bool)
+    for given in step.inputs:
+        if given.name == "mask":
+            seen &= to_numpy(given.array)
+    return np.tril(seen) if step.options.get("causal") else seen
 
 
 def _by_head(x: Array, n_heads: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import is_whole
 from minitransformer.autograd import Tensor, is_recording
+from minitransformer.tracing.twin import check_model
 
 __all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective", "as_arguments"]
 
@@ -39,8 +41,8 @@ class Loss:
 
     def check(self, n_sentences: int, length: int, n_tokens: int) -> None:
         """Raise a ValueError if the label smoothing is not from 0 to 1."""
-        if not 0 <= self.label_smoothing <= 1:
-            raise ValueError(f"trace: label_smoothing must be from 0 to 1, found {self.label_smoothing}")
+        if not (isinstance(self.label_smoothing, Real) and 0 <= self.label_smoothing <= 1):
+            raise ValueError(f"trace: label_smoothing must be from 0 to 1, found {self.label_smoothing!r}")
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,13 @@ def as_arguments(
     function: str, model: Any, source_ids: Any, target_ids: Any, objective: Objective | None
 ) -> tuple[Any, Any, Objective]:
     """Return source ids, target ids and the objective of a run, after seeing that they fit the model."""
+    check_model(function, model)
     source_ids, target_ids, objective = np.asarray(source_ids), np.asarray(target_ids), objective or Loss()
     if target_ids.ndim != 2 or target_ids.shape[1] < 2:
         raise ValueError(
             f"{function}: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
         )
-    if not hasattr(objective, "check"):
+    if isinstance(objective, type) or not hasattr(objective, "check"):
         raise TypeError(
             f"{function}: expected an objective, such as Loss() or LogProbability(position, token), found {objective!r}"
         )

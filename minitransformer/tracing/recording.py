@@ -16,7 +16,7 @@ from minitransformer.nn import Module, Transformer
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Objective, as_arguments
-from minitransformer.tracing.sources import sources
+from minitransformer.tracing.sources import rule_sources
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
 from minitransformer.tracing.watching import Call, Input, Watcher, watching
@@ -90,8 +90,8 @@ class _Recorder:
             part = Part(call.key, name, self._copy(gradient))
             if key is not None:
                 self._parts[key].append(part)
-            if call.name in sources():  # a rule, whose gradients are not bound to names
-                inner, line = f"{call.key}:{call.name}.d_{name}", sources()[call.name].first
+            if call.name in rule_sources():  # its gradients are not bound to names
+                inner, line = f"{call.key}:{call.name}.d_{name}", rule_sources()[call.name].first
                 arrays[inner] = part.gradient
                 step.backward.append(Line(line, f"d_{name}", inner, part.gradient, call.name, 0))
 

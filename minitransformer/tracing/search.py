@@ -21,12 +21,12 @@ from minitransformer.autograd import Tensor, no_grad
 from minitransformer.data import END, PAD, START
 from minitransformer.decoding import beam_search, length_penalty, longest_sentence
 from minitransformer.decoding.beam import best_continuations
-from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
+from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
-from minitransformer.stand_ins import in_use, standing_in
+from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.edits import Edit
-from minitransformer.tracing.twin import twin
+from minitransformer.tracing.twin import check_model, twin
 
 __all__ = ["Alternative", "BeamNode", "BeamTree", "Choice", "beam_tree", "write"]
 
@@ -183,7 +183,7 @@ def write(
     Diverged
         If the model's scores are not numbers.
     """
-    source_ids = _one_sentence("write", source_ids)
+    source_ids = _one_sentence("write", model, source_ids)
     most = _limit(model, source_ids, max_length)
     prefix = _check_prefix(model, prefix, most)
     if index(alternatives) < 1:
@@ -210,6 +210,8 @@ def _choose(logits: Array, forced: int | None, n: int, temperature: float) -> Ch
     exclude(scores)
     best, found = best_tokens(scores, min(n, len(logits)))
     tokens, values = to_host(best, found)
+    if np.isnan(probabilities).any():
+        raise Diverged("the model's scores are infinite, so their softmax is not a number (NaN)")
     listed = [Alternative(t, float(probabilities[t])) for t in tokens[0][values[0] > -np.inf].tolist()]
     token = int(tokens[0, 0]) if forced is None else forced
     return Choice(token, float(probabilities[token]), tuple(listed), forced is not None)
@@ -253,14 +255,14 @@ def beam_tree(
     Diverged
         If the model's scores are not numbers.
     """
-    source_ids = _one_sentence("beam_tree", source_ids)
+    source_ids = _one_sentence("beam_tree", model, source_ids)
     most = _limit(model, source_ids, max_length)
     n_dropped = beam if n_dropped is None else n_dropped
     if index(n_dropped) < 0:
         raise ValueError(f"beam_tree: n_dropped must be 0 or more, found {n_dropped}")
     searched = cast(Transformer, FullPasses(model, source_ids, edits, most)) if edits else model
     grown = _GrowingTree(alpha, n_dropped)
-    with standing_in({best_continuations: grown.continue_all}):
+    with standing_in({best_continuations: grown.continue_all}, when=in_this_thread()):
         [[best]] = beam_search(searched, source_ids, beam, alpha, most)
     tree = BeamTree(grown.with_last_fates(most), 0)
     return replace(tree, winner=grown.find(tree, best.tokens, best.finished))
@@ -326,7 +328,8 @@ class _GrowingTree:
         return found
 
 
-def _one_sentence(function: str, source_ids: Any) -> Ids:
+def _one_sentence(function: str, model: Any, source_ids: Any) -> Ids:
+    check_model(function, model)
     ids = as_sources(source_ids)
     if len(ids) != 1:
         raise ValueError(f"{function}: expected one source sentence, ids of shape (1, Tk), found shape {ids.shape}")

@@ -12,7 +12,7 @@ from minitransformer import ops
 from minitransformer.autograd import concatenate, rules
 from minitransformer.stand_ins import reference
 
-__all__ = ["Source", "sources"]
+__all__ = ["Source", "rule_sources", "sources"]
 
 PACKAGE = Path(__file__).parents[1]
 
@@ -21,37 +21,46 @@ class Source(NamedTuple):
     """A piece of a source file."""
 
     file: str
-    """Relative to the package: ``ops/softmax.py``."""
+    """Relative to the package: ``ops/softmax.py``; of a file elsewhere the name alone."""
     first: int
     """The number of the first line."""
     lines: list[str]
 
 
-@cache
 def sources() -> dict[str, Source]:
     """Return the source of each operation's passes and of each elementary rule.
 
-    The names are ``softmax.forward`` and ``softmax.backward`` for an operation, and ``multiply`` for a rule.
+    The names are ``softmax.forward`` and ``softmax.backward`` for an operation, and ``multiply`` for a rule. A pass
+    that has no source file, because it was typed in or compiled, is left out.
     """
-    found = {"concatenate": _source_of(concatenate), **_rules()}
+    found = dict(rule_sources())
     for name, operation in ops.registry.items():
-        found[f"{name}.forward"] = _source_of(reference(operation.forward))
-        found[f"{name}.backward"] = _source_of(reference(operation.backward))
+        for part in ("forward", "backward"):
+            if (source := _source_of(reference(getattr(operation, part)))) is not None:
+                found[f"{name}.{part}"] = source
     return found
 
 
-def _source_of(function: Any) -> Source:
-    lines, first = inspect.getsourcelines(function)
-    file = Path(inspect.getfile(function)).relative_to(PACKAGE).as_posix()
+@cache
+def _source_of(function: Any) -> Source | None:
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError):
+        return None
+    path = Path(inspect.getfile(function))
+    file = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else path.name
     return Source(file, first, [line.rstrip("\n") for line in lines])
 
 
-def _rules() -> dict[str, Source]:
-    """Return the lines of each rule in the table."""
+@cache
+def rule_sources() -> dict[str, Source]:
+    """Return the source of each elementary rule."""
     file = Path(inspect.getfile(rules))
     text = file.read_text(encoding="utf-8")
     lines = text.splitlines()
     found = {}
+    if (source := _source_of(concatenate)) is not None:
+        found["concatenate"] = source
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "_rule":
             [name, *_] = node.args

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from minitransformer.arrays import Array
 from minitransformer.nn import ModelOptions, Module, Parameter
 
-__all__ = ["in_double", "modules", "twin"]
+__all__ = ["check_model", "in_double", "modules", "twin"]
 
 M = TypeVar("M", bound=Module)
 
@@ -28,6 +28,7 @@ def twin(model: M, dtype: str | None = None) -> M:
         Convert the values to this type.
     """
     parameters: dict[int, Parameter] = {}
+    options: dict[int, ModelOptions] = {}  # layers share theirs
 
     def convert(value: Any) -> Any:
         if isinstance(value, Parameter):
@@ -45,8 +46,10 @@ def twin(model: M, dtype: str | None = None) -> M:
         if isinstance(value, list):
             return [convert(part) for part in value]
         if isinstance(value, ModelOptions):
-            changes = {} if dtype is None else {"dtype": dtype}
-            return value.changed(recompute=False, attention_block=None, **changes)
+            if id(value) not in options:
+                changes = {} if dtype is None else {"dtype": dtype}
+                options[id(value)] = value.changed(recompute=False, attention_block=None, **changes)
+            return options[id(value)]
         return value
 
     result: M = convert(model)
@@ -55,7 +58,14 @@ def twin(model: M, dtype: str | None = None) -> M:
 
 def in_double(model: M) -> M:
     """Return a copy of a model in float64, for gradients that are compared with finite differences."""
+    check_model("in_double", model)
     return twin(model, "float64")
+
+
+def check_model(function: str, model: Any) -> None:
+    """Raise a TypeError if something is no model."""
+    if not isinstance(model, Module):
+        raise TypeError(f"{function}: expected a model, found {type(model).__name__}; that of a run is run.model")
 
 
 def modules(model: Module, prefix: str = "") -> Iterator[tuple[str, Module]]:

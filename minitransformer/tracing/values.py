@@ -147,10 +147,15 @@ class Trace:
         ----------
         key : str
             A step, for its output; a parameter; or a value inside a forward pass, see `gradient_inside`.
+
+        Raises
+        ------
+        KeyError
+            If there is no such value inside a step.
         """
         if ":" not in key:
             return f"d:{key}" if f"d:{key}" in self else None
-        step = self.step(key)
+        step, _ = self.step(key), self[key]
         return gradient_inside(key, step.forward, step.backward)
 
     def table(self) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ from minitransformer.autograd.graph import Edge, Node
 from minitransformer.autograd.rules import RULES
 from minitransformer.autograd.tensor import make_tensor
 from minitransformer.nn import Module
-from minitransformer.stand_ins import in_use, reference, standing_in
+from minitransformer.stand_ins import in_this_thread, in_use, reference, standing_in
 from minitransformer.tracing.lines import LineTracer, Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.twin import modules
@@ -96,7 +95,6 @@ class Watcher:
         see_backward: Callable[[Call, Array, Sequence[Array | None]], None] | None = None,
     ) -> None:
         self.see, self.see_value, self.see_backward = see, see_value, see_backward
-        self._thread = threading.get_ident()
         self._places: dict[int, str] = {}
         for place, module in modules(model):
             self._places.setdefault(id(module), place)
@@ -143,8 +141,6 @@ class Watcher:
         return "", None
 
     def _make_tensor(self, name: str, value: Array, edges: Sequence[Edge | None], backward: Backward) -> Tensor:
-        if threading.get_ident() != self._thread:
-            return reference(make_tensor)(name, value, edges, backward)
         frame = sys._getframe(2)  # 1 is the call of the function for which this stands in
         place, line = self._locate(frame)
         key = _numbered(f"{place}/{name}", self._steps)
@@ -192,7 +188,7 @@ class Watcher:
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """See the steps that are made in the ``with`` block, in this thread."""
-        with standing_in({make_tensor: self._make_tensor}):
+        with standing_in({make_tensor: self._make_tensor}, when=in_this_thread()):
             yield
 
     @contextmanager
@@ -291,7 +287,7 @@ def run(
     operations = [one for name, one in ops.registry.items() if any(f"/{name}" in step for step in steps)]
     with (
         watching(model, see=see, see_value=change_value) as watcher,
-        standing_in({one.forward: traced(one) for one in operations}),
+        standing_in({one.forward: traced(one) for one in operations}, when=in_this_thread()),
     ):
         logits = model(source_ids, target_ids[:, :-1])  # type: ignore[operator]
         return Run((objective or Loss())(logits, target_ids[:, 1:]), logits)

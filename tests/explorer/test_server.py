@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -29,6 +29,10 @@ class Talking:
                 raise TimeLimitError("it took too long")
             case "fail":
                 raise TypeError("oh")
+            case "nan":
+                return {"x": float("nan")}
+            case "deep":
+                raise RecursionError("maximum recursion depth exceeded")
             case "wait":
                 self.entered.set()
                 assert self.leave.wait(10)
@@ -115,6 +119,7 @@ def test_another_host_name_is_refused(server, host):
         ({"Origin": "http://example.org"}, 403),
         ({"Origin": "null"}, 403),
         ({"Origin": "https://127.0.0.1:{}"}, 403),
+        ({"Origin": "127.0.0.1:{}"}, 403),
         ({"Sec_Fetch_Site": "cross-site"}, 403),
         ({"Content_Type": "text/plain"}, 415),
         ({"Content_Length": "-5"}, 411),
@@ -134,6 +139,8 @@ def test_only_the_page_may_ask(server, talking, headers, status):
         ("trace", {"do": "refuse"}, 400, "trace: found a, expected b"),
         ("trace", {"do": "late"}, 400, "trace: it took too long; choose a shorter sentence"),
         ("trace", {"do": "fail"}, 500, "trace: TypeError: oh"),
+        ("trace", {"do": "nan"}, 500, "trace: the answer cannot be written as JSON"),
+        ("trace", {"do": "deep"}, 400, "trace: the body is nested too deeply"),
         ("trace", b"{", 400, "trace: the body cannot be read as JSON"),
         ("trace", b'{"x": NaN}', 400, "found NaN, expected a finite number"),
         ("trace", b"[" * 100_000, 400, "the body cannot be read as JSON"),
@@ -167,6 +174,19 @@ def test_too_many_connections_are_closed(talking, monkeypatch):
     closed = pytest.raises((ConnectionError, http.client.BadStatusLine))
     with serving(talking) as server, socket.create_connection(("127.0.0.1", server.server_port)), closed:
         ask(server, "/{}/")
+
+
+def test_a_request_that_trickles_in_is_cut_off(talking, monkeypatch):
+    monkeypatch.setattr(module._Handler, "timeout", 0.05)
+    with serving(talking) as server, socket.create_connection(("127.0.0.1", server.server_port), 10) as slow:
+        with suppress(ConnectionError):
+            for _ in range(100):
+                slow.sendall(b"GET")
+                slow.settimeout(0.01)
+                with suppress(TimeoutError):
+                    assert slow.recv(1) == b""
+                    return
+        pytest.fail("the connection is still open")
 
 
 def test_a_closed_connection_leaves_its_place_free(talking, monkeypatch):

@@ -142,6 +142,11 @@ def test_training_is_measured_at_each_checkpoint(session, run):
     [
         ("nothing", {}, "there is no request 'nothing'"),
         ("translate", {"text": "   "}, "the text is empty"),
+        (
+            "translate",
+            {"text": TEXT, "edits": [{"kind": "temperature", "step": "/linear", "value": 1e-320}]},
+            "expected a temperature above 0",
+        ),
         ("translate", {"text": "nine fourty two"}, "unknown token 'fourty' (is 'forty' meant?) at place 2"),
         ("translate", {"text": "nine " * 200}, "the text has 201 tokens, its end included, expected at most 128"),
         ("translate", {"text": "n" * 20_000}, "the text has 20,000 characters"),

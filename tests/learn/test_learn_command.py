@@ -349,7 +349,10 @@ def test_the_array_library_is_afterwards_what_it_was(learn, monkeypatch):
     learn("list")
     monkeypatch.setitem(vars(xp), "_backend", "cupy")
     learn("check")
-    mt.learn.check_file(learn.folder / bank()[0].file)
+    path = learn.folder / bank()[0].file
+    assert mt.learn.check_file(path) is False
+    path.write_text(bank()[0].solution, encoding="utf-8")
+    assert mt.learn.check_file(path) is True
     assert backend() == "cupy"
 
 

@@ -29,7 +29,7 @@ from minitransformer.learn.model import (
 from minitransformer.learn.model.passes import PASSES
 from minitransformer.learn.model.training import TRAINING
 from minitransformer.plots.own_parts import parts_figure
-from minitransformer.stand_ins import in_use, reference, replaceable, stand_in, standing_in
+from minitransformer.stand_ins import in_use, reference, standing_in
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, training_step
 from minitransformer.training.workers import Workers
@@ -299,20 +299,6 @@ def test_stand_ins_end_with_the_block(solved):
     with Parts.open(solved).in_place():
         assert in_use(ops.softmax.backward) is not reference(ops.softmax.backward)
     assert in_use(ops.softmax.backward) is reference(ops.softmax.backward)
-
-
-def test_a_stand_in_is_used_where_its_condition_holds():
-    def one():
-        return 1
-
-    function, allowed = replaceable(one), []
-    stand_in(function, lambda: 2, when=lambda: bool(allowed))
-    assert function() == 1
-    allowed.append(True)
-    assert function() == 2
-    with standing_in({function: lambda: 3}):
-        assert function() == 3
-    assert function() == 2
 
 
 # The command line

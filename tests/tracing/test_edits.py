@@ -24,7 +24,7 @@ from minitransformer.tracing import (
     write,
 )
 from minitransformer.tracing.editing import Editor, layout_of
-from minitransformer.tracing.edits import Change, Edit
+from minitransformer.tracing.edits import Change, Edit, changes_of
 from minitransformer.tracing.twin import twin
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
@@ -70,10 +70,15 @@ def unedited(model):
     return {objective: trace(model, SOURCE, TARGET, objective) for objective in (SMOOTHED, BETWEEN)}
 
 
-def objective_of(model, edits, objective):
+@pytest.fixture(scope="module")
+def layouts(model):
+    return {objective: layout_of(twin(model), SOURCE, TARGET, objective) for objective in (SMOOTHED, BETWEEN)}
+
+
+def objective_of(model, edits, objective, layouts):
     """Return a function of directions, by the key of a step or parameter: the objective with all of them added."""
     other = twin(model)
-    editor = Editor(other, edits, layout_of(other, SOURCE, TARGET, objective))
+    editor = Editor(other, edits, layouts[objective])
     values = {name: (parameter, parameter.data) for name, parameter in other.named_parameters()}
 
     def run(directions, scale):
@@ -90,17 +95,18 @@ def objective_of(model, edits, objective):
 
 
 @pytest.mark.parametrize("kind", EDITS)
-def test_gradients_of_an_edited_model_are_those_of_finite_differences(model, unedited, kind):
+def test_gradients_of_an_edited_model_are_those_of_finite_differences(model, unedited, layouts, kind):
     edits, objective, h = EDITS[kind], SMOOTHED, 1e-5
-    found, run = trace(model, SOURCE, TARGET, objective, edits), objective_of(model, edits, objective)
+    found, run = trace(model, SOURCE, TARGET, objective, edits), objective_of(model, edits, objective, layouts)
     assert found.value != unedited[objective].value
     rng = np.random.default_rng(len(kind))
-    places = ["encoder.", "decoder.", "source_", "target_", "output", "/"]
+    places = [("encoder.", "source_"), ("decoder.", "target_"), ("output", "/")]
     keys = [*found.parameters, *(step.key for step in found.steps)]
-    assert all(key.startswith(tuple(places)) for key in keys)
+    assert all(key.startswith(sum(places, ())) for key in keys)
     for place in places:
-        directions = {key: asarray(rng.standard_normal(found[key].shape)) for key in keys if key.startswith(place)}
-        slope = (run(directions, h) - run(directions, -h)) / (2 * h)
+        directions = {key: rng.standard_normal(found[key].shape) for key in keys if key.startswith(place)}
+        on_device = {key: asarray(direction) for key, direction in directions.items()}
+        slope = (run(on_device, h) - run(on_device, -h)) / (2 * h)
         parts = [(found[f"d:{key}"] * d).sum() for key, d in directions.items() if f"d:{key}" in found]
         assert slope == pytest.approx(sum(parts), rel=1e-6, abs=1e-7 * np.abs(parts).max()), place
 
@@ -164,9 +170,9 @@ def test_the_temperature_of_the_logits(model, unedited):
     np.testing.assert_array_equal(after.logits, unedited[SMOOTHED].logits / 4)
 
 
-def test_the_order_of_edits_matters_only_where_two_write_to_one_entry(model):
+def test_the_order_of_edits_matters_only_where_two_write_to_one_entry(model, layouts):
     edits = EDITS["all in one attention"]
-    forward, backward = (objective_of(model, given, SMOOTHED)({}, 0) for given in (edits, edits[::-1]))
+    forward, backward = (objective_of(model, given, SMOOTHED, layouts)({}, 0) for given in (edits, edits[::-1]))
     assert forward == backward
     first, second = SetEntry(CROSS, (0, 0, 1), 0.2), SetEntry(CROSS, (0, 0, 1), 0.5)
     off = SublayerOff("decoder.layers.0.cross_attention")
@@ -214,16 +220,28 @@ class NewWeights(Edit):
 
 
 @pytest.mark.parametrize("kind", [kind for kind in EDITS if kind != "all in one attention"])
-def test_first_order_is_the_slope_from_no_edit_to_the_edit(model, unedited, kind):
+def test_first_order_is_the_slope_from_no_edit_to_the_edit(model, unedited, layouts, kind):
     edits, objective, h = EDITS[kind], BETWEEN, 1e-5
     before = unedited[objective]
     whole = edits
     if isinstance(edits[0], SetMask):
         key = f"{edits[0].step}:scaled_dot_product_attention.weights"
         whole = [NewWeights(edits[0].step, trace(model, SOURCE, TARGET, objective, edits)[key])]
-    sides = [objective_of(model, [Partly(edit, share) for edit in whole], objective)({}, 0) for share in (h, -h)]
+    parts = ([Partly(edit, share) for edit in whole] for share in (h, -h))
+    sides = [objective_of(model, part, objective, layouts)({}, 0) for part in parts]
     slope = (sides[0] - sides[1]) / (2 * h)
     assert first_order(before, edits) - before.value == pytest.approx(slope, rel=1e-6, abs=1e-9)
+
+
+def test_first_order_of_a_mask_where_weights_are_too_small_for_the_type(make_model):
+    model = make_model(n_layers=1)
+    model.decoder.layers[0].cross_attention.w_in.data *= 100
+    before, edits = trace(model, SOURCE, TARGET), [SetMask(CROSS, (1, 0), False), SetMask(CROSS, (1, 1), False)]
+    weights, after = (found[f"{CROSS}:scaled_dot_product_attention.weights"] for found in (
+        before, trace(model, SOURCE, TARGET, edits=edits)))  # fmt: skip
+    assert ((weights == 0) & (after > 0.1)).any()
+    slope = ((after - weights) * before[f"{CROSS}:scaled_dot_product_attention.d_weights"]).sum()
+    assert first_order(before, edits) - before.value == pytest.approx(slope, rel=1e-9)
 
 
 def test_first_order_of_nothing(unedited):
@@ -261,14 +279,17 @@ def test_first_order_of_nothing(unedited):
         (SetMask(CROSS, (0, 0), 1), "expected visible True or False, found 1"),
     ],
 )  # fmt: skip
-def test_an_edit_that_does_not_fit_is_refused(model, edit, message):
+def test_an_edit_that_does_not_fit_is_refused(layouts, edit, message):
     with pytest.raises(ValueError, match=message):
-        trace(model, SOURCE, TARGET, edits=[edit])
+        changes_of([edit], layouts[SMOOTHED])
 
 
 def test_what_is_no_edit_is_refused(model):
     with pytest.raises(TypeError, match=r"expected SetEntry, SetWeight, .*, found str"):
         write(model, SOURCE[:1], edits=["off"])
+    with pytest.raises(TypeError, match=r"expected a list of edits, found HeadOff\("):
+        trace(model, SOURCE, TARGET, edits=HeadOff(CROSS, 0))
+    assert not trace(model, SOURCE, TARGET, edits=iter([SublayerOff("decoder.layers.0.cross_attention")]))[CROSS].any()
 
 
 def test_too_large_for_float32(make_model):

@@ -18,8 +18,10 @@ def log_probabilities(model, source, written):
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("options", [{}, {"norm": "pre"}, {"positions": "learned", "max_length": 9}])
+@pytest.mark.parametrize(
+    ("source", "options"),
+    list(zip(SOURCES, [{}, {"norm": "pre"}, {"positions": "learned", "max_length": 9}], strict=True)),
+)
 def test_write_is_greedy(make_model, source, options):
     model = make_model(**options)
     choices = write(model, [source], max_length=9)
@@ -32,6 +34,14 @@ def test_write_is_greedy(make_model, source, options):
         assert choice.alternatives[0] == (choice.token, choice.probability)
         listed = [alternative.token for alternative in choice.alternatives]
         assert listed == [token for token in np.argsort(-log_p[place]).tolist() if token not in (PAD, START)][:5]
+
+
+def test_the_limit_is_the_number_of_learned_positions(make_model):
+    model = make_model(n_layers=1, positions="learned", max_length=5)
+    never = [SetEntry("/linear", (0, place, END), -99.0) for place in range(5)]
+    assert len(write(model, [SOURCES[0]], edits=never)) == 5
+    tree = beam_tree(model, [SOURCES[0]], 2, edits=never)
+    assert tree.nodes[tree.winner].step == 5
 
 
 def test_write_goes_on_after_a_prefix(model):
@@ -150,6 +160,7 @@ def test_a_beam_of_one_and_a_limit_of_nothing(model):
             {"source_ids": [[3, 2], [4, 2]]},
             r"expected one source sentence, ids of shape \(1, Tk\), found shape \(2, 2\)",
         ),
+        ({"model": "runs/numbers"}, r"write: expected a model, found str; that of a run is run\.model"),
         ({"prefix": [PAD]}, "place 0 of the prefix is padding"),
         ({"prefix": [3, END, 3]}, "place 1 of the prefix is the end token"),
         (
@@ -165,8 +176,8 @@ def test_a_beam_of_one_and_a_limit_of_nothing(model):
     ],
 )
 def test_bad_arguments_are_refused_before_the_model_runs(model, arguments, message):
-    with pytest.raises((ValueError, IndexError), match=message):
-        write(model, **{"source_ids": [[3, END]]} | arguments)
+    with pytest.raises((TypeError, ValueError, IndexError), match=message):
+        write(**{"model": model, "source_ids": [[3, END]]} | arguments)
 
 
 def test_a_model_that_has_diverged(make_model):

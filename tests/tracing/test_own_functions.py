@@ -1,0 +1,113 @@
+"""Traces of models that run functions of ones own: stand-ins, and operations that are not the package's."""
+
+import numpy as np
+from small_models import SOURCE, TARGET, model
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, xp
+from minitransformer.nn import Module, Parameter, Residual
+from minitransformer.ops import softmax
+from minitransformer.stand_ins import reference, standing_in
+from minitransformer.tracing import SetEntry, sources
+
+
+def own_softmax(x, axis=-1, mask=None, out=None):
+    y, saved = reference(softmax.forward)(x, axis, mask)
+    return y, saved
+
+
+def own_residual(block, x, sublayer, rng=None):
+    return block.layer_norm(x + sublayer(x))
+
+
+def test_a_model_with_functions_of_ones_own():
+    post = model()
+    traced = mt.trace(post, SOURCE, TARGET)
+    with standing_in({softmax.forward: own_softmax, Residual.__call__: own_residual}):
+        found = mt.trace(post, SOURCE, TARGET)
+    assert [step.key for step in found.steps] == [step.key for step in traced.steps]
+    assert found.value == traced.value
+
+
+def own_forward(x, scale):
+    scaled = x * scale
+    y = xp.tanh(scaled)
+    return y, (x, scale, y)
+
+
+def own_backward(saved, d_y):
+    x, scale, y = saved
+    d_scaled = d_y * (1 - y * y)
+    d_scale = (d_scaled * x).sum(axis=0)
+    return d_scaled * scale, d_scale
+
+
+class Own(Module):
+    """A model with an operation that is in no registry."""
+
+    def __init__(self):
+        self.scale = Parameter(asarray(np.array([0.5, -1.0, 2.0])))
+        self.operation = mt.Operation(own_forward, own_backward, name="own")
+
+    def __call__(self, source_ids, target_ids):
+        return self.operation(mt.Tensor(asarray(np.arange(6.0).reshape(1, 2, 3)).reshape(2, 3)), self.scale).reshape(
+            1, 2, 3
+        )
+
+
+def test_an_operation_of_ones_own_may_be_registered(monkeypatch):
+    functions = {}
+    code = "def forward(x, scale):\n    return x * scale, (x, scale)\n"
+    exec(f"{code}def backward(saved, d_y):\n    return saved[1] * d_y, (saved[0] * d_y).sum(axis=0)\n", functions)
+    typed = mt.Operation(functions["forward"], functions["backward"], name="typed")
+    monkeypatch.setitem(mt.ops.registry, "own", Own().operation)
+    monkeypatch.setitem(mt.ops.registry, "typed", typed)
+    assert sources()["own.backward"].file == "test_own_functions.py"
+    assert "typed.forward" not in sources()
+    holder = Own()
+    holder.operation = typed
+    for one in (Own(), holder):
+        found = mt.trace(one, [[1]], [[1, 2, 1]], edits=[SetEntry(f"/{one.operation.name}", (0, 1), 0.5)])
+        assert "d:scale" in found
+
+
+class Loops(Own):
+    """A model whose operation has a loop, arrays without values, a name that is bound again, and long lines."""
+
+    def __init__(self):
+        super().__init__()
+
+        def forward(x, scale):
+            y = xp.empty_like(x)
+            for part in (x, scale):
+                if part is x:
+                    y[...] = part
+            z = y * scale
+            z = (z
+                 + x)  # fmt: skip
+            return z, (y, scale)
+
+        def backward(saved, d_z):
+            y, scale = saved
+            d_z = d_z + 0.0
+            return d_z * (scale + 1), (d_z * y).sum(axis=0)
+
+        self.operation = mt.Operation(forward, backward, name="loops")
+
+
+def test_each_value_is_seen_once_when_its_statement_is_done():
+    found = mt.trace(Loops(), [[1]], [[1, 2, 1]])
+    assert [line.key for line in found.step("/loops").forward] == [
+        *(f"/loops:loops.{name}" for name in ("part", "y", "part.2", "z", "z.2"))
+    ]
+    np.testing.assert_array_equal(found["/loops:loops.z.2"], found["/loops"])
+    assert found.gradient_key("/loops:loops.z") is None
+    assert found.gradient_key("/loops:loops.z.2") == "/loops:loops.d_z"
+
+
+def test_an_operation_of_ones_own_is_traced_too():
+    found = mt.trace(Own(), [[1]], [[1, 2, 1]])
+    assert [line.name for line in found.step("/own").forward] == ["scaled", "y"]
+    assert [line.name for line in found.step("/own").backward] == ["x", "scale", "y", "d_scaled", "d_scale"]
+    np.testing.assert_array_equal(found["/own:own.d_scale"], found["d:scale"])
+    assert found.gradient_key("/own:own.scaled") == "/own:own.d_scaled"
