@@ -16,7 +16,7 @@ from minitransformer.nn import Module, Transformer
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Objective, as_arguments
-from minitransformer.tracing.sources import rule_sources
+from minitransformer.tracing.sources import rule_sources, sources
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
 from minitransformer.tracing.watching import Call, Input, Watcher, watching
@@ -30,6 +30,7 @@ class _Recorder:
     def __init__(self, model: Module, filled: Trace) -> None:
         self.trace, self.model = filled, model
         self.watcher = Watcher(model)
+        self._sources = sources()
         self._lines: defaultdict[str, list[Line]] = defaultdict(list)
         self._steps: dict[str, Step] = {}
         self._parts: defaultdict[str, list[Part]] = defaultdict(list)
@@ -57,7 +58,7 @@ class _Recorder:
 
     def _constants(self, call: Call, inputs: Sequence[Input]) -> Iterator[Line]:
         """Record the arrays that neither a step nor a parameter holds, such as positions and masks."""
-        source = sources().get(call.name) or sources().get(f"{call.name}.forward")
+        source = self._sources.get(call.name) or self._sources.get(f"{call.name}.forward")
         for name, key, array in inputs:
             inner = f"{call.key}:{call.name}.{name}"
             if key is None and source is not None and inner not in self.trace.arrays:

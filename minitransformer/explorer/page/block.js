@@ -77,7 +77,7 @@ async function build(app, element, step) {
     letters.textContent = [
       part?.includes("¯") && "A bar marks a gradient: x̄ is d_x, ȳ is d_output.",
       // A rule calls its inputs x and y; the derivations call its output y.
-      part && operation === step.operation && step.inputs[1]?.name === "y" && "The output is y here; the second input, which the source calls y, is z.",
+      step.inputs[1]?.name === "y" && operation === step.operation && />z</.test(part ?? "") && "The output is y here; the second input, which the source calls y, is z.",
     ].filter(Boolean).join(" ");
   };
   const code = codeOf(step, sources, values, backward, choose, showFormula);

@@ -157,10 +157,22 @@ function layOut(app, width) {
   const { x } = sides.decoder, centre = x + inner / 2;
   // A step that reads parameters alone, such as the transposed table, is no station of the data.
   const own = app.trace ? app.stepsAt("").filter((step) => step.inputs.some((input) => input.key?.includes("/"))) : [];
-  const heads = own.length ? own.map((step) => ({ place: step.key, name: headName(step.operation) })) : [{ place: "/linear", name: "Linear" }];
-  for (const { place, name } of heads) {
-    plan.wires.push({ points: [[centre, y], [centre, y + GAP]] });
-    plan.blocks.push({ place, name, where: "", kind: "output", x, y: y + GAP, width: inner, height: HEIGHT, side: "decoder" });
+  const heads = own.length ? own.map((step) => ({ place: step.key, name: headName(step), from: step.inputs.map(({ key }) => key) }))
+    : [{ place: "/linear", name: "Linear", from: [] }];
+  // What reads the same value stands side by side, such as the two tokens of a difference.
+  const depth = new Map(), centres = new Map();
+  for (const { place, from } of heads) depth.set(place, Math.max(0, ...from.map((key) => depth.get(key) ?? 0)) + 1);
+  for (const [, row] of Map.groupBy(heads, ({ place }) => depth.get(place))) {
+    const wide = (inner - 8 * (row.length - 1)) / row.length;
+    row.forEach(({ place, name, from }, i) => {
+      const left = x + i * (wide + 8), middle = left + wide / 2;
+      const starts = from.filter((key) => centres.has(key)).map((key) => centres.get(key));
+      for (const start of starts.length ? starts : [centre]) {
+        plan.wires.push({ points: start === middle ? [[start, y], [start, y + GAP]] : [[start, y], [start, y + GAP / 2], [middle, y + GAP / 2], [middle, y + GAP]] });
+      }
+      centres.set(place, middle);
+      plan.blocks.push({ place, name, where: "", kind: "output", x: left, y: y + GAP, width: wide, height: HEIGHT, side: "decoder" });
+    });
     y += GAP + HEIGHT;
   }
   plan.height = Math.max(y, tops.encoder.y + 20) + 10;
@@ -170,8 +182,9 @@ function layOut(app, width) {
   return plan;
 }
 
-function headName(operation) {
-  return { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose tokens", subtract: "Difference", mean: "Mean", sum: "Sum" }[operation] ?? operation;
+function headName({ key, operation }) {
+  const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose place", subtract: "Difference", mean: "Mean", sum: "Sum" };
+  return key.startsWith("/index.") ? "Token" : names[operation] ?? operation;
 }
 
 /** Add an embedding and its stack of layers; return the height that is reached. */
