@@ -106,7 +106,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     threads_each = max(1, blas.cores() // number)
 
     def turn(times: int) -> dict[str, Any]:
-        with Workers(model, number) as team:
+        with Workers(model, number, number) as team:
 
             def step() -> None:
                 training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)

@@ -69,7 +69,7 @@ def measure_step(model: Transformer, batches: ParallelBatches, training: Trainin
     """Return the mean time of a training step in seconds; the model's weights are changed."""
     optimiser, times = Adam(model.parameters(), weight_decay=training.weight_decay), [0.0]
     every = all_batches(batches)
-    with Workers(model, training.workers or 1, training.blas_threads) as workers:
+    with Workers(model, training.shares or 1, training.workers, training.blas_threads) as workers:
         for number in range(UNTIMED + MOST):
             begun = time.perf_counter()
             group = list(islice(every, training.accumulate))

@@ -58,14 +58,12 @@ def _ignore(*values: Any) -> None:
     """Do nothing."""
 
 
-def _with_threads(configuration: Configuration) -> Configuration:
-    """Return a configuration that says how many workers and threads there are: sums are rounded accordingly."""
-    if configuration.training.workers is None:
-        configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
-    check_workers(workers := configuration.training.workers or 1)
-    if configuration.training.blas_threads is None:
-        configuration = configuration.changed(blas_threads=blas.default_threads(workers))
-    return configuration
+def _with_shares(configuration: Configuration) -> Configuration:
+    """Return a configuration that says how many shares and BLAS threads there are: sums are rounded accordingly."""
+    training = configuration.training
+    check_workers(training.workers or 1)
+    shares = training.shares or training.workers or default_workers(training.batch_tokens)
+    return configuration.changed(shares=shares, blas_threads=training.blas_threads or blas.default_threads(shares))
 
 
 def _check_bleu_of(task: Task, configuration: Configuration) -> None:
@@ -100,7 +98,7 @@ class Trainer:
     """
 
     def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
-        configuration = _with_threads(configuration)
+        configuration = _with_shares(configuration)
         options = configuration.training
         self.task: Task = configuration.build_task()
         _check_bleu_of(self.task, configuration)
@@ -237,7 +235,8 @@ class Trainer:
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
         batches = all_batches(self.batches, self.step * c.accumulate)
-        with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1, c.blas_threads) as workers:
+        team = Workers(self.model, c.shares or 1, c.workers, c.blas_threads)
+        with deferred_interrupt() as interrupted, team as workers:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)

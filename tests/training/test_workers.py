@@ -90,11 +90,11 @@ def test_dropout_matters_here():
     assert gradients(model_of(), batch, 1)[0] != gradients(model_of(0.0), batch, 1)[0]
 
 
-def steps(number, delays=None, dtype="float32"):
+def steps(number, delays=None, dtype="float32", threads=None):
     model = model_of(dtype=dtype)
     optimiser = Adam(model.parameters())
     losses = []
-    with Workers(model, number) as workers:
+    with Workers(model, number, threads or number) as workers:
         if delays is not None:
             for worker in workers.models:
                 worker.encoder.layers[0] = Slow(worker.encoder.layers[0], delays)
@@ -124,6 +124,14 @@ def test_the_result_does_not_depend_on_who_is_first():
         again, same = steps(3, delays)
         assert again == losses
         np.testing.assert_array_equal(same, values)
+
+
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=THREADS), pytest.param(3, marks=THREADS)])
+def test_threads_change_no_bit(threads):
+    losses, values = steps(5, threads=1)
+    found, same = steps(5, threads=threads)
+    assert found == losses
+    np.testing.assert_array_equal(to_numpy(same), to_numpy(values))
 
 
 @THREADS
@@ -199,7 +207,7 @@ def test_threads_and_python_are_left_as_they_were():
     with blas.threads(2):
         before = state()
         assert 2 in before[1]
-        with Workers(model_of(), blas.cores() + 1):
+        with Workers(model_of(), blas.cores() + 1, 2):
             interval, threads = state()
             assert interval < before[0]
             assert set(threads) == {1}
@@ -211,7 +219,7 @@ def test_threads_and_python_are_left_as_they_were():
 
 @THREADS
 def test_each_keeps_the_order():
-    with Workers(model_of(), 3) as workers:
+    with Workers(model_of(), 3, 3) as workers:
         for n in (0, 1, 2, 3, 10):
             assert workers.each(lambda i: i * i, range(n)) == [i * i for i in range(n)]
     assert Workers(model_of(), 1).each(str, [2, 1]) == ["2", "1"]
@@ -219,8 +227,10 @@ def test_each_keeps_the_order():
 
 @pytest.mark.parametrize("number", [0, -1])
 def test_a_number_below_one_is_refused(number):
-    with pytest.raises(ValueError, match=f"workers must be at least 1, found {number}"):
+    with pytest.raises(ValueError, match=f"shares must be at least 1, found {number}"):
         Workers(model_of(), number)
+    with pytest.raises(ValueError, match=f"workers must be at least 1, found {number}"):
+        Workers(model_of(), 2, number)
 
 
 @THREADS
@@ -230,4 +240,5 @@ def test_by_default_each_core_has_a_worker_if_it_has_enough_to_do(monkeypatch):
     monkeypatch.setattr("minitransformer.training.workers.backend", lambda: "cupy")
     assert default_workers(10**6) == 1
     with pytest.raises(ValueError, match="workers must be 1 with cupy, found 2"):
-        Workers(model_of(), 2)
+        Workers(model_of(), 2, 2)
+    assert Workers(model_of(), 2).threads == 1
