@@ -49,9 +49,10 @@ def training_step(
     """
     workers = Workers(model) if workers is None else workers
     loss = workers.gradients(batches, label_smoothing)
+    gradients = workers.collect()
     if clip is not None:
-        clip_gradients(optimiser.parameters, workers.replicas, clip)
-    optimiser.step(learning_rate, workers.replicas, workers.each)
+        gradients, _ = clip_gradients(gradients, optimiser, clip, workers.each)
+    optimiser.step(learning_rate, gradients, workers.each)
     return loss
 
 

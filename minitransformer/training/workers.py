@@ -25,9 +25,9 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, backend, blas
-from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
+from minitransformer.optim import Gradients, Own
 
 __all__ = ["Workers", "check_workers", "default_workers"]
 
@@ -92,10 +92,9 @@ class Workers:
         self._pool: ThreadPoolExecutor | None = None
         self._undo = ExitStack()
 
-    @property
-    def replicas(self) -> list[list[Tensor]]:
-        """The parameters of the shares but the first: their gradients are to be added to the model's."""
-        return [list(parameters) for parameters in self._parameters[1:]]
+    def collect(self) -> Gradients:
+        """Return the gradients of all shares, as ``gradients`` left them."""
+        return Gradients([Own(parameters) for parameters in self._parameters])
 
     def __enter__(self) -> Workers:
         threads = self.blas_threads or blas.default_threads(self.shares)

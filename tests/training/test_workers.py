@@ -49,7 +49,7 @@ def batch_of(n, seed=0):
 def gradients(model, batch, number):
     with Workers(model, number) as workers:
         loss = float(workers.gradients(batch, 0.1))
-        copies = [model.parameters(), *workers.replicas]
+        copies = [twin.parameters() for twin in workers.models]
         total = [
             sum((to_numpy(copy[i].grad) for copy in copies if copy[i].grad is not None), start=np.zeros(p.shape))
             for i, p in enumerate(model.parameters())
@@ -149,11 +149,12 @@ def test_all_workers_look_at_the_same_weights():
     optimiser = Adam(model.parameters())
     with Workers(model, 3) as workers:
         training_step(model, optimiser, batch_of(6), 1e-2, 0.1, workers)
-        for replica in workers.replicas:
-            assert all(np.shares_memory(p.data, q.data) for p, q in zip(replica, model.parameters(), strict=True))
+        for twin in workers.models:
+            both = zip(twin.parameters(), model.parameters(), strict=True)
+            assert all(np.shares_memory(p.data, q.data) for p, q in both)
         model.parameters()[0].data = np.zeros_like(model.parameters()[0].data)  # somebody assigns
         workers.gradients(batch_of(6), 0.1)
-        assert all(not replica[0].data.any() for replica in workers.replicas)
+        assert all(not twin.parameters()[0].data.any() for twin in workers.models)
 
 
 @THREADS
