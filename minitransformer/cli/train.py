@@ -21,6 +21,7 @@ from minitransformer.cli.own_parts import (
     refuse_wrong,
 )
 from minitransformer.cli.parser import path
+from minitransformer.cli.processes import add_distributed
 from minitransformer.learn.model import PARTS, Parts, record
 from minitransformer.training import RunFolder, Trainer, lock_folder
 
@@ -34,24 +35,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out holds already")
     add_training_options(parser)
+    add_distributed(parser)
     add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, show how it goes, and leave a run folder behind."""
     backend()  # a backend that cannot run is refused before anything else
-    parts = chosen_parts(args)
+    parts, ranks = chosen_parts(args), args.ranks
     try:
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run is to be replaced?")
         configuration = read_configuration(args)
         if hasattr(args, "out"):
-            RunFolder(args.out).refuse(args.overwrite)
-        trainer = Trainer(configuration)
+            ranks.first(lambda: RunFolder(args.out).refuse(args.overwrite))
+        trainer = Trainer(configuration, ranks=ranks)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
     wrong = refuse_wrong(parts, trainer, args.anyway) if parts else set()
-    folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
+    folder = ranks.first(lambda: RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task))
     if parts is None:
         return _train(trainer, folder, args.overwrite)
     tokenisers = trainer.source, trainer.target
@@ -72,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(trainer: Trainer, folder: RunFolder, overwrite: bool, parts: Parts | None = None) -> int:
-    with lock_folder(folder.path):
-        folder.create(trainer.configuration, trainer.corpus, overwrite)
+    with lock_folder(folder.path, trainer.ranks):
+        trainer.ranks.first(lambda: folder.create(trainer.configuration, trainer.corpus, overwrite))
         if parts:
             record(parts, folder.path)
             draw_parts(parts, folder)

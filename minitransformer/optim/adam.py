@@ -55,6 +55,10 @@ class Adam:
         Which of the values each of the n optimisers moves.
     own : slice
         Which of them this one moves. ``mean`` and ``mean_square`` belong to these.
+    slices : list of (slice, list of Piece)
+        Its own part, cut into slices that fit a processor's cache.
+    pieces_of_parts : list of lists of Piece
+        For each part, the parameters that lie in it.
 
     A copy (by ``copy.deepcopy`` or ``pickle``) has copies of the parameters. Copy the model in the same call, as in
     ``copy.deepcopy((model, optimiser))``: only then are they the copied model's own.
@@ -126,14 +130,11 @@ class Adam:
         ]
         first = self.own.start
         slices = [slice(first + one.start, first + one.stop) for one in cache_slices(self.mean.size)]
-        self.slices = [(part, self.pieces(part)) for part in slices]
+        self.slices = [(part, _pieces(part, ends)) for part in slices]
+        self.pieces_of_parts = [_pieces(part, ends) for part in self.parts]
         self._decays = [len(p.shape) > 1 for p in self.parameters]
         self._fused = AdamStep(ends, self._decays) if uses_kernels() else None
         self._gather()
-
-    def pieces(self, part: slice) -> list[Piece]:
-        """Return which parts of which parameters lie in a part of the values."""
-        return _pieces(part, self._ends)
 
     def _gather(self) -> None:
         """Make every ``data`` a view of the buffer, keeping the values that somebody has put there."""

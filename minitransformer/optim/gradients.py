@@ -107,5 +107,6 @@ class Gradients:
         if len(self.shares) > 1:
             return None
         share, factor = self.shares[0], self.factor
-        arrays = share.arrays if isinstance(share, Own) else [share.array[i:j] for i, j in pairwise(ends)]
+        arrays: list[Array | None]
+        arrays = list(share.arrays) if isinstance(share, Own) else [share.array[i:j] for i, j in pairwise(ends)]
         return arrays if factor is None else [None if array is None else array * factor for array in arrays]

@@ -28,7 +28,8 @@ def batch_of(n, seed, length=5):
 def gradient(model, batches, number):
     with Workers(model, number) as workers:
         loss = float(workers.gradients(batches, 0.1))
-        found, _ = clip_gradients(workers.collect(), optimiser := Adam(model.parameters()), np.inf)
+        optimiser = Adam(model.parameters())
+        found, _ = clip_gradients(workers.collect(optimiser), optimiser, np.inf)
     return loss, whole_of(found, optimiser)
 
 
@@ -75,7 +76,7 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
     with Workers(model, number) as workers:
         for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
             workers.gradients(batch_of(6, 0), 0.1)
-            clipped, found_length = clip_gradients(workers.collect(), optimiser, longest, workers.each)
+            clipped, found_length = clip_gradients(workers.collect(optimiser), optimiser, longest, workers.each)
             assert float(found_length) == pytest.approx(length, rel=1e-12)
             found = whole_of(clipped, optimiser)
             np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
@@ -96,7 +97,8 @@ def test_float32_stays_float32():
     model = Transformer(11, 13, d_model=8, n_heads=2, n_layers=1, d_ff=10, seed=1)
     workers = Workers(model)
     workers.gradients(batch_of(6, 0), 0.1)
-    clipped, _ = clip_gradients(workers.collect(), optimiser := Adam(model.parameters()), 1e-3)
+    optimiser = Adam(model.parameters())
+    clipped, _ = clip_gradients(workers.collect(optimiser), optimiser, 1e-3)
     assert {array.dtype for array in clipped.single(optimiser._ends)} == {np.dtype("float32")}
     assert all(p.grad.dtype == "float32" for p in model.parameters())
 
