@@ -1,8 +1,11 @@
 """Several processes train exactly as one does: the numbers depend on the shares, never on who works on them."""
 
+import sys
+
 import numpy as np
 import pytest
 
+from minitransformer.arrays import blas
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
@@ -12,6 +15,15 @@ from .together import run_together
 
 pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
 SHARES = 4
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_process():
+    """Restore what each process sets for itself: the processes here are threads, and share it."""
+    interval = sys.getswitchinterval()
+    with blas.threads(1):
+        yield
+    sys.setswitchinterval(interval)
 
 
 def batch_of(n, seed):
