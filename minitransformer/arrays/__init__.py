@@ -36,7 +36,7 @@ from minitransformer.arrays.checks import (
     is_whole,
 )
 from minitransformer.arrays.elementwise import relu_in_place, tanh_slope
-from minitransformer.arrays.memory import cache_slices, device_memory, free_device_memory, full_memory
+from minitransformer.arrays.memory import cache_slices, device_memory, even_parts, free_device_memory, full_memory
 from minitransformer.arrays.namespace import (
     Array,
     BackendError,
@@ -72,6 +72,7 @@ __all__ = [
     "check_gradient",
     "check_index",
     "device_memory",
+    "even_parts",
     "free_device_memory",
     "full_memory",
     "generator_state",

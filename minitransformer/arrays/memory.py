@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,7 +29,18 @@ def full_memory(error: BaseException) -> str:
     return "computer" if backend() == "numpy" else "GPU"
 
 
-def cache_slices(length: int, size: int = 16384) -> Iterator[slice]:
+CACHE = 16384
+"""Numbers in a slice that fits a processor's cache. Every machine has the same: sums over slices depend on it."""
+
+
+def even_parts(length: int, number: int) -> list[slice]:
+    """Cut ``range(length)`` into ``number`` contiguous parts at the ends of cache slices; some may be empty."""
+    slices = -(-length // CACHE)
+    ends = [min(length, CACHE * (slices * i // number)) for i in range(number + 1)]
+    return [slice(first, last) for first, last in pairwise(ends)]
+
+
+def cache_slices(length: int, size: int = CACHE) -> Iterator[slice]:
     """Cut ``range(length)`` into slices that fit a processor's cache; on a GPU, into one slice.
 
     Several passes of arithmetic over one slice then read it from the cache, not from memory.

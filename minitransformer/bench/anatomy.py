@@ -34,7 +34,7 @@ from minitransformer.bench.ours import Program, build, random_batch, time_steps,
 from minitransformer.bench.turns import Outcome
 from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.data import PAD, Batch
-from minitransformer.optim import Adam
+from minitransformer.optim import Adam, Gradients, Own
 from minitransformer.training import Workers, training_step
 
 __all__ = ["WorkersShare", "prepare", "shrink", "summarise_anatomy"]
@@ -82,7 +82,8 @@ class WorkersShare:
             loss.backward(release=True)
         start = time.perf_counter()
         # The other workers' gradients are stood for by our own: they take as long to add up.
-        self.optimiser.step(LEARNING_RATE, [self.parameters] * (self.workers - 1), self._my_part)
+        gradients = Gradients([Own(self.parameters)] * self.workers)
+        self.optimiser.step(LEARNING_RATE, gradients, self._my_part)
         if account is not None:
             account.direction = "step"
             account.book("adam", "optimiser", time.perf_counter() - start)
@@ -106,7 +107,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     threads_each = max(1, blas.cores() // number)
 
     def turn(times: int) -> dict[str, Any]:
-        with Workers(model, number) as team:
+        with Workers(model, number, number) as team:
 
             def step() -> None:
                 training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)

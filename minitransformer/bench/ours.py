@@ -60,7 +60,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())
     number = workers_for(workload, workers)
-    with Workers(model, number) as team:
+    with Workers(model, number, number) as team:
 
         def step() -> float:
             return float(training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
@@ -80,7 +80,7 @@ def prepare_growth(workload: Workload, workers: int | None) -> Iterator[Program]
     model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())
     number = workers_for(workload, workers)
-    with Workers(model, number) as team, blas.threads(1) if number == 1 else nullcontext():
+    with Workers(model, number, number) as team, blas.threads(1) if number == 1 else nullcontext():
 
         def step(part: Batch = batch) -> float:
             return float(training_step(model, optimiser, part, LEARNING_RATE, LABEL_SMOOTHING, team))
@@ -90,5 +90,5 @@ def prepare_growth(workload: Workload, workers: int | None) -> Iterator[Program]
             for parameter in copy.parameters():
                 parameter.grad = None
         settle()
-        description = {"resident": resident_memory(), "workers": team.number}
+        description = {"resident": resident_memory(), "workers": number}
         yield lambda times: {"seconds": time_steps(step, times)}, description

@@ -14,10 +14,12 @@ from importlib.metadata import version
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.cli.errors import UsageError, one_line
 from minitransformer.cli.parser import Parser
+from minitransformer.cli.processes import quiet, run_together, start_ranks
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
 from minitransformer.files import FileError
 from minitransformer.training import RunError
+from minitransformer.training.ranks import ALONE, launched_rank
 
 __all__ = ["main"]
 
@@ -100,8 +102,15 @@ def _discard_output() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
     _prepare_streams()
+    errors = sys.stderr
+    with quiet(launched_rank()):
+        args = _parse(sys.argv[1:] if arguments is None else arguments)
+        return run_together(lambda: _run(args), lambda: getattr(args, "ranks", ALONE), errors)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the arguments of a command."""
     parser = build_parser()
-    arguments = sys.argv[1:] if arguments is None else arguments
     parser.refuse_dashes(arguments)
     args, rest = parser.parse_known_args(arguments)
     # argparse looks for the words of a text in one place only, and not after an option; after -- all are words
@@ -110,9 +119,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args.text += rest[:end] + rest[end + 1 :]
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Run a command, print its error if there is one, and return its exit status."""
     try:
         if hasattr(args, "backend"):
             use(args.backend)
+        start_ranks(args)
         status = int(COMMANDS[args.command].run(args))
         sys.stdout.flush()  # what cannot be written is told here, not when Python ends
         return status

@@ -11,6 +11,7 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import describe
 from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.parser import path
+from minitransformer.cli.processes import add_distributed
 from minitransformer.cli.progress import describe_scores, describe_weights, percent
 from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
 from minitransformer.data import read_parallel
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""
     add_run(parser)
     add_with(parser)
+    add_distributed(parser)
     parser.add_argument(
         "--source",
         type=path,
@@ -52,11 +54,11 @@ def run(args: argparse.Namespace) -> int:
             f"--bleu-tokenize has no effect here: the task {trained.task.name} is not measured by BLEU; leave it out"
         )
     if hasattr(args, "source"):
-        given = read_parallel(args.source, getattr(args, "reference", None))
+        given = args.ranks.first(lambda: read_parallel(args.source, getattr(args, "reference", None)))
         pairs, which = [(trained.task.normalise_input(source), target) for source, target in given.pairs], ""
         print(f"text: {given.left_out}")
     else:
-        pairs, which = RunFolder(args.run).held_out(), "held-out "
+        pairs, which = args.ranks.first(RunFolder(args.run).held_out), "held-out "
     try:
         scores = evaluate(
             trained.model,
@@ -67,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
             args.beam,
             args.alpha,
             getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
+            args.ranks,
         )
     except ValueError as error:
         raise UsageError(describe(error, args)) from error

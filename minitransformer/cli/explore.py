@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from tqdm import tqdm
 
+from minitransformer.arrays import blas
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.cli.own_parts import add_with, with_parts_of_run
@@ -60,14 +61,15 @@ def run(args: argparse.Namespace) -> int:
     if not 0 <= getattr(args, "port", 0) < 65536:
         raise UsageError(f"--port must be from 0 to 65535, found {args.port}")
     session = Session(load_chosen(args), RunFolder(args.run))
-    try:
-        if text:
-            session.check_text(text)
-        if hasattr(args, "save"):
-            return _save(session, text, args.save)
-    except RequestError as error:
-        raise UsageError(f"{error}") from error
-    return _serve(session, text, args)
+    with blas.threads(1):  # the matrices of one sentence are small: several threads would wait for each other
+        try:
+            if text:
+                session.check_text(text)
+            if hasattr(args, "save"):
+                return _save(session, text, args.save)
+        except RequestError as error:
+            raise UsageError(f"{error}") from error
+        return _serve(session, text, args)
 
 
 def _save(session: Session, text: str, file: Path) -> int:

@@ -32,6 +32,7 @@ from minitransformer.learn.model import (
     try_parts,
 )
 from minitransformer.training import RunFolder, Trainer
+from minitransformer.training.ranks import ALONE
 
 __all__ = [
     "add_training_options",
@@ -92,6 +93,8 @@ def chosen_parts(args: argparse.Namespace) -> Choice | None:
         if args.but or args.anyway:
             raise UsageError(f"{'--but' if args.but else '--anyway'} has no effect without --with; add --with FOLDER")
         return None
+    if args.ranks.size > 1:
+        raise UsageError("--with works in one process; leave out mpiexec")
     try:
         return Choice(_folder(args), {*PARTS} - find_parts(args.but))
     except LookupError as error:
@@ -247,7 +250,10 @@ def with_parts_of_run(needed: bool = False) -> Callable[[Command], Command]:
 
 def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
     """Return a context in which a run's own functions are in place, after saying so."""
-    kept = read_record(args.run)
+    ranks = getattr(args, "ranks", ALONE)
+    kept = ranks.first(lambda: read_record(args.run))
+    if kept and ranks.size > 1:
+        raise UsageError(f"the run in {args.run} has parts of your own, which work in one process; leave out mpiexec")
     own = _folder(args) if hasattr(args, "own") else None
     if kept is None:
         if own:

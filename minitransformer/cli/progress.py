@@ -164,7 +164,12 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
     # In a file each refresh is one more line.
     interval = 0.2 if sys.stderr.isatty() else 10
     made = 0
-    options = {"unit": "step", "dynamic_ncols": True, "mininterval": interval, "disable": trainer.finished}
+    options = {
+        "unit": "step",
+        "dynamic_ncols": True,
+        "mininterval": interval,
+        "disable": trainer.finished or trainer.ranks.rank > 0,
+    }
     with tqdm(total=steps, initial=trainer.step, **options) as bar:
 
         def on_step(loss: float | None, rate: float, speed: float) -> None:

@@ -10,6 +10,7 @@ import argparse
 from minitransformer.arrays import backend
 from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.parser import path
+from minitransformer.cli.processes import add_distributed
 from minitransformer.cli.progress import note, train
 from minitransformer.training import RunFolder, has_ended, lock_folder, resume
 
@@ -20,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run."""
     parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
     add_with(parser)
+    add_distributed(parser)
 
 
 @with_parts_of_run(needed=True)
@@ -27,9 +29,9 @@ def run(args: argparse.Namespace) -> int:
     """Train on from the newest whole checkpoint."""
     backend()
     folder = RunFolder(args.run)
-    folder.configuration()  # refuses a folder that is not a run
-    if has_ended(folder, note):
+    args.ranks.first(folder.configuration)  # refuses a folder that is not a run
+    if args.ranks.first(lambda: has_ended(folder, note)):
         print(f"the run in {folder.path} is finished; there is nothing to resume")
         return 0
-    with lock_folder(folder.path):
-        return train(resume(folder, note), folder, "resume")
+    with lock_folder(folder.path, args.ranks):
+        return train(resume(folder, note, args.ranks), folder, "resume")

@@ -8,6 +8,7 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
+from minitransformer.training.ranks import ALONE
 
 __all__ = ["add_beam", "add_run", "check_beam", "load_chosen"]
 
@@ -48,4 +49,4 @@ def check_beam(args: argparse.Namespace) -> None:
 
 def load_chosen(args: argparse.Namespace) -> TrainedRun:
     """Load the weights that were asked for; a damaged checkpoint is named."""
-    return load(RunFolder(args.run), getattr(args, "weights", None), note)
+    return load(RunFolder(args.run), getattr(args, "weights", None), note, getattr(args, "ranks", ALONE))

@@ -21,6 +21,7 @@ from minitransformer.cli.own_parts import (
     try_own_parts,
 )
 from minitransformer.cli.parser import path
+from minitransformer.cli.processes import add_distributed
 from minitransformer.learn.model import PARTS, Parts, Trial, record
 from minitransformer.training import RunFolder, Trainer, lock_folder
 
@@ -34,24 +35,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the run that --out holds already")
     add_training_options(parser)
+    add_distributed(parser)
     add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train, show how it goes, and leave a run folder behind."""
     backend()  # a backend that cannot run is refused before anything else
-    choice = chosen_parts(args)
+    choice, ranks = chosen_parts(args), args.ranks
     try:
         if args.overwrite and not hasattr(args, "out"):
             raise ValueError("found --overwrite without --out, expected both: which run is to be replaced?")
         configuration = read_configuration(args)
         if hasattr(args, "out"):
-            RunFolder(args.out).refuse(args.overwrite)
-        trainer = Trainer(configuration)
+            ranks.first(lambda: RunFolder(args.out).refuse(args.overwrite))
+        trainer = Trainer(configuration, ranks=ranks)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
-    folder = RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task)
+    folder = ranks.first(lambda: RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task))
     if trial is None:
         return _train(trainer, folder, args.overwrite)
     parts, wrong = trial.parts, trial.wrong
@@ -75,8 +77,8 @@ def run(args: argparse.Namespace) -> int:
 def _train(
     trainer: Trainer, folder: RunFolder, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None
 ) -> int:
-    with lock_folder(folder.path):
-        folder.create(trainer.configuration, trainer.corpus, overwrite)
+    with lock_folder(folder.path, trainer.ranks):
+        trainer.ranks.first(lambda: folder.create(trainer.configuration, trainer.corpus, overwrite))
         if parts and trial:
             record(parts, folder.path)
             draw_parts(parts, trial, folder)

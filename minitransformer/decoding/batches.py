@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from minitransformer.arrays import backend, blas
 from minitransformer.data import pad
 from minitransformer.decoding.search import Ids
 
-__all__ = ["in_batches"]
+__all__ = ["Spread", "everything", "in_batches"]
 
 T = TypeVar("T")
+
+Spread = Callable[[Callable[[Sequence[Any]], list[Any]], Sequence[Any]], list[Any]]
+"""Calls a function from items to as many values, and returns these. One of several processes may call it with some of
+the items, and get the values of the others from the processes that have them."""
 
 TOKENS = 2**15
 """The most tokens in a batch, padding included: without it, one long sentence would pad a whole batch to its length."""
 
 
+def everything(function: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
+    """Return a function's values for all items: the `Spread` of a single process."""
+    return function(items)
+
+
 def in_batches(
-    search: Callable[[Ids], list[T]], sources: Sequence[Sequence[int]], size: int = 64, workers: int | None = None
+    search: Callable[[Ids], list[T]],
+    sources: Sequence[Sequence[int]],
+    size: int = 64,
+    workers: int | None = None,
+    spread: Spread = everything,
 ) -> list[T]:
     """Decode any number of sentences, those of similar length together, and several batches at the same time.
 
@@ -35,6 +48,8 @@ def in_batches(
     workers : int, optional
         How many batches are decoded side by side, each by a thread with its share of the cores; by default one for each
         core, and a single one on a GPU, which is busy with one.
+    spread : callable
+        Shares out the batches among processes; see `Spread`. The batches are the same for every number of processes.
 
     Returns
     -------
@@ -63,17 +78,19 @@ def in_batches(
     def decode(places: list[int]) -> list[T]:
         return search(pad([sources[i] for i in places]))
 
-    if workers > 1:
+    def decode_all(batches: Sequence[list[int]]) -> list[list[T]]:
+        if workers <= 1:
+            return [decode(places) for places in batches]
         with blas.threads(max(1, blas.cores() // workers)), ThreadPoolExecutor(workers) as pool:
             # The longest first, so that none is left for the end.
             futures = [pool.submit(decode, places) for places in reversed(batches)][::-1]
             try:
-                results = [future.result() for future in futures]
+                return [future.result() for future in futures]
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-    else:
-        results = [decode(places) for places in batches]
+
+    results = spread(decode_all, batches)
     by_place = {
         i: result
         for places, batch in zip(batches, results, strict=True)

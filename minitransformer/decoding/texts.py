@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from minitransformer.arrays import full_memory
 from minitransformer.data import END, Tokeniser, pad
-from minitransformer.decoding.batches import in_batches
+from minitransformer.decoding.batches import Spread, everything, in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search
 from minitransformer.decoding.greedy import greedy
 from minitransformer.decoding.search import MORE_THAN_SOURCE
@@ -24,7 +24,13 @@ SENTENCES = 256
 
 
 def hypotheses(
-    model: Transformer, source: Tokeniser, texts: Sequence[str], beam: int = 1, alpha: float = 0.6, n_best: int = 1
+    model: Transformer,
+    source: Tokeniser,
+    texts: Sequence[str],
+    beam: int = 1,
+    alpha: float = 0.6,
+    n_best: int = 1,
+    spread: Spread = everything,
 ) -> list[list[Hypothesis]]:
     """Translate texts by beam search.
 
@@ -38,6 +44,8 @@ def hypotheses(
         Any number of texts.
     beam, alpha, n_best
         As for `beam_search`.
+    spread : callable
+        As for `in_batches`.
 
     Returns
     -------
@@ -52,7 +60,7 @@ def hypotheses(
         If a text is longer than the model's learned positions, or an argument is out of its range.
     """
     search = partial(beam_search, model, beam=beam, alpha=alpha, n_best=n_best)
-    return _decode(model, source, texts, search, max(1, SENTENCES // beam))
+    return _decode(model, source, texts, search, max(1, SENTENCES // beam), spread)
 
 
 def translate(
@@ -62,6 +70,7 @@ def translate(
     texts: Sequence[str],
     beam: int = 1,
     alpha: float = 0.6,
+    spread: Spread = everything,
 ) -> list[str]:
     """Translate texts; greedily, if the beam is 1.
 
@@ -75,6 +84,8 @@ def translate(
         Any number of texts.
     beam, alpha
         As for `beam_search`.
+    spread : callable
+        As for `in_batches`.
 
     Returns
     -------
@@ -88,8 +99,8 @@ def translate(
         If a text is longer than the model's learned positions.
     """
     if beam > 1:
-        return [target.decode(best.tokens) for best, *_ in hypotheses(model, source, texts, beam, alpha)]
-    return [target.decode(ids) for ids in _decode(model, source, texts, partial(greedy, model), SENTENCES)]
+        return [target.decode(best.tokens) for best, *_ in hypotheses(model, source, texts, beam, alpha, 1, spread)]
+    return [target.decode(ids) for ids in _decode(model, source, texts, partial(greedy, model), SENTENCES, spread)]
 
 
 def longest_sentence(model: Transformer) -> int | None:
@@ -134,22 +145,29 @@ def naming_the_longest(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> It
 
 
 def _decode(
-    model: Transformer, source: Tokeniser, texts: Sequence[str], search: Callable[..., list[T]], size: int
+    model: Transformer,
+    source: Tokeniser,
+    texts: Sequence[str],
+    search: Callable[..., list[T]],
+    size: int,
+    spread: Spread,
 ) -> list[T]:
     """Decode texts with ``search(ids, max_length=None)``; where positions are learned, none is written beyond them."""
     ids = [check_sentence(model, source, text) for text in texts]
     with naming_the_longest(texts, ids):
-        return _decode_ids(ids, search, size, longest_sentence(model))
+        return _decode_ids(ids, search, size, longest_sentence(model), spread)
 
 
-def _decode_ids(ids: list[list[int]], search: Callable[..., list[T]], size: int, most: int | None) -> list[T]:
+def _decode_ids(
+    ids: list[list[int]], search: Callable[..., list[T]], size: int, most: int | None, spread: Spread
+) -> list[T]:
     """Decode sentences; ``most`` is the number of learned positions, or None if there are none."""
     if most is None:
-        return in_batches(search, ids, size)
+        return in_batches(search, ids, size, spread=spread)
     # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.
     alone = {place for place, sentence in enumerate(ids) if len(sentence) + MORE_THAN_SOURCE > most}
     others = [place for place in range(len(ids)) if place not in alone]
     found = {place: search(pad([ids[place]]), max_length=most)[0] for place in alone}
-    written = in_batches(search, [ids[place] for place in others], size)
+    written = in_batches(search, [ids[place] for place in others], size, spread=spread)
     found.update(zip(others, written, strict=True))
     return [found[place] for place in range(len(ids))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -18,27 +19,33 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """The values that were used last, at most so many and of at most so many bytes; the newest is always kept."""
+    """The values that were used last, at most so many and of at most so many bytes; the newest is always kept.
+
+    Several threads may use it.
+    """
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self.most, self.most_bytes = most, most_bytes
         self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._lock = Lock()
 
     def get(self, key: K) -> V | None:
         """Return a value and note its use; None if it is not there."""
-        if key not in self._kept:
-            return None
-        self._kept.move_to_end(key)
-        return self._kept[key][0]
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
 
     def put(self, key: K, value: V, size: int) -> V:
         """Keep a value of so many bytes; return it."""
-        self._kept[key] = (value, size)
-        self._kept.move_to_end(key)
-        while len(self._kept) > 1 and (
-            len(self._kept) > self.most or sum(size for _, size in self._kept.values()) > self.most_bytes
-        ):
-            self._kept.popitem(last=False)
+        with self._lock:
+            self._kept[key] = (value, size)
+            self._kept.move_to_end(key)
+            while len(self._kept) > 1 and (
+                len(self._kept) > self.most or sum(size for _, size in self._kept.values()) > self.most_bytes
+            ):
+                self._kept.popitem(last=False)
         return value
 
 

@@ -14,6 +14,7 @@ import secrets
 import sys
 import threading
 import traceback
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import socket
 from time import monotonic
@@ -38,6 +39,8 @@ SECONDS = 60.0
 PATIENCE = 10.0
 """How long a request waits for the model while another request uses it, in seconds."""
 MOST_CONNECTIONS = 32
+LOOK_UPS = ("model", "sources", "formulas", "tensor")
+"""The requests that do not run the model. They do not wait for those that do."""
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -139,10 +142,11 @@ class Explorer(ThreadingHTTPServer):
             value = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
             return 400, {"error": f"{name}: the body cannot be read as JSON: {error}; expected an object"}
-        if not self.busy.acquire(timeout=PATIENCE):
+        computes = name not in LOOK_UPS
+        if computes and not self.busy.acquire(timeout=PATIENCE):
             return 503, {"error": f"{name}: the model is busy with another request; try again"}
         try:
-            with time_limit(SECONDS):
+            with time_limit(SECONDS) if computes else nullcontext():
                 return 200, self.session.answer(name, value)
         except RequestError as error:
             return 400, {"error": f"{error}"}
@@ -156,7 +160,8 @@ class Explorer(ThreadingHTTPServer):
             traceback.print_exc()
             return 500, {"error": f"{name}: {type(error).__name__}: {error}"}
         finally:
-            self.busy.release()
+            if computes:
+                self.busy.release()
 
 
 class _TimelyReader(io.RawIOBase):

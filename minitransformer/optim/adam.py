@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, cache_slices, check_floats, to_numpy, uses_kernels, xp
+from minitransformer.arrays import Array, asarray, cache_slices, check_floats, even_parts, to_numpy, uses_kernels, xp
 from minitransformer.autograd import Tensor
 from minitransformer.kernels.adam import AdamStep
+from minitransformer.optim.gradients import Gradients, Own, Piece
 from minitransformer.stand_ins import replaceable
 
 __all__ = ["Adam"]
-
-
-class _Piece(NamedTuple):
-    """A part of a parameter that lies in a slice of the buffer."""
-
-    parameter: int
-    here: slice
-    """Where it lies in the slice."""
-    there: slice
-    """Which of the parameter's entries it holds."""
 
 
 class Adam:
@@ -52,6 +43,22 @@ class Adam:
         ε, above 0.
     weight_decay : float, default 0
         λ, 0 or more; the paper has none.
+    part : pair of int, default (0, 1)
+        ``(i, n)``: it is the i-th of n optimisers in n processes that share the work. Each has the running means of its
+        part of the parameters only, and moves only these.
+
+    Attributes
+    ----------
+    values : array
+        All parameters, side by side.
+    parts : list of slice
+        Which of the values each of the n optimisers moves.
+    own : slice
+        Which of them this one moves. ``mean`` and ``mean_square`` belong to these.
+    slices : list of (slice, list of Piece)
+        Its own part, cut into slices that fit a processor's cache.
+    pieces_of_parts : list of lists of Piece
+        For each part, the parameters that lie in it.
 
     A copy (by ``copy.deepcopy`` or ``pickle``) has copies of the parameters. Copy the model in the same call, as in
     ``copy.deepcopy((model, optimiser))``: only then are they the copied model's own.
@@ -76,6 +83,7 @@ class Adam:
         betas: tuple[float, float] = (0.9, 0.98),
         eps: float = 1e-9,
         weight_decay: float = 0.0,
+        part: tuple[int, int] = (0, 1),
     ) -> None:
         self.parameters = list(parameters)
         if not self.parameters:
@@ -98,12 +106,14 @@ class Adam:
             raise ValueError(f"Adam: expected a weight decay of 0 or more, found {weight_decay}")
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.step_count = 0
-        self.mean, self.mean_square = (xp.zeros(sum(p.size for p in self.parameters), dtype=dtype) for _ in range(2))
+        self.parts = even_parts(sum(p.size for p in self.parameters), part[1])
+        self.own = self.parts[part[0]]
+        self.mean, self.mean_square = (xp.zeros(self.own.stop - self.own.start, dtype=dtype) for _ in range(2))
         self._lay_out()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the views that ``_lay_out`` makes: a copy needs a buffer of its own."""
-        names = ("parameters", "betas", "eps", "weight_decay", "step_count", "mean", "mean_square")
+        names = ("parameters", "betas", "eps", "weight_decay", "step_count", "parts", "own", "mean", "mean_square")
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -112,13 +122,16 @@ class Adam:
 
     def _lay_out(self) -> None:
         """Put all parameters into one array, ``values``, and make every ``data`` a view of it."""
-        self.values = xp.zeros_like(self.mean)
-        ends = list(accumulate((p.size for p in self.parameters), initial=0))
+        self._ends = ends = list(accumulate((p.size for p in self.parameters), initial=0))
+        self.values = xp.zeros(ends[-1], dtype=self.mean.dtype)
         self._views = [
             self.values[first:last].reshape(p.shape)
             for p, (first, last) in zip(self.parameters, pairwise(ends), strict=True)
         ]
-        self._slices = [(part, _pieces(part, ends)) for part in cache_slices(self.values.size)]
+        first = self.own.start
+        slices = [slice(first + one.start, first + one.stop) for one in cache_slices(self.mean.size)]
+        self.slices = [(part, _pieces(part, ends)) for part in slices]
+        self.pieces_of_parts = [_pieces(part, ends) for part in self.parts]
         self._decays = [len(p.shape) > 1 for p in self.parameters]
         self._fused = AdamStep(ends, self._decays) if uses_kernels() else None
         self._gather()
@@ -143,16 +156,16 @@ class Adam:
 
     @replaceable
     def step(
-        self, learning_rate: float, replicas: Sequence[Sequence[Tensor]] = (), run: Callable[..., Iterable[Any]] = map
+        self, learning_rate: float, gradients: Gradients | None = None, run: Callable[..., Iterable[Any]] = map
     ) -> None:
-        """Move every parameter against its gradient.
+        """Move every parameter, or this optimiser's part of them, against its gradient.
 
         Parameters
         ----------
         learning_rate : float
             The size of the step, lr.
-        replicas : sequence of sequences of Tensor
-            Other copies of the parameters, in the same order: the gradient is the sum over all of them, in this order.
+        gradients : Gradients, optional
+            The gradients of several shares, which are added up; by default the ``grad`` of the parameters.
         run : callable
             Used as ``run(function, slices)``; like ``map``, but it may do several slices at the same time.
 
@@ -171,18 +184,18 @@ class Adam:
         rate = learning_rate * correction / (1 - beta1**t)
         eps = self.eps * correction
         decay = learning_rate * self.weight_decay
-        if self._fused and not replicas:
-            gradients = [p.grad for p in self.parameters]
-            if self._fused(gradients, self.values, self.mean, self.mean_square, self.betas, rate, eps, decay):
-                return
-        copies = [[None if p.grad is None else p.grad.reshape(-1) for p in c] for c in (self.parameters, *replicas)]
+        gradients = Gradients([Own(self.parameters)]) if gradients is None else gradients
+        arrays = gradients.single(self._ends) if self._fused and len(self.parts) == 1 else None
+        buffers = self.values, self.mean, self.mean_square
+        if self._fused and arrays is not None and self._fused(arrays, *buffers, self.betas, rate, eps, decay):
+            return
 
-        def move(place: tuple[slice, list[_Piece]]) -> None:
+        def move(place: tuple[slice, list[Piece]]) -> None:
             part, pieces = place
-            theta, m, v = self.values[part], self.mean[part], self.mean_square[part]
+            here = slice(part.start - self.own.start, part.stop - self.own.start)
+            theta, m, v = self.values[part], self.mean[here], self.mean_square[here]
             g = xp.empty_like(m)
-            for i, here, there in pieces:
-                _sum([gradients[i] for gradients in copies], there, out=g[here])
+            gradients.write_sum(part, pieces, g)
             # m += (1 - β1) (g - m)
             work = g - m
             work *= 1 - beta1
@@ -196,16 +209,16 @@ class Adam:
             work += eps
             xp.divide(m, work, out=work)
             work *= rate
-            for i, here, _ in pieces if decay else ():
+            for i, inside, _ in pieces if decay else ():
                 if self._decays[i]:
-                    work[here] += decay * theta[here]
+                    work[inside] += decay * theta[inside]
             theta -= work
 
-        for _ in run(move, self._slices):
+        for _ in run(move, self.slices):
             pass
 
     def state_dict(self) -> dict[str, Array]:
-        """Return a copy of what the next step depends on, as NumPy arrays."""
+        """Return a copy of what the next step depends on, as NumPy arrays; of the running means, its own part."""
         return {
             "mean": np.array(to_numpy(self.mean)),
             "mean_square": np.array(to_numpy(self.mean_square)),
@@ -213,23 +226,23 @@ class Adam:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a state that ``state_dict`` returned.
+        """Continue from the whole state: what ``state_dict`` returned, of several optimisers all parts in one.
 
         Raises
         ------
         ValueError
             If the state belongs to other parameters.
         """
-        for name, shape in (("mean", self.mean.shape), ("mean_square", self.mean.shape), ("step_count", ())):
+        for name, shape in (("mean", self.values.shape), ("mean_square", self.values.shape), ("step_count", ())):
             if name not in state or np.shape(state[name]) != shape:
                 found = np.shape(state[name]) if name in state else "nothing"
                 raise ValueError(f"Adam: {name} must have shape {shape}, found {found}")
-        self.mean[...] = asarray(state["mean"])
-        self.mean_square[...] = asarray(state["mean_square"])
+        self.mean[...] = asarray(state["mean"][self.own])
+        self.mean_square[...] = asarray(state["mean_square"][self.own])
         self.step_count = int(state["step_count"])
 
 
-def _pieces(part: slice, ends: list[int]) -> list[_Piece]:
+def _pieces(part: slice, ends: list[int]) -> list[Piece]:
     """Find which parts of which parameters lie in a slice; parameter i reaches from ends[i] to ends[i + 1]."""
     pieces = []
     i = bisect_right(ends, part.start) - 1
@@ -237,14 +250,6 @@ def _pieces(part: slice, ends: list[int]) -> list[_Piece]:
         first, last = max(ends[i], part.start), min(ends[i + 1], part.stop)
         if first < last:
             here = slice(first - part.start, last - part.start)
-            pieces.append(_Piece(i, here, slice(first - ends[i], last - ends[i])))
+            pieces.append(Piece(i, here, slice(first - ends[i], last - ends[i])))
         i += 1
     return pieces
-
-
-def _sum(gradients: list[Array | None], part: slice, out: Array) -> None:
-    """Write the sum of a part of some gradients, in order; None stands for zeros."""
-    known = [gradient[part] for gradient in gradients if gradient is not None]
-    out[...] = known[0] if known else 0
-    for gradient in known[1:]:
-        out += gradient

@@ -90,7 +90,7 @@ def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any
     """
     run = RunFolder(root / row.name)
     wanted = Configuration.of_task(build("numbers"), **{**base, **row.changes})
-    threads = {name: getattr(wanted.training, name) for name in ("workers", "blas_threads")}
+    threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
     with lock_folder(run.path):
         begun = run.holds_something()
         if begun and run.configuration().changed(**threads) != wanted:

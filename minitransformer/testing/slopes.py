@@ -31,6 +31,8 @@ EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
 """Where the truncation error h⁴ of R meets the rounding error ε/h, for a function that changes over a length of 1."""
 SAFETY = 4.0
+FAR = 100.0
+"""How many times as far from a claim as from each other two measurements are that refute it."""
 COARSEST = 2.0**-36
 """The most that rounding inside L moves L by, beside terms of size 1: 65,536 times ε."""
 SHRINK = (1.0, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536)
@@ -102,7 +104,12 @@ def relative_error(a: Any, b: Any, floor: Any = 0.0) -> Any:
 
 
 def measure(
-    loss: Callable[[float], tuple[float, float]], middle: float, step: float, claimed: float, tolerance: float
+    loss: Callable[[float], tuple[float, float]],
+    middle: float,
+    step: float,
+    claimed: float,
+    tolerance: float,
+    smooth: bool = False,
 ) -> Slope:
     """Measure the slope of a function of one number at 0, with the step that suits it.
 
@@ -118,6 +125,8 @@ def measure(
         What the slope is said to be. It decides only how hard to look: where it disagrees, every step is tried.
     tolerance : float
         The relative error that a good measurement stays below.
+    smooth : bool
+        Whether the function is known to have no narrow flank near 0, so that two steps can show that a claim is wrong.
 
     Returns
     -------
@@ -132,6 +141,9 @@ def measure(
         precise = result.error <= max(tolerance * abs(result.value), 2 * steps[-1].rounding)
         if precise and steps[-1].looks_smooth and result.disagreement(claimed, tolerance) <= tolerance:
             return result
+        cautious = _best(steps, SAFETY)
+        if smooth and _refute(steps, claimed) and cautious.disagreement(claimed, tolerance) > tolerance:
+            return cautious
     # Before a claim is called wrong: the errors may have looked small by chance, so look a few times more, and allow
     # for more than was seen.
     more = [take_step(loss, middle, step * SHRINK[-1] * part) for part in (7 / 8, 6 / 8, 5 / 8)]
@@ -147,6 +159,17 @@ def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: fl
     noise = abs(high - 4 * high2 + 6 * middle - 4 * low2 + low)
     left, right = (middle - low2) / (h / 2), (high2 - middle) / (h / 2)
     return Step(h, coarse, slope, abs(slope - fine), 8 * EPS * size / h, noise, left, right)
+
+
+def _refute(steps: list[Step], claimed: float) -> bool:
+    """Tell whether the last two steps agree far better with each other than with the claim.
+
+    Where L does not move at all, rounding may hide the slope, so nothing is refuted.
+    """
+    if len(steps) < 2 or not steps[-1].slope:
+        return False
+    before, last = steps[-2:]
+    return FAR * abs(last.slope - before.slope) < abs(claimed - last.slope)
 
 
 def _quantum(loss: Callable[[float], tuple[float, float]], step: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -15,7 +16,7 @@ from minitransformer.nn import Module, Transformer
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Objective, as_arguments
-from minitransformer.tracing.sources import rule_sources
+from minitransformer.tracing.sources import rule_sources, sources
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
 from minitransformer.tracing.watching import Call, Input, Watcher, watching
@@ -29,6 +30,7 @@ class _Recorder:
     def __init__(self, model: Module, filled: Trace) -> None:
         self.trace, self.model = filled, model
         self.watcher = Watcher(model)
+        self._sources = sources()
         self._lines: defaultdict[str, list[Line]] = defaultdict(list)
         self._steps: dict[str, Step] = {}
         self._parts: defaultdict[str, list[Part]] = defaultdict(list)
@@ -48,11 +50,22 @@ class _Recorder:
             Input(name, key, arrays[key] if key in arrays else self._copy(array)) for name, key, array in call.inputs
         ]
         step = Step(call.key, call.place, call.name, inputs, call.options, self._copy(call.value), call.model_line)
-        step.forward = self._lines.pop(call.key, [])
+        step.forward = [*self._constants(call, inputs), *self._lines.pop(call.key, [])]
         arrays[call.key] = step.output
         self._forward[id(call.value)] = call.value, call.key
         self._steps[call.key] = step
         self.trace.steps.append(step)
+
+    def _constants(self, call: Call, inputs: Sequence[Input]) -> Iterator[Line]:
+        """Record the arrays that neither a step nor a parameter holds, such as positions and masks."""
+        source = self._sources.get(call.name) or self._sources.get(f"{call.name}.forward")
+        for name, key, array in inputs:
+            inner = f"{call.key}:{call.name}.{name}"
+            if key is None and source is not None and inner not in self.trace.arrays:
+                self.trace.arrays[inner] = array
+                word = rf"\b{name.partition('[')[0]}\b"
+                place = next((i for i, text in enumerate(source.lines) if re.search(word, text)), 0)
+                yield Line(source.first + place, name, inner, array, call.name, 0)
 
     def see_value(self, key: str, value: Value) -> None:
         """Record a value inside a pass."""

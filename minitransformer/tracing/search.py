@@ -190,13 +190,14 @@ def write(
         raise ValueError(f"write: alternatives must be at least 1, found {alternatives}")
     if not (isfinite(temperature) and temperature > 0):
         raise ValueError(f"write: temperature must be a number above 0, found {temperature}")
-    passes = FullPasses(model, source_ids, edits, most)
-    written = [START]
+    search: Any = FullPasses(model, source_ids, edits, most) if edits else model
+    cache = search.new_cache(source_ids)
+    token = START
     choices: list[Choice] = []
-    while len(choices) < most and written[-1] != END:
+    while len(choices) < most and token != END:
         forced = prefix[len(choices)] if len(choices) < len(prefix) else None
-        choices.append(_choose(passes.logits(np.array([written]))[0], forced, alternatives, temperature))
-        written.append(choices[-1].token)
+        choices.append(_choose(search.step(np.array([[token]]), cache)[0, 0], forced, alternatives, temperature))
+        token = choices[-1].token
     return choices
 
 

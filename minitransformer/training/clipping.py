@@ -2,50 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from minitransformer.arrays import Array, backend, xp
-from minitransformer.autograd import Tensor
+from minitransformer.optim import Adam, Flat, Gradients
 
 __all__ = ["clip_gradients"]
 
 
-def clip_gradients(parameters: Sequence[Tensor], replicas: Sequence[Sequence[Tensor]], longest: float) -> Array:
-    """Gather the gradient of all workers in the model's parameters, and shorten it if it is too long.
+def clip_gradients(
+    gradients: Gradients,
+    optimiser: Adam,
+    longest: float,
+    run: Callable[..., Iterable[Any]] = map,
+    gather: Callable[[list[Array]], list[list[Array]]] = lambda squares: [squares],
+) -> tuple[Gradients, Array]:
+    """Return the gradient of all shares, shortened if it is too long, and the length that was found.
 
-    With g the sum over the workers, all parameters together::
+    With g the sum over the shares, all parameters together::
 
         g = g · min(1, longest / |g|)
 
-    The length of a sum is not the sum of lengths, so the workers' gradients are added here, in order, and not by the
-    optimiser; afterwards the replicas have none. On a GPU nothing is waited for: the factor stays on the device.
+    The length of a sum is not the sum of lengths, so the shares' gradients are added here and not by the optimiser. The
+    squares are added up for each of the optimiser's slices, and those sums in the order of the slices: the length does
+    not depend on who added up which slice. On a GPU nothing is waited for: the factor stays on the device.
 
     Parameters
     ----------
-    parameters : sequence of Tensor
-        The model's.
-    replicas : sequence of sequences of Tensor
-        Those of the other workers, in the same order.
+    gradients : Gradients
+        The gradients of all shares.
+    optimiser : Adam
+        It says which part of the gradient is this process's, and how that is cut into slices.
     longest : float
         The largest length that is left as it is.
+    run : callable
+        Used as ``run(function, slices)``; like ``map``, but it may do several slices at the same time.
+    gather : callable
+        Returns what every process has passed to it, in their order.
 
     Returns
     -------
-    array, shape ()
-        The length that was found, in float64.
+    gradients : Gradients
+    length : array, shape ()
+        In float64.
     """
-    for i, parameter in enumerate(parameters):
-        found = [own.grad for own in (parameter, *(replica[i] for replica in replicas)) if own.grad is not None]
-        if found:
-            parameter.grad = sum(found[1:], start=found[0])
-        for replica in replicas:
-            replica[i].grad = None
-    known = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
-    squares = (xp.square(gradient.reshape(-1), dtype="float64").sum() for _, gradient in known)
-    length = xp.sqrt(sum(squares, start=xp.zeros((), dtype="float64")))
+    start = optimiser.own.start
+    total = xp.empty_like(optimiser.mean)
+
+    def add_up(place: tuple[slice, Any]) -> Array:
+        part, pieces = place
+        out = total[part.start - start : part.stop - start]
+        gradients.write_sum(part, pieces, out)
+        return sum(xp.square(out[here], dtype="float64").sum() for _, here, _ in pieces)
+
+    parts = gather(list(run(add_up, optimiser.slices)))
+    length = xp.sqrt(sum((squares for part in parts for squares in part), start=xp.zeros((), dtype="float64")))
+    whole = Flat(total, start)
     if backend() == "numpy" and not length > longest:
-        return length  # one pass less; on a GPU the question would cost more than the pass
-    factor = xp.where(length > longest, longest / length, 1.0)
-    for parameter, gradient in known:
-        parameter.grad = gradient * factor.astype(gradient.dtype)  # float64 would widen it
-    return length
+        return Gradients([whole]), length  # one pass less; on a GPU the question would cost more than the pass
+    factor = xp.where(length > longest, longest / length, 1.0).astype(total.dtype)  # float64 would widen it
+    return Gradients([whole], factor), length

@@ -138,6 +138,8 @@ class Configuration(Options):
             If a value is missing, unknown or impossible, or there is no such task.
         """
         configuration = super().from_flat(values)
+        if configuration.training.shares is None:  # as in runs of earlier versions
+            configuration = configuration.changed(shares=configuration.training.workers)
         if (length := configuration.training.length) != "steps":
             raise ValueError(f"found {length}, expected a number of steps, which a run has from its beginning")
         configuration.build_task()

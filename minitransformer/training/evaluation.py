@@ -16,6 +16,7 @@ from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, 
 from minitransformer.decoding import Diverged, naming_the_longest, translate
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
+from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
 __all__ = ["Sample", "Scores", "check_bleu", "evaluate"]
@@ -93,6 +94,7 @@ def evaluate(
     beam: int = 1,
     alpha: float = 0.6,
     bleu_tokenize: str = "13a",
+    ranks: Ranks = ALONE,
 ) -> Scores:
     """Translate the sources of pairs and compare with their targets.
 
@@ -111,6 +113,8 @@ def evaluate(
         As for `beam_search`.
     bleu_tokenize : str
         As for `bleu`.
+    ranks : Ranks
+        The processes that share the work; all have the same scores, whatever their number.
 
     Returns
     -------
@@ -132,9 +136,11 @@ def evaluate(
             check_bleu(bleu_tokenize)
     pairs = [(normalise_text(text), normalise_text(wanted)) for text, wanted in pairs]
     grouped = references(pairs)
-    found = [normalise_text(text) for text in translate(model, source, target, list(grouped), beam, alpha)]
+    found = [
+        normalise_text(text) for text in translate(model, source, target, list(grouped), beam, alpha, ranks.spread)
+    ]
     wanted = list(grouped.values())
-    accuracy, loss = _teacher_forced(model, source, target, pairs)
+    accuracy, loss = _teacher_forced(model, source, target, pairs, ranks)
     scores = Scores(
         exact_match(found, wanted).value,
         accuracy.value,
@@ -154,28 +160,33 @@ def evaluate(
 
 
 def _teacher_forced(
-    model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]]
+    model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]], ranks: Ranks
 ) -> tuple[Share, float]:
     """Return how many tokens are right when all before them are given, and the loss per token."""
     encoded = [([*source.encode(one), END], target.encode(other)) for one, other in pairs]
     with naming_the_longest([max(pair, key=len) for pair in pairs], [max(pair, key=len) for pair in encoded]):
-        return _accuracy_and_loss(model, encoded, len(target))
+        return _accuracy_and_loss(model, encoded, len(target), ranks)
 
 
 def _accuracy_and_loss(
-    model: Transformer, encoded: list[tuple[list[int], list[int]]], vocabulary: int
+    model: Transformer, encoded: list[tuple[list[int], list[int]]], vocabulary: int, ranks: Ranks
 ) -> tuple[Share, float]:
     """Return the same for pairs of ids."""
-    accuracy, total = Share(0, 0), 0.0
-    for chunk in _chunks(sorted(encoded, key=lambda pair: (max(map(len, pair)), pair)), vocabulary):
+
+    def measure(chunk: list[tuple[list[int], list[int]]]) -> tuple[Share, float]:
         source_ids, wanted = pad([ids for ids, _ in chunk]), pad([[*ids, END] for _, ids in chunk])
         with no_grad():  # and without dropout
             memory = model.encode(source_ids)
             logits = model.decode(pad([[START, *ids] for _, ids in chunk]), memory, ops.padding_mask(source_ids, PAD))
             loss = ops.cross_entropy(logits, wanted, ignore_index=PAD)
         share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
+        return share, float(loss.data) * share.total
+
+    chunks = list(_chunks(sorted(encoded, key=lambda pair: (max(map(len, pair)), pair)), vocabulary))
+    accuracy, total = Share(0, 0), 0.0
+    for share, loss in ranks.spread(lambda some: [measure(chunk) for chunk in some], chunks):
         accuracy += share
-        total += float(loss.data) * share.total
+        total += loss
     if not isfinite(total):
         raise Diverged(f"the loss is {total}: the training of this model has diverged")
     return accuracy, total / accuracy.total

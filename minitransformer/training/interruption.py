@@ -12,26 +12,37 @@ __all__ = ["deferred_interrupt"]
 
 
 @contextmanager
-def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+def deferred_interrupt(several: bool = False) -> Iterator[Callable[[], bool]]:
     """Put off Ctrl-C until it is convenient: weights that are half updated are not worth saving.
 
     Yields a function that tells whether Ctrl-C has been pressed since. A second Ctrl-C is not put off: it raises
     KeyboardInterrupt wherever it happens. In threads other than the main one, which receive no signals, nothing is
     changed.
+
+    Parameters
+    ----------
+    several : bool
+        Whether a launcher started several processes. Open MPI's tells them of Ctrl-C by the signal SIGTERM.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    before = signal.getsignal(signal.SIGINT)
+    numbers = (signal.SIGINT, signal.SIGTERM) if several else (signal.SIGINT,)
+    before = {number: signal.getsignal(number) for number in numbers}
     pressed = False
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def remember(number: int, frame: Any) -> None:
         nonlocal pressed
         pressed = True
-        signal.signal(signal.SIGINT, before)
+        restore()
 
-    signal.signal(signal.SIGINT, remember)
+    for number in numbers:
+        signal.signal(number, remember)
     try:
         yield lambda: pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -14,6 +15,7 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.options import TrainingOptions
+from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.step import all_batches, training_step
 from minitransformer.training.workers import Workers
 
@@ -32,7 +34,10 @@ EFFICIENCY = 0.4
 
 
 def fix_length(
-    configuration: Configuration, batches: ParallelBatches, build_model: Callable[[], Transformer]
+    configuration: Configuration,
+    batches: ParallelBatches,
+    build_model: Callable[[], Transformer],
+    ranks: Ranks = ALONE,
 ) -> tuple[Configuration, float | None]:
     """Return the configuration with a number of steps in place of epochs or minutes.
 
@@ -47,6 +52,8 @@ def fix_length(
         The training data.
     build_model : callable
         Makes a model for trial steps, so that the model to be trained stays unchanged.
+    ranks : Ranks
+        The processes that train together; the first measures the time.
 
     Returns
     -------
@@ -60,25 +67,31 @@ def fix_length(
         steps = round(training.epochs * batches.batches_per_epoch / training.accumulate)
         return configuration.with_steps(max(1, steps)), None
     if training.minutes is not None:
-        seconds = measure_step(build_model(), batches, training)
+        seconds = measure_step(build_model(), batches, training, ranks)
         return configuration.with_steps(max(1, int(TRAINED * 60 * training.minutes / seconds))), seconds
     return configuration, None
 
 
-def measure_step(model: Transformer, batches: ParallelBatches, training: TrainingOptions) -> float:
+def measure_step(
+    model: Transformer, batches: ParallelBatches, training: TrainingOptions, ranks: Ranks = ALONE
+) -> float:
     """Return the mean time of a training step in seconds; the model's weights are changed."""
-    optimiser, times = Adam(model.parameters(), weight_decay=training.weight_decay), [0.0]
-    every = all_batches(batches)
-    with Workers(model, training.workers or 1, training.blas_threads) as workers:
+    optimiser = Adam(model.parameters(), weight_decay=training.weight_decay, part=(ranks.rank, ranks.size))
+    every, times = all_batches(batches), [0.0]
+    with Workers(model, training.shares or 1, training.workers, training.blas_threads, ranks) as workers:
         for number in range(UNTIMED + MOST):
             begun = time.perf_counter()
             group = list(islice(every, training.accumulate))
             loss = training_step(model, optimiser, group, 1e-6, training.label_smoothing, workers, training.clip)
             float(loss)  # wait: a GPU works asynchronously
             times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []
-            if len(times) >= FEWEST and sum(times) > SECONDS:
+            if ranks.first(partial(_are_enough, times)):
                 break
-    return sum(times) / len(times)
+    return ranks.first(lambda: sum(times) / len(times))
+
+
+def _are_enough(times: list[float]) -> bool:
+    return len(times) >= FEWEST and sum(times) > SECONDS
 
 
 def guess_seconds(model: Transformer, tokens: float) -> float | None:

@@ -10,9 +10,11 @@ from minitransformer.data import Tokeniser, normalise_text
 from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
 from minitransformer.tasks import Task
+from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
+from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState, State, TrainingState
 
@@ -75,7 +77,9 @@ class TrainedRun(NamedTuple):
         return [next(found) if normalise_text(text) else "" for text in texts]
 
 
-def load(run: RunFolder | Path | str, weights: str | None = None, report: Report = warn) -> TrainedRun:
+def load(
+    run: RunFolder | Path | str, weights: str | None = None, report: Report = warn, ranks: Ranks = ALONE
+) -> TrainedRun:
     """Open a trained run.
 
     Parameters
@@ -86,6 +90,8 @@ def load(run: RunFolder | Path | str, weights: str | None = None, report: Report
         Which; by default the first of these that there is.
     report : callable
         Told of a checkpoint that is damaged, if an earlier one is used instead; by default that is a warning.
+    ranks : Ranks
+        The processes that need the model; the first reads the folder.
 
     Returns
     -------
@@ -104,12 +110,16 @@ def load(run: RunFolder | Path | str, weights: str | None = None, report: Report
     ['vierhundertzweiunddreißig']
     """
     run = run if isinstance(run, RunFolder) else RunFolder(run)
-    configuration = run.configuration()
-    source, target = run.tokenisers()
-    checkpoint, chosen = _choose(run, weights, report)
-    run.check_weights(checkpoint, configuration, (source, target))
-    if chosen in _STATES:
-        read_state(checkpoint, _STATES[chosen])
+
+    def read() -> tuple[Configuration, Tokenisers, Checkpoint, str]:
+        configuration, tokenisers = run.configuration(), run.tokenisers()
+        checkpoint, chosen = _choose(run, weights, report)
+        run.check_weights(checkpoint, configuration, tokenisers)
+        if chosen in _STATES:
+            read_state(checkpoint, _STATES[chosen])
+        return configuration, tokenisers, checkpoint, chosen
+
+    configuration, (source, target), checkpoint, chosen = ranks.first(read)
     try:
         task = configuration.build_task()
         model = configuration.build_model(len(source), len(target), source is target)

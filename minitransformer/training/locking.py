@@ -9,12 +9,13 @@ from importlib import import_module
 from pathlib import Path
 
 from minitransformer.training.errors import RunError
+from minitransformer.training.ranks import ALONE, Ranks
 
 __all__ = ["lock_folder"]
 
 
 @contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
     """Hold the lock of a folder, which is made if need be; no other process can hold it meanwhile.
 
     However a process ends, the system releases its lock. On Windows, which cannot lock folders, there is no lock.
@@ -23,12 +24,17 @@ def lock_folder(folder: Path) -> Iterator[None]:
     ----------
     folder : Path
         The folder.
+    ranks : Ranks
+        The processes that train together in it; the first holds the lock.
 
     Raises
     ------
     RunError
         If another process holds the lock.
     """
+    if ranks.rank:
+        yield
+        return
     with suppress(OSError):  # what is wrong with the place is told by whoever writes there
         folder.mkdir(parents=True, exist_ok=True)
     if os.name == "nt" or not folder.is_dir():

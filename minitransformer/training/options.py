@@ -15,7 +15,7 @@ COUNTED_IN_STEPS = ("warmup_steps", "average_last", "evaluate_every", "save_ever
 MOST = 1_000_000
 """More epochs or minutes than this are a mistake: these minutes are two years."""
 MOST_WORKERS = 1024
-"""Every worker has a copy of the model and a thread; more than this are a mistake."""
+"""Every share has a copy of the model, and every worker a thread; more than this are a mistake."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,17 +82,25 @@ class TrainingOptions(Options):
     patience: int | None = option(
         None, "stop after this many measurements without a better one (default: off)", at_least=1, editable=True
     )
+    shares: int | None = option(
+        None,
+        "parts that each batch is cut into; another number rounds sums differently (default: one for each worker)",
+        at_least=1,
+        at_most=MOST_WORKERS,
+        added=True,
+    )
     workers: int | None = option(
         None,
-        "threads that share each batch (default: one a core, if each has enough to do)",
+        "threads that work on the shares of each batch; their number changes the speed only (default: one a core, if "
+        "each has enough to do)",
         at_least=1,
         at_most=MOST_WORKERS,
         editable=True,
     )
     blas_threads: int | None = option(
         None,
-        "threads of each worker's matrix products; another number rounds sums differently (default: the cores, divided "
-        "among the workers)",
+        "threads of each matrix product; another number rounds sums differently (default: the cores, divided among the "
+        "shares)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from minitransformer.arrays import backend
-from minitransformer.training.checkpoints import Report, read_state
+from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.training.checkpoints import Checkpoint, Report, read_state
+from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.loading import load
+from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import TrainingState
 from minitransformer.training.trainer import Trainer
@@ -40,7 +43,7 @@ def has_ended(run: RunFolder, report: Report) -> bool:
     return last.options.training.ends_at(state.step, state.waited)
 
 
-def resume(run: RunFolder, report: Report) -> Trainer:
+def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
     """Return the training run at the newest whole checkpoint of a folder, and prepare the folder for more steps.
 
     Parameters
@@ -49,6 +52,8 @@ def resume(run: RunFolder, report: Report) -> Trainer:
         The run.
     report : callable
         Told of checkpoints that are damaged, if an earlier one is used.
+    ranks : Ranks
+        The processes that train together; the first reads and prepares the folder.
 
     Returns
     -------
@@ -61,28 +66,37 @@ def resume(run: RunFolder, report: Report) -> Trainer:
         If the folder is damaged, or configuration or data has changed. A missing file is made again only if a digest
         shows that it is the same.
     """
-    configuration = run.configuration()
-    workers = configuration.training.workers or 1
-    if backend() != "numpy" and workers > 1:
-        report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
-        configuration = configuration.changed(workers=1)
-    run.clean()
-    checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
-    begun = checkpoint is not None or run.has("data.json")  # if not, the run was killed during its setup
-    tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
-    if checkpoint:
-        run.check_weights(checkpoint, configuration, tokenisers)  # before any work
+
+    def read() -> tuple[Configuration, Checkpoint | None, Tokenisers | None, bool]:
+        configuration = run.configuration()
+        workers = configuration.training.workers or 1
+        if backend() != "numpy" and workers > 1:
+            report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
+            configuration = configuration.changed(workers=1)
+        run.clean()
+        checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
+        begun = checkpoint is not None or run.has("data.json")  # if not, the run was killed during its setup
+        tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
+        if checkpoint:
+            run.check_weights(checkpoint, configuration, tokenisers)  # before any work
+        return configuration, checkpoint, tokenisers, begun
+
+    configuration, checkpoint, tokenisers, begun = ranks.first(read)
     try:
-        trainer = Trainer(configuration, tokenisers)
+        trainer = Trainer(configuration, tokenisers, ranks)
     except ValueError as error:
         raise RunError(f"{run.path / 'configuration.json'}: {error}") from error
     if begun:
-        run.check_data(trainer.corpus, checkpoint)
+        ranks.first(lambda: run.check_data(trainer.corpus, checkpoint))
     if checkpoint:
         trainer.restore(checkpoint)
-    if not run.is_complete():
-        run.complete(trainer.corpus)
-    if checkpoint:
-        run.checkpoints.prune(trainer.step, configuration.training)
-    run.measurements.cut(trainer.step)
+
+    def prepare() -> None:
+        if not run.is_complete():
+            run.complete(trainer.corpus)
+        if checkpoint:
+            run.checkpoints.prune(trainer.step, configuration.training)
+        run.measurements.cut(trainer.step)
+
+    ranks.first(prepare)
     return trainer

@@ -49,9 +49,11 @@ def training_step(
     """
     workers = Workers(model) if workers is None else workers
     loss = workers.gradients(batches, label_smoothing)
+    gradients = workers.collect(optimiser)
     if clip is not None:
-        clip_gradients(optimiser.parameters, workers.replicas, clip)
-    optimiser.step(learning_rate, workers.replicas, workers.each)
+        gradients, _ = clip_gradients(gradients, optimiser, clip, workers.each, workers.ranks.gather)
+    optimiser.step(learning_rate, gradients, workers.each)
+    workers.ranks.share_out(optimiser.values, optimiser.parts)
     return loss
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import Array, backend, blas, to_numpy, xp
+from minitransformer.arrays import Array, asarray, backend, to_numpy, xp
 from minitransformer.data import PAD, MissingExtraError, ParallelBatches
 from minitransformer.decoding import Diverged, longest_sentence
 from minitransformer.nn import Transformer
@@ -17,6 +17,7 @@ from minitransformer.optim import Adam
 from minitransformer.options import OptionError
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.training.agreement import check_data, check_options, with_shares
 from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
@@ -25,10 +26,11 @@ from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.length import fix_length, guess_seconds
 from minitransformer.training.loading import TrainedRun, load
 from minitransformer.training.provenance import Provenance
+from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import State, TrainingState
 from minitransformer.training.step import all_batches, training_step
-from minitransformer.training.workers import Workers, check_workers, default_workers
+from minitransformer.training.workers import Workers
 
 __all__ = ["Best", "Result", "Trainer"]
 
@@ -58,16 +60,6 @@ def _ignore(*values: Any) -> None:
     """Do nothing."""
 
 
-def _with_threads(configuration: Configuration) -> Configuration:
-    """Return a configuration that says how many workers and threads there are: sums are rounded accordingly."""
-    if configuration.training.workers is None:
-        configuration = configuration.changed(workers=default_workers(configuration.training.batch_tokens))
-    check_workers(workers := configuration.training.workers or 1)
-    if configuration.training.blas_threads is None:
-        configuration = configuration.changed(blas_threads=blas.default_threads(workers))
-    return configuration
-
-
 def _check_bleu_of(task: Task, configuration: Configuration) -> None:
     """Refuse options of BLEU that cannot be used, before any work."""
     needed = configuration.training.best_by == "bleu"
@@ -90,6 +82,8 @@ class Trainer:
         Everything that it depends on.
     tokenisers : pair of Tokeniser, optional
         Those of a run that goes on, so that they need not be learned again.
+    ranks : Ranks
+        The processes that train together; by default this one alone. Each has the data; the first writes the run.
 
     Raises
     ------
@@ -97,14 +91,21 @@ class Trainer:
         If the configuration asks for something impossible, or data is not what it should be.
     MissingExtraError
         If a package is not installed that the task or its scores need.
+    RunError
+        If the processes have different options, packages or data.
     """
 
-    def __init__(self, configuration: Configuration, tokenisers: Tokenisers | None = None) -> None:
-        configuration = _with_threads(configuration)
+    def __init__(
+        self, configuration: Configuration, tokenisers: Tokenisers | None = None, ranks: Ranks = ALONE
+    ) -> None:
+        self.ranks = ranks
+        check_options(configuration, ranks)
+        configuration = with_shares(configuration, ranks)
         options = configuration.training
         self.task: Task = configuration.build_task()
         _check_bleu_of(self.task, configuration)
         self.corpus = self.task.corpus(configuration.data, configuration.seed, tokenisers)
+        check_data(self.corpus, ranks)
         self.source, self.target = self.corpus.source, self.corpus.target
         try:
             self.batches = ParallelBatches(self.corpus.ids, options.batch_tokens, configuration.seed)
@@ -113,12 +114,13 @@ class Trainer:
         build_model = partial(configuration.build_model, len(self.source), len(self.target), self.corpus.shared)
         self.model = build_model().eval()
         self._refuse_longer(longest_sentence(self.model))
-        self.configuration, self._step_seconds = fix_length(configuration, self.batches, build_model)
-        self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay)
+        self.configuration, self._step_seconds = fix_length(configuration, self.batches, build_model, ranks)
+        part = ranks.rank, ranks.size
+        self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay, part=part)
         self.step = 0
         self.averaged = 0
         """How many steps' weights the mean below holds."""
-        self.mean_weights: Array = xp.zeros_like(self.optimiser.values)
+        self.mean_weights: Array = xp.zeros_like(self.optimiser.mean)
         self.best: Best | None = None
         self.waited = 0
         """How many measurements there were since the best."""
@@ -215,13 +217,14 @@ class Trainer:
         """
         if not self.finished:
             self._train(run, on_step, on_evaluation)
-        trained = load(run)
+        trained = load(run, ranks=self.ranks)
         scores = self._evaluate(trained.model, self.corpus.held_out)
         seconds = round(self.seconds, 3)
         measurement = {"step": self.step, "final": True, **scores.measurements(), "seconds": seconds}
         result = Result(trained, scores, measurement)
-        on_result(result)
-        run.measurements.append(measurement)
+        if self.ranks.rank == 0:
+            on_result(result)
+            run.measurements.append(measurement)
         return result
 
     def _train(
@@ -237,7 +240,8 @@ class Trainer:
         started = time.perf_counter() - self.seconds
         since, tokens = time.perf_counter(), 0
         batches = all_batches(self.batches, self.step * c.accumulate)
-        with deferred_interrupt() as interrupted, Workers(self.model, c.workers or 1, c.blas_threads) as workers:
+        team = Workers(self.model, c.shares or 1, c.workers, c.blas_threads, self.ranks)
+        with deferred_interrupt(self.ranks.size > 1) as interrupted, team as workers:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)
@@ -262,9 +266,10 @@ class Trainer:
                     self._measure(run, on_evaluation)
                     self.seconds = time.perf_counter() - started
                     since, tokens = time.perf_counter(), 0
-                if c.saves_at(self.step) or self.finished or interrupted():
+                stop = any(self.ranks.gather(interrupted()))
+                if c.saves_at(self.step) or self.finished or stop:
                     self._save(run)
-                if interrupted():
+                if stop:
                     raise KeyboardInterrupt
 
     def _read_losses(self) -> float | None:
@@ -290,7 +295,8 @@ class Trainer:
         if self.best is None or value > self.best.value:
             self.best, self.waited = Best(value, self.step), 0
             state = State(step=self.step, provenance=self.provenance).flat() | scores.measurements()
-            write_checkpoint(run.best_path, Checkpoint(self.model.state_dict(), {}, {}, state))
+            if self.ranks.rank == 0:
+                write_checkpoint(run.best_path, Checkpoint(self.model.state_dict(), {}, {}, state))
         else:
             self.waited += 1
         self._log(run, **scores.measurements())
@@ -306,14 +312,15 @@ class Trainer:
             raise Diverged(f"a weight is not a finite number after step {self.step}")
 
     def _log(self, run: RunFolder, **values: float) -> None:
-        run.measurements.append({"step": self.step, **values, "seconds": round(self.seconds, 3)})
+        if self.ranks.rank == 0:
+            run.measurements.append({"step": self.step, **values, "seconds": round(self.seconds, 3)})
 
     def _average(self) -> None:
         """Bring the mean of the last steps' weights up to date (section 6.1 averages the last checkpoints)."""
         c = self.configuration.training
         if c.average_last > 1 and self.step > c.steps - c.average_last:
             self.averaged += 1
-            self.mean_weights += (self.optimiser.values - self.mean_weights) / self.averaged
+            self.mean_weights += (self.optimiser.values[self.optimiser.own] - self.mean_weights) / self.averaged
 
     def evaluate(self, pairs: list[tuple[str, str]]) -> Scores:
         """Measure the model on pairs of texts, greedily."""
@@ -321,7 +328,7 @@ class Trainer:
 
     def _evaluate(self, model: Transformer, pairs: list[tuple[str, str]]) -> Scores:
         measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
-        return evaluate(model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize)
+        return evaluate(model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize, ranks=self.ranks)
 
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to go on from here, and the mean weights as far as they go, on the host."""
@@ -340,10 +347,22 @@ class Trainer:
         weights = self.model.state_dict()
         mean = {}
         if self.averaged:
-            self.optimiser.values[...], kept = self.mean_weights, self.optimiser.values.copy()
+            whole, kept = self._whole(self.mean_weights), self.optimiser.values.copy()
+            self.optimiser.values[...] = whole
             mean = self.model.state_dict()
             self.optimiser.values[...] = kept
-        return Checkpoint(weights, self.optimiser.state_dict(), mean, state.flat())
+        own = self.optimiser.state_dict()
+        moments = {name: to_numpy(self._whole(asarray(own[name]))) for name in ("mean", "mean_square")}
+        return Checkpoint(weights, own | moments, mean, state.flat())
+
+    def _whole(self, own: Array) -> Array:
+        """Return an array of which each process has the part that its optimiser moves."""
+        if self.ranks.size == 1:
+            return own
+        whole = xp.empty_like(self.optimiser.values)
+        whole[self.optimiser.own] = own
+        self.ranks.share_out(whole, self.optimiser.parts)
+        return whole
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go back to where a checkpoint was taken; what follows is to the bit what followed then.
@@ -359,7 +378,7 @@ class Trainer:
                 raise ValueError(f"averaged is {state.averaged}, but it holds {len(checkpoint.mean)} arrays of a mean")
             if checkpoint.mean:
                 self.model.load_state_dict(checkpoint.mean)
-                self.mean_weights[...] = self.optimiser.values
+                self.mean_weights[...] = self.optimiser.values[self.optimiser.own]
             self.model.load_state_dict(checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             if self.optimiser.step_count != state.step:

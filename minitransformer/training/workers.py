@@ -1,14 +1,16 @@
-"""Data parallelism: each worker has a copy of the model and computes the gradient of its share of the batch.
+"""Data parallelism: a batch is cut into shares, and each share has a gradient of its own.
 
 The loss of a batch is the mean over its n target tokens. Cut the sentences into shares; share w has n_w target tokens,
 and L_w is the mean over those. Then
 
     L = Σ_w (n_w / n) L_w            and so            dL/dθ = Σ_w (n_w / n) dL_w/dθ
 
-Each worker carries n_w / n back through its own graph; the gradients are added in the order of the workers. That is
-all: the sum is the gradient of the whole batch, up to rounding, and does not depend on who was done first. The workers
-here are threads that look at one set of weights. NumPy lets go of Python's lock while it computes, so they run at the
-same time, each on a core of its own.
+Each share has a copy of the model, which carries n_w / n back through a graph of its own; the gradients are added in
+the order of the shares. That is all: the sum is the gradient of the whole batch, up to rounding. It depends on the
+number of shares, and not on who worked on them or who was done first. The workers here are threads that look at one
+set of weights. NumPy lets go of Python's lock while it computes, so they run at the same time, each on a core of its
+own. Several processes share the work in the same way: each has a run of neighbouring shares, and moves a part of the
+weights (see `ranks.py`).
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from typing import TypeVar
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, RowsGenerator, backend, blas
-from minitransformer.autograd import Tensor
+from minitransformer.arrays import Array, RowsGenerator, backend, blas, xp
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
+from minitransformer.optim import Adam, Flat, Gradients, Own
+from minitransformer.options import OptionError
+from minitransformer.training.ranks import ALONE, Ranks
 
-__all__ = ["Workers", "check_workers", "default_workers"]
+__all__ = ["Workers", "check_shares", "check_workers", "default_workers"]
 
 LEAST_TOKENS = 256
 """The smallest share that is worth a worker: below it, Python's own work, which one core does, outweighs."""
@@ -54,45 +58,101 @@ def check_workers(number: int) -> None:
         )
 
 
+def check_shares(shares: int, ranks: Ranks) -> None:
+    """Refuse fewer shares than processes."""
+    if shares < ranks.size:
+        raise OptionError(
+            f"found {shares} shares for {ranks.size} processes, expected at least one for each; start fewer processes, "
+            "or begin a run with more shares",
+            "shares",
+        )
+
+
 class Workers:
-    """Threads that share out a batch; inside ``with Workers(model, n) as workers:`` they stand ready.
+    """Threads that work on the shares of a batch; inside ``with Workers(model, n) as workers:`` they stand ready.
 
     Parameters
     ----------
     model : Transformer
-        The model; the first worker uses it itself.
-    number : int
-        How many. A single one works in the calling thread.
+        The model; the first share uses it itself.
+    shares : int
+        Into how many shares each batch is cut. Results depend on it in their last bits.
+    threads : int, optional
+        How many workers there are, at most one for each share; a single one works in the calling thread. By default one
+        for each core, and a single one on a GPU.
     blas_threads : int, optional
-        How many threads each of their matrix products may use; by default the cores are divided among them.
+        How many threads each matrix product may use; by default the cores are divided among the shares.
+    ranks : Ranks
+        The processes that work on the shares, each on a run of neighbours; by default this one alone.
 
     Raises
     ------
     ValueError
-        If the number is below 1, or several are asked for on a GPU, which is busy with one.
+        If a number is below 1, several threads are asked for on a GPU, which is busy with one, or there are fewer
+        shares than processes.
     """
 
-    def __init__(self, model: Transformer, number: int = 1, blas_threads: int | None = None) -> None:
-        check_workers(number)
-        self.number = number
+    def __init__(
+        self,
+        model: Transformer,
+        shares: int = 1,
+        threads: int | None = None,
+        blas_threads: int | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
+        if shares < 1:
+            raise ValueError(f"shares must be at least 1, found {shares}")
+        if threads is not None:
+            check_workers(threads)
+        check_shares(shares, ranks)
+        cores = ranks.cores if backend() == "numpy" else 1
+        self.shares, self.ranks = shares, ranks
+        self._cuts = [shares * rank // ranks.size for rank in range(ranks.size + 1)]
+        self.own = range(*self._cuts[ranks.rank : ranks.rank + 2])
+        self.threads = min(cores if threads is None else threads, len(self.own))
         self.blas_threads = blas_threads
-        self.models = [model, *(_twin(model) for _ in range(number - 1))]
+        self.models = [model, *(_twin(model) for _ in self.own[1:])]
         self._parameters = [m.parameters() for m in self.models]
         self._pool: ThreadPoolExecutor | None = None
         self._undo = ExitStack()
 
-    @property
-    def replicas(self) -> list[list[Tensor]]:
-        """The parameters of the workers but the first: their gradients are to be added to the model's."""
-        return [list(parameters) for parameters in self._parameters[1:]]
+    def collect(self, optimiser: Adam) -> Gradients:
+        """Return the gradients of all shares, as ``gradients`` left them, for the parameters that the optimiser moves.
+
+        The shares of other processes are received: each process sends the others their parts of its gradients.
+        """
+        own = [Own(parameters) for parameters in self._parameters]
+        if self.ranks.size == 1:
+            return Gradients(own)
+        others = [rank != self.ranks.rank for rank in range(self.ranks.size)]
+        lengths = [other * (part.stop - part.start) for part, other in zip(optimiser.parts, others, strict=True)]
+        sent = xp.empty(len(own) * sum(lengths), dtype=optimiser.values.dtype)
+        places = iter(np.cumsum([0, *(length for length in lengths for _ in own)]).tolist())
+        jobs = [(rank, share, next(places)) for rank in range(self.ranks.size) for share in own]
+
+        def write(job: tuple[int, Own, int]) -> None:
+            rank, share, start = job
+            if others[rank]:
+                out = sent[start : start + lengths[rank]]
+                Gradients([share]).write_sum(optimiser.parts[rank], optimiser.pieces_of_parts[rank], out)
+
+        self.each(write, jobs)
+        here, numbers = optimiser.mean.size, np.diff(self._cuts).tolist()
+        sizes = [other * number * here for other, number in zip(others, numbers, strict=True)]
+        received = self.ranks.exchange(sent, [len(own) * length for length in lengths], sizes)
+        blocks = [
+            Flat(received[place * here : (place + 1) * here], optimiser.own.start)
+            for place in range(self.shares - len(own))
+        ]
+        return Gradients([*blocks[: self.own.start], *own, *blocks[self.own.start :]])
 
     def __enter__(self) -> Workers:
-        threads = self.blas_threads or blas.default_threads(self.number)
+        threads = self.blas_threads or blas.default_threads(self.shares)
         self._undo.enter_context(blas.threads(threads))
-        if self.number > 1:
+        if self.threads > 1:
             self._undo.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_INTERVAL)
-            self._pool = self._undo.enter_context(ThreadPoolExecutor(self.number, thread_name_prefix="worker"))
+            self._pool = self._undo.enter_context(ThreadPoolExecutor(self.threads, thread_name_prefix="worker"))
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -100,10 +160,10 @@ class Workers:
         self._undo.close()
 
     def gradients(self, batches: Batch | Sequence[Batch], label_smoothing: float) -> Array:
-        """Leave the gradient of the loss of one batch, or of several together, in the workers' parameters.
+        """Leave the gradient of the loss of one batch, or of several together, in the parameters of the shares' models.
 
-        It is the sum over all of them. Several batches, one after the other, are a larger one that need not fit into
-        memory at once: each counts by its share of the target tokens.
+        The gradient is the sum over all shares. Several batches, one after the other, are a larger one that need not
+        fit into memory at once: each counts by its part of the target tokens.
 
         Parameters
         ----------
@@ -122,23 +182,25 @@ class Workers:
         for parameters in self._parameters:
             for parameter, shared in zip(parameters, self._parameters[0], strict=True):
                 parameter.data, parameter.grad = shared.data, None
-        losses = [self._add_gradients(batch, label_smoothing, tokens) for batch in batches]
+        found = self.ranks.gather([self._add_gradients(batch, label_smoothing, tokens) for batch in batches])
+        by_batch = [[loss for losses in each for loss in losses] for each in zip(*found, strict=True)]
+        losses = [sum(losses[1:], start=losses[0]) for losses in by_batch]
         return sum(losses[1:], start=losses[0])
 
-    def _add_gradients(self, batch: Batch, label_smoothing: float, tokens: int) -> Array:
-        """Add a batch's part of the gradient, and return its part of the loss, among so many target tokens in all."""
+    def _add_gradients(self, batch: Batch, label_smoothing: float, tokens: int) -> list[Array]:
+        """Add a batch's part of the gradient; return each own share's part of the loss, among so many tokens in all."""
         model, n = self.models[0], len(batch.source)
         state = model.rng.bit_generator.state
 
         def work(w: int) -> Array:
-            first, last = (-(-n * i // self.number) for i in (w, w + 1))  # the first share is the last to be empty
-            share, worker = Batch(*(ids[first:last] for ids in batch)), self.models[w]
+            first, last = (-(-n * i // self.shares) for i in (w, w + 1))  # the first share is the last to be empty
+            share, twin = Batch(*(ids[first:last] for ids in batch)), self.models[w - self.own.start]
             if w and first == last:
                 return np.zeros((), dtype=self._parameters[0][0].dtype)
-            if self.number > 1:  # each draws, for its rows, what one worker would draw for the whole batch
-                worker.rng.bit_generator.state = state
-                worker.rng.before, worker.rng.after = first, n - last
-            logits = worker(share.source, share.target_input, worker.rng)
+            if self.shares > 1:  # each draws, for its rows, what one share would draw for the whole batch
+                twin.rng.bit_generator.state = state
+                twin.rng.before, twin.rng.after = first, n - last
+            logits = twin(share.source, share.target_input, twin.rng)
             loss = ops.cross_entropy(logits, share.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
             del logits  # the graph holds what it needs of them
             weight = _target_tokens(share) / tokens
@@ -146,22 +208,24 @@ class Workers:
             return weight * loss.data
 
         try:
-            losses = self.each(work, range(self.number))
+            losses = self.each(work, self.own)
         finally:
             model.rng.before = model.rng.after = 0
-        return sum(losses[1:], start=losses[0])
+        if n < self.shares and self.ranks.size > 1:  # the first share of some process was empty, and drew nothing
+            model.rng.bit_generator.state = self.ranks.first(lambda: model.rng.bit_generator.state)
+        return losses
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """Return the function's value for each item, in order; each worker does a run of neighbours."""
         items = list(items)
         if self._pool is None:
             return [function(item) for item in items]
-        cuts = [len(items) * w // self.number for w in range(self.number + 1)]
+        cuts = [len(items) * w // self.threads for w in range(self.threads + 1)]
 
         def some(w: int) -> list[Result]:
             return [function(item) for item in items[cuts[w] : cuts[w + 1]]]
 
-        return [value for values in self._pool.map(some, range(self.number)) for value in values]
+        return [value for values in self._pool.map(some, range(self.threads)) for value in values]
 
 
 def _target_tokens(batch: Batch) -> int:

@@ -18,6 +18,7 @@ from minitransformer.cli.output_paths import check_writable
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import Diverged, Hypothesis
 from minitransformer.training import RunError, Sample, Scores
+from minitransformer.training.ranks import ALONE
 
 
 def ending(monkeypatch, command, what):
@@ -171,7 +172,7 @@ def loaded(monkeypatch):
     )  # fmt: skip
     asked = {}
 
-    def load(folder, weights, report):
+    def load(folder, weights, report, ranks):
         asked["weights"] = weights
         return trained
 
@@ -250,7 +251,7 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
     (tmp_path / "text.tsv").write_text("ONE\tEins\n")
     options = ["--source", f"{tmp_path}/text.tsv", "--beam", "3", "--alpha", "0.25"]
     assert main(["evaluate", "run", *options]) == 0
-    assert loaded["evaluate"] == ([("one", "Eins")], ("bleu",), 3, 0.25, "none")
+    assert loaded["evaluate"] == ([("one", "Eins")], ("bleu",), 3, 0.25, "none", ALONE)
     out = capsys.readouterr().out
     assert out.count("✗ ") == 10
     assert "... and 3 more\n" in out
@@ -258,7 +259,7 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
     assert "token accuracy, given all tokens before: 50.000 %" in out
     assert "loss: 1.2500 nats per token" in out
     assert main(["evaluate", "run", *options, "--bleu-tokenize", "13a"]) == 0
-    assert loaded["evaluate"][-1] == "13a"
+    assert loaded["evaluate"][-2] == "13a"
     assert main(["evaluate", "run", "--reference", "x"]) == 2
     assert "found --reference without --source" in capsys.readouterr().err
 

@@ -44,7 +44,7 @@ def test_full_memory_names_the_longest_text(model, monkeypatch):
     (note,) = caught.value.__notes__
     assert "has 8 tokens: '1234567'" in note
     assert "split it" in note
-    monkeypatch.setattr(texts, "in_batches", lambda *_: 1 / 0)
+    monkeypatch.setattr(texts, "in_batches", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError) as other:
         translate(model, tokens, tokens, ["12"])
     assert not hasattr(other.value, "__notes__")

@@ -67,7 +67,7 @@ def test_the_defaults_are_the_papers():
 
 def test_wide_beams_make_small_batches(model, monkeypatch):
     sizes = []
-    monkeypatch.setattr(texts, "in_batches", lambda search, ids, size: sizes.append(size) or [])
+    monkeypatch.setattr(texts, "in_batches", lambda search, ids, size, spread: sizes.append(size) or [])
     for beam in (1, 4, 1000):
         hypotheses(model, None, [], beam=beam)
     assert sizes == [256, 64, 1]

@@ -173,12 +173,13 @@ def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
     first = threading.Thread(target=ask, args=(server, "/{}/trace", {"do": "wait"}))
     first.start()
     assert talking.entered.wait(10)
-    status, _, text = ask(server, "/{}/model", {})
+    status, _, text = ask(server, "/{}/translate", {})
     assert (status, "busy" in text) == (503, True)
+    assert ask(server, "/{}/tensor", {})[0] == 200  # runs no model
     assert ask(server, "/{}/")[0] == 200
     talking.leave.set()
     first.join()
-    assert ask(server, "/{}/model", {})[0] == 200
+    assert ask(server, "/{}/translate", {})[0] == 200
 
 
 def test_too_many_connections_are_closed(talking, monkeypatch):

@@ -25,8 +25,8 @@ WEAK = [name for name, entry in ENTRIES.items() if entry.weak]
 
 @pytest.fixture(autouse=True)
 def few_entries(monkeypatch):
-    """Move a quarter of the entries that the checker moves otherwise: less to see a mistake by, and faster."""
-    monkeypatch.setattr(sys.modules[prove.__module__], "MAX_ENTRIES", 16)
+    """Move an eighth of the entries that the checker moves otherwise: less to see a mistake by, and faster."""
+    monkeypatch.setattr(sys.modules[prove.__module__], "MAX_ENTRIES", 8)
 
 
 def test_names_are_unique_and_every_operation_is_there():

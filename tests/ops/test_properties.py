@@ -19,7 +19,7 @@ SLOW = {"scaled_dot_product_attention": 15, "multi_head_attention": 12, "local_a
 def test_every_operation_is_proved(name, extreme, monkeypatch):
     # Few entries of each of many draws, and all entries in directions. More are moved in the examples below,
     # and the composed form is compared in every entry.
-    monkeypatch.setattr(sys.modules[prove.__module__], "MAX_ENTRIES", 16)
+    monkeypatch.setattr(sys.modules[prove.__module__], "MAX_ENTRIES", 8)
     operation = mt.ops.registry[name]
     most = settings().max_examples
     examples = (min(SLOW.get(name, most), most) if most <= 25 else most) // (3 if extreme else 1)

@@ -181,7 +181,7 @@ def test_zero_grad():
 SIZES = [(0,), (3,), (40_000,), (1,), (7, 2000), (), (16384,), (5, 1)]  # smaller and larger than a slice of 16,384
 
 
-def test_the_gradient_is_the_sum_over_replicas():
+def test_the_gradient_is_the_sum_over_shares():
     parameters = parameters_of(SIZES)
     gradients = [gradients_of(SIZES, seed) for seed in range(3)]
     gradients[1][2] = gradients[2][4] = gradients[2][6] = None
@@ -192,7 +192,8 @@ def test_the_gradient_is_the_sum_over_replicas():
     kept = [[None if g is None else np.array(g) for g in copy] for copy in gradients]
     for tensors, copy in zip([parameters, *replicas], gradients, strict=True):
         give(tensors, copy)
-    adam.step(0.01, replicas, lambda function, items: [function(item) for item in reversed(list(items))])
+    shares = mt.optim.Gradients([mt.optim.Own(tensors) for tensors in (parameters, *replicas)])
+    adam.step(0.01, shares, lambda function, items: [function(item) for item in reversed(list(items))])
     total = [
         sum((copy[i] for copy in kept if copy[i] is not None), start=np.zeros(shape)) for i, shape in enumerate(SIZES)
     ]
@@ -202,6 +203,33 @@ def test_the_gradient_is_the_sum_over_replicas():
     for copy, before in zip(gradients, kept, strict=True):
         for found, expected in zip(copy, before, strict=True):
             assert found is None or np.array_equal(found, expected)
+
+
+@pytest.mark.numpy_only("on a GPU, one optimiser alone uses a kernel that rounds differently")
+@pytest.mark.parametrize("number", [2, 3, 5, 40])
+def test_optimisers_that_share_the_work_move_what_one_moves(number):
+    """Each has its part of the running means; all parts together are the state of a single optimiser, to the bit."""
+    whole = mt.optim.Adam(parameters_of(SIZES, dtype="float32"), weight_decay=0.1)
+    each = [
+        mt.optim.Adam(parameters_of(SIZES, dtype="float32"), weight_decay=0.1, part=(i, number)) for i in range(number)
+    ]
+    assert sum(one.mean.size for one in each) == whole.mean.size
+    for step in range(3):
+        for one in (whole, *each):
+            give(one.parameters, gradients_of(SIZES, step))
+            one.step(0.01)
+        for one in each:
+            for other in each:
+                one.values[other.own] = other.values[other.own]
+            assert np.array_equal(to_numpy(one.values), to_numpy(whole.values))
+    states = [one.state_dict() for one in each]
+    names = ("mean", "mean_square")
+    together = {name: np.concatenate([state[name] for state in states]) for name in names}
+    for name in names:
+        assert np.array_equal(together[name], whole.state_dict()[name])
+    again = mt.optim.Adam(parameters_of(SIZES, dtype="float32"), part=(1, 2))
+    again.load_state_dict({**together, "step_count": 3})
+    assert np.array_equal(again.state_dict()["mean"], together["mean"][again.own])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

@@ -33,6 +33,7 @@ TEXT = [*SMALL, "--source", "text.tsv", "--source-tokens", "words", "--target-to
 NEEDS = {
     "translate": ["run", "twelve"], "attention": ["run", "twelve"], "evaluate": ["run"], "average": ["run", "--last=1"],
     "resume": ["run"], "learn": ["list"], "gradcheck": ["softmax"], "bench": ["toy"], "table3": ["A"],
+    "explore": ["run", "twelve"],
 }  # fmt: skip
 """The arguments without which a command does little or nothing."""
 
@@ -86,6 +87,7 @@ def sandbox(folder: Path) -> Iterator[None]:
         "minitransformer.plots.attention_maps": show, "minitransformer.training.length.measure_step": lambda *_: 0.1,
     }  # fmt: skip
     work |= {f"{cli}.bench.{name}": show for name in ("measure_speed", "measure_growth", "measure_decoding")}
+    work |= {f"{cli}.explore.{name}": show for name in ("_serve", "_save")}
     work |= {f"{cli}.bench.{name}_text": show for name in ("speed", "growth", "decoding")}
     with contextlib.ExitStack() as stack:
         stack.callback(os.chdir, before)

@@ -90,6 +90,14 @@ def test_inputs_name_the_steps_and_parameters_that_made_them(traced):
     assert traced.step("source_embedding/multiply").options == {"y": 6**0.5}
 
 
+def test_constants_have_keys(traced):
+    positions = traced["source_embedding/add:add.y"]
+    np.testing.assert_allclose(positions, to_numpy(mt.ops.sinusoidal_positions(5, 6)), rtol=1e-12)
+    np.testing.assert_array_equal(traced["source_embedding/embedding:embedding.ids"], SOURCE)
+    np.testing.assert_array_equal(traced[f"{CROSS}:multi_head_attention.mask"][:, 0, 0], np.asarray(SOURCE) != 0)
+    assert traced.gradient_key("source_embedding/add:add.y") is None
+
+
 def test_each_line_is_the_one_that_binds_the_name(traced):
     for step in traced.steps:
         for line in (*step.forward, *step.backward):
@@ -121,7 +129,8 @@ def test_values_inside_an_operation_have_keys_of_their_own(traced, post):
     weights = traced[f"{CROSS}:scaled_dot_product_attention.weights"]
     np.testing.assert_allclose(weights, post.attention_maps(SOURCE, TARGET[:, :-1])["cross"][0], rtol=1e-12)
     keys = [line.key.partition(":")[2] for line in traced.step(CROSS).forward]
-    assert keys[:5] == [f"multi_head_attention.{name}" for name in ("projected[0]", "projected[1]", "q", "k", "v")]
+    names = ("mask", "projected[0]", "projected[1]", "q", "k", "v")
+    assert keys[:6] == [f"multi_head_attention.{name}" for name in names]
     assert {line.depth for line in traced.step(CROSS).forward if line.function == "softmax"} == {2}
     assert {"multi_head_attention.concat", "softmax.exponentials", "multi_head_attention.y"} <= {*keys}
 

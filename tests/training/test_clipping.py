@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from minitransformer.arrays import to_numpy
+from minitransformer.arrays import to_numpy, xp
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
-from minitransformer.optim import Adam
+from minitransformer.optim import Adam, Gradients, Own
 from minitransformer.training import Workers, clip_gradients, training_step
 
 THREADS = pytest.mark.numpy_only("workers are threads that share the cores of a CPU")
@@ -28,12 +28,20 @@ def batch_of(n, seed, length=5):
 def gradient(model, batches, number):
     with Workers(model, number) as workers:
         loss = float(workers.gradients(batches, 0.1))
-        clip_gradients(model.parameters(), workers.replicas, np.inf)  # gathers them
-    return loss, gathered(model)
+        optimiser = Adam(model.parameters())
+        found, _ = clip_gradients(workers.collect(optimiser), optimiser, np.inf)
+    return loss, whole_of(found, optimiser)
 
 
-def gathered(model):
-    return np.concatenate([to_numpy(p.grad).reshape(-1) for p in model.parameters()])
+def whole_of(gradients, optimiser):
+    whole = xp.empty_like(optimiser.values)
+    for part, pieces in optimiser.slices:
+        gradients.write_sum(part, pieces, whole[part])
+    return to_numpy(whole)
+
+
+def own(model):
+    return Gradients([Own(model.parameters())])
 
 
 @BY_WORKERS
@@ -64,13 +72,13 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
     _, whole = gradient(model_of(), batch_of(6, 0), 1)
     length = float(np.linalg.norm(whole))
     model = model_of()
+    optimiser = Adam(model.parameters())
     with Workers(model, number) as workers:
         for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
             workers.gradients(batch_of(6, 0), 0.1)
-            found_length = float(clip_gradients(model.parameters(), workers.replicas, longest))
-            assert found_length == pytest.approx(length, rel=1e-12)
-            assert all(p.grad is None for replica in workers.replicas for p in replica)
-            found = gathered(model)
+            clipped, found_length = clip_gradients(workers.collect(optimiser), optimiser, longest, workers.each)
+            assert float(found_length) == pytest.approx(length, rel=1e-12)
+            found = whole_of(clipped, optimiser)
             np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
 
 
@@ -89,13 +97,17 @@ def test_float32_stays_float32():
     model = Transformer(11, 13, d_model=8, n_heads=2, n_layers=1, d_ff=10, seed=1)
     workers = Workers(model)
     workers.gradients(batch_of(6, 0), 0.1)
-    clip_gradients(model.parameters(), workers.replicas, 1e-3)
-    assert {p.grad.dtype for p in model.parameters()} == {np.dtype("float32")}
+    optimiser = Adam(model.parameters())
+    clipped, _ = clip_gradients(workers.collect(optimiser), optimiser, 1e-3)
+    assert {array.dtype for array in clipped.single(optimiser._ends)} == {np.dtype("float32")}
+    assert all(p.grad.dtype == "float32" for p in model.parameters())
 
 
 def test_nothing_is_shortened_where_there_is_no_gradient():
     model = model_of()
-    assert float(clip_gradients(model.parameters(), [], 1.0)) == 0
+    clipped, length = clip_gradients(own(model), optimiser := Adam(model.parameters()), 1.0)
+    assert float(length) == 0
+    assert not whole_of(clipped, optimiser).any()
     assert all(p.grad is None for p in model.parameters())
 
 
@@ -103,5 +115,6 @@ def test_a_gradient_of_zeros_stays_one():
     model = model_of()
     for p in model.parameters():
         p.grad = p.data * 0
-    assert float(clip_gradients(model.parameters(), [], 1.0)) == 0
-    assert not gathered(model).any()
+    clipped, length = clip_gradients(own(model), optimiser := Adam(model.parameters()), 1.0)
+    assert float(length) == 0
+    assert not whole_of(clipped, optimiser).any()

@@ -342,7 +342,7 @@ def test_a_run_of_an_earlier_version_is_read(folder):
     assert found.flat().items() >= json.loads(OLD).items()
     assert found.training.weight_decay == 0
     wanted = Configuration.of_task(
-        build("numbers", to="fr"), seed=3, norm="pre", steps=900, workers=2, weight_decay=0.0
+        build("numbers", to="fr"), seed=3, norm="pre", steps=900, workers=2, shares=2, weight_decay=0.0
     )
     assert found == wanted
 

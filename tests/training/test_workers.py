@@ -49,7 +49,7 @@ def batch_of(n, seed=0):
 def gradients(model, batch, number):
     with Workers(model, number) as workers:
         loss = float(workers.gradients(batch, 0.1))
-        copies = [model.parameters(), *workers.replicas]
+        copies = [twin.parameters() for twin in workers.models]
         total = [
             sum((to_numpy(copy[i].grad) for copy in copies if copy[i].grad is not None), start=np.zeros(p.shape))
             for i, p in enumerate(model.parameters())
@@ -90,11 +90,11 @@ def test_dropout_matters_here():
     assert gradients(model_of(), batch, 1)[0] != gradients(model_of(0.0), batch, 1)[0]
 
 
-def steps(number, delays=None, dtype="float32"):
+def steps(number, delays=None, dtype="float32", threads=None):
     model = model_of(dtype=dtype)
     optimiser = Adam(model.parameters())
     losses = []
-    with Workers(model, number) as workers:
+    with Workers(model, number, threads or number) as workers:
         if delays is not None:
             for worker in workers.models:
                 worker.encoder.layers[0] = Slow(worker.encoder.layers[0], delays)
@@ -126,6 +126,14 @@ def test_the_result_does_not_depend_on_who_is_first():
         np.testing.assert_array_equal(same, values)
 
 
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=THREADS), pytest.param(3, marks=THREADS)])
+def test_threads_change_no_bit(threads):
+    losses, values = steps(5, threads=1)
+    found, same = steps(5, threads=threads)
+    assert found == losses
+    np.testing.assert_array_equal(to_numpy(same), to_numpy(values))
+
+
 @THREADS
 def test_many_steps_agree_to_rounding():
     losses, values = steps(1, dtype="float64")
@@ -141,11 +149,12 @@ def test_all_workers_look_at_the_same_weights():
     optimiser = Adam(model.parameters())
     with Workers(model, 3) as workers:
         training_step(model, optimiser, batch_of(6), 1e-2, 0.1, workers)
-        for replica in workers.replicas:
-            assert all(np.shares_memory(p.data, q.data) for p, q in zip(replica, model.parameters(), strict=True))
+        for twin in workers.models:
+            both = zip(twin.parameters(), model.parameters(), strict=True)
+            assert all(np.shares_memory(p.data, q.data) for p, q in both)
         model.parameters()[0].data = np.zeros_like(model.parameters()[0].data)  # somebody assigns
         workers.gradients(batch_of(6), 0.1)
-        assert all(not replica[0].data.any() for replica in workers.replicas)
+        assert all(not twin.parameters()[0].data.any() for twin in workers.models)
 
 
 @THREADS
@@ -199,7 +208,7 @@ def test_threads_and_python_are_left_as_they_were():
     with blas.threads(2):
         before = state()
         assert 2 in before[1]
-        with Workers(model_of(), blas.cores() + 1):
+        with Workers(model_of(), blas.cores() + 1, 2):
             interval, threads = state()
             assert interval < before[0]
             assert set(threads) == {1}
@@ -211,7 +220,7 @@ def test_threads_and_python_are_left_as_they_were():
 
 @THREADS
 def test_each_keeps_the_order():
-    with Workers(model_of(), 3) as workers:
+    with Workers(model_of(), 3, 3) as workers:
         for n in (0, 1, 2, 3, 10):
             assert workers.each(lambda i: i * i, range(n)) == [i * i for i in range(n)]
     assert Workers(model_of(), 1).each(str, [2, 1]) == ["2", "1"]
@@ -219,8 +228,10 @@ def test_each_keeps_the_order():
 
 @pytest.mark.parametrize("number", [0, -1])
 def test_a_number_below_one_is_refused(number):
-    with pytest.raises(ValueError, match=f"workers must be at least 1, found {number}"):
+    with pytest.raises(ValueError, match=f"shares must be at least 1, found {number}"):
         Workers(model_of(), number)
+    with pytest.raises(ValueError, match=f"workers must be at least 1, found {number}"):
+        Workers(model_of(), 2, number)
 
 
 @THREADS
@@ -230,4 +241,5 @@ def test_by_default_each_core_has_a_worker_if_it_has_enough_to_do(monkeypatch):
     monkeypatch.setattr("minitransformer.training.workers.backend", lambda: "cupy")
     assert default_workers(10**6) == 1
     with pytest.raises(ValueError, match="workers must be 1 with cupy, found 2"):
-        Workers(model_of(), 2)
+        Workers(model_of(), 2, 2)
+    assert Workers(model_of(), 2).threads == 1

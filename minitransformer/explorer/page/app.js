@@ -74,6 +74,7 @@ class App {
   #listeners = [];
   #views = [];
   #turn = 0;
+  #unedited = null; // the last translation without edits, {name, translation}
   #scheduled = false;
 
   constructor(store) {
@@ -149,8 +150,13 @@ class App {
       const sentence = { text, beam, alpha, prefix, edits, checkpoint };
       const translation = await this.guard(this.store.translate(sentence));
       if (turn !== this.#turn) return;
-      const unchanged = edits.length ? await this.guard(this.store.translate({ ...sentence, edits: [] })) : null;
-      if (turn !== this.#turn) return;
+      const unedited = { ...sentence, edits: [] }, name = JSON.stringify(unedited);
+      if (!edits.length) this.#unedited = { name, translation };
+      else if (this.#unedited?.name !== name) {
+        this.#unedited = { name, translation: await this.guard(this.store.translate(unedited)) };
+        if (turn !== this.#turn) return;
+      }
+      const unchanged = edits.length ? this.#unedited.translation : null;
       Object.assign(this, { translation, unchanged });
       this.#tell(["translation"]);
       // With edits, the sentence that is scored stays the one that the model wrote without them.
@@ -187,7 +193,6 @@ class App {
     this.#startTheme();
     this.model = await this.guard(this.store.model());
     for (const answer of [this.store.sources(), this.store.formulas()]) answer.catch(() => {}); // ahead of the first block
-    document.getElementById("title").textContent = this.model.title;
     document.title = `${this.model.title} – minitransformer explore`;
     await this.#openViews();
     this.#readAddress();
@@ -234,7 +239,7 @@ class App {
 
   /** Show in the bar and the tabs what is chosen. */
   #showChoice() {
-    const { side, view } = this.state;
+    const { side, view, edits, prefix, checkpoint } = this.state;
     document.documentElement.dataset.side = side;
     for (const button of document.querySelectorAll("[data-side]")) {
       button.setAttribute("aria-pressed", String(button.dataset.side === side));
@@ -244,6 +249,9 @@ class App {
       tab.setAttribute("aria-selected", String(chosen));
       tab.tabIndex = chosen ? 0 : -1;
     }
+    const changes = edits.length + Boolean(prefix.length);
+    document.getElementById("tab-edit").textContent = changes ? `Change (${changes})` : "Change";
+    if (this.model) document.getElementById("title").textContent = this.model.title + (checkpoint === null ? "" : `, checkpoint at step ${checkpoint}`);
     document.getElementById("objective").hidden = side !== "backward";
     for (const name of FRONT) document.getElementById(name).hidden = name !== view;
   }

@@ -6,6 +6,7 @@ import { Heatmap } from "./heatmap.js";
 import { placeName } from "./labels.js";
 
 const FAINT = 0.03; // lines below this share of the largest are left out
+const MOST_LINES = 600; // the strongest are drawn
 const TABLE = 40; // a table has at most this many rows and columns
 
 const GROUPS = [
@@ -89,7 +90,7 @@ export function view(app, root) {
       const { key, shape } = weightsOf(step, app.state.side);
       const layer = placeName(step.place).find((name) => name.startsWith("layer")) ?? "";
       return el("div", { class: "head-row" }, el("span", { class: "muted small" }, layer),
-        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h}`)));
+        Array.from({ length: shape[1] }, (_, h) => thumbnail(step, key, shape, h, `${title}, ${layer}, head ${h + 1}`)));
     }));
   }
 
@@ -109,7 +110,7 @@ export function view(app, root) {
         const { entry } = app.state;
         const same = entry?.key === key ? { entry: { key, index: [0, h, ...entry.index.slice(2)] } } : {};
         app.set({ block: step.place, value: key, head: h, ...same });
-      } }, canvas, el("span", { class: "small" }, h));
+      } }, canvas, el("span", { class: "small" }, h + 1));
   }
 
   async function drawLarge(step, line, head, tensor) {
@@ -118,12 +119,12 @@ export function view(app, root) {
     const at = entry?.key === line.key && entry.index[1] === head ? entry.index.slice(2) : null;
     const fresh = shown?.tensor !== tensor;
     shown = { tensor, queries, keys, side, at, select: (q, k) => app.set({ entry: { key: line.key, index: [0, head, q, k] } }) };
-    title.textContent = `${placeName(step.place).join(" › ")} › head ${head}`;
+    title.textContent = `${placeName(step.place).join(" › ")} › head ${head + 1}`;
     if (fresh) {
       picture.style.inlineSize = `${Math.max(260, labelWidth(queries) + 34 * keys.length)}px`;
       const { least, most } = tensor;
       await map.show({ shape: line.shape.slice(2), values: tensor.values, rows: (i) => queries[i], columns: (i) => keys[i],
-        label: `${side === "backward" ? "Matrix of gradients" : "Matrix of weights"}: ${title.textContent}`, limit: side === "backward" ? Math.max(-least, most) : 1 });
+        label: `${side === "backward" ? "Matrix of gradients" : "Matrix of weights"}: ${title.textContent}`, limit: Math.max(-least, most) });
     }
     map.select(at);
     lines.replaceChildren(links(shown));
@@ -140,20 +141,20 @@ function paint(canvas, tensor, side) {
   const context = canvas.getContext("2d"), image = context.createImageData(width, height);
   const extent = Math.max(-tensor.least, tensor.most) || 1;
   tensor.values.forEach((value, i) => {
-    image.data.set([...(side === "backward" ? diverging(value / extent) : sequential(value)), 255], 4 * i);
+    image.data.set([...(side === "backward" ? diverging : sequential)(value / extent), 255], 4 * i);
   });
   context.putImageData(image, 0, 0);
 }
 
 /** Return two columns of tokens with lines between them, the stronger the larger the weight. */
 function links(given) {
-  const { tensor, queries, keys, at, select, side } = given;
+  const { tensor, queries, keys, at, select } = given;
   const down = 24, left = labelWidth(queries), right = labelWidth(keys), between = 180;
   const width = left + between + right, height = 12 + down * Math.max(queries.length, keys.length);
   const y = (i) => 6 + down * (i + 0.5);
-  const extent = side === "backward" ? Math.max(-tensor.least, tensor.most) || 1 : 1;
+  const extent = Math.max(-tensor.least, tensor.most) || 1;
   const lines = queries.flatMap((_, q) => keys.map((__, k) => ({ q, k, share: valueAt(given, q, k) / extent })))
-    .filter(({ share }) => Math.abs(share) >= FAINT);
+    .filter(({ share }) => Math.abs(share) >= FAINT).sort((a, b) => Math.abs(b.share) - Math.abs(a.share)).slice(0, MOST_LINES);
   const drawing = svg("svg", {
     class: "attention-lines", width, height, viewBox: `0 0 ${width} ${height}`, role: "group",
     "aria-label": "Lines between tokens; the table below holds the same numbers",

@@ -4,6 +4,7 @@
 import { picture } from "./colours.js";
 import { breakable, el, formula, number, shapeText } from "./dom.js";
 import { Heatmap } from "./heatmap.js";
+import { constantKey } from "./keys.js";
 import { names, placeName } from "./labels.js";
 import { pictureSize } from "./store.js";
 import { residualStream } from "./stream.js";
@@ -37,7 +38,8 @@ function chosenStep(app) {
   const parameter = app.trace.parameters.find((one) => one.key === block);
   if (parameter) return app.trace.steps.find((step) => step.inputs.some((input) => input.key === block)) ?? null;
   if (!block || /^(encoder|decoder)(\.layers\.\d+)?$/.test(block)) return null;
-  return app.stepsAt(block, true).at(-1) ?? null;
+  const steps = app.stepsAt(block, true);
+  return (block.endsWith("_embedding") ? steps[0] : steps.at(-1)) ?? null; // the sum with the positions has a circle of its own
 }
 
 /** Return the steps among which one chooses at a place: those of the place and of the parts inside it. */
@@ -66,11 +68,17 @@ async function build(app, element, step) {
     else app.set({ value: value.key });
   };
   const tiles = tilesOf(app, values, choose);
-  const formulaBox = el("div", { class: "formula", tabindex: 0 }), formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox);
+  const formulaBox = el("div", { class: "formula", tabindex: 0 }), letters = el("p", { class: "small muted" }),
+    formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox, letters);
   const showFormula = (operation) => {
     const part = formulas[formulaName(step, operation)]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
     formulaBox.replaceChildren(...(part ? formula(part) : []));
+    letters.textContent = [
+      part?.includes("¯") && "A bar marks a gradient: x̄ is d_x, ȳ is d_output.",
+      // A rule calls its inputs x and y; the derivations call its output y.
+      step.inputs[1]?.name === "y" && operation === step.operation && />z</.test(part ?? "") && "The output is y here; the second input, which the source calls y, is z.",
+    ].filter(Boolean).join(" ");
   };
   const code = codeOf(step, sources, values, backward, choose, showFormula);
   element.replaceChildren(
@@ -121,15 +129,19 @@ function valuesOf(app, step, backward) {
     const found = app.step(key) ?? app.trace.parameters.find((one) => one.key === key);
     return backward ? found?.gradient : found?.value;
   };
-  const inputs = step.inputs.filter((input) => input.key && (!backward || stat(input.key))).map((input) => ({
+  const constant = ({ key, name }) => (key || backward ? null : step.forward.find((line) => line.key === constantKey(step, name)));
+  const inputs = step.inputs.filter((input) => (input.key ? !backward || stat(input.key) : constant(input))).map((input) => (input.key ? {
     key: mark + input.key, name: (backward ? "d_" : "") + input.name, shape: input.shape, stat: stat(input.key), role: "input",
     parameter: !input.key.includes("/"), source: input.key,
     note: backward && uses(app, input.key) > 1 ? `the sum over its ${uses(app, input.key)} uses` : null,
-  }));
+  } : { ...constant(input), role: "input", constant: true, note: "a constant: it has no gradient" }));
   const inner = (backward ? step.backward : step.forward).map((line) => ({ ...line, role: "inner" }));
+  // A loss is one number: its probabilities come first.
+  const probabilities = !backward && !step.shape.length && inner.find((value) => value.function === "cross_entropy" && value.name === "p");
+  if (probabilities) probabilities.main = true;
   const output = (backward ? step.gradient : step.value) && {
     key: mark + step.key, name: backward ? "d_output" : "output", shape: step.shape, stat: backward ? step.gradient : step.value,
-    role: "output", main: true, note: backward && uses(app, step.key) > 1 ? `the sum over its ${uses(app, step.key)} uses` : null,
+    role: "output", main: step.shape.length > 0 || backward || !probabilities, note: backward && uses(app, step.key) > 1 ? `the sum over its ${uses(app, step.key)} uses` : null,
   };
   return [...inputs, ...inner, output].filter(Boolean);
 }
@@ -147,7 +159,8 @@ function uses(app, key) {
 function header(app, step) {
   const words = placeName(step.place), steps = siblings(app, step);
   const title = el("h2", {}, words.at(-1)[0].toUpperCase() + words.at(-1).slice(1));
-  const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, breakable(step.key)));
+  const options = Object.entries(step.options ?? {}).map(([name, value]) => [" · ", el("code", {}, `${name} = ${typeof value === "number" ? number(value) : value === true ? "True" : value === false ? "False" : value}`)]);
+  const path = el("p", { class: "path small muted" }, words.slice(0, -1).map((word) => `${word} · `), el("code", {}, breakable(step.key)), options);
   const choice = steps.length > 1 && el("div", { class: "segmented steps", role: "group", "aria-label": "Operations of this block" },
     steps.map((one) => el("button", {
       type: "button", "aria-pressed": String(one === step), onclick: () => app.set({ block: one.key, value: null }),
@@ -161,10 +174,12 @@ function tilesOf(app, values, choose) {
   const tiles = outer.map((value) => {
     const canvas = el("canvas", { class: "tile-picture", width: 96, height: 30, "aria-hidden": "true" });
     const button = el("button", { type: "button", class: `tile ${value.role}`, onclick: () => choose(value) },
-      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter of the model" }, "param.") : ""),
+      el("span", { class: "tile-name" }, el("code", {}, value.name), value.parameter ? el("span", { class: "mark", title: "a parameter of the model" }, "param.") : "",
+        value.constant ? el("span", { class: "mark", title: "a constant: it has no gradient" }, "const.") : ""),
       canvas,
       el("span", { class: "tile-shape figures" }, shapeText(value.shape)),
-      value.stat && el("span", { class: "tile-shape figures" }, `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}`));
+      value.stat && el("span", { class: "tile-shape figures" }, value.shape.length
+        ? `${number(value.stat.mean, 2)} ± ${number(value.stat.spread, 2)}` : number(value.stat.mean)));
     return { value, canvas, button };
   });
   const arrow = () => el("span", { class: "flow", "aria-hidden": "true" });

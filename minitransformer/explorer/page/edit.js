@@ -4,6 +4,7 @@ import { el, number, shapeText } from "./dom.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { entryOf, readIndex } from "./keys.js";
 import { placeName } from "./labels.js";
+import { objectiveName } from "./objective.js";
 
 const KINDS = [
   ["set_entry", "an entry of a parameter or activation"],
@@ -68,7 +69,7 @@ export function view(app, root) {
     }
     if (changed.has("translation") || changed.has("trace")) {
       const before = await old(app);
-      if (before) outcome.replaceChildren(translations(before, app.translation), edits.length ? prediction(app.trace) : "");
+      if (before) outcome.replaceChildren(translations(before, app.translation), edits.length ? prediction(app) : "");
     }
   };
 }
@@ -108,13 +109,15 @@ function common(a, b) {
 }
 
 /** Show what the gradient alone predicts for the objective, beside what happens. */
-function prediction(trace) {
+function prediction(app) {
+  const { trace } = app;
   if (!trace.prediction) return el("p", { class: "muted" }, "The answer holds no prediction.");
   const [before, after, predicted] = ["before", "after", "first_order"].map((name) => trace.prediction[name] ?? NaN); // JSON has no NaN
   const rows = [["Predicted by the gradient", predicted - before], ["True change", after - before]];
   const extent = Math.max(...rows.map(([, change]) => Math.abs(change) || 0)) || 1;
   const sign = (x) => (x > 0 ? `+${number(x)}` : number(x));
   return el("section", { "aria-label": "First-order prediction" }, el("h3", {}, "The objective"),
+    el("p", { class: "muted small" }, `The ${objectiveName(app)}. The target is the translation before the change.`),
     el("dl", { class: "numbers" }, el("dt", {}, "before"), el("dd", { class: "figures" }, number(before, 6)),
       el("dt", {}, "predicted (first order)"), el("dd", { class: "figures" }, number(predicted, 6)),
       el("dt", {}, "now"), el("dd", { class: "figures" }, number(after, 6))),
@@ -122,8 +125,8 @@ function prediction(trace) {
       el("span", { class: "change-axis" }, el("span", { class: `change-bar ${change < 0 ? "below" : "above"}`,
         style: `inline-size: ${(50 * (Math.abs(change) || 0) / extent).toFixed(1)}%` })),
       el("span", { class: "figures" }, sign(change))))),
-    el("p", { class: "muted small" }, "The prediction is the sum of gradient times change. It is exact for small changes only; a softmax or " +
-      "a ReLU bends the rest."));
+    el("p", { class: "muted small" }, "The prediction is the sum of gradient times change. It is accurate for small changes only: " +
+      "softmax, ReLU and layer norm are not linear."));
 }
 
 /** Return {form, draw}: the fields of one change. */
@@ -161,9 +164,9 @@ function editorOf(app, apply) {
       const step = app.step(field.attention.value);
       if (step) {
         const [queries, tokens] = tokensOf(app.trace, step.place);
-        choose(field.head, Array.from({ length: weightsOf(step, "forward").shape[1] }, (_, h) => [h, String(h)]));
-        choose(field.query, queries.map((text, i) => [i, `${i}: ${text}`]));
-        choose(field.keyToken, tokens.map((text, i) => [i, `${i}: ${text}`]));
+        choose(field.head, Array.from({ length: weightsOf(step, "forward").shape[1] }, (_, h) => [h, String(h + 1)]));
+        choose(field.query, queries.map((text, i) => [i, `${i + 1}: ${text}`]));
+        choose(field.keyToken, tokens.map((text, i) => [i, `${i + 1}: ${text}`]));
       }
     }
     if (name === "kind") field.value.value = field.kind.value === "temperature" ? "2" : "0";
@@ -289,11 +292,11 @@ function targetOf({ kind, key, step, place, head, index }) {
 function describe(app, edit) {
   const step = edit.step !== undefined && app.step(edit.step);
   const [queries, tokens] = step ? tokensOf(app.trace, step.place) : [[], []];
-  const pair = (q, k) => `${queries[q] ?? q} (${q}) → ${tokens[k] ?? k} (${k})`;
+  const pair = (q, k) => `${queries[q] ?? "?"} (${q + 1}) → ${tokens[k] ?? "?"} (${k + 1})`;
   switch (edit.kind) {
     case "set_entry": return `${edit.key}[${edit.index.join(", ")}] = ${number(edit.value)}`;
-    case "set_weight": return `${spoken(step.place)}, head ${edit.index[1]}: weight ${pair(...edit.index.slice(2))} = ${number(edit.value)}`;
-    case "head_off": return `${spoken(step.place)}: head ${edit.head} is off`;
+    case "set_weight": return `${spoken(step.place)}, head ${edit.index[1] + 1}: weight ${pair(...edit.index.slice(2))} = ${number(edit.value)}`;
+    case "head_off": return `${spoken(step.place)}: head ${edit.head + 1} is off`;
     case "sublayer_off": case "layer_off": return `${spoken(edit.place)} is off`;
     case "set_mask": return `${spoken(step.place)}: ${pair(...edit.index)} ${edit.visible ? "may be seen" : "is masked"}`;
     default: return `${step?.place ? spoken(step.place) : "The output"}: temperature ${number(edit.value)}`;

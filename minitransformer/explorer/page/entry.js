@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { el, number, shapeText } from "./dom.js";
-import { draftOf, entryOf, forwardKey, readIndex, shapesOf } from "./keys.js";
+import { draftOf, entryOf, forwardKey, isConstant, readIndex, shapesOf } from "./keys.js";
 
 const LEAST = 1e-17; // a logarithmic axis has no 0
 const AGREE = 1e-5; // the largest relative error at which two numbers agree
@@ -77,6 +77,9 @@ export function view(app, root) {
     if (!shapes.has(asks)) {
       return answer.replaceChildren(el("p", {}, `${entry.key} is a value of the backward pass. It has no counterpart in the forward ` +
         "pass to which h could be added, so there is no difference to compute."));
+    }
+    if (isConstant(app.trace, asks)) {
+      return answer.replaceChildren(el("p", {}, `${asks} is a constant input. The backward pass computes no gradient of it.`));
     }
     answer.setAttribute("aria-busy", "true");
     try {

@@ -106,13 +106,14 @@ function reveal(element, block) {
 /** Return the step whose output a block hands on. */
 function lastStep(app, block) {
   if (block.layer) return undefined;
-  return block.place.includes("/") ? app.step(block.place) : app.stepsAt(block.place, true).at(-1);
+  if (block.place.includes("/")) return app.step(block.place);
+  return app.stepsAt(block.place, true).at(block.kind === "embed" ? 0 : -1);
 }
 
 function detail(app, block, step, backward) {
   if (block.text) return block.text;
   if (!step) return block.layer ? "" : "…";
-  if (!backward) return shapeText(step.shape);
+  if (!backward) return step.shape.length ? shapeText(step.shape) : number(step.value?.mean, 4);
   return step.gradient ? `‖d‖ ${number(step.gradient.norm, 3)}` : "no gradient";
 }
 
@@ -156,10 +157,22 @@ function layOut(app, width) {
   const { x } = sides.decoder, centre = x + inner / 2;
   // A step that reads parameters alone, such as the transposed table, is no station of the data.
   const own = app.trace ? app.stepsAt("").filter((step) => step.inputs.some((input) => input.key?.includes("/"))) : [];
-  const heads = own.length ? own.map((step) => ({ place: step.key, name: headName(step.operation) })) : [{ place: "/linear", name: "Linear" }];
-  for (const { place, name } of heads) {
-    plan.wires.push({ points: [[centre, y], [centre, y + GAP]] });
-    plan.blocks.push({ place, name, where: "", kind: "output", x, y: y + GAP, width: inner, height: HEIGHT, side: "decoder" });
+  const heads = own.length ? own.map((step) => ({ place: step.key, name: headName(step), from: step.inputs.map(({ key }) => key) }))
+    : [{ place: "/linear", name: "Linear", from: [] }];
+  // What reads the same value stands side by side, such as the two tokens of a difference.
+  const depth = new Map(), centres = new Map();
+  for (const { place, from } of heads) depth.set(place, Math.max(0, ...from.map((key) => depth.get(key) ?? 0)) + 1);
+  for (const [, row] of Map.groupBy(heads, ({ place }) => depth.get(place))) {
+    const wide = (inner - 8 * (row.length - 1)) / row.length;
+    row.forEach(({ place, name, from }, i) => {
+      const left = x + i * (wide + 8), middle = left + wide / 2;
+      const starts = from.filter((key) => centres.has(key)).map((key) => centres.get(key));
+      for (const start of starts.length ? starts : [centre]) {
+        plan.wires.push({ points: start === middle ? [[start, y], [start, y + GAP]] : [[start, y], [start, y + GAP / 2], [middle, y + GAP / 2], [middle, y + GAP]] });
+      }
+      centres.set(place, middle);
+      plan.blocks.push({ place, name, where: "", kind: "output", x: left, y: y + GAP, width: wide, height: HEIGHT, side: "decoder" });
+    });
     y += GAP + HEIGHT;
   }
   plan.height = Math.max(y, tops.encoder.y + 20) + 10;
@@ -169,8 +182,9 @@ function layOut(app, width) {
   return plan;
 }
 
-function headName(operation) {
-  return { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose tokens", subtract: "Difference", mean: "Mean", sum: "Sum" }[operation] ?? operation;
+function headName({ key, operation }) {
+  const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose place", subtract: "Difference", mean: "Mean", sum: "Sum" };
+  return key.startsWith("/index.") ? "Token" : names[operation] ?? operation;
 }
 
 /** Add an embedding and its stack of layers; return the height that is reached. */
@@ -281,7 +295,9 @@ function drawWire({ points, plain, residual, memory, wave, constant }) {
   if (!wave) return path;
   const [[x, y], [to]] = points, left = Math.min(x, to) === x;
   const at = left ? x - 11 : x + 11;
-  return svg("g", {}, path, svg("circle", { class: "wave-ring", cx: at, cy: y, r: 11 }), svg("path", { class: "wave", d: `M${at - 7} ${y}q3.5 -8 7 0t7 0` }));
+  const sign = constant ? svg("path", { class: "wave", d: `M${at - 7} ${y}q3.5 -8 7 0t7 0` })
+    : svg("text", { class: "detail-text", x: at, y: y + 4, "text-anchor": "middle" }, "P");
+  return svg("g", {}, path, svg("circle", { class: "wave-ring", cx: at, cy: y, r: 11 }, svg("title", {}, `${constant ? "Sinusoidal" : "Learned"} positions`)), sign);
 }
 
 /** Return a path along points with round corners. */

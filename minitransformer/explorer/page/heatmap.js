@@ -26,6 +26,7 @@ export class Heatmap {
   #shape = [];
   #leading = []; // the lengths of all axes but the last two
   #limit = 0;
+  #signed = true; // whether some value is below zero
   #turn = 0;
   #cell = [8, 8];
   #margin = [0, 0]; // left, top
@@ -63,14 +64,15 @@ export class Heatmap {
       throw error;
     });
     if (turn !== this.#turn) return;
-    Object.assign(this, { ...(label !== undefined && { label }), ...(rows !== undefined && { rows }), ...(columns !== undefined && { columns }) });
+    for (const [name, value] of Object.entries({ label, rows, columns })) if (value !== undefined) this[name] = value;
     this.#shape = first?.shape ?? source.shape;
     const leading = this.#shape.slice(0, -2);
-    if (String(leading) !== String(this.#leading)) this.#at = leading.map(() => 0);
+    this.#at = String(leading) === String(this.#leading) ? this.#at : leading.map(() => 0);
     this.#leading = leading;
     this.#source = source;
     this.#tiles.clear();
     this.#limit = source.limit ?? (first ? Math.max(largest([first.least, first.most]), largest(first.values)) : largest(source.values));
+    this.#signed = first ? first.least < 0 : source.values.some((value) => value < 0);
     if (first && !this.#at.some(Boolean)) this.#keep(first, 0, 0);
     this.#cursor = null;
     this.frame.scrollTo(0, 0);
@@ -165,14 +167,14 @@ export class Heatmap {
   #picker(name, axis, size) {
     if (size > 16) {
       return el("label", { class: "small muted" }, `${name} `, el("input", {
-        type: "number", min: 0, max: size - 1, value: this.#at[axis],
-        onchange: (event) => this.#goTo(this.#at.with(axis, Math.min(Math.max(+event.target.value || 0, 0), size - 1))),
+        type: "number", min: 1, max: size, value: this.#at[axis] + 1,
+        onchange: (event) => this.#goTo(this.#at.with(axis, Math.min(Math.max((+event.target.value || 1) - 1, 0), size - 1))),
       }));
     }
     const buttons = Array.from({ length: size }, (_, i) => el("button", {
-      type: "button", "aria-pressed": String(i === this.#at[axis]), "aria-label": `${name} ${i}`,
+      type: "button", "aria-pressed": String(i === this.#at[axis]), "aria-label": `${name} ${i + 1}`,
       onclick: () => this.#goTo(this.#at.with(axis, i)),
-    }, String(i)));
+    }, String(i + 1)));
     return el("div", { class: "picker" }, el("span", { class: "small muted" }, name),
       el("div", { class: "segmented", role: "group", "aria-label": name }, buttons));
   }
@@ -195,7 +197,7 @@ export class Heatmap {
     const widest = (name, count) => {
       let width = 0;
       for (let i = 0; i < Math.min(count, 200); i++) width = Math.max(width, context.measureText(name(i)).width);
-      return Math.min(Math.ceil(width), 96);
+      return Math.min(Math.ceil(width), 128);
     };
     const left = this.rows ? widest(this.rows, rows) + 10 : 0;
     const columnText = this.columns ? widest(this.columns, columns) : 0;
@@ -333,7 +335,7 @@ export class Heatmap {
       return undefined;
     }
     const value = this.#valueAt(cell);
-    const names = [this.rows?.(cell[0]), this.columns?.(cell[1])].filter(Boolean).join(" → ");
+    const names = [this.rows?.(cell[0]), this.columns?.(cell[1])].filter(Boolean).join(" · ");
     this.readout.replaceChildren(
       el("code", {}, `[${this.#indexOf(cell).join(", ")}]`), " ", el("strong", {}, value === undefined ? "…" : number(value, 5)),
       names ? el("span", { class: "muted" }, ` ${names}`) : "");
@@ -343,10 +345,8 @@ export class Heatmap {
   #key(event) {
     const [rows, columns] = this.#size;
     const [row, column] = this.#cursor ?? this.#chosenCell() ?? [0, 0];
-    const moves = {
-      ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1], ArrowRight: [row, column + 1],
-      Home: [row, 0], End: [row, columns - 1],
-    };
+    const moves = { ArrowUp: [row - 1, column], ArrowDown: [row + 1, column], ArrowLeft: [row, column - 1],
+      ArrowRight: [row, column + 1], Home: [row, 0], End: [row, columns - 1] };
     if (event.key === "Enter" || event.key === " ") this.#choose([row, column]);
     else if (event.key === "PageUp" || event.key === "PageDown") this.#turnLeading(event.key === "PageUp" ? -1 : 1);
     else if (event.key in moves) {
@@ -362,7 +362,7 @@ export class Heatmap {
     const axis = this.#leading.findLastIndex((size) => size > 1);
     if (axis < 0) return;
     this.#goTo(this.#at.with(axis, Math.min(Math.max(this.#at[axis] + step, 0), this.#leading[axis] - 1)));
-    this.app.say(`${this.#leading.length === 2 && axis === 1 ? "head" : "axis"} ${this.#at[axis]}`);
+    this.app.say(`${this.#leading.length === 2 && axis === 1 ? "head" : "axis"} ${this.#at[axis] + 1}`);
   }
 
   #scrollTo([row, column]) {
@@ -373,11 +373,11 @@ export class Heatmap {
 
   #showLegend() {
     const bar = el("canvas", { width: 96, height: 8 }), context = bar.getContext("2d");
+    const least = this.#signed ? -1 : 0;
     for (let i = 0; i < 96; i++) {
-      context.fillStyle = `rgb(${diverging((i - 47.5) / 47.5).join()})`;
-      context.fillRect(i, 0, 1, 8);
+      context.fillStyle = `rgb(${diverging(least + (1 - least) * i / 95)})`, context.fillRect(i, 0, 1, 8);
     }
-    this.legend.replaceChildren(number(-this.#limit, 2), bar, number(this.#limit, 2));
+    this.legend.replaceChildren(number(least * this.#limit, 2), bar, number(this.#limit, 2));
   }
 
   #recolour() {
@@ -388,8 +388,8 @@ export class Heatmap {
 }
 
 function shorten(context, text, width) {
-  if (context.measureText(text).width <= width) return text;
   let end = text.length;
+  if (context.measureText(text).width <= width) return text;
   while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end--;
   return `${text.slice(0, end)}…`;
 }

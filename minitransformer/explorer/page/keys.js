@@ -43,3 +43,13 @@ export function draftOf(trace, { key, index }) {
   const step = trace.steps.find(({ forward }) => forward.some((line) => line.key === key && /^weights(\.\d+)?$/.test(line.name)));
   return step && index.length === 4 ? { kind: "set_weight", step: step.key, index } : null;
 }
+
+/** Return the key of an input of a step that neither a step nor a parameter holds, such as positions or a mask. */
+export function constantKey(step, name) {
+  return `${step.key}:${step.operation}.${name}`;
+}
+
+/** Tell whether a key names such an input. */
+export function isConstant(trace, key) {
+  return trace.steps.some((step) => step.inputs.some((input) => !input.key && constantKey(step, input.name) === key));
+}

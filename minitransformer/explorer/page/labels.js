@@ -44,10 +44,13 @@ export function names(app, key, shape) {
   const queries = encoder ? source : target;
   const cross = place.endsWith("cross_attention");
   const keys = encoder || cross ? source : target;
-  const square = operation === "softmax" || (operation === "scaled_dot_product_attention" && WEIGHTS.test(name));
+  const square = operation === "softmax" || name === "mask" || (operation === "scaled_dot_product_attention" && WEIGHTS.test(name));
   const ofKeys = cross && /^(d_)?(k|v|memory|kv|projected\[1\])(\.|$)/.test(name);
-  const rowNames = ofKeys ? keys : rows === queries.length ? queries : rows === keys.length && cross ? keys : null;
+  // The logits of a position score the token that follows it.
+  const scored = trace.target_out.map(({ text }, i) => `${target[i]} → ${text}`);
+  const rowNames = place === "" && rows === scored.length ? scored : ofKeys ? keys : rows === queries.length ? queries : rows === keys.length && cross ? keys : null;
   const columnNames = square && columns === keys.length ? keys
+    : /^(ids|targets|counts)$/.test(name) && columns === queries.length ? (name === "ids" ? queries : trace.target_out.map((one) => one.text))
     : place === "" && columns === model.target_vocabulary.length && shape.length > 1 ? model.target_vocabulary : null;
   return [shape.length > 1 && rowNames ? list(rowNames) : null, columnNames ? list(columnNames) : null];
 }

@@ -8,6 +8,15 @@ const KINDS = [
   ["difference", "the difference between two log-probabilities"],
 ];
 
+/** Return the name and unit of what is differentiated. */
+export function objectiveName({ trace, model }) {
+  const { kind, position, token, other } = trace.objective;
+  if (kind === "loss") return "loss of this sentence, in nats per token";
+  const texts = new Map(tokensOf(model.target_vocabulary, trace.target_out)), name = (id) => `“${texts.get(id)}”`;
+  return kind === "difference" ? `log-probability of ${name(token)} less that of ${name(other)} at place ${position + 1}, in nats`
+    : `log-probability of ${name(token)} at place ${position + 1}, in nats`;
+}
+
 export function view(app, root) {
   const kind = el("select", { "aria-label": "Differentiate", onchange: change },
     KINDS.map(([value, text]) => el("option", { value }, text)));
@@ -51,7 +60,7 @@ export function view(app, root) {
     options(position, trace.target_out.map(({ text }, i) => [i, `${i + 1}: ${text}`]), at);
     options(token, tokens, objective.token ?? here);
     options(other, tokens, objective.other ?? runnerUp(app.translation, at, here) ?? tokens.find(([id]) => id !== here)?.[0]);
-    value.textContent = same(trace.objective, objective) ? `= ${number(trace.objective.value)}` : "";
+    value.textContent = same(trace.objective, objective) ? `= ${number(trace.objective.value)} ${objective.kind === "loss" ? "nats per token" : "nats"}` : "";
   };
 }
 

@@ -143,7 +143,7 @@ export function view(app, root) {
     const tokens = answer.tokensOf(place).map((texts, axis) => (texts.length === one.shape.at(axis - 2)
       ? texts : Array.from({ length: one.shape.at(axis - 2) }, (_, i) => String(i))));
     return heads.replaceChildren(...headsOf(one).map((weights, h) => el("figure", {},
-      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h}: `)), el("figcaption", { class: "small muted" }, `head ${h}`))));
+      el("div", { class: "scroll" }, matrix(weights, ...tokens, `Head ${h + 1}: `)), el("figcaption", { class: "small muted" }, `head ${h + 1}`))));
   }
 
   return function draw(changed) {

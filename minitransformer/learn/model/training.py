@@ -102,7 +102,7 @@ def adam(f: Functions) -> StandIns:
     def step(
         self: optim.Adam,
         learning_rate: float,
-        replicas: Sequence[Sequence[Tensor]] = (),
+        gradients: optim.Gradients | None = None,
         run: Callable[..., Iterable[Any]] = map,
     ) -> None:
         if self.weight_decay:
@@ -111,12 +111,10 @@ def adam(f: Functions) -> StandIns:
             )
         self._gather()
         self.step_count += 1
-        copies = (self.parameters, *replicas)
-        sums = [np.zeros_like(p.data) for p in self.parameters]
-        for each in copies:
-            for total, parameter in zip(sums, each, strict=True):
-                total += 0 if parameter.grad is None else parameter.grad
-        g = np.concatenate([total.reshape(-1) for total in sums])
+        gradients = optim.Gradients([optim.Own(self.parameters)]) if gradients is None else gradients
+        g = np.empty_like(self.values)
+        for part, pieces in self.slices:
+            gradients.write_sum(part, pieces, g[part])
         given = (self.values, g, self.mean, self.mean_square)
         found = f["adam-step"](*given, self.step_count, learning_rate, *self.betas, self.eps)
         for array, value in zip((self.values, self.mean, self.mean_square), found, strict=True):

@@ -1,0 +1,87 @@
+"""A command in several processes: which of them speaks, and how all of them end."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import TextIO
+
+from minitransformer.cli.errors import UsageError
+from minitransformer.training.ranks import ALONE, Ranks, launched_rank, start
+
+__all__ = ["add_distributed", "quiet", "run_together", "start_ranks"]
+
+GRACE = 1.0
+"""Seconds for which other processes wait with an error of their own: one that all have is told by the first."""
+
+
+def add_distributed(parser: argparse.ArgumentParser) -> None:
+    """Add how several processes find each other."""
+    parser.add_argument(
+        "--distributed",
+        choices=("mpi",),
+        default=argparse.SUPPRESS,
+        help="work in several processes over MPI, where their launcher is not recognised as are mpiexec and srun",
+    )
+    parser.set_defaults(ranks=ALONE)
+
+
+def start_ranks(args: argparse.Namespace) -> None:
+    """Find the processes that share a command, as ``args.ranks``.
+
+    Raises
+    ------
+    UsageError
+        If a launcher started several processes of a command for one.
+    MissingExtraError
+        If MPI is needed and not installed.
+    """
+    if hasattr(args, "ranks"):
+        args.ranks = start(getattr(args, "distributed", None))
+    elif launched_rank() is not None:
+        raise UsageError(f"{args.command} runs in one process; start it without mpiexec or srun")
+
+
+@contextmanager
+def quiet(rank: int | None) -> Iterator[None]:
+    """Let only the first process print; what others write to standard error is held back."""
+    if not rank:
+        yield
+        return
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(io.StringIO()):
+        yield
+
+
+def run_together(command: Callable[[], int], ranks: Callable[[], Ranks], errors: TextIO) -> int:
+    """Run a command and return its status; if it fails in one of several processes, end all of them.
+
+    Parameters
+    ----------
+    command : callable
+        Prints its errors, and returns a status.
+    ranks : callable
+        Returns the processes that share the command; it is called once the command has ended.
+    errors : text file
+        Where a process that was quiet tells its error.
+    """
+    try:
+        status = command()
+    except BaseException:  # otherwise the other processes would wait for this one for ever
+        if ranks().size == 1:
+            raise
+        traceback.print_exc()
+        status = 1
+    if status and ranks().size > 1:
+        if isinstance(sys.stderr, io.StringIO):
+            time.sleep(GRACE)
+            errors.write("".join(f"process {ranks().rank}: {line}\n" for line in sys.stderr.getvalue().splitlines()))
+        errors.flush()
+        sys.stdout.flush()
+        ranks().abort(status)
+    return status

@@ -1,0 +1,235 @@
+"""The processes that train together, and what they tell each other.
+
+Each process has a number, its *rank*. A run is the same whether one process does all the work (`Alone`) or several
+share it over MPI (`MPI`). Nothing is added up here: sums are taken elsewhere, in a fixed order, as the sums of an MPI
+library depend on the number of processes and on the library.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from itertools import accumulate
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, blas, to_numpy, xp
+from minitransformer.data import MissingExtraError
+from minitransformer.training.errors import RunError
+
+__all__ = ["ALONE", "MPI", "Alone", "Ranks", "check_agreement", "launched_rank", "start"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+LAUNCHERS = {
+    "PMI_SIZE": "PMI_RANK",
+    "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",
+    "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",
+}
+"""The variables by which launchers (MPICH's, Open MPI's, Slurm's srun) tell the number of processes and the rank."""
+
+
+class Ranks(Protocol):
+    """What several processes that train together need of each other; all of them make the same calls."""
+
+    rank: int
+    """The number of this process, from 0."""
+    size: int
+    """How many processes there are."""
+    local_rank: int
+    """The number of this process among those of its machine."""
+
+    @property
+    def cores(self) -> int:
+        """How many cores each process of this machine may use."""
+
+    def gather(self, value: T) -> list[T]:
+        """Return what each process passed, in the order of their ranks."""
+
+    def first(self, function: Callable[[], T]) -> T:
+        """Call a function in the first process only, and return to all of them what it returned."""
+
+    def spread(self, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
+        """Return a function's values for items, in their order; each process calls it with some of them."""
+
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
+        """Send each process a part of an array; return the parts that all sent to this one, one after the other.
+
+        Parameters
+        ----------
+        sent : array, shape (sum of sizes,)
+            What the processes are to have, side by side.
+        sizes, received_sizes : sequence of int
+            How many numbers go to each process and come from each.
+        """
+
+    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+        """Fill an array in every process; the process of rank i has the contents of part i."""
+
+    def abort(self, status: int) -> None:
+        """End all processes at once."""
+
+
+class Alone:
+    """A single process, which does all the work."""
+
+    rank = local_rank = 0
+    size = 1
+
+    @property
+    def cores(self) -> int:
+        """How many cores this process may use."""
+        return blas.cores()
+
+    def gather(self, value: T) -> list[T]:
+        """Return the value in a list."""
+        return [value]
+
+    def first(self, function: Callable[[], T]) -> T:
+        """Call the function."""
+        return function()
+
+    def spread(self, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
+        """Call the function with all items."""
+        return function(items)
+
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
+        """Return what was sent."""
+        return sent
+
+    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+        """Do nothing: the array is whole."""
+
+    def abort(self, status: int) -> None:
+        """Do nothing: the process ends with its own status."""
+
+
+ALONE = Alone()
+
+
+class MPI:
+    """Processes that an MPI launcher started; mpi4py is imported here.
+
+    Raises
+    ------
+    MissingExtraError
+        If mpi4py or an MPI library is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._mpi = import_module("mpi4py.MPI")
+        except (ImportError, RuntimeError) as error:  # a RuntimeError where there is no MPI library
+            raise MissingExtraError(f"several processes ({error})", "mpi4py with an MPI library", "mpi") from error
+        self._world = self._mpi.COMM_WORLD
+        self.rank, self.size = self._world.rank, self._world.size
+        here = self._world.Split_type(self._mpi.COMM_TYPE_SHARED)
+        self.local_rank = here.rank
+        mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else {*range(blas.cores())}
+        together = set().union(*here.allgather(mine))  # Open MPI binds each process to cores of its own
+        self.cores = max(1, min(len(mine), len(together) // here.size))
+        kinds = self._mpi.INFO_ENV.get("mpi_memory_alloc_kinds") or ""
+        self._reads_gpus = "cuda" in kinds
+
+    def gather(self, value: T) -> list[T]:
+        """Return what each process passed, in the order of their ranks."""
+        found: list[T] = self._world.allgather(value)
+        return found
+
+    def first(self, function: Callable[[], T]) -> T:
+        """Call a function in the first process only, and return to all of them what it returned."""
+        value: T = self._world.bcast(function() if self.rank == 0 else None)
+        return value
+
+    def spread(self, function: Callable[[Sequence[T]], list[U]], items: Sequence[T]) -> list[U]:
+        """Return a function's values for items, in their order; each process calls it with some of them."""
+        found = self.gather(function(items[self.rank :: self.size]))
+        return [found[i % self.size][i // self.size] for i in range(len(items))]
+
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
+        """Send each process a part of an array; return the parts that all sent to this one, one after the other."""
+        ours = self._sendable(sent)
+        received = (xp if self._reads_gpus else np).empty(sum(received_sizes), dtype=ours.dtype)
+        kind = self._mpi._typedict[ours.dtype.char]
+        self._world.Alltoallv(
+            [ours, sizes, _starts(sizes), kind], [received, received_sizes, _starts(received_sizes), kind]
+        )
+        return asarray(received)
+
+    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+        """Fill an array in every process; the process of rank i has the contents of part i."""
+        ours = self._sendable(values)
+        sizes = [part.stop - part.start for part in parts]
+        kind = self._mpi._typedict[ours.dtype.char]
+        self._world.Allgatherv(self._mpi.IN_PLACE, [ours, sizes, _starts(sizes), kind])
+        if ours is not values:
+            values[...] = asarray(ours)
+
+    def _sendable(self, array: Array) -> Array:
+        """Return an array from which MPI can read: on the host, unless MPI knows GPUs."""
+        if self._reads_gpus and not isinstance(array, np.ndarray):
+            xp.cuda.get_current_stream().synchronize()
+        return array if isinstance(array, np.ndarray) or self._reads_gpus else to_numpy(array)
+
+    def abort(self, status: int) -> None:
+        """End all processes at once."""
+        self._world.Abort(status)
+
+
+def _starts(sizes: Sequence[int]) -> list[int]:
+    return list(accumulate(sizes, initial=0))[:-1]
+
+
+def launched_rank(environment: Mapping[str, str] = os.environ) -> int | None:
+    """Return the rank that an MPI launcher gave this process; None if none started several processes."""
+    for size, rank in LAUNCHERS.items():
+        if environment.get(size, "1") != "1":
+            return int(environment.get(rank, "0"))
+    return None
+
+
+def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
+    """Refuse processes that do not agree.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The processes.
+    values : mapping
+        What must be the same in all of them, by names for the message.
+
+    Raises
+    ------
+    RunError
+        In all processes, if one has another value than the first process.
+    """
+    expected, *others = ranks.gather(dict(values))
+    for rank, found in enumerate(others, 1):
+        for name in expected:
+            if found[name] != expected[name]:
+                raise RunError(
+                    f"process {rank} has another {name} than process 0: {found[name]!r}, expected {expected[name]!r}; "
+                    "start every process with the same options, data and packages"
+                )
+
+
+def start(distributed: str | None = None) -> Ranks:
+    """Return the processes that this one works with.
+
+    Parameters
+    ----------
+    distributed : {"mpi", None}
+        Use MPI although no launcher was recognised.
+
+    Raises
+    ------
+    MissingExtraError
+        If mpi4py or an MPI library is needed and not installed.
+    """
+    if distributed is None and launched_rank() is None:
+        return ALONE
+    ranks = MPI()
+    return ranks if ranks.size > 1 else ALONE

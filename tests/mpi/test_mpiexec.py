@@ -1,0 +1,235 @@
+"""`mpiexec minitransformer ...`: the same bits as one process, one voice, and an end to every fault.
+
+Needs mpi4py and the mpiexec of its MPI: MPICH's or Open MPI's. `tests/training/test_ranks.py` does without.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minitransformer.training import RunFolder
+from minitransformer.training.checkpoints import read_checkpoint
+
+BESIDE = Path(sys.executable).with_name("mpiexec")
+MPIEXEC = str(BESIDE) if BESIDE.exists() else shutil.which("mpiexec")
+pytestmark = [
+    pytest.mark.skipif(MPIEXEC is None or find_spec("mpi4py") is None, reason="needs mpi4py and mpiexec"),
+    pytest.mark.numpy_only("the processes would share one GPU"),
+]
+ROOT = Path(__file__).parents[2]
+TRAIN = [
+    *("train", "copy", "--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "512", "--dropout", "0.1"),
+    *("--shares", "8", "--blas-threads", "1", "--steps", "6", "--evaluate-every", "3", "--save-every", "2", "--keep"),
+    *("9", "--average-last", "3", "--warmup-steps", "2", "--batch-tokens", "96", "--train-pairs", "60", "--held-out"),
+    *("9", "--valid-pairs", "7", "--clip", "0.5", "--accumulate", "2"),
+]
+ENVIRONMENT = os.environ | {
+    **{"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONPATH": str(ROOT)},
+    **{"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OPENBLAS_NUM_THREADS": "1"},
+}
+PROGRAM = ["-m", "minitransformer"]
+SLOW = """
+import sys, time
+import minitransformer.training.trainer as trainer
+from minitransformer.training.ranks import launched_rank
+step = trainer.training_step
+steps = []
+def slow(*arguments):
+    steps.append(1)
+    if {fails} and launched_rank() == 1 and len(steps) == 4:
+        raise RuntimeError("this process fails")
+    time.sleep({seconds})
+    return step(*arguments)
+trainer.training_step = slow
+from minitransformer.cli import main
+sys.exit(main())
+"""
+
+
+def begin(n, arguments, folder, program=PROGRAM, **options):
+    command = [sys.executable, *program, *arguments]
+    return subprocess.Popen(
+        [MPIEXEC, "-n", str(n), *command], cwd=folder, env=ENVIRONMENT, text=True, errors="replace", **options,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def run(n, arguments, folder, program=PROGRAM):
+    process = begin(n, arguments, folder, program)
+    out, _ = process.communicate(timeout=120)
+    return process.returncode, out
+
+
+def contents(folder):
+    """Return all that training decided, without times."""
+    files = sorted((folder / "checkpoints").iterdir())
+    found = []
+    for path in [*files, folder / "best.safetensors"]:
+        checkpoint = read_checkpoint(path)
+        arrays = {
+            f"{part}.{name}": array.tobytes()
+            for part in ("model", "optimiser", "mean")
+            for name, array in getattr(checkpoint, part).items()
+        }
+        found.append((path.name, arrays, {**checkpoint.state, "seconds": 0}))
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return found, [{**line, "seconds": 0, "tokens_per_second": 0} for line in lines]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Return a run of one process, which has a thread for each share."""
+    folder = tmp_path_factory.mktemp("alone")
+    done = subprocess.run(
+        [sys.executable, *PROGRAM, *TRAIN, "--workers", "8", "--out", "run"], cwd=folder, env=ENVIRONMENT, check=False
+    )
+    assert done.returncode == 0
+    return folder / "run"
+
+
+def same(folder, alone):
+    found, expected = contents(folder), contents(alone)
+    assert [name for name, *_ in found[0]] == [name for name, *_ in expected[0]]
+    for (name, arrays, state), (_, expected_arrays, expected_state) in zip(found[0], expected[0], strict=True):
+        assert state == expected_state, name
+        assert arrays.keys() == expected_arrays.keys()
+        assert all(arrays[key] == expected_arrays[key] for key in arrays), name
+    assert found[1] == expected[1]
+
+
+@pytest.mark.parametrize(("processes", "threads"), [(2, 4), (4, 2), (8, 1)])
+def test_the_same_bits_whoever_does_the_work(alone, tmp_path, processes, threads):
+    status, out = run(processes, [*TRAIN, "--workers", str(threads), "--out", "run"], tmp_path)
+    assert status == 0, out
+    assert out.count("the run lies in run") == out.count("exact match on 9 held-out") == 1
+    same(tmp_path / "run", alone)
+
+
+def test_a_run_goes_on_with_another_number_of_processes(alone, tmp_path):
+    shutil.copytree(alone, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+    for step in (4, 6):
+        (folder.checkpoints.path / f"step-{step:08d}.safetensors").unlink()
+    status, out = run(3, ["resume", "run"], tmp_path)
+    assert status == 0, out
+    assert "going on after step 2" in out
+    same(folder.path, alone)
+
+
+def test_scores_do_not_depend_on_the_processes(alone, tmp_path):
+    text = "".join(f"{'7' * n}\t{'7' * n}\n" for n in range(1, 9))
+    (tmp_path / "text.tsv").write_text(text)
+    for arguments in ([], ["--source", "text.tsv", "--beam", "2"]):
+        command = ["evaluate", str(alone), *arguments]
+        one = subprocess.run(
+            [sys.executable, *PROGRAM, *command],
+            cwd=tmp_path,
+            env=ENVIRONMENT,
+            text=True,
+            capture_output=True,
+            check=True,
+        )
+        assert run(2, command, tmp_path) == (0, one.stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "copy", "--steps", "0"], "--steps must be at least 1, found 0"),
+        (["train", "copy", "--shares", "1"], "found 1 --shares for 2 processes"),
+        (["resume", "nothing"], "there is no run folder nothing"),
+        (["table1"], "table1 runs in one process"),
+        (["train", "--with", "."], "--with works in one process"),
+    ],
+)
+def test_errors_are_told_once(arguments, message, tmp_path):
+    status, out = run(2, arguments, tmp_path)
+    assert status == 2
+    assert out.count(message) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_processes_that_differ_are_refused_before_anything_is_written(tmp_path):
+    one = [sys.executable, *PROGRAM, *TRAIN, "--out", "run", "--seed"]
+    found = subprocess.run(
+        [MPIEXEC, "-n", "1", *one, "1", ":", "-n", "1", *one, "2"],
+        cwd=tmp_path, env=ENVIRONMENT, text=True, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert found.returncode == 2
+    assert "process 1 has another option seed than process 0: 2, expected 1" in found.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_in_one_process_ends_all(tmp_path):
+    program = ["-c", SLOW.format(fails=True, seconds=0)]
+    status, out = run(2, [*TRAIN, "--out", "run"], tmp_path, program)
+    assert status != 0
+    assert out.count("process 1: RuntimeError: this process fails") == 1
+
+
+def checkpoint_after(process, folder):
+    """Wait for a checkpoint of a step."""
+    end = time.monotonic() + 60
+    while not (folder / "checkpoints" / "step-00000002.safetensors").exists():
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
+def processes_of(folder):
+    """Return the ids of the processes that train in a folder, by rank."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            values = dict(
+                part.split("=", 1)
+                for part in (entry / "environ").read_text(errors="replace").split("\0")
+                if "=" in part
+            )
+            if (
+                entry.name.isdigit()
+                and (entry / "cwd").resolve() == folder
+                and b"-c" in (entry / "cmdline").read_bytes()
+            ):
+                rank = values.get("PMI_RANK") or values.get("OMPI_COMM_WORLD_RANK")
+                if rank is not None:
+                    found[int(rank)] = int(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the processes in /proc")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_after_a_kill_the_run_goes_on_to_the_same_bits(alone, tmp_path, rank):
+    process = begin(2, [*TRAIN, "--out", "run"], tmp_path, ["-c", SLOW.format(fails=False, seconds=0.2)])
+    checkpoint_after(process, tmp_path / "run")
+    os.kill(processes_of(tmp_path)[rank], signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    status, out = run(2, ["resume", "run"], tmp_path)
+    assert status == 0, out
+    same(tmp_path / "run", alone)
+
+
+def test_ctrl_c_saves_a_checkpoint(alone, tmp_path):
+    program = ["-c", SLOW.format(fails=False, seconds=0.5)]
+    listens = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    process = begin(2, [*TRAIN, "--out", "run"], tmp_path, program, **listens)
+    checkpoint_after(process, tmp_path / "run")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    steps = [step for step, _ in RunFolder(tmp_path / "run").checkpoints.files()]
+    assert steps[-1] in (3, 5)  # not one that was due
+    assert run(2, ["resume", "run"], tmp_path)[0] == 0
+    np.testing.assert_equal(contents(tmp_path / "run")[0][-2][1:], contents(alone)[0][-2][1:])

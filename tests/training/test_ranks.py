@@ -1,0 +1,73 @@
+"""Several processes train exactly as one does: the numbers depend on the shares, never on who works on them."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from minitransformer.arrays import blas
+from minitransformer.data import PAD, Batch
+from minitransformer.nn import Transformer
+from minitransformer.optim import Adam
+from minitransformer.training import Workers, training_step
+
+from .together import run_together
+
+pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
+SHARES = 4
+
+
+@pytest.fixture(autouse=True)
+def settings_of_the_process():
+    """Restore what each process sets for itself: the processes here are threads, and share it."""
+    interval = sys.getswitchinterval()
+    with blas.threads(1):
+        yield
+    sys.setswitchinterval(interval)
+
+
+def batch_of(n, seed):
+    rng = np.random.default_rng(seed)
+    batch = Batch(*(rng.integers(1, 300, (n, 6)) for _ in range(3)))
+    for row in range(n):
+        batch.target_output[row, rng.integers(1, 7) :] = PAD
+    return batch
+
+
+def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32):
+    """Train for some steps; batches of one sentence leave shares empty."""
+    model = Transformer(300, 300, d_model=d_model, n_heads=2, n_layers=1, d_ff=40, dropout=0.2, seed=1)
+    own = {} if ranks is None else {"ranks": ranks}
+    part = (0, 1) if ranks is None else (ranks.rank, ranks.size)
+    optimiser = Adam(model.parameters(), weight_decay=0.1, part=part)
+    losses = []
+    with Workers(model, SHARES, threads, 1, **own) as workers:
+        for step, n in enumerate((5, 1, 3, 6)):
+            group = [batch_of(n, 10 * step + i) for i in range(accumulate)]
+            losses.append(float(training_step(model, optimiser, group, 1e-2, 0.1, workers, clip)))
+    return losses, optimiser.values.copy(), model.rng.bit_generator.state, optimiser.mean
+
+
+@pytest.mark.parametrize(("clip", "accumulate"), [(None, 1), (0.3, 2)])
+@pytest.mark.parametrize(("size", "threads"), [(2, 1), (2, 2), (3, 1), (4, 1)])
+def test_processes_change_no_bit(size, threads, clip, accumulate):
+    losses, values, state, mean = train(clip=clip, accumulate=accumulate)
+    found = run_together(size, lambda ranks: train(ranks, threads, clip, accumulate))
+    for other_losses, other, other_state, _ in found:
+        assert other_losses == losses
+        assert np.array_equal(other, values)
+        assert other_state == state
+    assert np.array_equal(np.concatenate([own for *_, own in found]), mean)
+
+
+def test_a_model_smaller_than_the_processes_slices():
+    """The running means of some processes are empty."""
+    expected = train(d_model=2)
+    for found in run_together(4, lambda ranks: train(ranks, d_model=2)):
+        assert found[0] == expected[0]
+        assert np.array_equal(found[1], expected[1])
+
+
+def test_fewer_shares_than_processes_are_refused():
+    with pytest.raises(ValueError, match="found 4 shares for 5 processes, expected at least one for each"):
+        run_together(5, train)
