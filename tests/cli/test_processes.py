@@ -35,12 +35,12 @@ def test_an_error_is_told_with_the_number_of_its_process():
     ranks, errors = Processes(), io.StringIO()
 
     def command():
-        print("no room\nat all", file=sys.stderr)
+        print("no disk\nat all", file=sys.stderr)
         return 2
 
     with quiet(1):
         assert run_together(command, lambda: ranks, errors) == 2
-    assert errors.getvalue() == "process 1: no room\nprocess 1: at all\n"
+    assert errors.getvalue() == "process 1: no disk\nprocess 1: at all\n"
     assert ranks.statuses == [2]
 
 

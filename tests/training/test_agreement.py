@@ -34,6 +34,10 @@ def test_options_must_agree(configuration):
     run_together(2, check)
 
 
+def test_files_may_lie_elsewhere_in_each_process(configuration):
+    run_together(2, lambda ranks: check_options(configuration.changed(source=f"{ranks.rank}.tsv"), ranks))
+
+
 def test_data_must_agree(configuration):
     same, other = (build("copy").corpus(configuration.data, seed) for seed in (0, 1))
 
