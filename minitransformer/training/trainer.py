@@ -305,7 +305,8 @@ class Trainer:
     def _save(self, run: RunFolder) -> None:
         self._read_losses()
         self._check_weights()
-        run.save(self.checkpoint(), self.configuration.training)
+        checkpoint = self.checkpoint()  # every process has a part of it
+        self.ranks.first(lambda: run.save(checkpoint, self.configuration.training))
 
     def _check_weights(self) -> None:
         if not bool(xp.isfinite(self.optimiser.values).all()):

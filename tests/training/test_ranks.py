@@ -5,11 +5,21 @@ import sys
 import numpy as np
 import pytest
 
-from minitransformer.arrays import blas
+from minitransformer.arrays import blas, cache_slices
+from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
-from minitransformer.optim import Adam
-from minitransformer.training import Workers, training_step
+from minitransformer.optim import Adam, Gradients, Own
+from minitransformer.tasks import build
+from minitransformer.training import (
+    Configuration,
+    RunFolder,
+    Trainer,
+    Workers,
+    clip_gradients,
+    training_step,
+)
+from minitransformer.training.ranks import ALONE
 
 from .together import run_together
 
@@ -71,3 +81,48 @@ def test_a_model_smaller_than_the_processes_slices():
 def test_fewer_shares_than_processes_are_refused():
     with pytest.raises(ValueError, match="found 4 shares for 5 processes, expected at least one for each"):
         run_together(5, train)
+
+
+def contents(checkpoint):
+    """Return all of a checkpoint but the time."""
+    parts = (checkpoint.model, checkpoint.optimiser, checkpoint.mean)
+    arrays = [{name: array.tolist() for name, array in part.items()} for part in parts]
+    return arrays, {**checkpoint.state, "seconds": 0}
+
+
+def test_the_first_process_writes_the_whole_run(tmp_path):
+    """Each process has a part of the running means and of the mean weights; a checkpoint has all of them."""
+    options = {
+        **{"d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 600, "steps": 2, "warmup_steps": 1, "workers": 1},
+        **{"batch_tokens": 64, "train_pairs": 20, "held_out": 2, "evaluate_every": 2, "average_last": 2},
+    }
+    configuration = Configuration.of_task(build("copy"), **options, shares=2, blas_threads=1)
+
+    def run(ranks, name):
+        trainer = Trainer(configuration, ranks=ranks)
+        folder = RunFolder(tmp_path / f"{name}{ranks.rank}")
+        ranks.first(lambda: folder.create(trainer.configuration, trainer.corpus))
+        trainer.train(folder)
+        assert trainer.optimiser.mean.size
+        return contents(trainer.checkpoint())
+
+    expected = run(ALONE, "alone")
+    assert run_together(2, lambda ranks: run(ranks, "together")) == [expected, expected]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone0", "together0"]
+    alone, together = (contents(RunFolder(tmp_path / name).checkpoints.load()) for name in ("alone0", "together0"))
+    assert together == alone
+
+
+def test_the_norm_does_not_depend_on_who_added_up_what():
+    """One after the other, the small squares are lost beside the 1; added up by themselves first, they are not."""
+    gradient = np.zeros(200_000)
+    gradient[[part.start for part in cache_slices(gradient.size)]] = 2.0**-27
+    gradient[0] = 1
+
+    def norm(ranks):
+        parameter = Tensor(np.zeros_like(gradient), requires_grad=True)
+        parameter.grad = gradient
+        optimiser = Adam([parameter], part=(ranks.rank, ranks.size))
+        return float(clip_gradients(Gradients([Own([parameter])]), optimiser, 1.0, map, ranks.gather)[1])
+
+    assert [norm(ALONE), *run_together(2, norm), *run_together(3, norm)] == [1] * 6

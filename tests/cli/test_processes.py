@@ -1,0 +1,65 @@
+"""A command in several processes: the first one prints, errors name their process, and all end together."""
+
+import io
+import sys
+
+import pytest
+
+from minitransformer.cli import COMMANDS, main, processes
+from minitransformer.cli.processes import quiet, run_together
+
+
+class Processes:
+    """Processes that remember with which status they were ended."""
+
+    def __init__(self, rank=1, size=2):
+        self.rank, self.size, self.statuses = rank, size, []
+
+    def abort(self, status):
+        self.statuses.append(status)
+
+
+@pytest.fixture(autouse=True)
+def without_waiting(monkeypatch):
+    monkeypatch.setattr(processes, "GRACE", 0)
+
+
+@pytest.mark.parametrize(("rank", "printed"), [(None, "words\n"), (0, "words\n"), (1, ""), (2, "")])
+def test_the_first_process_prints(capsys, rank, printed):
+    with quiet(rank):
+        print("words")
+    assert capsys.readouterr().out == printed
+
+
+def test_an_error_is_told_with_the_number_of_its_process():
+    ranks, errors = Processes(), io.StringIO()
+
+    def command():
+        print("no disk\nat all", file=sys.stderr)
+        return 2
+
+    with quiet(1):
+        assert run_together(command, lambda: ranks, errors) == 2
+    assert errors.getvalue() == "process 1: no disk\nprocess 1: at all\n"
+    assert ranks.statuses == [2]
+
+
+def test_an_exception_ends_all_processes(capsys):
+    ranks = Processes(rank=0)
+    assert run_together(lambda: 1 // 0, lambda: ranks, sys.stderr) == 1
+    assert ranks.statuses == [1]
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_success_ends_no_other_process():
+    ranks = Processes()
+    assert run_together(lambda: 0, lambda: ranks, io.StringIO()) == 0
+    assert ranks.statuses == []
+
+
+def test_a_command_for_one_process_is_refused_in_several(monkeypatch, capsys):
+    monkeypatch.setattr(COMMANDS["paths"], "run", lambda args: 0)
+    assert main(["paths"]) == 0
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    assert main(["paths"]) == 2
+    assert "paths runs in one process; start it without mpiexec or srun" in capsys.readouterr().err

@@ -1,0 +1,81 @@
+"""What processes that train together find out about each other before they begin."""
+
+import pytest
+
+from minitransformer.data import MissingExtraError
+from minitransformer.tasks import build
+from minitransformer.training import Configuration, RunError, ranks
+from minitransformer.training.agreement import check_data, check_options, with_shares
+from minitransformer.training.ranks import ALONE, check_agreement, launched_rank, start
+
+from .together import run_together
+
+
+@pytest.fixture
+def configuration():
+    return Configuration.of_task(build("copy"), train_pairs=20, held_out=2, batch_tokens=64)
+
+
+@pytest.mark.parametrize("other", [1, 2])
+def test_every_process_is_compared_with_the_first(other):
+    def check(ranks):
+        with pytest.raises(RunError, match=f"process {other} has another seed than process 0: 5, expected 4"):
+            check_agreement(ranks, {"seed": 5 if ranks.rank == other else 4})
+
+    run_together(3, check)
+
+
+def test_options_must_agree(configuration):
+    def check(ranks):
+        check_options(configuration, ranks)
+        with pytest.raises(RunError, match="process 1 has another option steps than process 0: 8, expected 7"):
+            check_options(configuration.changed(steps=7 + ranks.rank), ranks)
+
+    run_together(2, check)
+
+
+def test_files_may_lie_elsewhere_in_each_process(configuration):
+    run_together(2, lambda ranks: check_options(configuration.changed(source=f"{ranks.rank}.tsv"), ranks))
+
+
+def test_data_must_agree(configuration):
+    same, other = (build("copy").corpus(configuration.data, seed) for seed in (0, 1))
+
+    def check(ranks):
+        check_data(same, ranks)
+        with pytest.raises(RunError, match="process 1 has another digest of"):
+            check_data((same, other)[ranks.rank], ranks)
+
+    run_together(2, check)
+
+
+@pytest.mark.numpy_only("several workers share the cores of a CPU")
+@pytest.mark.parametrize(("options", "shares"), [({}, 2), ({"workers": 3}, 6), ({"workers": 3, "shares": 5}, 5)])
+def test_by_default_each_worker_of_each_process_has_a_share(configuration, options, shares):
+    configuration = configuration.changed(**options)
+    found = run_together(2, lambda ranks: with_shares(configuration, ranks).training.shares)
+    assert found == [shares, shares]
+
+
+@pytest.mark.parametrize(
+    ("environment", "rank"),
+    [
+        ({}, None),
+        ({"PMI_SIZE": "1", "PMI_RANK": "0"}, None),
+        ({"PMI_SIZE": "4", "PMI_RANK": "3"}, 3),
+        ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, 1),
+        ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_LOCALID": "1"}, 5),
+    ],
+)
+def test_launchers_are_recognised(environment, rank):
+    assert launched_rank(environment) == rank
+
+
+def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
+    def fail(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(ranks, "import_module", fail)
+    assert start() is ALONE
+    with pytest.raises(MissingExtraError, match=r"several processes .*mpi4py"):
+        start("mpi")

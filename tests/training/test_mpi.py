@@ -1,0 +1,110 @@
+"""The calls of MPI, on a stand-in for mpi4py whose processes are threads; tests/mpi has the real one."""
+
+import os
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from minitransformer.training import ranks
+from minitransformer.training.ranks import MPI
+
+from .together import run_together
+
+pytestmark = pytest.mark.numpy_only("the processes here are threads, which share the one GPU")
+HERE = threading.local()
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+
+
+class World:
+    """The communicator of one thread, with the methods of mpi4py."""
+
+    def __init__(self, together):
+        self.together, self.rank, self.size = together, together.rank, together.size
+        self.allgather = together.gather
+
+    def Split_type(self, kind):
+        return self
+
+    def bcast(self, value):
+        values = self.allgather(value)
+        assert values[1:] == [None] * (self.size - 1)
+        return values[0]
+
+    def Alltoallv(self, sent, received):
+        values, sizes, starts, _ = sent
+        parts = [values[start : start + size].copy() for start, size in zip(starts, sizes, strict=True)]
+        values, sizes, starts, _ = received
+        for theirs, start, size in zip(self.allgather(parts), starts, sizes, strict=True):
+            values[start : start + size] = theirs[self.rank]
+
+    def Allgatherv(self, sent, received):
+        values, sizes, starts, _ = received
+        places = [slice(start, start + size) for start, size in zip(starts, sizes, strict=True)]
+        for place, part in zip(places, self.allgather(values[places[self.rank]].copy()), strict=True):
+            values[place] = part
+
+
+@pytest.fixture
+def together(monkeypatch):
+    """Return what calls a function with the MPI of each of several threads."""
+
+    def module(name):
+        assert name == "mpi4py.MPI"
+        return SimpleNamespace(
+            COMM_WORLD=HERE.world, COMM_TYPE_SHARED=0, INFO_ENV={}, IN_PLACE=None, _typedict={"d": "double"}
+        )
+
+    monkeypatch.setattr(ranks, "import_module", module)
+
+    def run(size, function):
+        def begin(together):
+            HERE.world = World(together)
+            return function(MPI())
+
+        return run_together(size, begin)
+
+    return run
+
+
+def test_the_first_process_calls_the_function(together):
+    called = []
+    assert together(3, lambda ranks: ranks.first(lambda: called.append(ranks.rank) or 7)) == [7, 7, 7]
+    assert called == [0]
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_values_come_in_the_order_of_the_items(together, n):
+    items = list(range(n))
+    squares = [item**2 for item in items]
+    assert together(3, lambda ranks: ranks.spread(lambda some: [item**2 for item in some], items)) == [squares] * 3
+
+
+def test_each_process_receives_its_parts_in_the_order_of_their_ranks(together):
+    """Process i sends i, i + 10 ... to the others: to process j as many as j + 1 numbers."""
+
+    def exchange(ranks):
+        sizes = [to + 1 for to in range(ranks.size)]
+        sent = np.repeat([ranks.rank + 10.0 * to for to in range(ranks.size)], sizes)
+        return ranks.exchange(sent, sizes, [ranks.rank + 1] * ranks.size).tolist()
+
+    assert together(3, exchange) == [[0, 1, 2], [10, 10, 11, 11, 12, 12], [20] * 3 + [21] * 3 + [22] * 3]
+
+
+def test_all_processes_have_all_parts(together):
+    parts = [slice(0, 2), slice(2, 2), slice(2, 5)]
+
+    def share_out(ranks):
+        values = np.full(5, 99.0)
+        values[parts[ranks.rank]] = ranks.rank
+        ranks.share_out(values, parts)
+        return values.tolist()
+
+    assert together(3, share_out) == [[0, 0, 2, 2, 2]] * 3
+
+
+@pytest.mark.skipif(CORES is None, reason="needs the cores that a process is bound to")
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_processes_of_a_machine_share_its_cores(together, size):
+    assert together(size, lambda ranks: ranks.cores) == [max(1, CORES // size)] * size
