@@ -168,8 +168,9 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     d_b_out = d_rows.sum(axis=0) if has_b_out else None  # (10)
     # (2)-(4) o_h = Attention(q_h, k_h, v_h), C = Concat(o_0, ...): (11)-(13)
     d_projected = [xp.empty((*s.shape[:-1], w_in[:, part].shape[1]), dtype=s.dtype) for s, part in products]
-    d_heads = _by_head(d_projected, d_keys, d_values, n_heads)
-    d_q, d_k, d_v = attention.backward(saved_attention, _heads(d_concat, n_heads), out=d_heads)
+    d_q, d_k, d_v = attention.backward(
+        saved_attention, _heads(d_concat, n_heads), out=_by_head(d_projected, d_keys, d_values, n_heads)
+    )
     # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
     d_w_in = xp.zeros(w_in.shape, dtype=w_in.dtype)  # zeros, as a trace shows it when only part of it is written
     d_b_in = xp.zeros(w_in.shape[1:], dtype=w_in.dtype) if has_b_in else None
