@@ -3,6 +3,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 from types import SimpleNamespace
 from unittest import mock
@@ -168,6 +169,34 @@ def test_a_report_names_the_library_and_the_gpu(monkeypatch):
     assert arrays.card() == {"name": "H200", "memory": 11, "cupy": "14.1", "cuda": "13.2", "driver": "12.8"}
     arrays.synchronize()
     assert waits == ["for the device"]
+
+
+def test_a_process_and_its_threads_take_the_gpu_of_their_rank(monkeypatch):
+    calls = []
+
+    class Device:
+        def __init__(self, number):
+            self.number = number
+
+        def use(self):
+            calls.append((self.number, threading.get_ident()))
+
+    library = a_cupy()
+    library.cuda = SimpleNamespace(Device=Device, runtime=SimpleNamespace(getDeviceCount=lambda: 2))
+    arange = library.arange
+    library.arange = lambda *sizes: calls.append("an array") or arange(*sizes)
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    monkeypatch.setattr(arrays.namespace, "_chosen_card", None)
+    arrays.choose_card(5)  # the sixth process of a machine with two GPUs
+    arrays.enter_card()
+    assert calls == []  # NumPy has none
+    use("cupy")
+    assert calls == [(1, threading.get_ident()), "an array"]
+    thread = threading.Thread(target=arrays.enter_card)
+    thread.start()
+    thread.join()
+    assert calls[-1][0] == 1
+    assert calls[-1][1] != threading.get_ident()
 
 
 def test_the_memory_of_a_gpu_is_what_its_pool_holds(monkeypatch):

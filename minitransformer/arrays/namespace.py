@@ -22,6 +22,9 @@ KERNELS_VARIABLE = "MINITRANSFORMER_KERNELS"
 """The environment variable that, set to "off", turns the fused CUDA kernels off."""
 
 
+_chosen_card: int | None = None
+
+
 class BackendError(RuntimeError):
     """The array library that was asked for is unknown or cannot run here."""
 
@@ -85,6 +88,29 @@ def using(name: str) -> Iterator[None]:
         vars(xp).update(before)
 
 
+def choose_card(number: int) -> None:
+    """Choose one of this machine's GPUs for this process; call it before `use` and before any look-up in ``xp``.
+
+    Parameters
+    ----------
+    number : int
+        Which GPU. After the last comes the first again, so that more processes than GPUs share them.
+    """
+    global _chosen_card
+    _chosen_card = number
+
+
+def enter_card() -> None:
+    """Let this thread work on the GPU of its process: CUDA starts every thread on the first GPU."""
+    if backend() == "cupy":
+        _enter_card(xp)
+
+
+def _enter_card(cupy: Any) -> None:
+    if _chosen_card is not None:
+        cupy.cuda.Device(_chosen_card % cupy.cuda.runtime.getDeviceCount()).use()
+
+
 def uses_kernels() -> bool:
     """Tell whether fused CUDA kernels stand in for operations: on a GPU, unless that was turned off."""
     return bool(vars(xp).get("_kernels"))
@@ -136,6 +162,7 @@ def _import_cupy() -> Any:
             "Check that nvidia-smi runs, or use the NumPy backend."
         )
     try:
+        _enter_card(cupy)  # before anything is allocated
         # A driver alone is not enough: the first kernel needs the CUDA compiler too.
         float((cupy.arange(2) + 1).sum())
     except Exception as error:
