@@ -3,7 +3,6 @@ import os
 import pickle
 import subprocess
 import sys
-import threading
 from itertools import pairwise
 from types import SimpleNamespace
 from unittest import mock
@@ -171,32 +170,22 @@ def test_a_report_names_the_library_and_the_gpu(monkeypatch):
     assert waits == ["for the device"]
 
 
-def test_a_process_and_its_threads_take_the_gpu_of_their_rank(monkeypatch):
+def test_a_process_takes_its_gpu_before_anything_is_allocated(monkeypatch):
     calls = []
-
-    class Device:
-        def __init__(self, number):
-            self.number = number
-
-        def use(self):
-            calls.append((self.number, threading.get_ident()))
-
     library = a_cupy()
-    library.cuda = SimpleNamespace(Device=Device, runtime=SimpleNamespace(getDeviceCount=lambda: 2))
+    library.cuda = SimpleNamespace(
+        Device=lambda number: SimpleNamespace(use=lambda: calls.append(number)),
+        runtime=SimpleNamespace(getDeviceCount=lambda: 2),
+    )
     arange = library.arange
-    library.arange = lambda *sizes: calls.append("an array") or arange(*sizes)
+    library.arange = lambda n: calls.append("an array") or arange(n)
     monkeypatch.setitem(sys.modules, "cupy", library)
     monkeypatch.setattr(arrays.namespace, "_chosen_card", None)
-    arrays.choose_card(5)  # the sixth process of a machine with two GPUs
-    arrays.enter_card()
-    assert calls == []  # NumPy has none
     use("cupy")
-    assert calls == [(1, threading.get_ident()), "an array"]
-    thread = threading.Thread(target=arrays.enter_card)
-    thread.start()
-    thread.join()
-    assert calls[-1][0] == 1
-    assert calls[-1][1] != threading.get_ident()
+    assert calls == ["an array"]  # the GPU that is in use stays
+    arrays.choose_card(5)  # the sixth process of a machine with two GPUs
+    use("cupy")
+    assert calls[1:] == [1, "an array"]
 
 
 def test_the_memory_of_a_gpu_is_what_its_pool_holds(monkeypatch):

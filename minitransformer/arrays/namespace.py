@@ -89,7 +89,7 @@ def using(name: str) -> Iterator[None]:
 
 
 def choose_card(number: int) -> None:
-    """Choose one of this machine's GPUs for this process; call it before `use` and before any look-up in ``xp``.
+    """Choose the GPU on which this thread will work; call it before `use` and before any look-up in ``xp``.
 
     Parameters
     ----------
@@ -98,17 +98,6 @@ def choose_card(number: int) -> None:
     """
     global _chosen_card
     _chosen_card = number
-
-
-def enter_card() -> None:
-    """Let this thread work on the GPU of its process: CUDA starts every thread on the first GPU."""
-    if backend() == "cupy":
-        _enter_card(xp)
-
-
-def _enter_card(cupy: Any) -> None:
-    if _chosen_card is not None:
-        cupy.cuda.Device(_chosen_card % cupy.cuda.runtime.getDeviceCount()).use()
 
 
 def uses_kernels() -> bool:
@@ -162,7 +151,8 @@ def _import_cupy() -> Any:
             "Check that nvidia-smi runs, or use the NumPy backend."
         )
     try:
-        _enter_card(cupy)  # before anything is allocated
+        if _chosen_card is not None:  # before anything is allocated
+            cupy.cuda.Device(_chosen_card % cupy.cuda.runtime.getDeviceCount()).use()
         # A driver alone is not enough: the first kernel needs the CUDA compiler too.
         float((cupy.arange(2) + 1).sum())
     except Exception as error:

@@ -25,7 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, RowsGenerator, backend, blas, enter_card, xp
+from minitransformer.arrays import Array, RowsGenerator, backend, blas, xp
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Flat, Gradients, Own
@@ -152,8 +152,7 @@ class Workers:
         if self.threads > 1:
             self._undo.callback(sys.setswitchinterval, sys.getswitchinterval())
             sys.setswitchinterval(SWITCH_INTERVAL)
-            pool = ThreadPoolExecutor(self.threads, thread_name_prefix="worker", initializer=enter_card)
-            self._pool = self._undo.enter_context(pool)
+            self._pool = self._undo.enter_context(ThreadPoolExecutor(self.threads, thread_name_prefix="worker"))
         return self
 
     def __exit__(self, *exception: object) -> None:

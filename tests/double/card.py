@@ -12,12 +12,6 @@ class Device:
     waits = 0
     """How often it was waited for."""
 
-    def __init__(self, device: int | None = None) -> None:
-        pass
-
-    def use(self) -> None:
-        pass
-
     def synchronize(self) -> None:
         Device.waits += 1
 
@@ -37,10 +31,6 @@ class MemoryPool:
 
 class runtime:
     """What CUDA knows about itself."""
-
-    @staticmethod
-    def getDeviceCount() -> int:
-        return 1
 
     @staticmethod
     def getDeviceProperties(device: int) -> dict[str, Any]:

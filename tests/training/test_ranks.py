@@ -1,7 +1,6 @@
 """Several processes train exactly as one does: the numbers depend on the shares, never on who works on them."""
 
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -47,19 +46,6 @@ def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32):
             group = [batch_of(n, 10 * step + i) for i in range(accumulate)]
             losses.append(float(training_step(model, optimiser, group, 1e-2, 0.1, workers, clip)))
     return losses, optimiser.values.copy(), model.rng.bit_generator.state, optimiser.mean
-
-
-def test_every_thread_of_a_process_takes_its_gpu(monkeypatch):
-    entered, barrier = set(), threading.Barrier(2)
-
-    def work(item):
-        barrier.wait(10)  # so each thread has one item
-        return threading.get_ident()
-
-    monkeypatch.setattr("minitransformer.training.workers.enter_card", lambda: entered.add(threading.get_ident()))
-    model = Transformer(9, 9, d_model=4, n_heads=1, n_layers=1, d_ff=4)
-    with Workers(model, 2, 2, 1) as workers:
-        assert set(workers.each(work, range(2))) == entered
 
 
 @pytest.mark.parametrize(("clip", "accumulate"), [(None, 1), (0.3, 2)])
