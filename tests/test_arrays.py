@@ -170,6 +170,24 @@ def test_a_report_names_the_library_and_the_gpu(monkeypatch):
     assert waits == ["for the device"]
 
 
+def test_a_process_takes_its_gpu_before_anything_is_allocated(monkeypatch):
+    calls = []
+    library = a_cupy()
+    library.cuda = SimpleNamespace(
+        Device=lambda number: SimpleNamespace(use=lambda: calls.append(number)),
+        runtime=SimpleNamespace(getDeviceCount=lambda: 2),
+    )
+    arange = library.arange
+    library.arange = lambda n: calls.append("an array") or arange(n)
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    monkeypatch.setattr(arrays.namespace, "_chosen_card", None)
+    use("cupy")
+    assert calls == ["an array"]  # the GPU that is in use stays
+    arrays.choose_card(5)  # the sixth process of a machine with two GPUs
+    use("cupy")
+    assert calls[1:] == [1, "an array"]
+
+
 def test_the_memory_of_a_gpu_is_what_its_pool_holds(monkeypatch):
     freed = []
     pool = SimpleNamespace(

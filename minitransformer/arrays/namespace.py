@@ -22,6 +22,9 @@ KERNELS_VARIABLE = "MINITRANSFORMER_KERNELS"
 """The environment variable that, set to "off", turns the fused CUDA kernels off."""
 
 
+_chosen_card: int | None = None
+
+
 class BackendError(RuntimeError):
     """The array library that was asked for is unknown or cannot run here."""
 
@@ -85,6 +88,18 @@ def using(name: str) -> Iterator[None]:
         vars(xp).update(before)
 
 
+def choose_card(number: int) -> None:
+    """Choose the GPU on which this thread will work; call it before `use` and before any look-up in ``xp``.
+
+    Parameters
+    ----------
+    number : int
+        Which GPU. After the last comes the first again, so that more processes than GPUs share them.
+    """
+    global _chosen_card
+    _chosen_card = number
+
+
 def uses_kernels() -> bool:
     """Tell whether fused CUDA kernels stand in for operations: on a GPU, unless that was turned off."""
     return bool(vars(xp).get("_kernels"))
@@ -136,6 +151,8 @@ def _import_cupy() -> Any:
             "Check that nvidia-smi runs, or use the NumPy backend."
         )
     try:
+        if _chosen_card is not None:  # before anything is allocated
+            cupy.cuda.Device(_chosen_card % cupy.cuda.runtime.getDeviceCount()).use()
         # A driver alone is not enough: the first kernel needs the CUDA compiler too.
         float((cupy.arange(2) + 1).sum())
     except Exception as error:

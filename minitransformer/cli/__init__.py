@@ -125,9 +125,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _run(args: argparse.Namespace) -> int:
     """Run a command, print its error if there is one, and return its exit status."""
     try:
+        start_ranks(args)
         if hasattr(args, "backend"):
             use(args.backend)
-        start_ranks(args)
         status = int(COMMANDS[args.command].run(args))
         sys.stdout.flush()  # what cannot be written is told here, not when Python ends
         return status

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
 
+from minitransformer.arrays import choose_card
 from minitransformer.cli.errors import UsageError
 from minitransformer.training.ranks import ALONE, Ranks, launched_rank, start
 
@@ -33,7 +34,7 @@ def add_distributed(parser: argparse.ArgumentParser) -> None:
 
 
 def start_ranks(args: argparse.Namespace) -> None:
-    """Find the processes that share a command, as ``args.ranks``.
+    """Find the processes that share a command, as ``args.ranks``, and choose a GPU for this one.
 
     Raises
     ------
@@ -44,6 +45,8 @@ def start_ranks(args: argparse.Namespace) -> None:
     """
     if hasattr(args, "ranks"):
         args.ranks = start(getattr(args, "distributed", None))
+        if args.ranks.size > 1:
+            choose_card(args.ranks.local_rank)
     elif launched_rank() is not None:
         raise UsageError(f"{args.command} runs in one process; start it without mpiexec or srun")
 

@@ -22,7 +22,8 @@ def deferred_interrupt(several: bool = False) -> Iterator[Callable[[], bool]]:
     Parameters
     ----------
     several : bool
-        Whether a launcher started several processes. Open MPI's tells them of Ctrl-C by the signal SIGTERM.
+        Whether a launcher started several processes. Some send SIGTERM for Ctrl-C. Open MPI's kills the processes a
+        fraction of a second later, so a checkpoint is saved only if the step ends by then.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
