@@ -153,6 +153,7 @@ def test_the_source_of_what_stands_in_is_shown(monkeypatch):
     assert sources()["softmax.forward"].file == "ops/softmax.py"
 
 
+@pytest.mark.numpy_only("the functions of a learner are in NumPy")
 def test_edits_of_values_that_are_not_traced_are_not_predicted():
     step = "encoder.layers.0.self_attention/multi_head_attention"
     with standing_in({attention.forward: own_attention, attention.backward: own_attention_backward}):
