@@ -1,8 +1,8 @@
 """The files of the page, and all of them in one file.
 
-A browser opens no modules from a file on a disk. So the page that is saved holds them in one script, each module as a
-function that returns what it exports. They are written so that a few forms of ``import`` and ``export`` suffice; any
-other form is refused.
+Browsers refuse to load JavaScript modules from a file on disk. A saved page therefore holds all modules in one script:
+each becomes a function that returns its exports. Only the few forms of ``import`` and ``export`` that the page uses are
+supported; any other form is refused.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ sub-layer off, entries.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -95,9 +96,10 @@ class Change(NamedTuple):
     """Returns the gradient of the array before the change from that after it; its argument stays as it is."""
 
 
-class Edit:
+class Edit(ABC):
     """A change of a model while it runs."""
 
+    @abstractmethod
     def changes(self, layout: Layout) -> Iterator[Change]:
         """Yield what the edit does, after seeing that it fits the model.
 
@@ -106,7 +108,6 @@ class Edit:
         ValueError
             If a key is unknown, an index out of range, or a value not a finite number.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
