@@ -31,13 +31,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 HERE = Path(__file__).parent
 LIMIT = 120
 """Seconds that a tutorial may take with two cores to itself; beside others it may take so many times longer."""
-ANSWER = "hide-cell"
-"""The tag of cells that give an answer: the site folds them."""
-FOLDED = {
-    "jupyter": {"source_hidden": True, "outputs_hidden": True},
-    "mystnb": {"code_prompt_show": "Answer, in code", "code_prompt_hide": "Answer, in code"},
+FOLDED: dict[str, tuple[dict[str, bool], str]] = {
+    "hide-cell": ({"source_hidden": True, "outputs_hidden": True}, "Answer, in code"),
+    "hide-input": ({"source_hidden": True}, "How this is drawn"),
 }
-"""What Jupyter needs to fold them too, and what the site calls them."""
+"""The tags of cells that the site folds: what Jupyter needs to fold them too, and what the site calls them."""
 
 
 def read(source: Path) -> nbformat.NotebookNode:
@@ -46,8 +44,9 @@ def read(source: Path) -> nbformat.NotebookNode:
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         cell["metadata"].pop("lines_to_next_cell", None)
-        if ANSWER in cell["metadata"].get("tags", ()):
-            cell["metadata"].update(FOLDED)
+        for tag in FOLDED.keys() & set(cell["metadata"].get("tags", ())):
+            cell["metadata"]["jupyter"], prompt = FOLDED[tag]
+            cell["metadata"].setdefault("mystnb", {}).update(code_prompt_show=prompt, code_prompt_hide=prompt)
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook

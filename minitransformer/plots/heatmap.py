@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from minitransformer.plots.colours import ATTENTION
 from minitransformer.plots.fonts import Face
 
-# White at 0, evenly darker towards 1; the order of its greys is the order of its colours.
-COLOURS = "Blues"
 FRAME = "0.6"
 
 
@@ -66,7 +65,7 @@ def text_at(figure: Figure, left: float, top: float, text: str, **options: Any) 
 
 def draw(axes: Axes, weights: NDArray[Any]) -> AxesImage:
     """Draw one map of weights (Tq, Tk), without labels; return the image, from which a colour bar can be made."""
-    image = axes.imshow(weights, cmap=COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    image = axes.imshow(weights, cmap=ATTENTION, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set(color=FRAME, linewidth=0.5)
