@@ -1,0 +1,64 @@
+"""Open the tutorials in JupyterLab.
+
+They are copied to my-tutorials/ in your clone of the repository first. Existing copies keep what you wrote in them;
+delete one to start it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import minitransformer
+from minitransformer.cli.errors import UsageError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add which tutorial is opened, and whether a browser is."""
+    parser.add_argument("number", type=int, nargs="?", default=1, help="the tutorial to open")
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Copy the notebooks that are not there yet, and run JupyterLab until Ctrl-C."""
+    clone = Path(minitransformer.__file__).parents[1]
+    notebooks = sorted((clone / "tutorials").glob("[0-9][0-9]-*.ipynb"))
+    if not notebooks:
+        raise UsageError(
+            f"there are no tutorials in {clone}. They are not part of the installed package: clone the repository "
+            'and run `python -m pip install -e ".[tutorials]"` in the clone'
+        )
+    numbers = [int(notebook.name[:2]) for notebook in notebooks]
+    if args.number not in numbers:
+        raise UsageError(f"found no tutorial {args.number}, expected one of {', '.join(map(str, numbers))}")
+    if find_spec("jupyterlab") is None:
+        raise UsageError(f'JupyterLab is not installed. Run `python -m pip install -e "{clone}[tutorials]"`')
+    folder = clone / "my-tutorials"
+    copy_missing(notebooks, folder)
+    chosen = notebooks[numbers.index(args.number)].name
+    print(f"Your copies of the tutorials are in {folder}. JupyterLab opens {chosen}. Ctrl-C stops it.", flush=True)
+    command = [sys.executable, "-m", "jupyterlab", f"{folder / chosen}", f"--ServerApp.root_dir={clone}"]
+    return wait_for(subprocess.Popen([*command, "--JupyterApp.answer_yes=True", *["--no-browser"] * args.no_browser]))
+
+
+def copy_missing(notebooks: list[Path], folder: Path) -> None:
+    """Copy the notebooks that the folder lacks; beside ``tutorials/``, their links to sources and pictures work."""
+    folder.mkdir(exist_ok=True)
+    for notebook in notebooks:
+        if not (folder / notebook.name).exists():
+            shutil.copyfile(notebook, folder / notebook.name)
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> int:
+    """Wait for a process to end, and return its status; Ctrl-C reaches the process too, which then stops its kernels."""
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
