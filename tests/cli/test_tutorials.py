@@ -1,6 +1,5 @@
 """The command that copies the tutorials and opens them in JupyterLab, without JupyterLab."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,10 +14,12 @@ def clone(tmp_path, monkeypatch):
     for name in ("01-first.ipynb", "02-second.ipynb", "03-third.ipynb", "03-third.md"):
         (tmp_path / "tutorials" / name).write_text(f"as shipped: {name}", encoding="utf-8")
     commands = []
-    monkeypatch.setattr(tutorials.minitransformer, "__file__", str(tmp_path / "minitransformer" / "__init__.py"))
+    monkeypatch.setattr(tutorials, "CLONE", tmp_path)
     monkeypatch.setattr(tutorials, "find_spec", lambda name: name)
+    trusted = []
     monkeypatch.setattr(tutorials.subprocess, "Popen", lambda command: commands.append(command) or Process(0))
-    return SimpleNamespace(path=tmp_path, commands=commands)
+    monkeypatch.setattr(tutorials.subprocess, "run", lambda command, **options: trusted.append(command))
+    return SimpleNamespace(path=tmp_path, commands=commands, trusted=trusted)
 
 
 class Process:
@@ -40,15 +41,17 @@ def test_jupyterlab_opens_a_copy_of_the_first_tutorial(clone, capsys):
     assert sorted(path.name for path in copies.iterdir()) == ["01-first.ipynb", "02-second.ipynb", "03-third.ipynb"]
     (command,) = clone.commands
     assert command[1:3] == ["-m", "jupyterlab"]
-    assert str(copies / "01-first.ipynb") in command
+    assert "--LabApp.default_url=/lab/tree/my-tutorials/01-first.ipynb" in command
     assert f"--ServerApp.root_dir={clone.path}" in command  # so that links to ../docs and ../minitransformer work
     assert "--no-browser" not in command
+    (trust,) = clone.trusted  # or JupyterLab would not show their pictures
+    assert trust[1:] == ["-m", "jupyter", "trust", *sorted(copies.iterdir())]
     assert str(copies) in capsys.readouterr().out
 
 
 def test_a_tutorial_is_chosen_by_its_number(clone):
     assert main(["tutorials", "3", "--no-browser"]) == 0
-    assert str(clone.path / "my-tutorials" / "03-third.ipynb") in clone.commands[0]
+    assert "--LabApp.default_url=/lab/tree/my-tutorials/03-third.ipynb" in clone.commands[0]
     assert clone.commands[0][-1] == "--no-browser"
 
 
@@ -58,6 +61,7 @@ def test_what_the_reader_wrote_is_kept(clone):
     mine.write_text("mine", encoding="utf-8")
     assert main(["tutorials"]) == 0
     assert mine.read_text(encoding="utf-8") == "mine"
+    assert mine not in clone.trusted[0]
     assert (mine.parent / "01-first.ipynb").read_text(encoding="utf-8") == "as shipped: 01-first.ipynb"
 
 
@@ -77,7 +81,7 @@ def test_without_jupyterlab_the_message_says_how_to_install_it(clone, monkeypatc
 
 
 def test_an_installed_wheel_sends_the_reader_to_the_repository(clone, monkeypatch, capsys):
-    monkeypatch.setattr(tutorials.minitransformer, "__file__", str(clone.path / "site-packages" / "m" / "__init__.py"))
+    monkeypatch.setattr(tutorials, "CLONE", clone.path / "site-packages")
     assert main(["tutorials"]) == 2
     assert "clone the repository" in capsys.readouterr().err
 
@@ -87,4 +91,4 @@ def test_ctrl_c_is_left_to_jupyterlab():
 
 
 def test_the_repository_has_the_tutorials_where_the_command_looks():
-    assert list((Path(tutorials.__file__).parents[2] / "tutorials").glob("0[0-9]-*.ipynb"))
+    assert list((tutorials.CLONE / "tutorials").glob("0[0-9]-*.ipynb"))
