@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from typing import Any
 
 from sphinx import addnodes
@@ -40,17 +42,31 @@ def list_operations(app: Any, docname: str, source: list[str]) -> None:
 
 
 def change_docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Keep an operation's module as it was set by hand, show what a call returns, and tell parameters only once."""
+    """Keep the formulas of an operation's module, show what a call returns, and list parameters only once."""
     if what == "module" and name.startswith("minitransformer.ops.") and lines:
-        lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines), ""]
+        lines[:] = as_set("\n".join(lines))
     elif isinstance(obj, Operation):
         lines[:] = without(lines, "saved : ")
     elif name.startswith("minitransformer.ops.") and name.endswith(".forward"):
-        lines[:] = [
-            lines[0],
-            "",
-            "It takes what the operation takes and returns the value and what ``backward`` needs.",
-        ]
+        lines[1:] = ["", "It takes what the operation takes. It returns the value, and what ``backward`` needs."]
+
+
+def as_set(docstring: str) -> list[str]:
+    """Return reStructuredText in which paragraphs flow, and formulas and tables stand as they were set by hand."""
+    found: list[str] = []
+    for block in re.split(r"\n\n+", docstring.strip("\n")):
+        lines = block.split("\n")
+        if block[0] != " " and not re.search(r"\S {3,}\S|====", block):
+            found += [*map(escape, lines), ""]
+        else:
+            found += [".. code-block:: text", "", *(f"   {line}" for line in textwrap.dedent(block).split("\n")), ""]
+    return found
+
+
+def escape(line: str) -> str:
+    """Keep a line from being read as markup; names in backticks are code."""
+    plain = re.sub(r"([*_|\\])(?=(?:[^`]*`[^`]*`)*[^`]*$)", r"\\\1", line.replace("``", "`"))
+    return plain.replace("`", "``")
 
 
 def without(lines: list[str], entry: str) -> list[str]:
