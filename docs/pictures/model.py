@@ -157,7 +157,7 @@ def draw() -> str:
         decoder.arrow(16)
         decoder.block(*block)
     decoder.arrow(14)
-    decoder.text("Probabilities of the next token")
+    decoder.text("Next-token probabilities")
     return "\n".join(document(decoder.y - 6, height, (encoder, decoder))) + "\n"
 
 
