@@ -23,7 +23,7 @@ A target with logit -inf has p = 0 and an infinite loss. In a row of -inf alone 
 loss of every target is infinite. Where q is 0, p may be 0 too: 0 log 0 counts as 0.
 
 Gradient. ∂lse_r/∂x_rv = p_rv (see ``log_softmax``), so the gradient of ℓ_r is p - q. It is multiplied by d_ℓ_r, the
-row's share of d_ℓ, which is 1 if the loss is the last operation:
+row's share of d_ℓ (d_ℓ is 1 if the loss is the last operation):
 
     d_ℓ_r  = d_ℓ χ_r / R'                            (11)
     d_x_rv = d_ℓ_r (p_rv - q_rv)
