@@ -145,17 +145,12 @@ def card(entry: Entry) -> str:
     rows = {
         "Effect": text.effect or effect(entry),
         "Why weak tests pass": text.missed,
-        "What catches it": sentence(text.caught),
-        "Elsewhere": sentence(text.met),
+        "What catches it": text.caught,
+        "Elsewhere": text.met,
         "See": ", ".join(links(entry)) + ".",
     }
     told = "\n".join(f"- **{name}:** {row}" for name, row in rows.items() if row)
     return f"### {entry.name}\n\n{text.says}\n\n```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{told}\n"
-
-
-def sentence(text: str) -> str:
-    """Return a phrase as a sentence."""
-    return text and (text if text[1] in "_ " else text[0].upper() + text[1:]) + "."
 
 
 def links(entry: Entry) -> Iterator[str]:
