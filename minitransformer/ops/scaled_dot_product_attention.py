@@ -143,6 +143,16 @@ def forward(
         If q, k or v is not floating-point, if their types differ, or if the mask is not boolean.
     ValueError
         If the shapes do not match, or block_size is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> q = np.array([[8.0, 0.0]])
+    >>> k = np.array([[4.0, 0.0], [0.0, 4.0]])  # the query matches the first key
+    >>> v = np.array([[1.0], [2.0]])
+    >>> mt.ops.scaled_dot_product_attention(q, k, v).numpy().round(3)
+    array([[1.]])
+    >>> mt.ops.scaled_dot_product_attention(q, k, v, np.array([[False, True]])).numpy()
+    array([[2.]])
     """
     check(q, k, v, causal, block_size)
     t_q, t_k = q.shape[-2], k.shape[-2]
