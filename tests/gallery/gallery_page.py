@@ -1,5 +1,6 @@
 """The page of the gallery, made from its entries: ``python tests/gallery/gallery_page.py`` writes it."""
 
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ EXERCISES = {
         "layer norm: gain forgotten",
         "layer norm: no mean term",
         "layer norm: no x̂ term",
-        "layer norm: σ forgotten",
+        "layer norm: standard deviation forgotten",
     ),
     "matmul-backward": ("linear: weight not transposed", "matmul: not transposed"),
     "relu-and-its-corner": ("feed-forward: output >= 0",),
@@ -104,6 +105,18 @@ def page() -> str:
         AFTERWORD,
     )
     return "\n".join(parts)
+
+
+def anchor(name: str) -> str:
+    """Return the address of a mistake on the page."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def core_source(entry: Entry) -> str:
+    """Return the file in which a mistake that is not in a hand-derived operation could be made."""
+    if entry in CORE:
+        return f"minitransformer/autograd/{'graph' if entry.operation == 'the walk' else 'rules'}.py"
+    return "minitransformer/testing/gradcheck.py"
 
 
 def table(entries: Iterable[Entry]) -> str:

@@ -565,7 +565,7 @@ add(
 add(
     layer_norm,
     layer_norm_with(rstd=False),
-    name="layer norm: σ forgotten",
+    name="layer norm: standard deviation forgotten",
     says="d_x is not divided by the standard deviation.",
     met="tinygrad's and numpy-ml's tests, with gain 1 and `.sum()`, cannot see it",
     missed="With gain 1 and `y.sum()` the gradient is 0, and 0 / σ is 0.",
@@ -586,7 +586,7 @@ add(
 add(
     layer_norm,
     layer_norm_with(eps=0.0),
-    name="layer norm: ε forgotten",
+    name="layer norm: epsilon forgotten",
     says="the backward pass computes σ again as sqrt(var), without ε.",
     missed="For a variance near 1 it changes the fifth digit only: an absolute tolerance of 1e-2 cannot see that.",
     caught="a relative tolerance of 1e-7, and the composed form to 1e-12",
