@@ -26,7 +26,9 @@ GALLERY, EXERCISES = "gallery-of-wrong-gradients", "guides/exercises"
 
 sys.path.insert(0, str(ROOT / GALLERY_CODE))
 from gallery_page import EXERCISES as MISTAKES  # noqa: E402
-from gallery_page import anchor, core_source  # noqa: E402
+from gallery_page import anchor  # noqa: E402
+from gallery_page import derivation as entry_derivation  # noqa: E402
+from gallery_page import source as entry_source  # noqa: E402
 from wrong_core import CORE  # noqa: E402
 from wrong_entry import Entry  # noqa: E402
 from wrong_pages import PAGES  # noqa: E402
@@ -163,33 +165,11 @@ def entries() -> tuple[Entry, ...]:
     return (*PAGES, *CORE)
 
 
-def is_hand_derived(entry: Entry) -> bool:
-    """Tell whether a mistake is one of a hand-derived operation, not of the core or of a checker."""
-    return entry.operation.replace("_", "-") in derivations()
-
-
-def entry_derivation(entry: Entry) -> str:
-    """Return the derivation that a mistake belongs to, or nothing for one that shows the limits of a checker."""
-    if is_hand_derived(entry):
-        return entry.operation.replace("_", "-")
-    return "elementary-rules" if entry in CORE else ""
-
-
-def entry_source(entry: Entry) -> str:
-    """Return the file in which a mistake could be made."""
-    return source_of(entry_derivation(entry)) if is_hand_derived(entry) else core_source(entry)
-
-
 @cache
 def entry_lines(path: str) -> dict[int, str]:
     """Return the names of the mistakes that a file of the gallery enters, by their lines."""
     text = (ROOT / path).read_text(encoding="utf-8") if path.startswith(GALLERY_CODE) else ""
     return {text.count("\n", 0, found.start()) + 1: found[1] for found in re.finditer(r'\bname="([^"\n]+: .+)",', text)}
-
-
-def entry_code(entry: Entry) -> str:
-    """Return where the code of a mistake is, which a test runs."""
-    return f"{GALLERY_CODE}/{'wrong_pages' if entry in PAGES else 'wrong_core'}.py"
 
 
 def mistakes_of(exercise: Exercise) -> list[Entry]:

@@ -80,7 +80,7 @@ def number_equations(app: Sphinx, doctree: nodes.document) -> None:
             place += anchors
             block.parent.insert(block.parent.index(block), place)
         known.update(numbers)
-    in_words = graph.equations(markdown) - known
+    in_words = set(graph.equations(markdown)) - known
     for text in [*doctree.findall(nodes.Text)]:
         if isinstance(text.parent, (nodes.paragraph, nodes.inline, nodes.emphasis, nodes.strong, nodes.entry)):
             link_numbers(text, known | in_words, in_words)
