@@ -187,13 +187,13 @@ def backward(
         d_rows = d_y[..., queries, :]
         # (3) y = weights @ v
         d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))  # (10)
-        _product(weights.swapaxes(-1, -2), d_rows, d_v[..., keys, :], add)  # (11)
+        _product(weights.swapaxes(-1, -2), d_rows, out=d_v[..., keys, :], add=add)  # (11)
         # (2) weights = softmax(scores)
         (d_scores,) = softmax.backward((weights, -1), d_weights)  # (12)
         # (1) scores = q @ k.T / sqrt(Dk)
         d_products = xp.multiply(d_scores, 1 / sqrt(q.shape[-1]), out=d_scores)
-        _product(d_products, k[..., keys, :], d_q[..., queries, :])  # (13)
-        _product(d_products.swapaxes(-1, -2), q[..., queries, :], d_k[..., keys, :], add)  # (14)
+        _product(d_products, k[..., keys, :], out=d_q[..., queries, :])  # (13)
+        _product(d_products.swapaxes(-1, -2), q[..., queries, :], out=d_k[..., keys, :], add=add)  # (14)
         add = True  # the sums of (16)
     return d_q, d_k, d_v
 
