@@ -44,7 +44,7 @@ def check_weights(name: str, weights: NDArray[Any], shape: tuple[int | None, ...
 
 def text_inches(labels: Sequence[str], size: float, face: Face, **options: Any) -> tuple[float, float]:
     """Return the greatest width and the greatest height of some labels, in inches."""
-    figure = Figure()
+    figure = Figure(layout="none")
     texts = [figure.text(0, 0, label, size=size, **face.options, **options) for label in {*labels}]
     boxes = [text.get_window_extent() for text in texts]
     width, height = max(box.width for box in boxes), max(box.height for box in boxes)

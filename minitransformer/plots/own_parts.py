@@ -63,7 +63,7 @@ def parts_figure(stacks: Mapping[str, Sequence[Box]]) -> Figure:
     """Make the figure that `model_parts` writes."""
     across = LEFT + len(COLUMNS) * (WIDTH + SPACE)
     down = TOP + 0.2 + max(sum(_height(stacks[name]) for name in column) for column in COLUMNS)
-    figure = Figure(figsize=(across, down))
+    figure = Figure(figsize=(across, down), layout="none")
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, across), ylim=(down, 0))
     axes.axis("off")
     owners = [row.owner for boxes in stacks.values() for box in boxes for row in box.rows if row.owner]
