@@ -87,8 +87,9 @@ def sections(path: Path) -> Iterator[Section]:
 
 @cache
 def derivations() -> dict[str, Path]:
-    """Return the derivations by their names."""
-    return {path.stem: path for path in sorted((ROOT / "docs" / "derivations").glob("*.md")) if path.stem != "index"}
+    """Return the derivations by their names: those of the operations, and that of the elementary rules."""
+    names = [path.stem.replace("_", "-") for path in (ROOT / OPS).glob("[a-z]*.py")]
+    return {name: ROOT / "docs" / "derivations" / f"{name}.md" for name in sorted([*names, "elementary-rules"])}
 
 
 @cache
