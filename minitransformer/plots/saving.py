@@ -3,6 +3,7 @@
 import io
 import math
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -30,7 +31,7 @@ def save(figure: Figure, path: Path | str, dpi: int) -> None:
     most = math.sqrt(MOST_PIXELS / (width * height))
     picture = io.BytesIO()
     kind = path.suffix.removeprefix(".") or "png"
-    options = {"metadata": {"Date": None}} if kind == "svg" else {}  # equal figures give equal files
+    options: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}  # equal figures give equal files
     with rc_context({"svg.hashsalt": "minitransformer"}):
         figure.savefig(picture, format=kind, dpi=min(dpi, most), **options)
     write_whole(path, picture.getvalue())
