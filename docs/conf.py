@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,9 +18,10 @@ from minitransformer.training import RunFolder
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for the extension `links`
+sys.path.insert(0, str(HERE))
 
 TUTORIALS = HERE.parent / "tutorials"
+sys.path.insert(0, str(HERE / "_extensions"))
 
 project = "minitransformer"
 author = "the minitransformer authors"
@@ -34,7 +36,9 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
+    "api",
     "links",
+    "page_head",
 ]
 exclude_patterns = ["_build", "**/jupyter_execute", "**.ipynb_checkpoints"]
 
@@ -42,6 +46,9 @@ html_theme = "furo"
 html_title = "minitransformer"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_favicon = "_static/favicon.svg"
+html_baseurl = os.environ.get("SITE_ADDRESS", "")  # with a / at its end; other sites then find the picture of a link
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "friendly"
@@ -76,18 +83,6 @@ NUMBERS = (
 )  # fmt: skip
 """The sentences that the explorer on the front page holds: these numbers in words."""
 
-OPERATION = """
-## {title}
-
-The algebra: [{page}](../derivations/{page}.md)
-
-```{{eval-rst}}
-.. automodule:: minitransformer.ops.{module}
-   :members:
-   :exclude-members: {module}
-```
-"""
-
 
 def bring_tutorials(app: Any) -> None:
     """Copy the executed tutorials into the site; links out of their folder start one folder lower there."""
@@ -111,10 +106,22 @@ def point_links(app: Any, docname: str, source: list[str]) -> None:
     source[0] = to_site(text, "../tutorials/", "../tutorials/" if "/" in docname else "tutorials/")
 
 
-def list_operations(app: Any, docname: str, source: list[str]) -> None:
-    """Add a section for each operation to their page."""
-    if docname == "api/ops":
-        source[0] += "".join(map(OPERATION.format_map, map(names_of, minitransformer.ops.registry)))
+def list_tutorials(app: Any, docname: str, source: list[str]) -> None:
+    """List what each tutorial leads to, and how long it takes."""
+    if docname == "tutorials/index":
+        source[0] += "\n## In reading order\n\n| | tutorial | afterwards you can | minutes |\n|---|---|---|---|\n"
+        source[0] += "".join(map(line_of, sorted(TUTORIALS.glob("[0-9][0-9]-*.md"))))
+
+
+def line_of(tutorial: Path) -> str:
+    """Return a tutorial's line in the list of all: its title, the first thing that it teaches, and its time."""
+    text = tutorial.read_text(encoding="utf-8")
+    title, goal, minutes = (
+        found[1] if (found := re.search(pattern, text, re.M | re.S)) else ""
+        for pattern in (r"^# ([^\n]+)", r"you can\W+?\n+- (.+?)\n(?:-|\n)", r"\*\*Time:\*\* (\d+)")
+    )
+    goal = to_site(" ".join(goal.split()), "../docs/", "../").replace("|", "&#124;").rstrip(".;,")
+    return f"| {int(tutorial.name[:2])} | [{title}]({tutorial.stem}.ipynb) | {goal} | {minutes} |\n"
 
 
 def write_explorer(app: Any, exception: Exception | None) -> None:
@@ -144,23 +151,11 @@ def numbers_run() -> Path:
     return runs[-1]
 
 
-def names_of(operation: str) -> dict[str, str]:
-    """Return an operation's name in a module, in a link and in a heading."""
-    return {"module": operation, "page": operation.replace("_", "-"), "title": operation.replace("_", " ").capitalize()}
-
-
-def show_as_written(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Keep the lines of a module's docstring: its formulas and tables are set by hand."""
-    if what == "module" and lines:
-        lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines), ""]
-
-
 def setup(app: Any) -> None:
     """Register what happens before pages are read."""
     # This extension only copies files at the end, but does not declare that pages may be read in parallel.
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
-    app.connect("autodoc-process-docstring", show_as_written, priority=400)
     app.connect("builder-inited", bring_tutorials)
-    app.connect("source-read", list_operations)
+    app.connect("source-read", list_tutorials)
     app.connect("source-read", point_links)
     app.connect("build-finished", write_explorer)

@@ -50,7 +50,7 @@ class Operation:
         self.backward: Callable[..., Any] = replaceable(backward)
         self.composed = composed
         self.name = name or forward.__module__.rpartition(".")[2]
-        self.signature = inspect.signature(forward)
+        self.__signature__ = self.signature = inspect.signature(forward)
         self.__doc__ = inspect.getdoc(forward) or self.__doc__
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:

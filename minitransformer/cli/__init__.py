@@ -35,6 +35,7 @@ COMMANDS = {
         "explore",
         "gradcheck",
         "learn",
+        "tutorials",
         "bench",
         "table1",
         "paths",

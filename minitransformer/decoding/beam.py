@@ -117,6 +117,13 @@ def beam_search(
     See Also
     --------
     in_batches : Decodes any number of sentences.
+
+    Examples
+    --------
+    >>> model = mt.nn.Transformer(7, 9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> ((best, second),) = mt.decoding.beam_search(model, [[3, 4, 2]], beam=2, n_best=2, max_length=5)
+    >>> best.score >= second.score
+    True
     """
     if index(beam) < 1:
         raise ValueError(f"beam_search: beam must be at least 1, found {beam}")

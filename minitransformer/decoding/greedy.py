@@ -44,6 +44,13 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
         If the source ids are not a matrix, or ``max_length`` is negative.
     Diverged
         If the model's scores are not numbers.
+
+    Examples
+    --------
+    >>> model = mt.nn.Transformer(7, 9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> (tokens,) = mt.decoding.greedy(model, [[3, 4, 2]], max_length=5)  # 2 ends the sentence
+    >>> len(tokens) <= 5
+    True
     """
     source_ids = as_sources(source_ids)
     most = limits(source_ids, max_length)

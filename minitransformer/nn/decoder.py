@@ -30,6 +30,14 @@ class DecoderLayer(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.DecoderLayer(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x, memory=x).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
@@ -87,6 +95,14 @@ class Decoder(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.Decoder(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x, memory=x).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:

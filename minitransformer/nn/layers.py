@@ -31,6 +31,14 @@ class MultiHeadAttention(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.MultiHeadAttention(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x, causal=True).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
@@ -153,6 +161,14 @@ class FeedForward(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.FeedForward(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:

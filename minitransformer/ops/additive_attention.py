@@ -104,6 +104,14 @@ def forward(
         If an array is not floating-point, the types differ, or the mask is not boolean.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> q, k, v = (rng.normal(size=shape) for shape in ((2, 3), (4, 3), (4, 5)))
+    >>> w_q, w_k, b, w_s = (rng.normal(size=shape) for shape in ((3, 6), (3, 6), 6, 6))
+    >>> mt.ops.additive_attention(q, k, v, w_q, w_k, b, w_s).shape
+    (2, 5)
     """
     check(q, k, v, w_q, w_k, b, w_s)
     mask = as_optional_mask(mask, (*q.shape[:-1], k.shape[-2]), "additive_attention")

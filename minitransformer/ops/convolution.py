@@ -95,6 +95,13 @@ def forward(
         If an array is not floating-point, or the types differ.
     ValueError
         If the shapes do not match, the kernel has no middle, or dilation is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> x = np.array([[[1.0], [2.0], [4.0]]])  # (B, T, D)
+    >>> weight = np.array([[[1.0]], [[10.0]]])  # (K, D, F): the position before, and the position itself
+    >>> mt.ops.convolution(x, weight, causal=True).numpy().ravel()
+    array([10., 21., 42.])
     """
     check(x, weight, bias, causal, dilation)
     y = xp.zeros((*x.shape[:2], weight.shape[2]), dtype=x.dtype)

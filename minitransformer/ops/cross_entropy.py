@@ -105,6 +105,14 @@ def forward(
         If the shapes do not match or ε is not from 0 to 1.
     IndexError
         If a target that counts is out of range.
+
+    Examples
+    --------
+    >>> logits = np.array([[0.0, 1.0, 3.0]])
+    >>> round(float(mt.ops.cross_entropy(logits, np.array([2])).numpy()), 3)
+    0.17
+    >>> round(float(mt.ops.cross_entropy(logits, np.array([2]), label_smoothing=0.1).numpy()), 3)
+    0.337
     """
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
     label_smoothing = float(label_smoothing)  # a NumPy float64 would widen float32

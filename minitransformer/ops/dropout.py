@@ -84,6 +84,11 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
         If rng is not a generator, x or the residual is not floating-point, or their types differ.
     ValueError
         If p is not a probability below 1, or the residual has another shape.
+
+    Examples
+    --------
+    >>> mt.ops.dropout(np.ones(8), 0.5, np.random.default_rng(0)).numpy()
+    array([2., 2., 2., 2., 0., 0., 2., 2.])
     """
     check(x, p, rng, residual)
     keep, scale = draw(x, p, rng)  # (2), (3)

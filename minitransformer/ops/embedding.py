@@ -55,6 +55,13 @@ def forward(ids: Array, table: Array) -> tuple[Array, Any]:
         If an id is out of range.
     ValueError
         If the table does not have two axes.
+
+    Examples
+    --------
+    >>> table = np.array([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]])
+    >>> mt.ops.embedding(np.array([2, 0]), table).numpy()
+    array([[2. , 2.1],
+           [0. , 0.1]])
     """
     check(table)
     ids = as_indices(ids, table.shape[0], "embedding")

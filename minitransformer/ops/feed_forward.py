@@ -69,6 +69,13 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
         If one of the arrays is not floating-point, or if their types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> w1, w2 = np.array([[1.0, -1.0]]), np.array([[1.0], [1.0]])  # together |x|
+    >>> mt.ops.feed_forward(np.array([[-3.0], [2.0]]), w1, np.zeros(2), w2, np.zeros(1)).numpy()
+    array([[3.],
+           [2.]])
     """
     check(x, w1, b1, w2, b2)
     a = affine(x, w1, b1)  # (1)

@@ -78,6 +78,12 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
         If one of the arrays is not floating-point, or if their types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> y = mt.ops.layer_norm(np.array([[1.0, 2.0, 6.0]]), gain=np.ones(3), bias=np.zeros(3))
+    >>> y.numpy().round(3)
+    array([[-0.926, -0.463,  1.389]])
     """
     check(x, gain, bias)
     n_features = x.shape[-1]

@@ -79,6 +79,12 @@ def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, 
         If one of the arrays is not floating-point, or if their types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> weight = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    >>> mt.ops.linear(np.array([[1.0, 2.0]]), weight, np.array([0.0, 0.0, 10.0])).numpy()
+    array([[ 1.,  2., 13.]])
     """
     check(x, weight, bias)
     y = affine(x, weight, bias)  # (1)

@@ -142,6 +142,13 @@ def forward(
         If q, k or v is not floating-point, their types differ, or the mask is not boolean.
     ValueError
         If the shapes do not match, or the radius is not an integer of at least 0.
+
+    Examples
+    --------
+    >>> q = k = np.zeros((1, 4, 2))  # equal scores: the mean of the values in reach
+    >>> v = np.array([[[1.0], [2.0], [3.0], [4.0]]])
+    >>> mt.ops.local_attention(q, k, v, radius=1).numpy().ravel()
+    array([1.5, 2. , 3. , 3.5])
     """
     check(q, k, v, radius)
     mask = _key_mask(mask, q.shape[:-1])

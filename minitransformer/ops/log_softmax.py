@@ -55,6 +55,11 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
         If x is not floating-point.
     ValueError
         If x has no such axis.
+
+    Examples
+    --------
+    >>> mt.ops.log_softmax(np.array([0.0, 1.0, 3.0])).numpy().round(3)
+    array([-3.17, -2.17, -0.17])
     """
     check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:

@@ -47,6 +47,13 @@ def causal_mask(n: int) -> Array:
     ------
     ValueError
         If n is not a whole number, or is negative.
+
+    Examples
+    --------
+    >>> mt.ops.causal_mask(3)
+    array([[ True, False, False],
+           [ True,  True, False],
+           [ True,  True,  True]])
     """
     if not is_whole(n) or n < 0:
         raise ValueError(f"causal_mask: the number of positions must be a whole number of at least 0, found {n!r}")
@@ -74,6 +81,11 @@ def padding_mask(ids: Any, pad: int = 0) -> Array:
     ------
     TypeError
         If the ids or pad are not whole numbers.
+
+    Examples
+    --------
+    >>> mt.ops.padding_mask(np.array([[5, 7, 0]]))
+    array([[[[ True,  True, False]]]])
     """
     if not is_whole(pad):
         raise TypeError(f"padding_mask: pad, the id of padding, must be a whole number, found {pad!r}")
@@ -106,6 +118,11 @@ def forward(x: Array, mask: Array) -> tuple[Array, Any]:
         If the scores are not floating-point numbers, or the mask is not boolean.
     ValueError
         If the mask cannot be broadcast to the scores.
+
+    Examples
+    --------
+    >>> mt.ops.masking(np.array([1.0, 2.0]), np.array([True, False])).numpy()
+    array([  1., -inf])
     """
     check_floats("masking", x=x)
     mask = as_mask(mask, x.shape, "masking")

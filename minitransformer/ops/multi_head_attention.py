@@ -142,6 +142,14 @@ def forward(
         If one of the arrays is not floating-point, if their types differ, or if the mask is not boolean.
     ValueError
         If the shapes do not match, or block_size is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(1, 5, 8))  # (B, Tq, D)
+    >>> w_in, w_out = rng.normal(size=(8, 24)), rng.normal(size=(8, 8))  # w_in holds W_Q, W_K and W_V
+    >>> mt.ops.multi_head_attention(x, None, w_in, w_out, n_heads=2, causal=True).shape
+    (1, 5, 8)
     """
     check(x, memory, w_in, w_out, b_in, b_out, n_heads)
     d_keys, d_values = _widths(w_in, w_out)

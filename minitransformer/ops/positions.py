@@ -45,6 +45,13 @@ def sinusoidal_positions(length: int, d_model: int, dtype: Any = "float64") -> A
     ------
     ValueError
         If length or d_model is out of range or not an integer, or the type is not floating-point.
+
+    Examples
+    --------
+    >>> mt.ops.sinusoidal_positions(3, 4).round(3)
+    array([[ 0.   ,  1.   ,  0.   ,  1.   ],
+           [ 0.841,  0.54 ,  0.01 ,  1.   ],
+           [ 0.909, -0.416,  0.02 ,  1.   ]])
     """
     if not (is_whole(length) and is_whole(d_model)) or length < 0 or d_model < 1:
         raise ValueError(

@@ -85,6 +85,12 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
         If an array is not floating-point, or the types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> x = np.ones((1, 3, 1))  # (B, T, D)
+    >>> mt.ops.recurrence(x, np.array([[1.0]]), np.array([[0.5]]), np.zeros(1)).numpy().ravel().round(3)
+    array([0.762, 0.881, 0.894])
     """
     check(x, w, u, b, h0)
     from_x = affine(x, w, b)  # x_t W + b: one product for all positions

@@ -143,6 +143,16 @@ def forward(
         If q, k or v is not floating-point, if their types differ, or if the mask is not boolean.
     ValueError
         If the shapes do not match, or block_size is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> q = np.array([[8.0, 0.0]])
+    >>> k = np.array([[4.0, 0.0], [0.0, 4.0]])  # the query matches the first key
+    >>> v = np.array([[1.0], [2.0]])
+    >>> mt.ops.scaled_dot_product_attention(q, k, v).numpy().round(3)
+    array([[1.]])
+    >>> mt.ops.scaled_dot_product_attention(q, k, v, np.array([[False, True]])).numpy()
+    array([[2.]])
     """
     check(q, k, v, causal, block_size)
     t_q, t_k = q.shape[-2], k.shape[-2]
@@ -177,13 +187,13 @@ def backward(
         d_rows = d_y[..., queries, :]
         # (3) y = weights @ v
         d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))  # (10)
-        _product(weights.swapaxes(-1, -2), d_rows, d_v[..., keys, :], add)  # (11)
+        _product(weights.swapaxes(-1, -2), d_rows, out=d_v[..., keys, :], add=add)  # (11)
         # (2) weights = softmax(scores)
         (d_scores,) = softmax.backward((weights, -1), d_weights)  # (12)
         # (1) scores = q @ k.T / sqrt(Dk)
         d_products = xp.multiply(d_scores, 1 / sqrt(q.shape[-1]), out=d_scores)
-        _product(d_products, k[..., keys, :], d_q[..., queries, :])  # (13)
-        _product(d_products.swapaxes(-1, -2), q[..., queries, :], d_k[..., keys, :], add)  # (14)
+        _product(d_products, k[..., keys, :], out=d_q[..., queries, :])  # (13)
+        _product(d_products.swapaxes(-1, -2), q[..., queries, :], out=d_k[..., keys, :], add=add)  # (14)
         add = True  # the sums of (16)
     return d_q, d_k, d_v
 

@@ -95,6 +95,16 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
         If x is not floating-point, or the mask not boolean.
     ValueError
         If x has no such axis, or the mask or out does not match.
+
+    Examples
+    --------
+    >>> x = mt.Tensor([[0.0, 1.0, 3.0]], requires_grad=True)
+    >>> y = mt.ops.softmax(x)
+    >>> y.numpy().round(3)
+    array([[0.042, 0.114, 0.844]])
+    >>> y.backward([[1.0, 0.0, 0.0]])
+    >>> x.grad.round(3)  # sums to zero
+    array([[ 0.04 , -0.005, -0.035]])
     """
     check(x, axis, out)
     mask = as_optional_mask(mask, x.shape, "softmax")

@@ -75,6 +75,17 @@ class Adam:
     Source: Attention Is All You Need, section 5.3; Adam (Kingma and Ba, 2015), algorithm 1. Weight decay beside the
     scaled step rather than in the gradient: Decoupled Weight Decay Regularization (Loshchilov and Hutter, 2019),
     algorithm 2, with the rate as its schedule multiplier times α; as PyTorch's AdamW has it.
+
+    Examples
+    --------
+    >>> x = mt.Tensor([3.0], requires_grad=True)
+    >>> adam = mt.optim.Adam([x])
+    >>> for step in range(100):
+    ...     adam.zero_grad()
+    ...     (x * x).sum().backward()
+    ...     adam.step(learning_rate=0.1)
+    >>> bool(abs(x.data[0]) < 0.1)
+    True
     """
 
     def __init__(

@@ -36,6 +36,11 @@ def warmup(step: int, d_model: int, warmup_steps: int) -> float:
     Notes
     -----
     Source: Attention Is All You Need, section 5.3, equation (3).
+
+    Examples
+    --------
+    >>> [round(mt.optim.warmup(step, d_model=512, warmup_steps=4000), 5) for step in (1, 2000, 4000, 16000)]
+    [0.0, 0.00035, 0.0007, 0.00035]
     """
     if step < 1 or d_model < 1 or warmup_steps < 1:
         raise ValueError(
