@@ -27,6 +27,7 @@ GALLERY, EXERCISES = "gallery-of-wrong-gradients", "guides/exercises"
 sys.path.insert(0, str(ROOT / GALLERY_CODE))
 from gallery_page import EXERCISES as MISTAKES  # noqa: E402
 from gallery_page import anchor  # noqa: E402
+from gallery_page import code as entry_code  # noqa: E402, F401  (the tests use it)
 from gallery_page import derivation as entry_derivation  # noqa: E402
 from gallery_page import source as entry_source  # noqa: E402
 from wrong_core import CORE  # noqa: E402
@@ -86,8 +87,9 @@ def sections(path: Path) -> Iterator[Section]:
 
 @cache
 def derivations() -> dict[str, Path]:
-    """Return the derivations by their names."""
-    return {path.stem: path for path in sorted((ROOT / "docs" / "derivations").glob("*.md")) if path.stem != "index"}
+    """Return the derivations by their names: those of the operations, and that of the elementary rules."""
+    names = [path.stem.replace("_", "-") for path in (ROOT / OPS).glob("[a-z]*.py")]
+    return {name: ROOT / "docs" / "derivations" / f"{name}.md" for name in sorted([*names, "elementary-rules"])}
 
 
 @cache

@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 __all__ = ["collect", "escape", "link_numbers", "linkcode_resolve", "uri"]
 
 PROSE = re.compile(r'(<span class="(?:c1|sd)">)([^<]*)')
-REPOSITORY_LINK = re.compile(r"\]\((?:[^()\s]*/)?((?:minitransformer|tests|docs)/[\w/.-]+\.py)(?:#[^()\s]*)?\)")
+REPOSITORY_LINK = re.compile(r"\]\((?:\.\./)*((?:minitransformer|tests|docs)/[\w/.-]+\.py)(?:#[^()\s]*)?\)")
 
 
 def page_of(path: str) -> str:
@@ -102,6 +102,7 @@ def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
     found: Any = importlib.import_module(info["module"])
     for name in info["fullname"].split("."):
         found = getattr(found, name, None)
+    found = inspect.unwrap(found) if callable(found) else found
     try:
         file = Path(inspect.getsourcefile(found) or "").resolve()
         line = inspect.getsourcelines(found)[1]
