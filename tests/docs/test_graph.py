@@ -14,7 +14,7 @@ import pytest
 from minitransformer.learn import bank
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 import graph  # noqa: E402
 
 DOCUMENTS = [

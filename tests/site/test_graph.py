@@ -17,7 +17,7 @@ from minitransformer.learn import bank
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_build" / "html"
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 import graph  # noqa: E402
 
 pytestmark = pytest.mark.skipif(

@@ -20,7 +20,7 @@ from typing import Any
 
 from minitransformer.learn import Exercise, bank
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OPS, TESTS, GALLERY_CODE = "minitransformer/ops", "tests/ops", "tests/gallery"
 GALLERY, EXERCISES = "gallery-of-wrong-gradients", "guides/exercises"
 
