@@ -141,8 +141,7 @@ def drawing(app: Sphinx, docname: str, alt: str) -> str:
         return f'href="{sources.uri(app, docname, f"site:{found[1]}/{found[2]}")}"'
 
     text = re.sub(r'href="[./]*(tutorials|derivations)/([\w-]+)\.\w+"', lead, DRAWING.read_text(encoding="utf-8"))
-    label = nodes.fully_normalize_name(alt) and f' aria-label="{sources.escape(alt)}"'
-    return text.replace(' role="group"', f' role="group"{label}', 1)
+    return text.replace(' role="group"', f' role="group" aria-label="{sources.escape(alt)}"', 1)
 
 
 def link_code(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
