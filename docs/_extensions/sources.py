@@ -79,7 +79,7 @@ def lines(path: str, uri: Callable[[str], str]) -> str:
         here = {number for number, places in numbers.items() if at in places}
         line = PROSE.sub(lambda found: found[1] + link_numbers(found[2], here, equations), line)  # noqa: B023
         if at in mistakes:
-            target, name = uri(f"site:{graph.GALLERY}#{names[at]}"), escape(mistakes[at], quote=False)
+            target, name = uri(f"site:{graph.GALLERY}#{graph.anchor(mistakes[at])}"), escape(mistakes[at], quote=False)
             line = line.replace(name, f'<a href="{target}">{name}</a>', 1)
         named = f'<span id="{names[at]}"></span>' if at in names else ""
         parts.append(f'{named}<a class="linenos" id="L-{at}" href="#L-{at}">{at:>{width}}</a> {line}\n')

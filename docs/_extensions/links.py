@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 
 from minitransformer.learn import bank
 
-LINK = re.compile(r"\[((?:[^\[\]`\n]|`[^`\n]*`)*)\]\(([^()\s]+)\)")
+LINK = re.compile(r"``.+?``|`[^`\n]+`|\[((?:[^\[\]`\n]|`[^`\n]*`)*)\]\(([^()\s]+)\)")
 DRAWING = graph.ROOT / "docs" / "pictures" / "model.svg"
 COMMENT = re.compile(r'(?<=<span class="c1">)#[^<]*')
 STRING = re.compile(r"""(?<=<span class="s[12]">)(["']|&quot;|&#39;)([a-z0-9-]+)\1(?=</span>)""")
@@ -42,7 +42,7 @@ def rewrite(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def point(docname: str, found: re.Match[str]) -> str:
     """Return a link of Markdown with its target on the site, if it is one of the graph's."""
-    target = target_of(docname, found[1].strip("`"), found[2])
+    target = found[2] and target_of(docname, found[1].strip("`"), found[2])
     return f"[{found[1]}]({target})" if target else found[0]
 
 
@@ -141,8 +141,7 @@ def drawing(app: Sphinx, docname: str, alt: str) -> str:
         return f'href="{sources.uri(app, docname, f"site:{found[1]}/{found[2]}")}"'
 
     text = re.sub(r'href="[./]*(tutorials|derivations)/([\w-]+)\.\w+"', lead, DRAWING.read_text(encoding="utf-8"))
-    label = nodes.fully_normalize_name(alt) and f' aria-label="{sources.escape(alt)}"'
-    return text.replace(' role="group"', f' role="group"{label}', 1)
+    return text.replace(' role="group"', f' role="group" aria-label="{sources.escape(alt)}"', 1)
 
 
 def link_code(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
