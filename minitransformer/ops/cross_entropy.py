@@ -108,11 +108,11 @@ def forward(
 
     Examples
     --------
-    >>> logits = np.array([[0.0, 1.0, 3.0]])
-    >>> round(float(mt.ops.cross_entropy(logits, np.array([2])).numpy()), 3)
-    0.17
-    >>> round(float(mt.ops.cross_entropy(logits, np.array([2]), label_smoothing=0.1).numpy()), 3)
-    0.337
+    >>> logits, targets = np.array([[0.0, 1.0, 3.0]]), np.array([2])
+    >>> mt.ops.cross_entropy(logits, targets).numpy().round(3)
+    array(0.17)
+    >>> mt.ops.cross_entropy(logits, targets, label_smoothing=0.1).numpy().round(3)
+    array(0.337)
     """
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
     label_smoothing = float(label_smoothing)  # a NumPy float64 would widen float32
