@@ -11,7 +11,6 @@ from typing import Any
 
 import minitransformer
 from minitransformer.explorer import Session, save
-from minitransformer.learn import Exercise, bank
 from minitransformer.tasks.spelling import spell
 from minitransformer.training import RunFolder
 
@@ -33,10 +32,10 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
-    "sphinx.ext.viewcode",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "api",
+    "links",
     "page_head",
 ]
 exclude_patterns = ["_build", "**/jupyter_execute", "**.ipynb_checkpoints"]
@@ -55,6 +54,7 @@ pygments_dark_style = "monokai"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 4
+myst_url_schemes = ["http", "https", "mailto", "ftp", "site", "source"]  # the last two: graph.py
 myst_dmath_double_inline = True
 copybutton_exclude = ".linenos, .gp, .go"
 
@@ -89,13 +89,13 @@ def bring_tutorials(app: Any) -> None:
     for old in target.glob("*.ipynb"):
         old.unlink()
     for notebook in sorted(TUTORIALS.glob("[0-9][0-9]-*.ipynb")):
-        text = to_site(notebook.read_text(encoding="utf-8"), "../minitransformer/", "../../minitransformer/")
-        (target / notebook.name).write_text(to_site(text, "../docs/", "../"), encoding="utf-8")
+        text = to_site(notebook.read_text(encoding="utf-8"), "../", "../../")
+        (target / notebook.name).write_text(to_site(text, "../../docs/", "../"), encoding="utf-8")
 
 
 def to_site(text: str, old: str, new: str) -> str:
     """Return text whose Markdown links begin otherwise."""
-    return re.sub(rf"\]\({re.escape(old)}", f"]({new}", text)
+    return text.replace(f"]({old}", f"]({new}")
 
 
 def point_links(app: Any, docname: str, source: list[str]) -> None:
@@ -120,25 +120,6 @@ def line_of(tutorial: Path) -> str:
     )
     goal = to_site(" ".join(goal.split()), "../docs/", "../").replace("|", "&#124;").rstrip(".;,")
     return f"| {int(tutorial.name[:2])} | [{title}]({tutorial.stem}.ipynb) | {goal} | {minutes} |\n"
-
-
-def link_exercises(app: Any, docname: str, source: list[str]) -> None:
-    """Name the exercises of a derivation above its first section, and list all exercises in their guide."""
-    names = [f"`{exercise.name}`" for exercise in bank() if docname == f"derivations/{exercise.derivation}"]
-    if names:
-        text = f"To try before you read: the [exercises](../guides/exercises.md) {', '.join(names)}.\n"
-        source[0] = source[0].replace("\n## ", f"\n{text}\n## ", 1)
-    if docname == "guides/exercises":
-        source[0] += "\n## All exercises\n\n| exercise | what it asks for | read |\n|---|---|---|\n"
-        source[0] += "".join(map(entry_of, bank()))
-
-
-def entry_of(exercise: Exercise) -> str:
-    """Return an exercise's line in the list of all."""
-    tutorial, _, heading = exercise.tutorial.partition("#")
-    links = [f"[tutorial {int(tutorial[:2])}](../tutorials/{tutorial}.ipynb#{heading})"]
-    links += [f"[derivation](../derivations/{exercise.derivation}.md)"] if exercise.derivation else []
-    return f"| `{exercise.name}` | {exercise.title.replace('|', '&#124;')} | {', '.join(links)} |\n"
 
 
 def write_explorer(app: Any, exception: Exception | None) -> None:
@@ -174,6 +155,5 @@ def setup(app: Any) -> None:
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
     app.connect("builder-inited", bring_tutorials)
     app.connect("source-read", list_tutorials)
-    app.connect("source-read", link_exercises)
     app.connect("source-read", point_links)
     app.connect("build-finished", write_explorer)

@@ -46,8 +46,13 @@ def read(source: Path) -> nbformat.NotebookNode:
         cell["metadata"].pop("lines_to_next_cell", None)
         for tag in FOLDED.keys() & set(cell["metadata"].get("tags", ())):
             cell["metadata"]["jupyter"], prompt = FOLDED[tag]
-            cell["metadata"].setdefault("mystnb", {}).update(code_prompt_show=prompt, code_prompt_hide=prompt)
-    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+            cell["metadata"].setdefault("mystnb", {}).update(
+                code_prompt_show=prompt, code_prompt_hide=prompt
+            )
+    notebook.metadata = {
+        "kernelspec": notebook.metadata["kernelspec"],
+        "language_info": {"name": "python"},
+    }
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
 
@@ -56,7 +61,11 @@ async def run(notebook: nbformat.NotebookNode) -> float:
     """Fill in the outputs; return the seconds that it took."""
     start = time.perf_counter()
     client = NotebookClient(
-        notebook, timeout=5 * LIMIT, record_timing=False, coalesce_streams=True, resources={"metadata": {"path": HERE}}
+        notebook,
+        timeout=5 * LIMIT,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": HERE}},
     )
     await client.async_execute()
     notebook.metadata["language_info"] = {"name": "python"}
@@ -81,14 +90,18 @@ def paired(source: Path) -> bool:
 
 def sources(beginning: str = "") -> list[Path]:
     """Return the tutorials in reading order."""
-    return sorted(path for path in HERE.glob("[0-9][0-9]-*.md") if path.name.startswith(beginning))
+    return sorted(
+        path for path in HERE.glob("[0-9][0-9]-*.md") if path.name.startswith(beginning)
+    )
 
 
 async def render(source: Path, check: bool, limit: int) -> list[str]:
     """Run a tutorial and write its notebook, or only check it; return what is wrong."""
     wrong = []
     if check and not paired(source):
-        wrong.append(f"{source.stem}.ipynb is not what {source.name} says; run python tutorials/render.py")
+        wrong.append(
+            f"{source.stem}.ipynb is not what {source.name} says; run python tutorials/render.py"
+        )
     notebook = read(source)
     seconds = await run(notebook)
     print(f"{source.stem}: {seconds:.1f} s", flush=True)
@@ -108,19 +121,36 @@ async def render_all(chosen: list[Path], check: bool, jobs: int) -> list[str]:
             return await render(source, check, LIMIT * jobs)
 
     # The later ones take longer. They start first, and the short ones fill the gaps at the end.
-    return list(chain.from_iterable(await asyncio.gather(*map(render_next, reversed(chosen)))))
+    return list(
+        chain.from_iterable(await asyncio.gather(*map(render_next, reversed(chosen))))
+    )
 
 
 def main() -> int:
     """Run what the command line asks for; return 1 if something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("beginning", nargs="?", default="", help="only tutorials whose name begins so")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if source and notebook differ")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many run at a time (default: all cores)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "beginning", nargs="?", default="", help="only tutorials whose name begins so"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if source and notebook differ",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count(),
+        help="how many run at a time (default: all cores)",
+    )
     arguments = parser.parse_args()
     chosen = sources(arguments.beginning)
     if not chosen:
-        parser.error(f"no tutorial begins with {arguments.beginning!r}; there are {[p.stem for p in sources()]}")
+        parser.error(
+            f"no tutorial begins with {arguments.beginning!r}; there are {[p.stem for p in sources()]}"
+        )
     if arguments.jobs < 1:
         parser.error(f"--jobs: expected a positive number, found {arguments.jobs}")
     wrong = asyncio.run(render_all(chosen, arguments.check, arguments.jobs))

@@ -36,20 +36,20 @@ class ModelOptions(Options):
     d_k: int | None = option(None, "Dk, the size of a head's queries and keys (default: D / H)", at_least=1)
     d_v: int | None = option(None, "Dv, the size of a head's values (default: D / H)", at_least=1)
     norm: str = option(
-        "post", "layer norm after each residual connection as in the paper (post), or before each sub-layer (pre)",
+        "post", "layer norm after each residual connection, as in the paper (post), or before each sub-layer (pre)",
         choices=("post", "pre"),
     )  # fmt: skip
     positions: str = option("sinusoidal", "encoding of positions, section 3.5", choices=("sinusoidal", "learned"))
     attention_block: int | None = option(
         None,
-        "queries that attention computes at a time: fewer need less memory for long sentences and a little more time, "
+        "queries that attention computes at a time; fewer save memory for long sentences and take a little longer, "
         f"with the same results (default: all in training, {QUERIES} otherwise)",
         at_least=1,
         editable=True,
     )
     recompute: bool = option(
-        False, "keep only each layer's inputs, and compute it again in the backward pass: less memory for more time, "
-        "with the same results", editable=True,
+        False, "keep only each layer's input and recompute the rest in the backward pass: less memory, more time, "
+        "the same results", editable=True,
     )  # fmt: skip
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
     share_embeddings: bool | str = option(

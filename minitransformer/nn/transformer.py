@@ -34,7 +34,7 @@ class Embedding(Module):
     options : ModelOptions
         The options of the model.
     rng : numpy.random.Generator
-        Draws learned positions, (L, D) for sentences of at most L tokens; sinusoidal ones have no limit.
+        Draws learned positions, (T_max, D) for at most T_max tokens; sinusoidal ones have no limit.
     """
 
     def __init__(self, table: Parameter, options: ModelOptions, rng: np.random.Generator) -> None:

@@ -30,7 +30,7 @@ class Configuration(Options):
 
     task: str
     task_options: Mapping[str, str] = field(default_factory=dict)
-    seed: int = option(0, "seed of everything that is drawn at random", at_least=0, at_most=math.inf, common=True)
+    seed: int = option(0, "seed of all random numbers", at_least=0, at_most=math.inf, common=True)
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     data: DataOptions = field(default_factory=DataOptions)

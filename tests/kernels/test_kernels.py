@@ -146,7 +146,7 @@ def test_softmax_along_another_axis_is_left_to_the_page(rng):
 def test_softmax_writes_into_nothing_that_does_not_fit(rng):
     x = uniform(rng, "float32", 3, 5)
     for out in (xp.empty((1, 2), dtype="float32"), xp.empty((3, 5), dtype="float64")):
-        with pytest.raises(ValueError, match="softmax: expected an out of float32 and shape"):
+        with pytest.raises(ValueError, match="softmax: expected out of type float32 and shape"):
             softmax.forward(x, out=out)
 
 

@@ -240,7 +240,7 @@ def test_causal_attention_needs_as_many_queries_as_keys():
     q, k = Tensor(np.zeros((2, 3, 4))), Tensor(np.zeros((2, 5, 4)))
     for form in (mt.ops.scaled_dot_product_attention, attention.composed):
         with pytest.raises(
-            ValueError, match="causal attention needs as many queries as keys, found 3 and 5; give a mask"
+            ValueError, match="causal attention needs as many queries as keys, found 3 and 5; pass a mask"
         ):
             form(q, k, k, causal=True)
 
