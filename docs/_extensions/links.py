@@ -50,8 +50,11 @@ def target_of(docname: str, text: str, link: str) -> str | None:
     """Return where a link of a document leads on the site, or None if it may stay as it is."""
     path, _, at = link.partition("#")
     place = posixpath.normpath(posixpath.join("docs", posixpath.dirname(docname), path or posixpath.basename(docname)))
-    if place.endswith(".py") and not place.startswith(".") and (graph.ROOT / place).is_file():
-        return f"source:{place}" + f"#{at}" * bool(at)
+    file = place.removeprefix("docs/") if place.startswith("docs/tutorials/") else place
+    if file.startswith("minitransformer/") and (graph.ROOT / file / "__init__.py").is_file():
+        return f"source:{file}/__init__.py"
+    if file.endswith(".py") and not file.startswith(".") and (graph.ROOT / file).is_file():
+        return f"source:{file}" + f"#{at}" * bool(at)
     document = re.sub(r"\.(md|ipynb)$", "", place.removeprefix("docs/"))
     if document == graph.EXERCISES and text in EXERCISES:
         return f"site:{document}#{text}"
