@@ -11,6 +11,7 @@ from matplotlib.patches import FancyBboxPatch
 
 from minitransformer.plots.colours import BLUE, GREEN, RED
 from minitransformer.plots.curves import smooth
+from minitransformer.plots.heatmap import plain_figure
 from minitransformer.plots.saving import save
 
 __all__ = ["compare_losses", "model_parts"]
@@ -64,7 +65,7 @@ def parts_figure(stacks: Mapping[str, Sequence[Box]]) -> Figure:
     """Make the figure that `model_parts` writes."""
     across = LEFT + len(COLUMNS) * (WIDTH + SPACE)
     down = TOP + 0.2 + max(sum(_height(stacks[name]) for name in column) for column in COLUMNS)
-    figure = Figure(figsize=(across, down), layout="none")
+    figure = plain_figure(across, down)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, across), ylim=(down, 0))
     axes.axis("off")
     owners = [row.owner for boxes in stacks.values() for box in boxes for row in box.rows if row.owner]
