@@ -109,10 +109,9 @@ def forward(
     Examples
     --------
     >>> logits, targets = np.array([[0.0, 1.0, 3.0]]), np.array([2])
-    >>> for smoothing in (0.0, 0.1):
-    ...     loss = mt.ops.cross_entropy(logits, targets, label_smoothing=smoothing)
-    ...     print(f"{loss.numpy():.3f}")
-    0.170
+    >>> round(mt.ops.cross_entropy(logits, targets).item(), 3)
+    0.17
+    >>> round(mt.ops.cross_entropy(logits, targets, label_smoothing=0.1).item(), 3)
     0.337
     """
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
