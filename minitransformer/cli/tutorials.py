@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("jupyterlab") is None:
         raise UsageError(f'JupyterLab is not installed. Run `python -m pip install -e "{CLONE}[tutorials]"`')
     folder = CLONE / "my-tutorials"
-    copy_missing(notebooks, folder)
+    copy_missing([*notebooks, *sorted((CLONE / "tutorials").glob("ko/[0-9][0-9]-*.ipynb"))], folder)
     chosen = notebooks[numbers.index(args.number)].name
     print(f"Your copies of the tutorials are in {folder}. JupyterLab opens {chosen}. Ctrl-C stops it.", flush=True)
     options = [
@@ -55,9 +55,10 @@ def run(args: argparse.Namespace) -> int:
 
 def copy_missing(notebooks: list[Path], folder: Path) -> None:
     """Copy the notebooks that the folder lacks; beside ``tutorials/``, their links to sources and pictures work."""
-    folder.mkdir(exist_ok=True)
-    copies = {notebook: folder / notebook.name for notebook in notebooks if not (folder / notebook.name).exists()}
+    places = {notebook: folder / notebook.relative_to(CLONE / "tutorials") for notebook in notebooks}
+    copies = {notebook: copy for notebook, copy in places.items() if not copy.exists()}
     for notebook, copy in copies.items():
+        copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(notebook, copy)
     if copies:  # JupyterLab shows no SVG picture of a notebook that it does not trust
         subprocess.run([sys.executable, "-m", "jupyter", "trust", *copies.values()], capture_output=True, check=False)
