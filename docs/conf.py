@@ -18,8 +18,6 @@ from minitransformer.training import RunFolder
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
-
 TUTORIALS = HERE.parent / "tutorials"
 sys.path.insert(0, str(HERE / "_extensions"))
 

@@ -1,10 +1,12 @@
 """The double of CuPy: what it refuses, what it counts, that it knows what CuPy has, and what a training step costs."""
 
+import argparse
 import copy
 import json
 import operator
 import pickle
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from double import generate, log
 from double.library import cupy
 
 import minitransformer as mt
-from minitransformer.arrays import use
+from minitransformer.arrays import use, using
+from minitransformer.cli.processes import start_ranks
 from minitransformer.data import Batch
 from minitransformer.training import training_step
 
@@ -264,3 +267,15 @@ def test_a_training_step_does_not_wait_for_the_device(options):
     assert copies == ["float"] * 3
     assert numbers[2] < numbers[0]
     assert all((values != before[name]).any() for name, values in model.state_dict().items())
+
+
+@pytest.mark.parametrize(("local_rank", "gpu"), [(0, 0), (1, 1), (2, 0), (5, 1)])
+def test_the_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch, local_rank, gpu):
+    ranks = SimpleNamespace(size=6, rank=local_rank + 1, local_rank=local_rank)
+    monkeypatch.setattr("minitransformer.cli.processes.start", lambda name: ranks)
+    monkeypatch.setattr(cupy.cuda.Device, "in_use", 0)
+    monkeypatch.setattr(mt.arrays.namespace, "_chosen_card", None)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    start_ranks(argparse.Namespace(ranks=None))
+    with using("cupy"):
+        assert cupy.cuda.Device().id == gpu

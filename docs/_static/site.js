@@ -4,7 +4,10 @@ const TALL = 130; // pixels: a row of narrow columns with seven lines of text re
 function nameCells(table) {
   const names = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
   for (const row of table.querySelectorAll("tbody tr")) {
-    [...row.children].forEach((cell, place) => (cell.dataset.column = names[place] || ""));
+    [...row.children].forEach((cell, place) => {
+      cell.dataset.column = names[place] || "";
+      cell.classList.toggle("nothing", !cell.textContent.trim());
+    });
   }
 }
 
@@ -12,7 +15,14 @@ function stackTables() {
   for (const table of document.querySelectorAll("article table:has(thead)")) {
     table.classList.remove("stacked");
     const narrow = window.innerWidth < 700 && [...table.rows].some((row) => row.offsetHeight > TALL);
-    table.classList.toggle("stacked", narrow || table.scrollWidth > table.clientWidth + 1);
+    table.classList.toggle("stacked", narrow || table.offsetWidth > table.parentElement.clientWidth + 1);
+  }
+}
+
+// A wide picture keeps a legible size on a phone, and scrolls in its own box.
+function widenPictures() {
+  for (const picture of document.querySelectorAll("article img")) {
+    picture.parentElement.classList.toggle("wide-picture", window.innerWidth < 700 && picture.naturalWidth > 900);
   }
 }
 
@@ -20,6 +30,7 @@ window.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("article table:has(thead)").forEach(nameCells);
   stackTables();
 });
-window.addEventListener("resize", stackTables);
+window.addEventListener("load", widenPictures);
+window.addEventListener("resize", () => [stackTables, widenPictures].forEach((change) => change()));
 // Formulas change the width of a table when they are rendered.
 window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(stackTables));

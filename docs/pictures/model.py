@@ -1,7 +1,7 @@
 """Draw the model after Figure 1 of the paper as docs/pictures/model.svg: ``python docs/pictures/model.py``.
 
 The name of a block is a link to its tutorial, the operation below it a link to its derivation. An SVG that is shown as
-an image has no links; the site puts the drawing itself into its HTML (docs/graph.py).
+an image has no links; the site puts the drawing itself into its HTML (docs/_extensions/links.py).
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ from minitransformer.arrays.namespace import (
 )
 from minitransformer.arrays.products import matmul
 from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
-from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, sum_along
+from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, square_sums, sum_along
 from minitransformer.arrays.transfer import asarray, operand, to_numpy
 from minitransformer.arrays.watch import Watch
 
@@ -86,6 +86,7 @@ __all__ = [
     "relu_in_place",
     "row_dot",
     "scatter_add",
+    "square_sums",
     "sum_along",
     "synchronize",
     "tanh_slope",

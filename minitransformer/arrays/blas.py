@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 
@@ -33,6 +34,12 @@ def kernels() -> str:
         for info in _libraries().info()
     ]
     return ", ".join(found) or "unknown"
+
+
+def kind() -> str:
+    """Return what decides how this processor rounds: the BLAS kernels, and the instructions that NumPy found."""
+    extensions = np.show_config(mode="dicts").get("SIMD Extensions", {})
+    return f"{kernels()}, NumPy with {' '.join([*extensions.get('baseline', []), *extensions.get('found', [])])}"
 
 
 def default_threads(workers: int) -> int:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from minitransformer.arrays.memory import CACHE
 from minitransformer.arrays.namespace import Array, xp
 
 SHORT = 64
 """The maximum of rows shorter than this is taken over the transposed array."""
+ROWS = 256
+"""How many cache slices have their squares added up together, on a GPU: more would only take memory."""
 
 
 def max_along(x: Array, axis: int) -> Array:
@@ -73,3 +76,15 @@ def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     result[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0)
     return result
+
+
+def square_sums(values: Array) -> Array:
+    """Return the sum of the squares of each cache slice of a vector, in float64.
+
+    A slice's sum depends on that slice only, on a GPU too: a part that begins with a slice has the sums of the whole.
+    """
+    whole = len(values) // CACHE * CACHE
+    parts = [values[start : min(start + ROWS * CACHE, whole)] for start in range(0, whole, ROWS * CACHE)]
+    rows = [part.reshape(-1, CACHE) for part in parts] + ([values[None, whole:]] if whole < len(values) else [])
+    found = [xp.square(row, dtype="float64").sum(axis=1) for row in rows]
+    return xp.concatenate(found) if found else xp.zeros(0, dtype="float64")

@@ -17,6 +17,9 @@
 ``decode.py``            greedy decoding and beam search, measured
 ``ours_decoding.py``     ours
 ``pytorch_decoding.py``  PyTorch's; ... and here, and in no other file
+``processes.py``         our training step in several processes over MPI
+``network.py``           what they send, and a model of the time that a step takes
+``scaling.py``           several processes beside threads and PyTorch, measured and modelled
 ``report.py``            the results in words
 =======================  ====================================================================
 """
@@ -24,7 +27,8 @@
 from minitransformer.bench.decode import measure_decoding
 from minitransformer.bench.growth import measure_growth
 from minitransformer.bench.measure import measure_speed
-from minitransformer.bench.report import decoding_text, growth_text, speed_text
+from minitransformer.bench.report import decoding_text, growth_text, processes_text, speed_text
+from minitransformer.bench.scaling import measure_processes
 from minitransformer.bench.workloads import CONFIGURATIONS, GPU_CONFIGURATIONS, Workload
 
 __all__ = [
@@ -35,6 +39,8 @@ __all__ = [
     "growth_text",
     "measure_decoding",
     "measure_growth",
+    "measure_processes",
     "measure_speed",
+    "processes_text",
     "speed_text",
 ]

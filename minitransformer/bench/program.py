@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["command", "main"]
 
 
-def command(program: str, workload: Workload, workers: int | None = None) -> list[str]:
+def command(program: str, workload: Workload, workers: int | None = None, **more: float) -> list[str]:
     """Return the command line of a process that does these steps, with the array library in use here."""
-    told = {"program": program, "workload": workload.flat(), "workers": workers, "backend": backend()}
+    told = {"program": program, "workload": workload.flat(), "workers": workers, "backend": backend(), **more}
     return [sys.executable, "-m", "minitransformer.bench", json.dumps(told)]
 
 
@@ -45,6 +45,11 @@ def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
         use(told["backend"])
         return gpu.prepare_ours(workload)
     use("numpy")
+    if program == "processes":
+        from minitransformer.bench import processes
+        from minitransformer.bench.network import Network
+
+        return processes.prepare(workload, told["shares"], Network(told["latency"], told["bandwidth"]))
     if program == "anatomy":
         from minitransformer.bench import anatomy
 

@@ -8,7 +8,7 @@ from typing import Any
 from minitransformer.bench.pytorch import MORE
 from minitransformer.bench.workloads import ALPHA, BEAM, Workload
 
-__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "speed_text", "wrap"]
+__all__ = ["decoding_text", "duration", "growth_text", "header", "memory", "processes_text", "speed_text", "wrap"]
 
 COLUMNS = 100
 ON_A_CPU = "Memory is the peak of the whole process."
@@ -197,6 +197,38 @@ def decoding_text(result: dict[str, Any]) -> str:
                         "    ",
                     )
                 )
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def processes_text(result: dict[str, Any]) -> str:
+    """Return the report on what ``measure_processes`` found."""
+    parts = [
+        header(result),
+        wrap(
+            f"One training step in several processes of one thread each, and one share for each. Medians over "
+            f"{_rounds(result)}. Model: what one thread takes for the same shares, divided by the cores that work on "
+            "them; with a slow network (1 ms for each message, 1 Gbit/s) its time is added to what was measured "
+            "without. Received: bytes of gradients and weights in a step, the mean over the processes, and what theory "
+            "says. Memory is the peak of the process that has the highest."
+        ),
+    ]
+    for name, configuration in result["configurations"].items():
+        lines = [
+            f"{name}: {Workload().changed(**configuration['sizes'])}",
+            f"  {'':22}{'step':>9}{'model':>9}   {'times threads':<21}{'received (theory)':>22}{'memory':>10}",
+        ]
+        for key, program in configuration["programs"].items():
+            if "median" not in program:
+                lines.append(wrap(f"{program['label']}: not measured: {program['failed']}", "  "))
+                continue
+            received = program.get("received")
+            counted = f"{sum(received) / len(received):,.0f} ({program['expected_received']:,.0f})" if received else ""
+            expected = duration(program["expected"]) if "expected" in program else ""
+            lines.append(
+                f"  {program['label']:22}{duration(program['median']):>9}{expected:>9}   "
+                f"{_times_ours(key, program):<21}{counted:>22}{memory(program['peak']):>10}"
+            )
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 

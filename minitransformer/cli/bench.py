@@ -2,8 +2,9 @@
 
 Our step takes turns with PyTorch's, eager and compiled, if PyTorch is installed. Then it shows where our time goes and
 what this computer could reach at best. --scale measures how time and memory grow with length, batch, width and depth.
---decode measures greedy and beam search beside PyTorch. This takes a few minutes on the CPU. --backend cupy measures
-training steps on the GPU, also with larger batches.
+--decode measures greedy and beam search beside PyTorch. --processes measures the step in several processes over MPI,
+beside threads, with a model of its cost. This takes a few minutes on the CPU. --backend cupy measures training steps on
+the GPU, also with larger batches.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from minitransformer.bench import (
     growth_text,
     measure_decoding,
     measure_growth,
+    measure_processes,
     measure_speed,
+    processes_text,
     speed_text,
 )
 from minitransformer.cli import results
@@ -49,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scale", action="store_true", help="measure growth instead")
     parser.add_argument("--decode", action="store_true", help="measure decoding instead")
+    parser.add_argument("--processes", action="store_true", help="measure several processes instead (needs MPI)")
     results.add_arguments(parser)
 
 
@@ -61,10 +65,11 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}")
     if args.scale and names:
         raise UsageError(f"--scale has sizes of its own, found {' '.join(names)} too; leave one of them out")
-    if args.decode and args.scale:
-        raise UsageError("--decode and --scale measure different things; leave one of them out")
-    if args.decode and hasattr(args, "workers"):
-        raise UsageError("--decode has no workers; leave --workers out")
+    kinds = [kind for kind in ("decode", "scale", "processes") if getattr(args, kind)]
+    if len(kinds) > 1:
+        raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one of them out")
+    if (args.decode or args.processes) and hasattr(args, "workers"):
+        raise UsageError(f"--{kinds[0]} has no workers; leave --workers out")
     if args.decode and hasattr(args, "plot"):
         raise UsageError("--decode draws no picture; leave --plot out, --json writes the figures")
     if args.rounds < 1:
@@ -73,7 +78,9 @@ def check(args: argparse.Namespace) -> None:
         raise UsageError(f"--workers must be at least 1, found {args.workers}")
     if getattr(args, "workers", 1) > MOST_WORKERS:
         raise UsageError(f"--workers must be at most {MOST_WORKERS}, found {args.workers}")
-    of_the_processor = [f"--{name}" for name in ("scale", "decode", "workers", "plot") if getattr(args, name, False)]
+    of_the_processor = [
+        f"--{name}" for name in ("scale", "decode", "processes", "workers", "plot") if getattr(args, name, False)
+    ]
     if on_a_card and of_the_processor:
         raise UsageError(
             f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
@@ -93,11 +100,15 @@ def run(args: argparse.Namespace) -> int:
     elif args.decode:
         result = measure_decoding(names, args.rounds, ["ours"] if args.no_pytorch else ["ours", "eager"], results.tell)
         report = decoding_text(result)
+    elif args.processes:
+        result = measure_processes(names, args.rounds, not args.no_pytorch, results.tell)
+        report = processes_text(result)
     else:
         programs = ["ours"]
         if not args.no_pytorch:
             programs += ["eager"] if args.no_compile or on_a_card else ["eager", "compiled"]
         result = measure_speed(names, args.rounds, programs, getattr(args, "workers", None), results.tell)
         report = speed_text(result)
-    results.show(args, result, report, "growth_curves" if args.scale else "speed_bars")
+    picture = "growth_curves" if args.scale else "network_curves" if args.processes else "speed_bars"
+    results.show(args, result, report, picture)
     return 0

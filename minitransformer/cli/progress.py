@@ -132,7 +132,7 @@ def _introduce(trainer: Trainer) -> None:
     size = sum(parameter.size for parameter in trainer.model.parameters())
     print(f"task      {trainer.task.title}")
     print(f"          {corpus.held_out[0][0]}  ->  {corpus.held_out[0][1]}")
-    for line in corpus.notes:
+    for line in [*corpus.notes, *trainer.notes]:
         print(f"note      {line}")
     tokens = f"{len(corpus.source):,} {'' if corpus.shared else 'source '}"
     tokens += "tokens of both sides" if corpus.shared else f"and {len(corpus.target):,} target tokens"

@@ -7,8 +7,9 @@ text --source FILE --target FILE`.
 from __future__ import annotations
 
 import argparse
+from importlib.util import find_spec
 
-from minitransformer.arrays import backend
+from minitransformer.arrays import backend, blas
 from minitransformer.cli import progress
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import add_options, describe, read_configuration
@@ -26,6 +27,9 @@ from minitransformer.learn.model import PARTS, Parts, Trial, record
 from minitransformer.training import RunFolder, Trainer, lock_folder
 
 __all__ = ["add_arguments", "run"]
+
+SMALL = 4_000_000
+"""Parameters up to which processes were clearly faster than threads; see docs/benchmarks.md."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,4 +86,16 @@ def _train(
         if parts and trial:
             record(parts, folder.path)
             draw_parts(parts, trial, folder)
+        elif _processes_are_faster(trainer):
+            progress.note(
+                "models this small train faster in processes than in threads, to the same weights: "
+                f"put mpiexec -n {min(blas.cores(), trainer.configuration.training.shares or 1)} before the command"
+            )
         return progress.train(trainer, folder, "train")
+
+
+def _processes_are_faster(trainer: Trainer) -> bool:
+    """Tell whether processes would save time where threads wait for Python's lock, and can be started."""
+    training = trainer.configuration.training
+    several = min(blas.cores(), training.shares or 1) > 1 and training.workers is None and trainer.ranks.size == 1
+    return several and trainer.optimiser.values.size <= SMALL and find_spec("mpi4py") is not None

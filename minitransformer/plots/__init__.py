@@ -8,6 +8,7 @@ this package is, so import it only where pictures are wanted.
 from minitransformer.plots.colours import use_style
 from minitransformer.plots.curves import training_curves
 from minitransformer.plots.grid import attention_maps
+from minitransformer.plots.network import network_curves
 from minitransformer.plots.own_parts import compare_losses, model_parts
 from minitransformer.plots.recall import extrapolation_picture, recall_picture
 from minitransformer.plots.single import attention_map
@@ -22,6 +23,7 @@ __all__ = [
     "extrapolation_picture",
     "growth_curves",
     "model_parts",
+    "network_curves",
     "paths_picture",
     "recall_picture",
     "speed_bars",

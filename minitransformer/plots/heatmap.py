@@ -44,11 +44,18 @@ def check_weights(name: str, weights: NDArray[Any], shape: tuple[int | None, ...
 
 def text_inches(labels: Sequence[str], size: float, face: Face, **options: Any) -> tuple[float, float]:
     """Return the greatest width and the greatest height of some labels, in inches."""
-    figure = Figure(layout="none")
+    figure = plain_figure(1, 1)
     texts = [figure.text(0, 0, label, size=size, **face.options, **options) for label in {*labels}]
     boxes = [text.get_window_extent() for text in texts]
     width, height = max(box.width for box in boxes), max(box.height for box in boxes)
     return width / figure.dpi, height / figure.dpi
+
+
+def plain_figure(width: float, height: float) -> Figure:
+    """Return a figure of a size in inches whose axes stay where they are put, whatever the style says."""
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("none")
+    return figure
 
 
 def axes_at(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from minitransformer.arrays import Array, backend, xp
+from minitransformer.arrays import Array, backend, square_sums, xp
 from minitransformer.optim import Adam, Flat, Gradients
 
 __all__ = ["clip_gradients"]
@@ -25,8 +25,9 @@ def clip_gradients(
         g = g · min(1, longest / |g|)
 
     The length of a sum is not the sum of lengths, so the shares' gradients are added here and not by the optimiser. The
-    squares are added up for each of the optimiser's slices, and those sums in the order of the slices: the length does
-    not depend on who added up which slice. On a GPU nothing is waited for: the factor stays on the device.
+    squares are added up for each slice of the parameters that fits a cache, and those sums in the order of the slices:
+    the length does not depend on who added up which slice. On a GPU nothing is waited for: the factor stays on the
+    device.
 
     Parameters
     ----------
@@ -54,10 +55,10 @@ def clip_gradients(
         part, pieces = place
         out = total[part.start - start : part.stop - start]
         gradients.write_sum(part, pieces, out)
-        return sum(xp.square(out[here], dtype="float64").sum() for _, here, _ in pieces)
+        return square_sums(out)
 
     parts = gather(list(run(add_up, optimiser.slices)))
-    length = xp.sqrt(sum((squares for part in parts for squares in part), start=xp.zeros((), dtype="float64")))
+    length = xp.sqrt(xp.concatenate([squares for part in parts for squares in part]).sum())
     whole = Flat(total, start)
     if backend() == "numpy" and not length > longest:
         return Gradients([whole]), length  # one pass less; on a GPU the question would cost more than the pass

@@ -58,6 +58,8 @@ class Ranks(Protocol):
     def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
         """Send each process a part of an array; return the parts that all sent to this one, one after the other.
 
+        The next exchange may overwrite what this one returns.
+
         Parameters
         ----------
         sent : array, shape (sum of sizes,)
@@ -133,6 +135,7 @@ class MPI:
         self.cores = max(1, min(len(mine), len(together) // here.size))
         kinds = self._mpi.INFO_ENV.get("mpi_memory_alloc_kinds") or ""
         self._reads_gpus = "cuda" in kinds
+        self._received: Array | None = None  # kept from step to step: new memory can cost more than the exchange
 
     def gather(self, value: T) -> list[T]:
         """Return what each process passed, in the order of their ranks."""
@@ -152,7 +155,9 @@ class MPI:
     def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
         """Send each process a part of an array; return the parts that all sent to this one, one after the other."""
         ours = self._sendable(sent)
-        received = (xp if self._reads_gpus else np).empty(sum(received_sizes), dtype=ours.dtype)
+        received = self._received
+        if received is None or (received.size, received.dtype) != (sum(received_sizes), ours.dtype):
+            received = self._received = (xp if self._reads_gpus else np).empty(sum(received_sizes), dtype=ours.dtype)
         kind = self._mpi._typedict[ours.dtype.char]
         self._world.Alltoallv(
             [ours, sizes, _starts(sizes), kind], [received, received_sizes, _starts(received_sizes), kind]

@@ -17,7 +17,7 @@ from minitransformer.optim import Adam
 from minitransformer.options import OptionError
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.agreement import check_data, check_options, with_shares
+from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
 from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
@@ -100,6 +100,7 @@ class Trainer:
     ) -> None:
         self.ranks = ranks
         check_options(configuration, ranks)
+        self.notes = compare_processors(ranks)
         configuration = with_shares(configuration, ranks)
         options = configuration.training
         self.task: Task = configuration.build_task()

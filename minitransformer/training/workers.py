@@ -115,6 +115,7 @@ class Workers:
         self._parameters = [m.parameters() for m in self.models]
         self._pool: ThreadPoolExecutor | None = None
         self._undo = ExitStack()
+        self._sent: Array | None = None  # kept from step to step: new memory can cost more than the exchange
 
     def collect(self, optimiser: Adam) -> Gradients:
         """Return the gradients of all shares, as ``gradients`` left them, for the parameters that the optimiser moves.
@@ -126,7 +127,9 @@ class Workers:
             return Gradients(own)
         others = [rank != self.ranks.rank for rank in range(self.ranks.size)]
         lengths = [other * (part.stop - part.start) for part, other in zip(optimiser.parts, others, strict=True)]
-        sent = xp.empty(len(own) * sum(lengths), dtype=optimiser.values.dtype)
+        size, dtype, sent = len(own) * sum(lengths), optimiser.values.dtype, self._sent
+        if sent is None or (sent.size, sent.dtype) != (size, dtype):
+            sent = self._sent = xp.empty(size, dtype=dtype)
         places = iter(np.cumsum([0, *(length for length in lengths for _ in own)]).tolist())
         jobs = [(rank, share, next(places)) for rank in range(self.ranks.size) for share in own]
 

@@ -63,3 +63,23 @@ def test_a_command_for_one_process_is_refused_in_several(monkeypatch, capsys):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     assert main(["paths"]) == 2
     assert "paths runs in one process; start it without mpiexec or srun" in capsys.readouterr().err
+
+
+SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--batch-tokens", "512"]
+
+
+@pytest.mark.numpy_only("there are several shares on a CPU only")
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(
+    ("options", "installed", "told"), [([], True, 1), ([], False, 0), (["--workers", "2"], True, 0)]
+)
+def test_processes_are_recommended_where_they_are_faster(monkeypatch, tmp_path, capsys, options, installed, told):
+    monkeypatch.setattr("minitransformer.cli.train.find_spec", lambda name: installed or None)
+    monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
+    monkeypatch.setattr(
+        "minitransformer.training.trainer.compare_processors", lambda ranks: ["two kinds of processors"]
+    )
+    assert main(["train", "copy", *SMALL, *options, "--out", str(tmp_path / "run")]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.count("put mpiexec -n 2 before the command") == told
+    assert "note      two kinds of processors\n" in captured.out

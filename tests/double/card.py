@@ -1,16 +1,26 @@
-"""The GPU itself, as far as a report asks for it; nothing is ever still under way on it."""
+"""The GPUs themselves, as far as a report asks for them; nothing is ever still under way on them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+COUNT = 2
+
 
 class Device:
-    """The one GPU."""
+    """One of two GPUs; by default the one in use."""
 
-    id = 0
+    in_use = 0
     waits = 0
-    """How often it was waited for."""
+    """How often one was waited for."""
+
+    def __init__(self, device: int | None = None) -> None:
+        self.id = Device.in_use if device is None else device
+
+    def use(self) -> None:
+        if not 0 <= self.id < COUNT:
+            raise RuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
+        Device.in_use = self.id
 
     def synchronize(self) -> None:
         Device.waits += 1
@@ -35,6 +45,10 @@ class runtime:
     @staticmethod
     def getDeviceProperties(device: int) -> dict[str, Any]:
         return {"name": b"a double", "totalGlobalMem": 8 * 10**9}
+
+    @staticmethod
+    def getDeviceCount() -> int:
+        return COUNT
 
     @staticmethod
     def runtimeGetVersion() -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minitransformer.bench import CONFIGURATIONS, Workload, measure_processes
 from minitransformer.training import RunFolder
 from minitransformer.training.checkpoints import read_checkpoint
 
@@ -237,3 +238,18 @@ def test_ctrl_c_saves_a_checkpoint(alone, tmp_path):
     assert steps[-1] in (3, 5)  # not one that was due
     assert run(2, ["resume", "run"], tmp_path)[0] == 0
     np.testing.assert_equal(contents(tmp_path / "run")[0][-2][1:], contents(alone)[0][-2][1:])
+
+
+def test_the_bytes_that_are_measured_are_those_of_the_theory(monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    tiny = Workload().changed(d_model=32, n_heads=2, n_layers=1, d_ff=400, vocabulary=11, batch=4, length=5)
+    monkeypatch.setitem(CONFIGURATIONS, "toy", tiny)
+    programs = measure_processes(["toy"], 1, False, lambda what: None, [2])["configurations"]["toy"]["programs"]
+    assert programs.keys() == {"ours", "shares-1", "shares-2", "processes-2", "processes-2-slow"}
+    for name, program in programs.items():
+        assert program["failed"] is None, name
+    for name in ("processes-2", "processes-2-slow"):
+        assert sum(programs[name]["received"]) == pytest.approx(2 * programs[name]["expected_received"], abs=8)
+    network = programs["processes-2-slow"]["expected"] - programs["processes-2"]["median"]
+    assert programs["processes-2-slow"]["median"] > network > 0.002

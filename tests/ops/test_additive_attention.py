@@ -1,4 +1,4 @@
-"""The page additive_attention: values by loops, masks, invariants, errors."""
+"""The operation additive_attention: values by loops, masks, invariants, errors."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The page convolution: values by loops, what each output sees, its relatives, errors."""
+"""The operation convolution: values by loops, what each output sees, its relatives, errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The page cross_entropy: values by loops, ignored targets, smoothing, extremes, errors."""
+"""The operation cross_entropy: values by loops, ignored targets, smoothing, extremes, errors."""
 
 import math
 

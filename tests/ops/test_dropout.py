@@ -1,4 +1,4 @@
-"""The page dropout: what is kept, how often, and errors."""
+"""The operation dropout: what is kept, how often, and errors."""
 
 import importlib
 import math

@@ -1,4 +1,4 @@
-"""The page embedding: values, repeated ids, errors."""
+"""The operation embedding: values, repeated ids, errors."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The page local_attention: equal to attention under a band, what each query sees, memory, errors."""
+"""The operation local_attention: equal to attention under a band, what each query sees, memory, errors."""
 
 import tracemalloc
 

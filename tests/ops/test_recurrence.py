@@ -1,4 +1,4 @@
-"""The page recurrence: values by loops, what depends on what, long sentences, errors."""
+"""The operation recurrence: values by loops, what depends on what, long sentences, errors."""
 
 import math
 

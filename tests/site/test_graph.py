@@ -17,7 +17,7 @@ from minitransformer.learn import bank
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_build" / "html"
-sys.path.insert(0, str(ROOT / "docs"))
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
 import graph  # noqa: E402
 
 pytestmark = pytest.mark.skipif(
@@ -103,11 +103,10 @@ def test_an_exercise_and_what_it_belongs_to_lead_to_each_other(exercise):
     assert page(EXERCISES).leads_to(f"tutorials/{tutorial}.html#{heading}", exercise.name)
     assert heading in page(f"tutorials/{tutorial}.html").anchors
     assert page(f"tutorials/{tutorial}.html").leads_to(here)
-    if exercise.derivation:
-        name, _, at = exercise.derivation.partition("#")
-        target = derivation(name) + f"#{at}" * bool(at)
+    name, equation = graph.derivation_for(exercise)
+    if name:
+        target = derivation(name) + f"#eq-{equation}" * bool(equation)
         assert page(EXERCISES).leads_to(target, exercise.name)
-        assert not at or at in page(derivation(name)).anchors
         assert page(derivation(name)).leads_to(here)
         code = source(graph.source_of(name))
         assert page(EXERCISES).leads_to(code, exercise.name)

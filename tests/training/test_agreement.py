@@ -1,11 +1,14 @@
 """What processes that train together find out about each other before they begin."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from minitransformer.arrays import backend, blas, card
 from minitransformer.data import MissingExtraError
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunError, ranks
-from minitransformer.training.agreement import check_data, check_options, with_shares
+from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
 from minitransformer.training.ranks import ALONE, check_agreement, launched_rank, start
 
 from .together import run_together
@@ -79,3 +82,22 @@ def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
     assert start() is ALONE
     with pytest.raises(MissingExtraError, match=r"several processes .*mpi4py"):
         start("mpi")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "words"),
+    [
+        (["a", "a", "a"], []),
+        (["a", "a", "b"], ["process 2 computes with b, process 0 with a: the last bits"]),
+        (["a", "b", "c"], ["process 1 (and 1 more) computes with b, process 0 with a: the last bits"]),
+    ],
+)
+def test_other_processors_are_told_once(kinds, words):
+    notes = compare_processors(SimpleNamespace(gather=lambda own: kinds))
+    assert [note.partition(" of the weights")[0] for note in notes] == words
+
+
+def test_what_is_compared_is_what_rounds():
+    notes = compare_processors(SimpleNamespace(gather=lambda own: [own, "another"]))
+    expected = blas.kernels() if backend() == "numpy" else card()["name"]
+    assert f"process 0 with {expected}" in notes[0]

@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 __all__ = ["collect", "escape", "link_numbers", "linkcode_resolve", "uri"]
 
 PROSE = re.compile(r'(<span class="(?:c1|sd)">)([^<]*)')
-REPOSITORY_LINK = re.compile(r"\]\((?:[^()\s]*/)?((?:minitransformer|tests|docs)/[\w/.-]+\.py)(?:#[^()\s]*)?\)")
+REPOSITORY_LINK = re.compile(r"\]\((?:\.\./)*((?:minitransformer|tests|docs)/[\w/.-]+\.py)(?:#[^()\s]*)?\)")
 
 
 def page_of(path: str) -> str:
@@ -31,7 +31,8 @@ def page_of(path: str) -> str:
 def files() -> set[str]:
     """Return the files that have a page: the package, and what the graph or a document links to."""
     package = (path for path in (graph.ROOT / "minitransformer").rglob("*.py") if "exercises" not in path.parts)
-    found = {path.relative_to(graph.ROOT).as_posix() for path in package} | graph.pages()
+    scripts = (graph.ROOT / "tutorials").glob("*.py")
+    found = {path.relative_to(graph.ROOT).as_posix() for path in (*package, *scripts)} | graph.pages()
     documents = [*(graph.ROOT / "docs").glob("[!_]*/*.md"), *(graph.ROOT / "docs").glob("*.md")]
     for document in (*documents, *(graph.ROOT / "tutorials").glob("*.md")):
         found |= {str(link) for link in REPOSITORY_LINK.findall(document.read_text(encoding="utf-8"))}
@@ -79,7 +80,7 @@ def lines(path: str, uri: Callable[[str], str]) -> str:
         here = {number for number, places in numbers.items() if at in places}
         line = PROSE.sub(lambda found: found[1] + link_numbers(found[2], here, equations), line)  # noqa: B023
         if at in mistakes:
-            target, name = uri(f"site:{graph.GALLERY}#{names[at]}"), escape(mistakes[at], quote=False)
+            target, name = uri(f"site:{graph.GALLERY}#{graph.anchor(mistakes[at])}"), escape(mistakes[at], quote=False)
             line = line.replace(name, f'<a href="{target}">{name}</a>', 1)
         named = f'<span id="{names[at]}"></span>' if at in names else ""
         parts.append(f'{named}<a class="linenos" id="L-{at}" href="#L-{at}">{at:>{width}}</a> {line}\n')
@@ -102,6 +103,7 @@ def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
     found: Any = importlib.import_module(info["module"])
     for name in info["fullname"].split("."):
         found = getattr(found, name, None)
+    found = inspect.unwrap(found) if callable(found) else found
     try:
         file = Path(inspect.getsourcefile(found) or "").resolve()
         line = inspect.getsourcelines(found)[1]

@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 
 from minitransformer.learn import bank
 
-LINK = re.compile(r"\[((?:[^\[\]`\n]|`[^`\n]*`)*)\]\(([^()\s]+)\)")
+LINK = re.compile(r"``.+?``|`[^`\n]+`|\[((?:[^\[\]`\n]|`[^`\n]*`)*)\]\(([^()\s]+)\)")
 DRAWING = graph.ROOT / "docs" / "pictures" / "model.svg"
 COMMENT = re.compile(r'(?<=<span class="c1">)#[^<]*')
 STRING = re.compile(r"""(?<=<span class="s[12]">)(["']|&quot;|&#39;)([a-z0-9-]+)\1(?=</span>)""")
@@ -42,7 +42,7 @@ def rewrite(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def point(docname: str, found: re.Match[str]) -> str:
     """Return a link of Markdown with its target on the site, if it is one of the graph's."""
-    target = target_of(docname, found[1].strip("`"), found[2])
+    target = found[2] and target_of(docname, found[1].strip("`"), found[2])
     return f"[{found[1]}]({target})" if target else found[0]
 
 
@@ -50,8 +50,11 @@ def target_of(docname: str, text: str, link: str) -> str | None:
     """Return where a link of a document leads on the site, or None if it may stay as it is."""
     path, _, at = link.partition("#")
     place = posixpath.normpath(posixpath.join("docs", posixpath.dirname(docname), path or posixpath.basename(docname)))
-    if place.endswith(".py") and not place.startswith(".") and (graph.ROOT / place).is_file():
-        return f"source:{place}" + f"#{at}" * bool(at)
+    file = place.removeprefix("docs/") if place.startswith("docs/tutorials/") else place
+    if file.startswith("minitransformer/") and (graph.ROOT / file / "__init__.py").is_file():
+        return f"source:{file}/__init__.py"
+    if file.endswith(".py") and not file.startswith(".") and (graph.ROOT / file).is_file():
+        return f"source:{file}" + f"#{at}" * bool(at)
     document = re.sub(r"\.(md|ipynb)$", "", place.removeprefix("docs/"))
     if document == graph.EXERCISES and text in EXERCISES:
         return f"site:{document}#{text}"
@@ -141,8 +144,7 @@ def drawing(app: Sphinx, docname: str, alt: str) -> str:
         return f'href="{sources.uri(app, docname, f"site:{found[1]}/{found[2]}")}"'
 
     text = re.sub(r'href="[./]*(tutorials|derivations)/([\w-]+)\.\w+"', lead, DRAWING.read_text(encoding="utf-8"))
-    label = nodes.fully_normalize_name(alt) and f' aria-label="{sources.escape(alt)}"'
-    return text.replace(' role="group"', f' role="group"{label}', 1)
+    return text.replace(' role="group"', f' role="group" aria-label="{sources.escape(alt)}"', 1)
 
 
 def link_code(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:

@@ -20,13 +20,14 @@ from typing import Any
 
 from minitransformer.learn import Exercise, bank
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OPS, TESTS, GALLERY_CODE = "minitransformer/ops", "tests/ops", "tests/gallery"
 GALLERY, EXERCISES = "gallery-of-wrong-gradients", "guides/exercises"
 
 sys.path.insert(0, str(ROOT / GALLERY_CODE))
 from gallery_page import EXERCISES as MISTAKES  # noqa: E402
 from gallery_page import anchor  # noqa: E402
+from gallery_page import code as entry_code  # noqa: E402, F401  (the tests use it)
 from gallery_page import derivation as entry_derivation  # noqa: E402
 from gallery_page import source as entry_source  # noqa: E402
 from wrong_core import CORE  # noqa: E402
@@ -38,6 +39,25 @@ NUMBER = re.compile(r"(?<![\w)\]])\((\d+)\)(?![^\W가-힣])")
 TAG = re.compile(r"(?P<before>quad|&|\\;|^)\s*\((?P<number>\d+)\)(?=[\s\\]*$)", re.MULTILINE)
 """The number of an equation, as a display formula has it at the end of a line."""
 PAPER = re.compile(r"[Ee]quations? *$")
+EQUATIONS = {
+    "cross-entropy": {"smoothed-targets": 2, "ignored-targets": 4, "cross-entropy-forward": 7}
+    | dict.fromkeys(("cross-entropy-backward", "label-smoothing-backward"), 12),
+    "dropout": {"dropout-forward": 4, "dropout-backward": 10},
+    "elementary-rules": {"product-rule": 6, "tanh-from-its-output": 22, "sum-along-an-axis": 32, "unbroadcast": 45},
+    "embedding": {"repeated-ids": 5},
+    "feed-forward": {"relu-and-its-corner": 9, "feed-forward-backward": 10},
+    "layer-norm": {"layer-norm-forward": 6, "gain-and-bias-gradients": 15, "centring-backward": 19}
+    | {"layer-norm-backward": 21},
+    "linear": {"matmul-backward": 7, "linear-backward": 7, "one-weight-for-a-batch": 8, "add-with-broadcasting": 9},
+    "log-softmax": {"log-sum-exp": 5},
+    "masking": {"mask-before-softmax": 1, "causal-mask": 3, "padding-mask": 4},
+    "multi-head-attention": {"split-heads": 2, "merge-heads": 4, "self-attention-backward": 17},
+    "positions": {"sinusoidal-positions": 2},
+    "scaled-dot-product-attention": {"scaled-scores": 1, "attention-forward": 3, "weights-and-values-backward": 11}
+    | {"queries-and-keys-backward": 13},
+    "softmax": {"softmax-forward": 1, "softmax-of-large-scores": 2, "softmax-backward": 10, "scores-backward": 10},
+}
+"""The equation of a derivation that an exercise asks for, where it is one."""
 FENCE = re.compile(r"^(`{3,}|:{3,}).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -86,8 +106,9 @@ def sections(path: Path) -> Iterator[Section]:
 
 @cache
 def derivations() -> dict[str, Path]:
-    """Return the derivations by their names."""
-    return {path.stem: path for path in sorted((ROOT / "docs" / "derivations").glob("*.md")) if path.stem != "index"}
+    """Return the derivations by their names: those of the operations, and that of the elementary rules."""
+    names = [path.stem.replace("_", "-") for path in (ROOT / OPS).glob("[a-z]*.py")]
+    return {name: ROOT / "docs" / "derivations" / f"{name}.md" for name in sorted([*names, "elementary-rules"])}
 
 
 @cache
@@ -138,13 +159,20 @@ def prose_of(source: str) -> Iterator[tuple[int, str]]:
             previous = token.type
 
 
+def lines_of(path: str) -> list[str]:
+    """Return the lines of a source file."""
+    return (ROOT / path).read_text(encoding="utf-8").splitlines()
+
+
 @cache
 def definitions(path: str) -> dict[int, str]:
     """Return the names that a file defines at its top level, and methods as CLASS.METHOD, by their first lines.
 
     A file of the gallery has an address for each of its mistakes as well.
     """
-    found = {line: anchor(name) for line, name in entry_lines(path).items()}
+    begins = re.compile(r"(add|PAGES\.append|    Entry)\(")
+    starts = [0, *(at for at, line in enumerate(lines_of(path), 1) if begins.match(line))]
+    found = {max(at for at in starts if at <= line): anchor(name) for line, name in entry_lines(path).items()}
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             found[node.lineno] = node.name
@@ -168,8 +196,8 @@ def entries() -> tuple[Entry, ...]:
 @cache
 def entry_lines(path: str) -> dict[int, str]:
     """Return the names of the mistakes that a file of the gallery enters, by their lines."""
-    text = (ROOT / path).read_text(encoding="utf-8") if path.startswith(GALLERY_CODE) else ""
-    return {text.count("\n", 0, found.start()) + 1: found[1] for found in re.finditer(r'\bname="([^"\n]+: .+)",', text)}
+    lines = lines_of(path) if path.startswith(GALLERY_CODE) else []
+    return {at: found[1] for at, line in enumerate(lines, 1) if (found := re.match(r' +name="(.+: .+)",$', line))}
 
 
 def mistakes_of(exercise: Exercise) -> list[Entry]:
@@ -177,9 +205,17 @@ def mistakes_of(exercise: Exercise) -> list[Entry]:
     return [entry for entry in entries() if entry.name in MISTAKES.get(exercise.name, ())]
 
 
+def derivation_for(exercise: Exercise) -> tuple[str, int]:
+    """Return the derivation of an exercise, or nothing, and the equation that it asks for, or 0."""
+    for name, numbers in EQUATIONS.items():
+        if exercise.name in numbers:
+            return name, numbers[exercise.name]
+    return exercise.derivation, 0
+
+
 def exercises_of(derivation: str) -> list[Exercise]:
     """Return the exercises that belong to a derivation."""
-    return [exercise for exercise in bank() if exercise.derivation.partition("#")[0] == derivation]
+    return [exercise for exercise in bank() if derivation_for(exercise)[0] == derivation]
 
 
 @cache
@@ -254,17 +290,22 @@ def back_links(derivation: str) -> str:
     """Return what links to a derivation, as its last section."""
     path = source_of(derivation)
     lines = (
-        f"({number}): line {' and '.join(link(str(at), f'source:{path}#L-{at}') for at in places)}"
-        for number, places in cited_lines(path).items()
+        f"({number}): line{'s' * (len(at) > 1)} " + " and ".join(link(str(n), f"source:{path}#L-{n}") for n in at)
+        for number, at in cited_lines(path).items()
     )
     return "\n\n## Linked from here\n\n" + items((
         ("Code", [to_file(path)]),
         ("Equations in the code", lines),
         ("Tutorials", map(to_section, readers_of(derivation))),
-        ("Exercises", map(to_exercise, exercises_of(derivation))),
+        ("Exercises", (to_exercise(one) + equation_of(one) for one in exercises_of(derivation))),
         ("Wrong gradients", (to_entry(entry) for entry in entries() if entry_derivation(entry) == derivation)),
         ("Tests", map(to_file, tests_of(derivation))),
     ))  # fmt: skip
+
+
+def equation_of(exercise: Exercise) -> str:
+    """Return the number of the equation that an exercise asks for, in brackets; the site makes a link of it."""
+    return f" ({number})" if (number := derivation_for(exercise)[1]) else ""
 
 
 def exercise_list() -> str:
@@ -288,9 +329,9 @@ def exercise_links(exercise: Exercise) -> str:
     tutorial, _, heading = exercise.tutorial.partition("#")
     titles = [section.title for section in tutorials() if (section.tutorial, section.anchor) == (tutorial, heading)]
     taught = f"{int(tutorial[:2])}. {(titles or [heading])[0]}"
-    derivation, _, equation = exercise.derivation.partition("#")
-    name = derivation.replace("-", " ") + equation.replace("eq-", ", equation (") + ")" * bool(equation)
-    target = f"site:derivations/{exercise.derivation}"
+    derivation, equation = derivation_for(exercise)
+    name = derivation.replace("-", " ") + f", equation ({equation})" * bool(equation)
+    target = f"site:derivations/{derivation}" + f"#eq-{equation}" * bool(equation)
     rows = (
         ("Tutorial", [link(taught, f"site:tutorials/{exercise.tutorial}")]),
         ("Derivation", [link(name, target)] if derivation else []),

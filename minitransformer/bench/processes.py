@@ -1,0 +1,87 @@
+"""Our training step in several processes over MPI, in each of them: what it takes, receives and holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from minitransformer.arrays import Array
+from minitransformer.bench.machine import peak_memory
+from minitransformer.bench.network import Network
+from minitransformer.bench.ours import WARM_UP, Program, build, random_batch, time_steps
+from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
+from minitransformer.optim import Adam
+from minitransformer.training import Workers, training_step
+from minitransformer.training.ranks import MPI
+
+__all__ = ["DelayedMPI", "prepare"]
+
+GLANCE = 0.005
+"""How often, in seconds, a process looks whether its turn has come; a call of MPI would keep a core busy meanwhile."""
+
+
+class DelayedMPI(MPI):
+    """MPI that counts the bytes it receives, and takes as long as a slower network would.
+
+    Parameters
+    ----------
+    network : Network
+        Its latency and bandwidth are added to what the exchange takes here.
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network, self.received = network, 0
+
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
+        """Exchange gradients."""
+        received = super().exchange(sent, sizes, received_sizes)
+        self._delay(received.nbytes)
+        return received
+
+    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+        """Share out weights."""
+        super().share_out(values, parts)
+        self._delay(values.nbytes - values[parts[self.rank]].nbytes)
+
+    def _delay(self, size: int) -> None:
+        self.received += size
+        if self.network.latency or self.network.bandwidth:
+            time.sleep(self.network.seconds(self.size - 1, size))
+
+    def wait(self, times: int) -> int:
+        """Return what the first process passes, as soon as it does; until then leave the cores to other programs."""
+        request = self._world.Ibarrier()
+        while not request.Test():
+            time.sleep(GLANCE)
+        return self.first(lambda: times)
+
+
+@contextmanager
+def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Program]:
+    """Make our program in each process that mpiexec started; one thread each. Only the first process returns."""
+    ranks = DelayedMPI(network)
+    model, batch = build(workload), random_batch(workload)
+    optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size))
+    with Workers(model, shares, 1, 1, ranks) as team:
+
+        def turn(times: int) -> dict[str, Any]:
+            times = ranks.wait(times)
+            if not times:
+                raise SystemExit
+            ranks.received = 0
+            seconds = time_steps(step, times)
+            found = ranks.gather((peak_memory(), ranks.received // times))
+            peaks, received = [peak for peak, _ in found], [size for _, size in found]
+            return {"seconds": seconds, "peak": max(peaks, key=lambda peak: peak or 0), "received": received}
+
+        def step() -> float:
+            return float(training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+
+        time_steps(step, WARM_UP)
+        while ranks.rank:
+            turn(0)  # as the first process does
+        yield turn, {"processes": ranks.size, "shares": shares, "parameters": optimiser.values.size}
+        turn(0)  # the others end
