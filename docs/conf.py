@@ -82,8 +82,15 @@ NUMBERS = (
 """The sentences that the explorer on the front page holds: these numbers in words."""
 
 
+PLACES = {
+    "docs/tutorials/": "../", "docs/": "../../", "minitransformer/": "../../../minitransformer/",
+    "README.md": "../../index.md", "tutorials/ko": "../index.md",
+}  # fmt: skip
+"""Where the links of the Korean README lead from its place on the site, tutorials/ko/index."""
+
+
 def bring_tutorials(app: Any) -> None:
-    """Copy the executed tutorials into the site; links out of their folder start one folder lower there."""
+    """Copy the executed tutorials and the Korean README into the site; links out of their folder change there."""
     target = HERE / "tutorials"
     (target / "ko").mkdir(parents=True, exist_ok=True)
     for old in target.rglob("*.ipynb"):
@@ -93,13 +100,8 @@ def bring_tutorials(app: Any) -> None:
             text = to_site(notebook.read_text(encoding="utf-8"), root, f"../{root}")
             (target / folder / notebook.name).write_text(to_site(text, f"../{root}docs/", root), encoding="utf-8")
     korean = (HERE.parent / "README.ko.md").read_text(encoding="utf-8")
-    for folder, place in (
-        ("docs/tutorials/", "../"),
-        ("docs/", "../../"),
-        ("minitransformer/", "../../../minitransformer/"),
-    ):
-        korean = to_site(korean, folder, place)
-    korean = to_site(to_site(korean, "README.md", "../../index.md"), "tutorials/ko", "../index.md")
+    for old, new in PLACES.items():
+        korean = to_site(korean, old, new)
     (target / "ko" / "index.md").write_text(korean, encoding="utf-8")
 
 
