@@ -107,7 +107,7 @@ def point_links(app: Any, docname: str, source: list[str]) -> None:
 def list_tutorials(app: Any, docname: str, source: list[str]) -> None:
     """List what each tutorial leads to, and how long it takes."""
     if docname == "tutorials/index":
-        source[0] += "\n## In reading order\n\n| | tutorial | afterwards you can | minutes |\n|---|---|---|---|\n"
+        source[0] += "\n## In reading order\n\n| tutorial | afterwards you can | minutes |\n|---|---|---|\n"
         source[0] += "".join(map(line_of, sorted(TUTORIALS.glob("[0-9][0-9]-*.md"))))
 
 
@@ -119,7 +119,7 @@ def line_of(tutorial: Path) -> str:
         for pattern in (r"^# ([^\n]+)", r"you can\W+?\n+- (.+?)\n(?:-|\n)", r"\*\*Time:\*\* (\d+)")
     )
     goal = to_site(" ".join(goal.split()), "../docs/", "../").replace("|", "&#124;").rstrip(".;,")
-    return f"| {int(tutorial.name[:2])} | [{title}]({tutorial.stem}.ipynb) | {goal} | {minutes} |\n"
+    return f"| {int(tutorial.name[:2])} [{title}]({tutorial.stem}.ipynb) | {goal} | {minutes} |\n"
 
 
 def write_explorer(app: Any, exception: Exception | None) -> None:

@@ -32,7 +32,7 @@ from gallery_page import derivation as entry_derivation  # noqa: E402
 from gallery_page import source as entry_source  # noqa: E402
 from wrong_core import CORE  # noqa: E402
 from wrong_entry import Entry  # noqa: E402
-from wrong_pages import PAGES  # noqa: E402
+from wrong_operations import OPERATIONS  # noqa: E402
 
 NUMBER = re.compile(r"(?<![\w)\]])\((\d+)\)(?!\w)")
 """The number of an equation, as prose and comments cite it."""
@@ -170,7 +170,7 @@ def definitions(path: str) -> dict[int, str]:
 
     A file of the gallery has an address for each of its mistakes as well.
     """
-    begins = re.compile(r"(add|PAGES\.append|    Entry)\(")
+    begins = re.compile(r"(add|OPERATIONS\.append|    Entry)\(")
     starts = [0, *(at for at, line in enumerate(lines_of(path), 1) if begins.match(line))]
     found = {max(at for at in starts if at <= line): anchor(name) for line, name in entry_lines(path).items()}
     for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
@@ -190,7 +190,7 @@ def definitions(path: str) -> dict[int, str]:
 
 def entries() -> tuple[Entry, ...]:
     """Return the gallery of wrong gradients."""
-    return (*PAGES, *CORE)
+    return (*OPERATIONS, *CORE)
 
 
 @cache
@@ -366,7 +366,7 @@ def pages() -> set[str]:
     """Return the source files that the graph itself leads to."""
     known: set[Any] = {source_of(name) for name in derivations()} | {entry_source(entry) for entry in entries()}
     known |= {test for name in derivations() for test in tests_of(name)}
-    return known | {f"{GALLERY_CODE}/{name}.py" for name in ("wrong_pages", "wrong_core", "test_gallery")}
+    return known | {f"{GALLERY_CODE}/{name}.py" for name in ("wrong_operations", "wrong_core", "test_gallery")}
 
 
 def parts() -> Iterator[Path]:

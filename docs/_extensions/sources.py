@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -87,7 +87,7 @@ def lines(path: str, uri: Callable[[str], str]) -> str:
     return "".join(parts)
 
 
-def link_numbers(text: str, known: set[int], page: str) -> str:
+def link_numbers(text: str, known: Collection[int], page: str) -> str:
     """Make links of the numbers of equations in a comment or docstring."""
 
     def lead(found: re.Match[str]) -> str:

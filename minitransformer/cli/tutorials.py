@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("jupyterlab") is None:
         raise UsageError(f'JupyterLab is not installed. Run `python -m pip install -e "{CLONE}[tutorials]"`')
     folder = CLONE / "my-tutorials"
-    copy_missing(notebooks, folder)
+    helpers = [path for path in (CLONE / "tutorials").glob("*.py") if path.name != "render.py"]  # notebooks import them
+    copy_missing([*notebooks, *helpers], folder)
     chosen = notebooks[numbers.index(args.number)].name
     print(f"Your copies of the tutorials are in {folder}. JupyterLab opens {chosen}. Ctrl-C stops it.", flush=True)
     options = [
@@ -53,14 +54,14 @@ def run(args: argparse.Namespace) -> int:
     return wait_for(subprocess.Popen([sys.executable, "-m", "jupyterlab", *options]))
 
 
-def copy_missing(notebooks: list[Path], folder: Path) -> None:
-    """Copy the notebooks that the folder lacks; beside ``tutorials/``, their links to sources and pictures work."""
+def copy_missing(files: list[Path], folder: Path) -> None:
+    """Copy the files that the folder lacks; it stands beside ``tutorials/``, so that links of notebooks work."""
     folder.mkdir(exist_ok=True)
-    copies = {notebook: folder / notebook.name for notebook in notebooks if not (folder / notebook.name).exists()}
-    for notebook, copy in copies.items():
-        shutil.copyfile(notebook, copy)
-    if copies:  # JupyterLab shows no SVG picture of a notebook that it does not trust
-        subprocess.run([sys.executable, "-m", "jupyter", "trust", *copies.values()], capture_output=True, check=False)
+    missing = [file for file in files if not (folder / file.name).exists()]
+    copies = [Path(shutil.copyfile(file, folder / file.name)) for file in missing]
+    notebooks = [copy for copy in copies if copy.suffix == ".ipynb"]
+    if notebooks:  # JupyterLab shows no SVG picture of a notebook that it does not trust
+        subprocess.run([sys.executable, "-m", "jupyter", "trust", *notebooks], capture_output=True, check=False)
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:

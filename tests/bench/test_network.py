@@ -3,6 +3,7 @@
 import pytest
 
 from minitransformer.bench.network import GIGABIT, Network, bytes_received, parameters_of, project
+from minitransformer.bench.scaling import SLOW, predict
 from minitransformer.bench.workloads import CONFIGURATIONS, Workload
 from minitransformer.nn import Transformer
 
@@ -40,3 +41,15 @@ def test_faster_networks_leave_more_time_for_computing():
             assert curve == sorted(curve, reverse=True)
         assert curves[1, 1][-1] < curves[10, 1][-1] < curves[100, 1][-1] < 1
         assert curves[10, 50][-1] < curves[10, 1][-1]
+
+
+def test_the_fewest_processes_show_how_fast_the_cores_are_together(monkeypatch):
+    monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
+    seconds = {"shares-2": 1.0, "processes-2": 0.7, "shares-8": 1.5, "processes-8": 1.3, "processes-8-slow": 2.0}
+    programs = {name: {"median": median, "description": {"parameters": 10**6}} for name, median in seconds.items()}
+    assert predict(2, False, programs, 2) == {"expected_received": 4e6}
+    assert predict(8, False, programs, 2)["expected"] == pytest.approx(1.5 * 0.7)
+    slow = predict(8, True, programs, 2)
+    assert slow["expected"] == pytest.approx(1.3 + 14 * SLOW.latency + 7e6 / SLOW.bandwidth)
+    del programs["processes-8"]["median"]
+    assert predict(8, True, programs, 2) == {"expected_received": 7e6}

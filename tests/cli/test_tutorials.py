@@ -11,7 +11,7 @@ from minitransformer.cli import main, tutorials
 def clone(tmp_path, monkeypatch):
     """A clone of the repository with three tutorials; JupyterLab is there, and notes what it is told."""
     (tmp_path / "tutorials").mkdir()
-    for name in ("01-first.ipynb", "02-second.ipynb", "03-third.ipynb", "03-third.md"):
+    for name in ("01-first.ipynb", "02-second.ipynb", "03-third.ipynb", "03-third.md", "render.py", "words.py"):
         (tmp_path / "tutorials" / name).write_text(f"as shipped: {name}", encoding="utf-8")
     commands = []
     monkeypatch.setattr(tutorials, "CLONE", tmp_path)
@@ -38,14 +38,15 @@ class Process:
 def test_jupyterlab_opens_a_copy_of_the_first_tutorial(clone, capsys):
     assert main(["tutorials"]) == 0
     copies = clone.path / "my-tutorials"
-    assert sorted(path.name for path in copies.iterdir()) == ["01-first.ipynb", "02-second.ipynb", "03-third.ipynb"]
+    notebooks = [copies / name for name in ("01-first.ipynb", "02-second.ipynb", "03-third.ipynb")]
+    assert sorted(copies.iterdir()) == [*notebooks, copies / "words.py"]  # which a notebook imports
     (command,) = clone.commands
     assert command[1:3] == ["-m", "jupyterlab"]
     assert "--LabApp.default_url=/lab/tree/my-tutorials/01-first.ipynb" in command
     assert f"--ServerApp.root_dir={clone.path}" in command  # so that links to ../docs and ../minitransformer work
     assert "--no-browser" not in command
     (trust,) = clone.trusted  # or JupyterLab would not show their pictures
-    assert trust[1:] == ["-m", "jupyter", "trust", *sorted(copies.iterdir())]
+    assert trust[1:] == ["-m", "jupyter", "trust", *notebooks]
     assert str(copies) in capsys.readouterr().out
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from wrong_core import CORE
 from wrong_entry import VALUE, Entry, is_float
-from wrong_pages import PAGES
+from wrong_operations import OPERATIONS
 
 from minitransformer import Operation, Tensor
 
@@ -98,7 +98,7 @@ OWN = {"the walk": "Backward pass over the graph", "unbroadcast": "Broadcasting"
 
 def page() -> str:
     """Return the gallery as Markdown."""
-    entries = [*PAGES, *CORE]
+    entries = [*OPERATIONS, *CORE]
     parts = [INTRODUCTION.format(n=len(entries))]
     for title, group in groupby(entries, heading):
         parts += [f"## {title}\n", *map(card, group)]
@@ -136,7 +136,7 @@ def source(entry: Entry) -> str:
 
 def code(entry: Entry) -> str:
     """Return the file that has a mistake as code."""
-    return f"tests/gallery/{'wrong_core' if entry in CORE else 'wrong_pages'}.py"
+    return f"tests/gallery/{'wrong_core' if entry in CORE else 'wrong_operations'}.py"
 
 
 def card(entry: Entry) -> str:

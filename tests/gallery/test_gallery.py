@@ -12,14 +12,14 @@ import pytest
 from gallery_page import EXERCISES, PAGE, anchor, page
 from wrong_core import CORE, chain, core, diamond
 from wrong_entry import CARDS, DIFFERS, Entry, case, check, normal, simple_test
-from wrong_pages import PAGES
+from wrong_operations import OPERATIONS
 
 from minitransformer import Operation, ops
 from minitransformer.testing import gradcheck, prove
 
 pytestmark = pytest.mark.numpy_only("the mistakes are written in NumPy")
 
-ENTRIES = {entry.name: entry for entry in (*PAGES, *CORE)}
+ENTRIES = {entry.name: entry for entry in (*OPERATIONS, *CORE)}
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +29,8 @@ def few_entries(monkeypatch):
 
 
 def test_names_are_unique_and_every_operation_is_there():
-    assert len(ENTRIES) == len(PAGES) + len(CORE) >= 36
-    assert {entry.operation for entry in PAGES} >= set(ops.registry)
+    assert len(ENTRIES) == len(OPERATIONS) + len(CORE) >= 36
+    assert {entry.operation for entry in OPERATIONS} >= set(ops.registry)
 
 
 @pytest.mark.parametrize("name", ENTRIES)
@@ -127,7 +127,7 @@ def test_every_mistake_has_a_card_with_short_lines():
 
 def test_the_page_says_what_the_entries_say():
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/gallery/gallery_page.py"
-    assert {name for names in EXERCISES.values() for name in names} <= {entry.name for entry in (*PAGES, *CORE)}
+    assert {name for names in EXERCISES.values() for name in names} <= {entry.name for entry in (*OPERATIONS, *CORE)}
 
 
 def test_the_gallery_would_notice_a_mistake_that_is_none():

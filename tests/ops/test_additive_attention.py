@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import additive_attention
+from passes import additive_attention
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck, strategies

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pages import convolution, feed_forward, linear
+from passes import convolution, feed_forward, linear
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import cross_entropy
+from passes import cross_entropy
 
 from minitransformer import Tensor
 from minitransformer.testing import strategies

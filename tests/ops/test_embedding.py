@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import embedding
+from passes import embedding
 
 from minitransformer.testing import strategies
 

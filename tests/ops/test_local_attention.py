@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import local_attention
-from pages import scaled_dot_product_attention as attention
+from passes import local_attention
+from passes import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck, strategies

@@ -1,10 +1,10 @@
-"""The page masking: values, both masks, errors."""
+"""The operation masking: values, both masks, errors."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import masking
+from passes import masking
 
 import minitransformer as mt
 from minitransformer.testing import strategies

@@ -1,9 +1,9 @@
-"""The page multi_head_attention: values head by head, self-attention, errors."""
+"""The operation multi_head_attention: values head by head, self-attention, errors."""
 
 import numpy as np
 import pytest
-from pages import multi_head_attention
-from pages import scaled_dot_product_attention as attention
+from passes import multi_head_attention
+from passes import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer import Tensor

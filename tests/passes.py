@@ -1,15 +1,14 @@
-"""The pages' two passes for arrays of the host, as tests write them by hand; the library in use does the work.
+"""The forward and backward pass of each operation for NumPy arrays; the library in use does the work.
 
-An operation moves its floating-point inputs to the device and leaves the rest to the page; so does this. On NumPy
-nothing is moved, and the passes are called as they are.
+As an operation does, this moves floating-point inputs to the device and passes on the rest. On NumPy nothing is moved.
 """
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, operand, to_numpy, xp
 
 
-class Page:
-    """An operation whose ``forward`` and ``backward`` take and give arrays of the host."""
+class Passes:
+    """An operation whose ``forward`` and ``backward`` take and return NumPy arrays."""
 
     def __init__(self, operation):
         self.operation = operation
@@ -45,7 +44,7 @@ def _host(value):
 
 
 def _back(value, device, host):
-    """Return the host's array in place of the device's, if that is where the value was written."""
+    """Return the NumPy array in place of the device's array, if the value was written there."""
     if value is not device or device is host:
         return value
     host[...] = to_numpy(device)
@@ -53,7 +52,7 @@ def _back(value, device, host):
 
 
 def __getattr__(name):
-    """Return the passes of an operation, as in ``from pages import softmax``."""
+    """Return the passes of an operation, as in ``from passes import softmax``."""
     if name not in mt.ops.registry:
         raise AttributeError(name)
-    return Page(mt.ops.registry[name])
+    return Passes(mt.ops.registry[name])

@@ -29,15 +29,15 @@ from minitransformer.ops import (
 from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops.linear import rows
 
-PAGES: list[Entry] = []
+OPERATIONS: list[Entry] = []
 
 
 def add(
     right: Operation, backward: Callable[..., Any], forward: Callable[..., Any] | None = None, **texts: Any
 ) -> None:
-    """Enter a page with a wrong backward pass, or a wrong forward pass beside it."""
+    """Add an operation with a wrong backward pass, or with a wrong forward pass as well."""
     wrong = Operation(forward or right.forward, backward, composed=right.composed, name=right.name)
-    PAGES.append(Entry(operation=right.name, wrong=wrong, right=right, **texts))
+    OPERATIONS.append(Entry(operation=right.name, wrong=wrong, right=right, **texts))
 
 
 def scaled(right: Operation, place: int, factor: float) -> Callable[..., Any]:
@@ -505,7 +505,7 @@ def kept_on_the_layer() -> Operation:
 
 
 stateful = kept_on_the_layer()
-PAGES.append(
+OPERATIONS.append(
     Entry(
         name="layer norm: state kept on the layer",
         operation="layer_norm",
@@ -944,7 +944,7 @@ add(
     weak=Weak(cotangent="random"),
 )
 far = Operation(lambda x: (np.exp(x - 200), x), lambda x, d_y: (1000 * d_y * np.exp(x - 200),), name="exp(x - 200)")
-PAGES.append(
+OPERATIONS.append(
     Entry(
         name="a very small function: 1000 times too large",
         operation=far.name,
