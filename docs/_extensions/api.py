@@ -11,6 +11,8 @@ from sphinx import addnodes
 import minitransformer
 from minitransformer.autograd import Operation
 
+LONGEST = 92
+"""How many characters fit into a block; longer ones get less space before the number of the equation."""
 SECTION = """
 ## {title}
 
@@ -59,7 +61,10 @@ def as_set(docstring: str) -> list[str]:
         if block[0] != " " and not re.search(r"\S {3,}\S|====", block):
             found += [*map(escape, lines), ""]
         else:
-            found += [".. code-block:: text", "", *(f"   {line}" for line in textwrap.dedent(block).split("\n")), ""]
+            lines = textwrap.dedent(block).split("\n")
+            wide = max(0, max(map(len, lines)) - LONGEST)
+            narrow = (re.sub(rf" {{{wide}}}(?=\(\d+\))", "", line) for line in lines)
+            found += [".. code-block:: text", "", *(f"   {line}" for line in narrow), ""]
     return found
 
 

@@ -34,8 +34,8 @@ from wrong_core import CORE  # noqa: E402
 from wrong_entry import Entry  # noqa: E402
 from wrong_operations import OPERATIONS  # noqa: E402
 
-NUMBER = re.compile(r"(?<![\w)\]])\((\d+)\)(?!\w)")
-"""The number of an equation, as prose and comments cite it."""
+NUMBER = re.compile(r"(?<![\w)\]])\((\d+)\)(?![^\W가-힣])")
+"""The number of an equation, as prose and comments cite it; a Korean particle may follow."""
 TAG = re.compile(r"(?P<before>quad|&|\\;|^)\s*\((?P<number>\d+)\)(?=[\s\\]*$)", re.MULTILINE)
 """The number of an equation, as a display formula has it at the end of a line."""
 PAPER = re.compile(r"[Ee]quations? *$")

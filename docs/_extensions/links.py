@@ -50,8 +50,11 @@ def target_of(docname: str, text: str, link: str) -> str | None:
     """Return where a link of a document leads on the site, or None if it may stay as it is."""
     path, _, at = link.partition("#")
     place = posixpath.normpath(posixpath.join("docs", posixpath.dirname(docname), path or posixpath.basename(docname)))
-    if place.endswith(".py") and not place.startswith(".") and (graph.ROOT / place).is_file():
-        return f"source:{place}" + f"#{at}" * bool(at)
+    file = place.removeprefix("docs/") if place.startswith("docs/tutorials/") else place
+    if file.startswith("minitransformer/") and (graph.ROOT / file / "__init__.py").is_file():
+        return f"source:{file}/__init__.py"
+    if file.endswith(".py") and not file.startswith(".") and (graph.ROOT / file).is_file():
+        return f"source:{file}" + f"#{at}" * bool(at)
     document = re.sub(r"\.(md|ipynb)$", "", place.removeprefix("docs/"))
     if document == graph.EXERCISES and text in EXERCISES:
         return f"site:{document}#{text}"
@@ -145,18 +148,29 @@ def drawing(app: Sphinx, docname: str, alt: str) -> str:
 
 
 def link_code(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
-    """Make links of the numbers of equations in a page's comments, and of the exercises that its code checks."""
-    if doctree is None or not pagename.startswith(("derivations/", "tutorials/")):
-        return
-    known = {int(number) for number in re.findall(r'id="eq-(\d+)"', context["body"])}
-    body = COMMENT.sub(lambda found: sources.link_numbers(found[0], known, ""), context["body"])
-    page = sources.uri(app, pagename, f"site:{graph.EXERCISES}")
+    """Make links of the numbers of equations in comments and docstrings, and of the exercises that code checks."""
+    if doctree is not None and pagename.startswith(("derivations/", "tutorials/")):
+        known = {int(number) for number in re.findall(r'id="eq-(\d+)"', context["body"])}
+        body = COMMENT.sub(lambda found: sources.link_numbers(found[0], known, ""), context["body"])
+        context["body"] = STRING.sub(lambda found: name_exercise(app, pagename, *found.groups()), body)
+    elif doctree is not None and pagename == "api/ops":
+        parts = re.split(r'(?=<section id="[a-z-]+">)', context["body"])
+        context["body"] = "".join(link_operation(app, pagename, part) for part in parts)
 
-    def lead(found: re.Match[str]) -> str:
-        quote, name = found.groups()
-        return f'{quote}<a href="{page}#{name}">{name}</a>{quote}' if name in EXERCISES else found[0]
 
-    context["body"] = STRING.sub(lead, body)
+def name_exercise(app: Sphinx, pagename: str, quote: str, name: str) -> str:
+    """Return a string of code, as a link if it is the name of an exercise."""
+    page = sources.uri(app, pagename, f"site:{graph.EXERCISES}#{name}")
+    return f'{quote}<a href="{page}">{name}</a>{quote}' if name in EXERCISES else f"{quote}{name}{quote}"
+
+
+def link_operation(app: Sphinx, pagename: str, part: str) -> str:
+    """Make links of the numbers of equations in the section of the API that is about an operation."""
+    name = found[1] if (found := re.match(r'<section id="([a-z-]+)">', part)) else ""
+    if name not in graph.derivations():
+        return part
+    page, known = sources.uri(app, pagename, f"site:derivations/{name}"), graph.equations(graph.derivations()[name])
+    return re.sub(r">[^<>]+<", lambda text: sources.link_numbers(text[0], known, page), part)
 
 
 def show_sources(app: Sphinx, config: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -31,7 +31,8 @@ def page_of(path: str) -> str:
 def files() -> set[str]:
     """Return the files that have a page: the package, and what the graph or a document links to."""
     package = (path for path in (graph.ROOT / "minitransformer").rglob("*.py") if "exercises" not in path.parts)
-    found = {path.relative_to(graph.ROOT).as_posix() for path in package} | graph.pages()
+    scripts = (graph.ROOT / "tutorials").glob("*.py")
+    found = {path.relative_to(graph.ROOT).as_posix() for path in (*package, *scripts)} | graph.pages()
     documents = [*(graph.ROOT / "docs").glob("[!_]*/*.md"), *(graph.ROOT / "docs").glob("*.md")]
     for document in (*documents, *(graph.ROOT / "tutorials").glob("*.md")):
         found |= {str(link) for link in REPOSITORY_LINK.findall(document.read_text(encoding="utf-8"))}
@@ -86,7 +87,7 @@ def lines(path: str, uri: Callable[[str], str]) -> str:
     return "".join(parts)
 
 
-def link_numbers(text: str, known: set[int], page: str) -> str:
+def link_numbers(text: str, known: Collection[int], page: str) -> str:
     """Make links of the numbers of equations in a comment or docstring."""
 
     def lead(found: re.Match[str]) -> str:

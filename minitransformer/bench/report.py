@@ -206,11 +206,11 @@ def processes_text(result: dict[str, Any]) -> str:
     parts = [
         header(result),
         wrap(
-            f"One training step in several processes of one thread each, and one share for each. Medians over "
-            f"{_rounds(result)}. Model: what one thread takes for the same shares, divided by the cores that work on "
-            "them; with a slow network (1 ms for each message, 1 Gbit/s) its time is added to what was measured "
-            "without. Received: bytes of gradients and weights in a step, the mean over the processes, and what theory "
-            "says. Memory is the peak of the process that has the highest."
+            "One training step in several processes of one thread each, and one share for each. Medians over "
+            f"{_rounds(result)}. Model: what one thread takes for the same shares, divided by the speed of the "
+            "cores together, which the fewest processes show; with a slow network (1 ms for each message, 1 Gbit/s) "
+            "its time is added to what was measured without. Received: bytes of gradients and weights in a step, the "
+            "mean over the processes, and what theory says. Memory is the peak of the process that has the highest."
         ),
     ]
     for name, configuration in result["configurations"].items():

@@ -90,9 +90,12 @@ def measure_processes(
 
         outcomes = take_turns(entrants, rounds, tell_of)
         programs = compare(outcomes)
-        for key, outcome in outcomes.items():
-            if key.startswith("processes") and "median" in programs[key]:
-                programs[key] |= {"received": outcome.answers[-1]["received"], **_predict(key, programs)}
+        for n in counts:
+            for slow in (False, True):
+                key = f"processes-{n}-slow" if slow else f"processes-{n}"
+                if "median" in programs[key]:
+                    programs[key]["received"] = outcomes[key].answers[-1]["received"]
+                    programs[key] |= predict(n, slow, programs, counts[0])
         result["configurations"][name] = {"sizes": workload.flat(), "programs": programs}
         if "median" in programs["ours"]:
             rates.append(workload.flops / programs["ours"]["median"])
@@ -114,16 +117,20 @@ def _entrants(launcher: Sequence[str], workload: Workload, counts: Sequence[int]
     return [*alone, *several, *slow]
 
 
-def _predict(key: str, programs: dict[str, Any]) -> dict[str, Any]:
-    """Return what the model of cost says about some processes: seconds of a step, and bytes that each receives."""
-    n = programs[key]["description"]["processes"]
-    size = bytes_received(n, n, programs[key]["description"]["parameters"])
-    found: dict[str, Any] = {"expected_received": size}
-    base = programs[key.removesuffix("-slow")] if key.endswith("-slow") else programs[f"shares-{n}"]
-    if "median" in base:
-        found["expected"] = (
-            base["median"] + SLOW.seconds(2 * (n - 1), size)
-            if key.endswith("-slow")
-            else base["median"] / min(n, blas.cores())
-        )
-    return found
+def predict(n: int, slow: bool, programs: dict[str, Any], fewest: int) -> dict[str, float]:
+    """Return what the model of cost says about n processes: bytes that each receives, and seconds of a step.
+
+    Several cores together are not as fast as one times their number. How fast, the fewest processes show.
+    """
+    own = programs[f"processes-{n}-slow" if slow else f"processes-{n}"]
+    found = {"expected_received": bytes_received(n, n, own["description"]["parameters"])}
+    measured = {name: program["median"] for name, program in programs.items() if "median" in program}
+    if slow:
+        terms, seconds = [f"processes-{n}"], SLOW.seconds(2 * (n - 1), found["expected_received"])
+    else:
+        terms, seconds = [f"shares-{n}", f"shares-{fewest}", f"processes-{fewest}"], 0.0
+    if not measured.keys() >= {*terms} or (n == fewest and not slow):
+        return found
+    one, *pair = (measured[name] for name in terms)
+    together = pair[1] * min(fewest, blas.cores()) / pair[0] / min(n, blas.cores()) if pair else 1.0
+    return {**found, "expected": one * together + seconds}

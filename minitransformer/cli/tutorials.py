@@ -41,7 +41,10 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("jupyterlab") is None:
         raise UsageError(f'JupyterLab is not installed. Run `python -m pip install -e "{CLONE}[tutorials]"`')
     folder = CLONE / "my-tutorials"
-    copy_missing(notebooks, folder)
+    # Notebooks import the other Python files; ko/ holds the Korean ones.
+    others = [path for path in notebooks[0].parent.glob("*.py") if path.name != "render.py"]
+    others += sorted(notebooks[0].parent.glob("ko/[0-9][0-9]-*.ipynb"))
+    copy_missing([*notebooks, *others], folder)
     chosen = notebooks[numbers.index(args.number)].name
     print(f"Your copies of the tutorials are in {folder}. JupyterLab opens {chosen}. Ctrl-C stops it.", flush=True)
     options = [
@@ -53,14 +56,16 @@ def run(args: argparse.Namespace) -> int:
     return wait_for(subprocess.Popen([sys.executable, "-m", "jupyterlab", *options]))
 
 
-def copy_missing(notebooks: list[Path], folder: Path) -> None:
-    """Copy the notebooks that the folder lacks; beside ``tutorials/``, their links to sources and pictures work."""
-    folder.mkdir(exist_ok=True)
-    copies = {notebook: folder / notebook.name for notebook in notebooks if not (folder / notebook.name).exists()}
-    for notebook, copy in copies.items():
-        shutil.copyfile(notebook, copy)
-    if copies:  # JupyterLab shows no SVG picture of a notebook that it does not trust
-        subprocess.run([sys.executable, "-m", "jupyter", "trust", *copies.values()], capture_output=True, check=False)
+def copy_missing(files: list[Path], folder: Path) -> None:
+    """Copy the files that the folder lacks; beside ``tutorials/``, links of notebooks to sources and pictures work."""
+    places = {file: folder / file.relative_to(CLONE / "tutorials") for file in files}
+    copies = {file: copy for file, copy in places.items() if not copy.exists()}
+    for file, copy in copies.items():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    notebooks = [copy for copy in copies.values() if copy.suffix == ".ipynb"]
+    if notebooks:  # JupyterLab shows no SVG picture of a notebook that it does not trust
+        subprocess.run([sys.executable, "-m", "jupyter", "trust", *notebooks], capture_output=True, check=False)
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:

@@ -120,7 +120,8 @@ def beam_search(
     Examples
     --------
     >>> model = mt.nn.Transformer(7, 9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
-    >>> ((best, second),) = mt.decoding.beam_search(model, [[3, 4, 2]], beam=2, n_best=2, max_length=5)
+    >>> (found,) = mt.decoding.beam_search(model, [[3, 4, 2]], beam=2, n_best=2, max_length=5)
+    >>> best, second = found
     >>> best.score >= second.score
     True
     """

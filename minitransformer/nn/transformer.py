@@ -124,7 +124,7 @@ class Transformer(Module):
 
     Examples
     --------
-    >>> model = mt.nn.Transformer(source_vocab=7, target_vocab=9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> model = mt.nn.Transformer(7, 9, d_model=8, n_heads=2, n_layers=1, d_ff=16)
     >>> model(np.array([[3, 4, 5]]), np.array([[1, 6]])).shape  # logits (B, Tq, V)
     (1, 2, 9)
     >>> sum(parameter.data.size for parameter in model.parameters())

@@ -99,7 +99,7 @@ def forward(
     Examples
     --------
     >>> x = np.array([[[1.0], [2.0], [4.0]]])  # (B, T, D)
-    >>> weight = np.array([[[1.0]], [[10.0]]])  # (K, D, F): the position before, and the position itself
+    >>> weight = np.array([[[1.0]], [[10.0]]])  # of the position before, of the position itself
     >>> mt.ops.convolution(x, weight, causal=True).numpy().ravel()
     array([10., 21., 42.])
     """

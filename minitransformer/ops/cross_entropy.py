@@ -108,10 +108,10 @@ def forward(
 
     Examples
     --------
-    >>> logits = np.array([[0.0, 1.0, 3.0]])
-    >>> round(float(mt.ops.cross_entropy(logits, np.array([2])).numpy()), 3)
+    >>> logits, targets = np.array([[0.0, 1.0, 3.0]]), np.array([2])
+    >>> round(mt.ops.cross_entropy(logits, targets).item(), 3)
     0.17
-    >>> round(float(mt.ops.cross_entropy(logits, np.array([2]), label_smoothing=0.1).numpy()), 3)
+    >>> round(mt.ops.cross_entropy(logits, targets, label_smoothing=0.1).item(), 3)
     0.337
     """
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)

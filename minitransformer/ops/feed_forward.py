@@ -73,7 +73,8 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
     Examples
     --------
     >>> w1, w2 = np.array([[1.0, -1.0]]), np.array([[1.0], [1.0]])  # together |x|
-    >>> mt.ops.feed_forward(np.array([[-3.0], [2.0]]), w1, np.zeros(2), w2, np.zeros(1)).numpy()
+    >>> x = np.array([[-3.0], [2.0]])
+    >>> mt.ops.feed_forward(x, w1, np.zeros(2), w2, np.zeros(1)).numpy()
     array([[3.],
            [2.]])
     """

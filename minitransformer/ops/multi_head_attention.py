@@ -147,7 +147,8 @@ def forward(
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(1, 5, 8))  # (B, Tq, D)
-    >>> w_in, w_out = rng.normal(size=(8, 24)), rng.normal(size=(8, 8))  # w_in holds W_Q, W_K and W_V
+    >>> w_in = rng.normal(size=(8, 24))  # W_Q, W_K and W_V
+    >>> w_out = rng.normal(size=(8, 8))
     >>> mt.ops.multi_head_attention(x, None, w_in, w_out, n_heads=2, causal=True).shape
     (1, 5, 8)
     """

@@ -89,7 +89,8 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
     Examples
     --------
     >>> x = np.ones((1, 3, 1))  # (B, T, D)
-    >>> mt.ops.recurrence(x, np.array([[1.0]]), np.array([[0.5]]), np.zeros(1)).numpy().ravel().round(3)
+    >>> w, u, b = np.array([[1.0]]), np.array([[0.5]]), np.zeros(1)
+    >>> mt.ops.recurrence(x, w, u, b).numpy().ravel().round(3)
     array([0.762, 0.881, 0.894])
     """
     check(x, w, u, b, h0)

@@ -39,7 +39,8 @@ def warmup(step: int, d_model: int, warmup_steps: int) -> float:
 
     Examples
     --------
-    >>> [round(mt.optim.warmup(step, d_model=512, warmup_steps=4000), 5) for step in (1, 2000, 4000, 16000)]
+    >>> steps = (1, 2000, 4000, 16000)
+    >>> [round(mt.optim.warmup(step, d_model=512, warmup_steps=4000), 5) for step in steps]
     [0.0, 0.00035, 0.0007, 0.00035]
     """
     if step < 1 or d_model < 1 or warmup_steps < 1:

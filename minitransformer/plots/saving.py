@@ -3,7 +3,6 @@
 import io
 import math
 from pathlib import Path
-from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -31,7 +30,7 @@ def save(figure: Figure, path: Path | str, dpi: int) -> None:
     most = math.sqrt(MOST_PIXELS / (width * height))
     picture = io.BytesIO()
     kind = path.suffix.removeprefix(".") or "png"
-    options: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}  # equal figures give equal files
-    with rc_context({"svg.hashsalt": "minitransformer"}):
-        figure.savefig(picture, format=kind, dpi=min(dpi, most), **options)
+    metadata = {"Date": None} if kind == "svg" else None
+    with rc_context({"svg.hashsalt": "minitransformer"}):  # with it and without a date, equal figures give equal files
+        figure.savefig(picture, format=kind, dpi=min(dpi, most), metadata=metadata)
     write_whole(path, picture.getvalue())

@@ -5,6 +5,7 @@ from minitransformer.bench.account import KINDS
 from minitransformer.bench.anatomy import summarise_anatomy
 from minitransformer.bench.decode import summarise
 from minitransformer.bench.measure import compare
+from minitransformer.bench.network import project
 from minitransformer.bench.turns import Outcome
 
 MACHINE = {
@@ -106,6 +107,23 @@ def growth():
             "length": {"letter": "T", "centre": workload, "curves": [plain, blocked]},
             "depth": {"letter": "N", "centre": workload, "curves": [unknown]},
         },
+    }
+
+
+def processes():
+    """Return what some processes would have taken: two of them, one of which failed behind a slow network."""
+    found = outcomes()
+    for name, seconds in (("shares-2", 0.05), ("processes-2", 0.03)):
+        found[name] = Outcome(name, {"parameters": 1000, "processes": 2}, [{"seconds": [seconds] * 2, "peak": 10**8}])
+    found["processes-2-slow"] = Outcome("2 processes, slow", failed="ended by signal 9")
+    programs = compare(found)
+    programs["processes-2"] |= {"received": [4000, 4002], "expected_received": 4000.0, "expected": 0.025}
+    sizes = CONFIGURATIONS["toy"].flat()
+    return {
+        "machine": MACHINE,
+        "rounds": 3,
+        "configurations": {"toy": {"sizes": sizes, "programs": programs}},
+        "projection": project(2e11),
     }
 
 

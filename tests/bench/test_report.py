@@ -5,7 +5,7 @@ import json
 import made_up
 import pytest
 
-from minitransformer.bench import decoding_text, growth_text, speed_text
+from minitransformer.bench import decoding_text, growth_text, processes_text, speed_text
 from minitransformer.bench.anatomy import summarise_anatomy
 from minitransformer.bench.measure import compare
 from minitransformer.bench.turns import Outcome
@@ -97,3 +97,25 @@ def test_decoding_without_pytorch():
 def test_results_are_plain_values():
     for result in (made_up.result(compiled=0.05), made_up.growth(), made_up.decoding()):
         assert json.loads(json.dumps(result)) == result
+
+
+def test_the_report_on_processes_has_the_model_beside_what_was_measured():
+    report = processes_text(made_up.processes())
+    (line,) = (line for line in report.splitlines() if line.startswith("  processes-2 "))
+    assert line.split() == [
+        "processes-2",
+        "30",
+        "ms",
+        "25",
+        "ms",
+        "0.75",
+        "(0.75",
+        "to",
+        "0.75)",
+        "4,001",
+        "(4,000)",
+        "100",
+        "MB",
+    ]
+    assert "2 processes, slow: not measured: ended by signal 9" in report
+    assert max(map(len, report.splitlines())) <= 100

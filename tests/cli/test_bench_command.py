@@ -64,6 +64,12 @@ def test_decoding_from_the_first_word_to_the_figures(monkeypatch, tmp_path, caps
     assert searches["greedy"]["programs"]["ours"]["tokens"] == 4 * 15
 
 
+def test_processes_need_an_mpi(monkeypatch, capsys):
+    monkeypatch.setattr("minitransformer.bench.scaling.find_spec", lambda name: None)
+    assert main(["bench", "--processes"]) == 2
+    assert 'install it with `pip install "minitransformer[mpi]"`' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -71,6 +77,8 @@ def test_decoding_from_the_first_word_to_the_figures(monkeypatch, tmp_path, caps
         (["--scale", "toy"], "--scale has sizes of its own, found toy too"),
         (["--decode", "--scale"], "--decode and --scale measure different things"),
         (["--decode", "--workers", "2"], "--decode has no workers"),
+        (["--processes", "--scale"], "--scale and --processes measure different things"),
+        (["--processes", "--workers", "2"], "--processes has no workers"),
         (["--decode", "--plot", "speed.png"], "--decode draws no picture"),
         (["--rounds", "0"], "--rounds must be at least 1, found 0"),
         (["--workers", "0"], "--workers must be at least 1, found 0"),
@@ -85,6 +93,7 @@ def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path,
     monkeypatch.setattr("minitransformer.cli.bench.measure_speed", pytest.fail)
     monkeypatch.setattr("minitransformer.cli.bench.measure_growth", pytest.fail)
     monkeypatch.setattr("minitransformer.cli.bench.measure_decoding", pytest.fail)
+    monkeypatch.setattr("minitransformer.cli.bench.measure_processes", pytest.fail)
     assert main(["bench", *arguments]) == 2
     captured = capsys.readouterr()
     assert message in captured.err

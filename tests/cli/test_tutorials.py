@@ -11,7 +11,7 @@ from minitransformer.cli import main, tutorials
 def clone(tmp_path, monkeypatch):
     """A clone of the repository with three tutorials; JupyterLab is there, and notes what it is told."""
     (tmp_path / "tutorials").mkdir()
-    for name in ("01-first.ipynb", "02-second.ipynb", "03-third.ipynb", "03-third.md"):
+    for name in ("01-first.ipynb", "02-second.ipynb", "03-third.ipynb", "03-third.md", "render.py", "words.py"):
         (tmp_path / "tutorials" / name).write_text(f"as shipped: {name}", encoding="utf-8")
     commands = []
     monkeypatch.setattr(tutorials, "CLONE", tmp_path)
@@ -38,14 +38,15 @@ class Process:
 def test_jupyterlab_opens_a_copy_of_the_first_tutorial(clone, capsys):
     assert main(["tutorials"]) == 0
     copies = clone.path / "my-tutorials"
-    assert sorted(path.name for path in copies.iterdir()) == ["01-first.ipynb", "02-second.ipynb", "03-third.ipynb"]
+    notebooks = [copies / name for name in ("01-first.ipynb", "02-second.ipynb", "03-third.ipynb")]
+    assert sorted(copies.iterdir()) == [*notebooks, copies / "words.py"]  # which a notebook imports
     (command,) = clone.commands
     assert command[1:3] == ["-m", "jupyterlab"]
     assert "--LabApp.default_url=/lab/tree/my-tutorials/01-first.ipynb" in command
     assert f"--ServerApp.root_dir={clone.path}" in command  # so that links to ../docs and ../minitransformer work
     assert "--no-browser" not in command
     (trust,) = clone.trusted  # or JupyterLab would not show their pictures
-    assert trust[1:] == ["-m", "jupyter", "trust", *sorted(copies.iterdir())]
+    assert trust[1:] == ["-m", "jupyter", "trust", *notebooks]
     assert str(copies) in capsys.readouterr().out
 
 
@@ -53,6 +54,16 @@ def test_a_tutorial_is_chosen_by_its_number(clone):
     assert main(["tutorials", "3", "--no-browser"]) == 0
     assert "--LabApp.default_url=/lab/tree/my-tutorials/03-third.ipynb" in clone.commands[0]
     assert clone.commands[0][-1] == "--no-browser"
+
+
+def test_translations_are_copied_beside_what_they_translate(clone):
+    korean = clone.path / "tutorials" / "ko" / "01-first.ipynb"
+    korean.parent.mkdir()
+    korean.write_text("as shipped: in Korean", encoding="utf-8")
+    assert main(["tutorials"]) == 0
+    copy = clone.path / "my-tutorials" / "ko" / "01-first.ipynb"
+    assert copy.read_text(encoding="utf-8") == "as shipped: in Korean"
+    assert copy in clone.trusted[0]
 
 
 def test_what_the_reader_wrote_is_kept(clone):

@@ -28,7 +28,9 @@ numpy_only = pytest.mark.skipif(mt.backend() != "numpy", reason="the arrays are 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_a_name_that_others_rely_on_has_an_example(name):
-    assert ">>> " in inspect.getdoc(PUBLIC[name])
+    example = [line for line in inspect.getdoc(PUBLIC[name]).splitlines() if line.startswith((">>> ", "... "))]
+    assert example
+    assert max(map(len, example)) <= 92  # fits into the column of the site
 
 
 def modules():

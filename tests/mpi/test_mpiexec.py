@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minitransformer.bench import CONFIGURATIONS, Workload, measure_processes
 from minitransformer.training import RunFolder
 from minitransformer.training.checkpoints import read_checkpoint
 
@@ -38,8 +39,10 @@ ENVIRONMENT = os.environ | {
     **{"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OPENBLAS_NUM_THREADS": "1"},
 }
 PROGRAM = ["-m", "minitransformer"]
+FIRST = Path("run", "checkpoints", "step-00000002.safetensors")
 SLOW = """
-import sys, time
+import os, sys, time
+from pathlib import Path
 import minitransformer.training.trainer as trainer
 from minitransformer.training.ranks import launched_rank
 step = trainer.training_step
@@ -51,6 +54,14 @@ def slow(*arguments):
     time.sleep({seconds})
     return step(*arguments)
 trainer.training_step = slow
+fsync = os.fsync
+def slow_fsync(number):
+    checkpoints = Path("run/checkpoints")
+    if {writes} and (checkpoints / "step-00000002.safetensors").exists() and list(checkpoints.glob("*.partial")):
+        Path("writing").touch()
+        time.sleep(5)
+    fsync(number)
+os.fsync = slow_fsync
 from minitransformer.cli import main
 sys.exit(main())
 """
@@ -171,16 +182,16 @@ def test_processes_that_differ_are_refused_before_anything_is_written(tmp_path):
 
 
 def test_an_error_in_one_process_ends_all(tmp_path):
-    program = ["-c", SLOW.format(fails=True, seconds=0)]
+    program = ["-c", SLOW.format(fails=True, writes=False, seconds=0)]
     status, out = run(2, [*TRAIN, "--out", "run"], tmp_path, program)
     assert status != 0
     assert out.count("process 1: RuntimeError: this process fails") == 1
 
 
-def checkpoint_after(process, folder):
-    """Wait for a checkpoint of a step."""
+def wait_for(path, process):
+    """Wait for a file that a process is going to write."""
     end = time.monotonic() + 60
-    while not (folder / "checkpoints" / "step-00000002.safetensors").exists():
+    while not path.exists():
         assert time.monotonic() < end
         assert process.poll() is None
         time.sleep(0.01)
@@ -210,23 +221,26 @@ def processes_of(folder):
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds the processes in /proc")
-@pytest.mark.parametrize("rank", [0, 1])
-def test_after_a_kill_the_run_goes_on_to_the_same_bits(alone, tmp_path, rank):
-    process = begin(2, [*TRAIN, "--out", "run"], tmp_path, ["-c", SLOW.format(fails=False, seconds=0.2)])
-    checkpoint_after(process, tmp_path / "run")
+@pytest.mark.parametrize(("rank", "writes"), [(0, False), (1, False), (0, True), (1, True)])
+def test_after_a_kill_the_run_goes_on_to_the_same_bits(alone, tmp_path, rank, writes):
+    """Also where the first process is writing a checkpoint; then a part of the next one lies in the folder."""
+    program = ["-c", SLOW.format(fails=False, writes=writes, seconds=0 if writes else 0.2)]
+    process = begin(2, [*TRAIN, "--out", "run"], tmp_path, program)
+    wait_for(tmp_path / ("writing" if writes else FIRST), process)
     os.kill(processes_of(tmp_path)[rank], signal.SIGKILL)
     process.communicate(timeout=60)
     assert process.returncode != 0
+    assert not writes or list((tmp_path / "run").rglob("*.partial"))
     status, out = run(2, ["resume", "run"], tmp_path)
     assert status == 0, out
     same(tmp_path / "run", alone)
 
 
 def test_ctrl_c_saves_a_checkpoint(alone, tmp_path):
-    program = ["-c", SLOW.format(fails=False, seconds=0.3)]
+    program = ["-c", SLOW.format(fails=False, writes=False, seconds=0.3)]
     listens = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
     process = begin(2, [*TRAIN, "--out", "run"], tmp_path, program, **listens)
-    checkpoint_after(process, tmp_path / "run")
+    wait_for(tmp_path / FIRST, process)
     if OPEN_MPI:  # its mpiexec kills the processes a fraction of a second after Ctrl-C
         os.kill(processes_of(tmp_path)[1], signal.SIGINT)
     else:
@@ -237,3 +251,18 @@ def test_ctrl_c_saves_a_checkpoint(alone, tmp_path):
     assert steps[-1] in (3, 5)  # not one that was due
     assert run(2, ["resume", "run"], tmp_path)[0] == 0
     np.testing.assert_equal(contents(tmp_path / "run")[0][-2][1:], contents(alone)[0][-2][1:])
+
+
+def test_the_bytes_that_are_measured_are_those_of_the_theory(monkeypatch):
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    tiny = Workload().changed(d_model=32, n_heads=2, n_layers=1, d_ff=400, vocabulary=11, batch=4, length=5)
+    monkeypatch.setitem(CONFIGURATIONS, "toy", tiny)
+    programs = measure_processes(["toy"], 1, False, lambda what: None, [2])["configurations"]["toy"]["programs"]
+    assert programs.keys() == {"ours", "shares-1", "shares-2", "processes-2", "processes-2-slow"}
+    for name, program in programs.items():
+        assert program["failed"] is None, name
+    for name in ("processes-2", "processes-2-slow"):
+        assert sum(programs[name]["received"]) == pytest.approx(2 * programs[name]["expected_received"], abs=8)
+    network = programs["processes-2-slow"]["expected"] - programs["processes-2"]["median"]
+    assert programs["processes-2-slow"]["median"] > network > 0.002

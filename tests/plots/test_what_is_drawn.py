@@ -110,7 +110,7 @@ def test_no_accuracy_is_drawn_above_one():
     whole = {"points": [{"distance": d, "accuracy": [1.0, 1.0]} for d in (1, 2)], "reach": None}
     recall = {"distances": [1, 2], "chance": 0.1, "kinds": dict.fromkeys(LAYERS, whole)}
     positions = {"accuracy": [[1.0] * 60]}
-    longer = extrapolation() | {"kinds": dict.fromkeys(LAYERS, {"sinusoidal": positions, "learned": positions})}
+    longer = extrapolation() | {"kinds": {name: {"learned": positions} for name in LAYERS}}
     left, right = Figure().subplots(1, 2)
     draw_recall(left, recall)
     draw_extrapolation(right, longer, "learned")
