@@ -11,7 +11,6 @@ from typing import Any
 
 import minitransformer
 from minitransformer.explorer import Session, save
-from minitransformer.learn import Exercise, bank
 from minitransformer.tasks.spelling import spell
 from minitransformer.training import RunFolder
 
@@ -20,6 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 HERE = Path(__file__).parent
 TUTORIALS = HERE.parent / "tutorials"
+sys.path.insert(0, str(HERE / "_extensions"))
 
 project = "minitransformer"
 author = "the minitransformer authors"
@@ -32,9 +32,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
-    "sphinx.ext.viewcode",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
+    "api",
+    "links",
+    "page_head",
 ]
 exclude_patterns = ["_build", "**/jupyter_execute", "**.ipynb_checkpoints"]
 
@@ -42,6 +44,9 @@ html_theme = "furo"
 html_title = "minitransformer"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_favicon = "_static/favicon.svg"
+html_baseurl = os.environ.get("SITE_ADDRESS", "")  # with a / at its end; other sites then find the picture of a link
 html_show_sphinx = False
 html_copy_source = False
 pygments_style = "friendly"
@@ -49,12 +54,13 @@ pygments_dark_style = "monokai"
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 4
+myst_url_schemes = ["http", "https", "mailto", "ftp", "site", "source"]  # the last two: graph.py
 myst_dmath_double_inline = True
 copybutton_exclude = ".linenos, .gp, .go"
 
 # Derivations are executed at each build, and a cell that raises fails it; tutorials bring the outputs of their own run.
 nb_execution_mode = "cache"
-nb_execution_excludepatterns = ["tutorials/*"]
+nb_execution_excludepatterns = ["tutorials/*", "tutorials/ko/*"]
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -75,33 +81,33 @@ NUMBERS = (
 )  # fmt: skip
 """The sentences that the explorer on the front page holds: these numbers in words."""
 
-OPERATION = """
-## {title}
 
-The algebra: [{page}](../derivations/{page}.md)
-
-```{{eval-rst}}
-.. automodule:: minitransformer.ops.{module}
-   :members:
-   :exclude-members: {module}
-```
-"""
+PLACES = {
+    "docs/tutorials/": "../", "docs/": "../../", "minitransformer/": "../../../minitransformer/",
+    "README.md": "../../index.md", "tutorials/ko": "../index.md",
+}  # fmt: skip
+"""Where the links of the Korean README lead from its place on the site, tutorials/ko/index."""
 
 
 def bring_tutorials(app: Any) -> None:
-    """Copy the executed tutorials into the site; links out of their folder start one folder lower there."""
+    """Copy the executed tutorials and the Korean README into the site; links out of their folder change there."""
     target = HERE / "tutorials"
-    target.mkdir(exist_ok=True)
-    for old in target.glob("*.ipynb"):
+    (target / "ko").mkdir(parents=True, exist_ok=True)
+    for old in target.rglob("*.ipynb"):
         old.unlink()
-    for notebook in sorted(TUTORIALS.glob("[0-9][0-9]-*.ipynb")):
-        text = to_site(notebook.read_text(encoding="utf-8"), "../minitransformer/", "../../minitransformer/")
-        (target / notebook.name).write_text(to_site(text, "../docs/", "../"), encoding="utf-8")
+    for folder, root in ("", "../"), ("ko/", "../../"):
+        for notebook in sorted(TUTORIALS.glob(f"{folder}[0-9][0-9]-*.ipynb")):
+            text = to_site(notebook.read_text(encoding="utf-8"), root, f"../{root}")
+            (target / folder / notebook.name).write_text(to_site(text, f"../{root}docs/", root), encoding="utf-8")
+    korean = (HERE.parent / "README.ko.md").read_text(encoding="utf-8")
+    for old, new in PLACES.items():
+        korean = to_site(korean, old, new)
+    (target / "ko" / "index.md").write_text(korean, encoding="utf-8")
 
 
 def to_site(text: str, old: str, new: str) -> str:
     """Return text whose Markdown links begin otherwise."""
-    return re.sub(rf"\]\({re.escape(old)}", f"]({new}", text)
+    return text.replace(f"]({old}", f"]({new}")
 
 
 def point_links(app: Any, docname: str, source: list[str]) -> None:
@@ -110,29 +116,22 @@ def point_links(app: Any, docname: str, source: list[str]) -> None:
     source[0] = to_site(text, "../tutorials/", "../tutorials/" if "/" in docname else "tutorials/")
 
 
-def list_operations(app: Any, docname: str, source: list[str]) -> None:
-    """Add a section for each operation to their page."""
-    if docname == "api/ops":
-        source[0] += "".join(map(OPERATION.format_map, map(names_of, minitransformer.ops.registry)))
+def list_tutorials(app: Any, docname: str, source: list[str]) -> None:
+    """List what each tutorial leads to, and how long it takes."""
+    if docname == "tutorials/index":
+        source[0] += "\n## In reading order\n\n| tutorial | afterwards you can | minutes |\n|---|---|---|\n"
+        source[0] += "".join(map(line_of, sorted(TUTORIALS.glob("[0-9][0-9]-*.md"))))
 
 
-def link_exercises(app: Any, docname: str, source: list[str]) -> None:
-    """Name the exercises of a derivation above its first section, and list all exercises in their guide."""
-    names = [f"`{exercise.name}`" for exercise in bank() if docname == f"derivations/{exercise.derivation}"]
-    if names:
-        text = f"To try before you read: the [exercises](../guides/exercises.md) {', '.join(names)}.\n"
-        source[0] = source[0].replace("\n## ", f"\n{text}\n## ", 1)
-    if docname == "guides/exercises":
-        source[0] += "\n## All exercises\n\n| exercise | what it asks for | read |\n|---|---|---|\n"
-        source[0] += "".join(map(entry_of, bank()))
-
-
-def entry_of(exercise: Exercise) -> str:
-    """Return an exercise's line in the list of all."""
-    tutorial, _, heading = exercise.tutorial.partition("#")
-    links = [f"[tutorial {int(tutorial[:2])}](../tutorials/{tutorial}.ipynb#{heading})"]
-    links += [f"[derivation](../derivations/{exercise.derivation}.md)"] if exercise.derivation else []
-    return f"| `{exercise.name}` | {exercise.title.replace('|', '&#124;')} | {', '.join(links)} |\n"
+def line_of(tutorial: Path) -> str:
+    """Return a tutorial's line in the list of all: its title, the first thing that it teaches, and its time."""
+    text = tutorial.read_text(encoding="utf-8")
+    title, goal, minutes = (
+        found[1] if (found := re.search(pattern, text, re.M | re.S)) else ""
+        for pattern in (r"^# ([^\n]+)", r"you can\W+?\n+- (.+?)\n(?:-|\n)", r"\*\*Time:\*\* (\d+)")
+    )
+    goal = to_site(" ".join(goal.split()), "../docs/", "../").replace("|", "&#124;").rstrip(".;,")
+    return f"| {int(tutorial.name[:2])} [{title}]({tutorial.stem}.ipynb) | {goal} | {minutes} |\n"
 
 
 def write_explorer(app: Any, exception: Exception | None) -> None:
@@ -162,24 +161,11 @@ def numbers_run() -> Path:
     return runs[-1]
 
 
-def names_of(operation: str) -> dict[str, str]:
-    """Return an operation's name in a module, in a link and in a heading."""
-    return {"module": operation, "page": operation.replace("_", "-"), "title": operation.replace("_", " ").capitalize()}
-
-
-def show_as_written(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Keep the lines of a module's docstring: its formulas and tables are set by hand."""
-    if what == "module" and lines:
-        lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in lines), ""]
-
-
 def setup(app: Any) -> None:
     """Register what happens before pages are read."""
     # This extension only copies files at the end, but does not declare that pages may be read in parallel.
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True
-    app.connect("autodoc-process-docstring", show_as_written, priority=400)
     app.connect("builder-inited", bring_tutorials)
-    app.connect("source-read", list_operations)
-    app.connect("source-read", link_exercises)
+    app.connect("source-read", list_tutorials)
     app.connect("source-read", point_links)
     app.connect("build-finished", write_explorer)

@@ -1,4 +1,4 @@
-"""The Transformer of *Attention Is All You Need*, built from nothing but arrays.
+"""The Transformer of *Attention Is All You Need*, built from arrays alone.
 
 A small reverse-mode autograd core on NumPy or CuPy; operations whose forward and backward passes are derived and
 written by hand, one source file each; and the paper's encoder-decoder, assembled from them.

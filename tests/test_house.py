@@ -1,4 +1,4 @@
-"""The architecture: who may import whom, what stays out, and how long the core and the pages may grow."""
+"""The architecture: who may import whom, what stays out, and how long the core and the operations may grow."""
 
 import ast
 import re
@@ -45,7 +45,7 @@ FLOORS = {
 }
 ONLY_IN = {"cupy": "arrays", "cupyx": "arrays", "matplotlib": "plots", "torch": "bench", "jax": None, "autograd": None}
 AUTOGRAD_LINES = 660  # in all files of autograd/ together; blank lines do not count
-PAGE_LINES = 200  # in one file of ops/
+OPERATION_LINES = 200  # in one file of ops/
 
 
 class Import(NamedTuple):
@@ -153,9 +153,9 @@ def problems(sources: dict[str, str]) -> list[str]:
             makes = any(isinstance(n, ast.Call) and ast.unparse(n.func).endswith("Operation") for n in ast.walk(tree))
             missing = {"forward", "backward", "composed"} - functions
             if makes and missing:
-                found.append(f"{path}: a page without {' and '.join(sorted(missing))}")
-            if filled_lines(source) > PAGE_LINES:
-                found.append(f"{path}: {filled_lines(source)} lines, but a page has at most {PAGE_LINES}")
+                found.append(f"{path}: no {' and '.join(sorted(missing))}")
+            if filled_lines(source) > OPERATION_LINES:
+                found.append(f"{path}: {filled_lines(source)} lines, but an operation has at most {OPERATION_LINES}")
     core = sum(filled_lines(source) for path, source in sources.items() if path.startswith("autograd/"))
     if core > AUTOGRAD_LINES:
         found.append(f"autograd/: {core} lines, but the core has at most {AUTOGRAD_LINES}")
@@ -186,7 +186,7 @@ def test_the_checker_sees_the_whole_house():
     assert {f"{NAME}.arrays", f"{NAME}.autograd", f"{NAME}.ops.masking", f"{NAME}.ops.softmax"} <= attention
 
 
-PAGE = """
+FILE = """
 from minitransformer.autograd import Operation
 def forward(x): ...
 def backward(saved, d_y): ...
@@ -203,7 +203,7 @@ SOUND = {
     ),
     "autograd/tensor.py": "from .graph import Node\nfrom .. import arrays\n",
     "ops/__init__.py": "from minitransformer.ops.softmax import softmax\n",
-    "ops/softmax.py": PAGE,
+    "ops/softmax.py": FILE,
     "ops/positions.py": "from minitransformer.arrays import xp\n",
     "testing/__init__.py": "from minitransformer.ops import softmax\n",
     "nn/__init__.py": "from minitransformer import ops\nfrom minitransformer.autograd import Tensor\n",
@@ -235,9 +235,9 @@ def test_a_sound_house_passes():
         ({"attic/__init__.py": ""}, "the room 'attic' has no floor"),
         ({"nn/__init__.py": "from minitransformer.attic import x\n"}, "the room 'attic' has no floor"),
         ({"ops/positions.py": "from minitransformer.testing import gradcheck\n"}, "a circle of rooms: "),
-        ({"ops/positions.py": "from .softmax import forward\n", "ops/softmax.py": PAGE + "from .positions import p\n"},
+        ({"ops/positions.py": "from .softmax import forward\n", "ops/softmax.py": FILE + "from .positions import p\n"},
          "a circle of modules: "),
-        ({"ops/softmax.py": PAGE + "from minitransformer.ops import registry\n"}, "a circle of modules: "),
+        ({"ops/softmax.py": FILE + "from minitransformer.ops import registry\n"}, "a circle of modules: "),
         ({"autograd/graph.py": "from minitransformer.autograd.tensor import Tensor\n"}, "a circle of modules: "),
         ({"ops/positions.py": "import cupy\n"}, "cupy may be imported in arrays only"),
         ({"ops/positions.py": "def f():\n    from cupyx import jit\n"}, "cupyx may be imported in arrays only"),
@@ -253,10 +253,10 @@ def test_a_sound_house_passes():
         ({"nn/utils/__init__.py": ""}, "'utils' says nothing"),
         ({"nn/utils.py": ""}, "'utils' says nothing"),
         ({"autograd/graph.py": "x = 1\n" * 661}, "lines, but the core has at most 660"),
-        ({"ops/positions.py": "x = 1\n" * 201}, "201 lines, but a page has at most 200"),
-        ({"ops/softmax.py": PAGE.replace("def composed", "def other")}, "ops/softmax.py: a page without composed"),
-        ({"ops/softmax.py": PAGE.replace("def backward", "def other")}, "ops/softmax.py: a page without backward"),
-        ({"ops/softmax.py": PAGE.replace("def forward", "def other")}, "ops/softmax.py: a page without forward"),
+        ({"ops/positions.py": "x = 1\n" * 201}, "201 lines, but an operation has at most 200"),
+        ({"ops/softmax.py": FILE.replace("def composed", "def other")}, "ops/softmax.py: no composed"),
+        ({"ops/softmax.py": FILE.replace("def backward", "def other")}, "ops/softmax.py: no backward"),
+        ({"ops/softmax.py": FILE.replace("def forward", "def other")}, "ops/softmax.py: no forward"),
     ],
 )  # fmt: skip
 def test_the_checker_finds_what_is_wrong(changes, complaint):

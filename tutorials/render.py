@@ -9,6 +9,7 @@ pictures, and is written by this program alone:
     python tutorials/render.py --jobs 1          # one after another; otherwise as many at a time as there are cores
 
 Every tutorial runs from a clean kernel in the folder of tutorials. It fails if a cell raises or if it takes too long.
+A translation, ``ko/NAME.md``, does not run: its notebook has the outputs of the English one, whose code is the same.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 HERE = Path(__file__).parent
 LIMIT = 120
 """Seconds that a tutorial may take with two cores to itself; beside others it may take so many times longer."""
-ANSWER = "hide-cell"
-"""The tag of cells that give an answer: the site folds them."""
-FOLDED = {
-    "jupyter": {"source_hidden": True, "outputs_hidden": True},
-    "mystnb": {"code_prompt_show": "Answer, in code", "code_prompt_hide": "Answer, in code"},
+FOLDED: dict[str, tuple[dict[str, bool], str, str]] = {
+    "hide-cell": (
+        {"source_hidden": True, "outputs_hidden": True},
+        "Answer, in code",
+        "답(코드)",
+    ),
+    "hide-input": ({"source_hidden": True}, "How this is drawn", "그림을 그리는 코드"),
 }
-"""What Jupyter needs to fold them too, and what the site calls them."""
+"""The tags of cells that the site folds: what Jupyter needs to fold them too, what the site calls them, in Korean too."""
 
 
 def read(source: Path) -> nbformat.NotebookNode:
@@ -46,9 +49,16 @@ def read(source: Path) -> nbformat.NotebookNode:
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{number}"
         cell["metadata"].pop("lines_to_next_cell", None)
-        if ANSWER in cell["metadata"].get("tags", ()):
-            cell["metadata"].update(FOLDED)
-    notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
+        for tag in FOLDED.keys() & set(cell["metadata"].get("tags", ())):
+            cell["metadata"]["jupyter"], *prompts = FOLDED[tag]
+            prompt = prompts[source.parent.name == "ko"]
+            cell["metadata"].setdefault("mystnb", {}).update(
+                code_prompt_show=prompt, code_prompt_hide=prompt
+            )
+    notebook.metadata = {
+        "kernelspec": notebook.metadata["kernelspec"],
+        "language_info": {"name": "python"},
+    }
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
 
@@ -57,11 +67,24 @@ async def run(notebook: nbformat.NotebookNode) -> float:
     """Fill in the outputs; return the seconds that it took."""
     start = time.perf_counter()
     client = NotebookClient(
-        notebook, timeout=5 * LIMIT, record_timing=False, coalesce_streams=True, resources={"metadata": {"path": HERE}}
+        notebook,
+        timeout=5 * LIMIT,
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": HERE}},
     )
     await client.async_execute()
     notebook.metadata["language_info"] = {"name": "python"}
     return time.perf_counter() - start
+
+
+def translate(source: Path, outputs_of: Path) -> nbformat.NotebookNode:
+    """Return the notebook of a translation, with the outputs of the notebook that it translates."""
+    notebook, original = read(source), nbformat.read(outputs_of, as_version=4)
+    for cell, theirs in zip(notebook.cells, original.cells, strict=True):
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = theirs.outputs, theirs.execution_count
+    return notebook
 
 
 def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str, dict]]:
@@ -80,23 +103,44 @@ def paired(source: Path) -> bool:
     return in_order and cells(notebook) == cells(read(source))
 
 
+def in_step(source: Path, outputs_of: Path) -> bool:
+    """Tell whether the notebook beside a translation has its cells, and the outputs of the English notebook."""
+    target = source.with_suffix(".ipynb")
+    if not (target.exists() and outputs_of.exists()):
+        return False
+    return nbformat.read(target, as_version=4) == translate(source, outputs_of)
+
+
 def sources(beginning: str = "") -> list[Path]:
     """Return the tutorials in reading order."""
-    return sorted(path for path in HERE.glob("[0-9][0-9]-*.md") if path.name.startswith(beginning))
+    return sorted(
+        path for path in HERE.glob("[0-9][0-9]-*.md") if path.name.startswith(beginning)
+    )
 
 
 async def render(source: Path, check: bool, limit: int) -> list[str]:
-    """Run a tutorial and write its notebook, or only check it; return what is wrong."""
+    """Run a tutorial and write its notebook and its translation's, or only check them; return what is wrong."""
     wrong = []
-    if check and not paired(source):
-        wrong.append(f"{source.stem}.ipynb is not what {source.name} says; run python tutorials/render.py")
+    target, translations = (
+        source.with_suffix(".ipynb"),
+        [*HERE.glob(f"ko/{source.name}")],
+    )
+    if check:
+        outdated = [source] * (not paired(source))
+        outdated += [one for one in translations if not in_step(one, target)]
+        wrong += [
+            f"{one.relative_to(HERE).with_suffix('.ipynb')} is not what {one.name} says; run python tutorials/render.py"
+            for one in outdated
+        ]
     notebook = read(source)
     seconds = await run(notebook)
     print(f"{source.stem}: {seconds:.1f} s", flush=True)
     if seconds > limit:
         wrong.append(f"{source.stem} took {seconds:.0f} s, expected at most {limit} s")
     if not check:
-        nbformat.write(notebook, source.with_suffix(".ipynb"))
+        nbformat.write(notebook, target)
+        for one in translations:
+            nbformat.write(translate(one, target), one.with_suffix(".ipynb"))
     return wrong
 
 
@@ -109,19 +153,36 @@ async def render_all(chosen: list[Path], check: bool, jobs: int) -> list[str]:
             return await render(source, check, LIMIT * jobs)
 
     # The later ones take longer. They start first, and the short ones fill the gaps at the end.
-    return list(chain.from_iterable(await asyncio.gather(*map(render_next, reversed(chosen)))))
+    return list(
+        chain.from_iterable(await asyncio.gather(*map(render_next, reversed(chosen))))
+    )
 
 
 def main() -> int:
     """Run what the command line asks for; return 1 if something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("beginning", nargs="?", default="", help="only tutorials whose name begins so")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if source and notebook differ")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many run at a time (default: all cores)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "beginning", nargs="?", default="", help="only tutorials whose name begins so"
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail if source and notebook differ",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=os.cpu_count(),
+        help="how many run at a time (default: all cores)",
+    )
     arguments = parser.parse_args()
     chosen = sources(arguments.beginning)
     if not chosen:
-        parser.error(f"no tutorial begins with {arguments.beginning!r}; there are {[p.stem for p in sources()]}")
+        parser.error(
+            f"no tutorial begins with {arguments.beginning!r}; there are {[p.stem for p in sources()]}"
+        )
     if arguments.jobs < 1:
         parser.error(f"--jobs: expected a positive number, found {arguments.jobs}")
     wrong = asyncio.run(render_all(chosen, arguments.check, arguments.jobs))

@@ -35,6 +35,7 @@ COMMANDS = {
         "explore",
         "gradcheck",
         "learn",
+        "tutorials",
         "bench",
         "table1",
         "paths",
@@ -57,7 +58,7 @@ def build_parser() -> Parser:
     """Return the parser of the whole command line: each command's module adds its own arguments."""
     parser = Parser(
         prog="minitransformer",
-        description='The Transformer of "Attention Is All You Need", built from nothing but arrays.',
+        description='The Transformer of "Attention Is All You Need", built from arrays alone.',
         epilog="`minitransformer COMMAND --help` describes a command. Begin with `minitransformer train`.",
     )
     parser.add_argument("--version", action="version", version=f"minitransformer {version('minitransformer')}")
@@ -66,7 +67,7 @@ def build_parser() -> Parser:
         text = (module.__doc__ or "").partition("\n\n")
         command = commands.add_parser(
             name,
-            help=text[0].rstrip(".").lower(),
+            help=text[0][0].lower() + text[0][1:].rstrip("."),
             description=" ".join(part.replace("\n", " ") for part in text if part.strip()),
             formatter_class=_Formatter,
             conflict_handler="resolve",  # train has a --help of its own

@@ -1,4 +1,4 @@
-"""Draw what a trained model attends to.
+"""Draw the attention of a trained model.
 
 One picture with every layer and head: cross-attention first, then the encoder's and the decoder's self-attention.
 """

@@ -1,6 +1,6 @@
 """Average the last checkpoints of a run.
 
-The mean of their weights, section 6.1 of the paper; afterwards it is what translates, unless --weights says otherwise.
+The mean of their weights (section 6.1 of the paper) is then used for translating, unless --weights says otherwise.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run and how many."""
-    parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
-    parser.add_argument("--last", type=int, default=5, metavar="N", help="how many checkpoints")
+    parser.add_argument("run", type=path, help="a run folder made by `minitransformer train`")
+    parser.add_argument("--last", type=int, default=5, metavar="N", help="number of checkpoints")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,10 +1,10 @@
-"""Measure how fast a training step is, here.
+"""Measure the speed of a training step on this computer.
 
-Our step takes turns with PyTorch's, eager and compiled, where that is installed; then where our time goes, beside what
-this machine could do at best. With --scale: how time and memory grow with length, batch, width and depth. With
---decode: how fast sentences are written, greedily and with a beam, beside PyTorch. With --processes: the step in
-several processes over MPI, beside threads, and a model of its cost. All on the processor; a few minutes.
-With --backend cupy: training steps on the GPU, beside PyTorch on the same one, in larger batches too.
+Our step takes turns with PyTorch's, eager and compiled, if PyTorch is installed. Then it shows where our time goes and
+what this computer could reach at best. --scale measures how time and memory grow with length, batch, width and depth.
+--decode measures greedy and beam search beside PyTorch. --processes measures the step in several processes over MPI,
+beside threads, with a model of its cost. This takes a few minutes on the CPU. --backend cupy measures training steps on
+the GPU, also with larger batches.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CONFIGURATION",
         help=f"some of {', '.join(CONFIGURATIONS)}, on a GPU of {', '.join(GPU_CONFIGURATIONS)}; by default all",
     )
-    parser.add_argument("--rounds", type=int, default=7, help="turns that each program has")
+    parser.add_argument("--rounds", type=int, default=7, help="turns for each program")
     parser.add_argument("--no-pytorch", action="store_true", help="leave PyTorch out")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument(
         "--workers",
         type=int,
         default=argparse.SUPPRESS,
-        help="threads that share our batches; by default as many as in training, and one with --scale",
+        help="threads that share a batch; by default as many as in training, and one with --scale",
     )
     parser.add_argument("--scale", action="store_true", help="measure growth instead")
     parser.add_argument("--decode", action="store_true", help="measure decoding instead")

@@ -1,6 +1,6 @@
 """Measure a trained model.
 
-On its held-out pairs, or on text of your own. Prints the scores, and some of what it got wrong.
+On its held-out pairs or on your own text. Prints the scores and some of the errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", type=path, default=argparse.SUPPRESS, metavar="FILE", help="their translations")
     add_beam(parser)
     parser.add_argument(
-        "--bleu-tokenize", default=argparse.SUPPRESS, metavar="NAME", help="as in training; by default what the run had"
+        "--bleu-tokenize",
+        default=argparse.SUPPRESS,
+        metavar="NAME",
+        help="how sacrebleu splits texts into words; by default as in the run's training",
     )
 
 

@@ -1,7 +1,7 @@
-"""Measure what models do with sentences longer than those of their training.
+"""Measure models on sentences longer than in training.
 
-Small models learn to say again what they read 4 positions ago, with sinusoidal and with learned positions, and are
-tested on sentences four times as long.
+Small models learn to repeat the symbol 4 positions back, with sinusoidal and with learned positions. They are tested
+on sentences four times as long.
 """
 
 from __future__ import annotations

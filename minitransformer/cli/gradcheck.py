@@ -1,7 +1,7 @@
-"""Prove the gradients.
+"""Check the gradients.
 
-For one operation or all: the hand-written backward pass, the same function composed of elementary operations, and
-finite differences must agree. The exit status is 0 if they do, 1 if not.
+Compares the hand-written backward pass of one operation, or of all, with automatic differentiation and with finite
+differences. The exit status is 0 if they agree, else 1.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the operation, the seed and the picture."""
     parser.add_argument("operation", nargs="?", default="all", help=f"one of {', '.join(ops.registry)}; or all")
-    parser.add_argument("--seed", type=int, default=0, help="draws the inputs and the cotangents")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs and cotangents")
     parser.add_argument(
         "--plot",
         type=path,
         default=argparse.SUPPRESS,
         metavar="PNG",
-        help="draw the error of the finite differences over their step size, for one operation",
+        help="draw the error of finite differences over the step size, for one operation",
     )
 
 

@@ -1,10 +1,9 @@
 """Learn by doing: exercises that check themselves.
 
-Without an action it makes a folder of exercises, once, and then watches it: whenever a file is saved, that exercise is
-checked. `check`, `hint`, `reset` and `solution` take the name of an exercise; without one they mean the current one.
-`train` takes the number of a chapter and trains a small model with the functions that you have written in it.
-`clinic` shows trainings with a fault each, to be diagnosed and mended; it takes the number of a patient.
-Nothing that you have written is ever overwritten.
+Without an action, it makes a folder of exercises if there is none, and watches it: each file that you save is checked.
+`check`, `hint`, `reset` and `solution` take the name of an exercise; the default is the current one. `train` takes the
+number of a chapter and trains a small model with your functions. `clinic` takes the number of a patient, a training
+with one fault that you diagnose and correct. Nothing that you have written is ever overwritten.
 """
 
 from __future__ import annotations

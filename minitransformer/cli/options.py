@@ -37,8 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         type=_configuration_file,
         metavar="FILE",
-        help="begin from a recipe (.toml), a run folder or its configuration.json, or a recipe that comes with this "
-        f"package: {', '.join(recipe_names())}; options here win",
+        help="start from a recipe (.toml), a run folder, its configuration.json, or a recipe of this package: "
+        f"{', '.join(recipe_names())}. Options on the command line take precedence",
     )
     groups = {part: parser.add_argument_group(part) for part in ("model", "training", "data")}
     actions = {}

@@ -57,7 +57,7 @@ def add_with(parser: argparse.ArgumentParser) -> None:
         type=path,
         default=argparse.SUPPRESS,
         metavar="FOLDER",
-        help="your exercises, whose functions take the place of the engine's (see `minitransformer learn`)",
+        help="use the functions of your exercises in the model (see `minitransformer learn`)",
     )
 
 
@@ -69,12 +69,12 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="EXERCISE",
-        help="with --with: use the engine's function for this part all the same; may be repeated",
+        help="with --with: use the engine's function for this part; may be repeated",
     )
     parser.add_argument(
         "--anyway",
         action="store_true",
-        help="with --with: train with parts that are wrong, and once more without them, to see what the mistake does",
+        help="with --with: train with wrong parts, then without them, to see what the mistake does",
     )
 
 

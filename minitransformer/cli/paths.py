@@ -1,7 +1,7 @@
-"""Measure how far apart positions are in each kind of layer.
+"""Measure the path lengths of each kind of layer.
 
-The second and third columns of the paper's Table 1: how many steps have to wait for one another, and how many lie
-between an input and an output, read from recorded graphs. A few seconds.
+The second and third columns of the paper's Table 1: how many operations have to wait for one another, and how many lie
+between an input and an output. They are read from recorded graphs. Takes a few seconds.
 """
 
 from __future__ import annotations

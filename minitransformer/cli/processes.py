@@ -28,7 +28,7 @@ def add_distributed(parser: argparse.ArgumentParser) -> None:
         "--distributed",
         choices=("mpi",),
         default=argparse.SUPPRESS,
-        help="work in several processes over MPI, where their launcher is not recognised as are mpiexec and srun",
+        help="work in several processes over MPI; needed only if the launcher is not mpiexec or srun",
     )
     parser.set_defaults(ranks=ALONE)
 

@@ -1,6 +1,6 @@
-"""Measure how far back each kind of layer learns to recall a symbol.
+"""Measure how far back each kind of layer learns to look.
 
-Small models of one kind of layer each are trained to say again what they read L positions ago, for several L. About
+Small models, each with one kind of layer, are trained to repeat the symbol L positions back, for several L. Takes about
 half an hour.
 """
 

@@ -16,10 +16,8 @@ __all__ = ["add_arguments", "run_experiment", "show", "tell"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the results go."""
-    for name, what in (("json", "everything that was measured"), ("plot", "a picture")):
-        parser.add_argument(
-            f"--{name}", type=path, default=argparse.SUPPRESS, metavar="FILE", help=f"write {what} to this file"
-        )
+    for name, what in (("json", "write all measurements to"), ("plot", "draw a picture into")):
+        parser.add_argument(f"--{name}", type=path, default=argparse.SUPPRESS, metavar="FILE", help=f"{what} this file")
 
 
 def tell(what: str) -> None:

@@ -1,6 +1,6 @@
-"""Go on with a training that was interrupted.
+"""Resume an interrupted training run.
 
-By Ctrl-C, a crash or a power cut: it ends with the same weights, to the bit, as if it had never been.
+After Ctrl-C, a crash or a power cut, it ends with the same weights, bit for bit, as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run."""
-    parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
+    parser.add_argument("run", type=path, help="a run folder made by `minitransformer train`")
     add_with(parser)
     add_distributed(parser)
 

@@ -19,19 +19,19 @@ STRONGEST_PENALTY = 100
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run and which of its weights."""
-    parser.add_argument("run", type=path, help="a run folder, as `minitransformer train` made it")
+    parser.add_argument("run", type=path, help="a run folder made by `minitransformer train`")
     parser.add_argument(
         "--weights",
         choices=WEIGHTS,
         default=argparse.SUPPRESS,
-        help="the average of the last checkpoints, if one was asked for, the mean of the last steps, the best by what "
-        "was measured during training, or the last; by default the first of these that there is",
+        help="average: of the last checkpoints, made by `minitransformer average`; mean: over the last steps; best: by "
+        "the score during training; last: after the last step. By default the first of these that exists",
     )
 
 
 def add_beam(parser: argparse.ArgumentParser) -> None:
     """Add the options of beam search."""
-    parser.add_argument("--beam", type=int, default=1, metavar="N", help="how many hypotheses are kept; 1 is greedy")
+    parser.add_argument("--beam", type=int, default=1, metavar="N", help="number of hypotheses; 1 is greedy search")
     parser.add_argument("--alpha", type=float, default=0.6, metavar="X", help="length penalty, section 6.1")
 
 

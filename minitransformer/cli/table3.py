@@ -1,7 +1,7 @@
-"""Train the models of the paper's Table 3, scaled down, and print the table.
+"""Train the models of the paper's Table 3, scaled down, and print it.
 
-Heads, sizes, dropout, label smoothing and positions, one varied at a time, on numbers in words from English to German.
-Half a minute a row; models that are trained already are not trained again.
+Varies heads, sizes, dropout, label smoothing and positions, one at a time, on numbers in words from English to German.
+Takes half a minute a row. Models that are already trained are not trained again.
 """
 
 from __future__ import annotations

@@ -35,9 +35,9 @@ SMALL = 4_000_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add where the run goes, and all that it depends on."""
     parser.add_argument(
-        "--out", type=path, default=argparse.SUPPRESS, help="run folder to make; by default runs/TASK, or a fresh name"
+        "--out", type=path, default=argparse.SUPPRESS, help="the new run folder; by default runs/TASK or a free name"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace the run that --out holds already")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing run in --out")
     add_training_options(parser)
     add_distributed(parser)
     add_options(parser)

@@ -1,6 +1,6 @@
 """Translate with a trained model.
 
-A text on the command line, or each line of the standard input. An empty line is translated by an empty line.
+Translates the text on the command line, or each line of the standard input. An empty line gives an empty line.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""
     add_run(parser)
     add_with(parser)
-    parser.add_argument("text", nargs="*", help="what to translate; by default each line of the standard input")
+    parser.add_argument("text", nargs="*", help="the text to translate; by default each line of the standard input")
     add_beam(parser)
     parser.add_argument(
         "--n-best",
         type=int,
         default=argparse.SUPPRESS,
         metavar="N",
-        help="print so many translations of each text: number of the text, tab, score, tab, translation",
+        help="print N translations of each text: number of the text, tab, score, tab, translation",
     )
 
 

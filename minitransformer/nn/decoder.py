@@ -1,7 +1,7 @@
 """The decoder: a stack of identical layers that writes the target (section 3.1).
 
-In training all positions are computed at once, by a call. In decoding one position is computed at a time, by ``step``,
-on arrays and without dropout; see `Transformer.step`.
+In training a call computes all positions at once. In decoding ``step`` computes one position at a time, on arrays and
+without dropout; see `Transformer.step`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,14 @@ class DecoderLayer(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.DecoderLayer(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x, memory=x).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
@@ -87,6 +95,14 @@ class Decoder(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.Decoder(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x, memory=x).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
@@ -105,7 +121,7 @@ class Decoder(Module):
         cross_maps: list[Array] | None = None,
     ) -> Tensor:
         """Apply the layers in turn; arguments as for ``DecoderLayer``: (B, Tq, D) -> (B, Tq, D)."""
-        # No gradient flows past maps, so there is nothing to run again.
+        # No gradient flows when maps are recorded, so nothing is recomputed.
         again = self.options.recompute and self_maps is None and cross_maps is None
         for layer in self.layers:
             run = partial(

@@ -25,6 +25,14 @@ class EncoderLayer(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.EncoderLayer(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
@@ -66,6 +74,14 @@ class Encoder(Module):
         The options of the model.
     rng : numpy.random.Generator
         Draws the initial weights.
+
+    Examples
+    --------
+    >>> options = mt.nn.ModelOptions(d_model=8, n_heads=2, n_layers=1, d_ff=16)
+    >>> part = mt.nn.Encoder(options, np.random.default_rng(0))
+    >>> x = mt.Tensor(np.zeros((1, 3, 8), "float32"))  # (B, T, D)
+    >>> part(x).shape
+    (1, 3, 8)
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
@@ -83,6 +99,6 @@ class Encoder(Module):
         """Apply the layers in turn; arguments as for ``EncoderLayer``: (B, T, D) -> (B, T, D)."""
         for layer in self.layers:
             run = partial(layer, mask=mask, rng=rng, maps=maps)
-            # No gradient flows past maps, so there is nothing to run again.
+            # No gradient flows when maps are recorded, so nothing is recomputed.
             x = recompute(run, x, rng=rng) if self.options.recompute and maps is None else run(x)
         return x if self.final_norm is None else self.final_norm(x)

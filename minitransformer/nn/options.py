@@ -1,4 +1,4 @@
-"""The options of the model, handed down whole to every part of it."""
+"""The options of the model, which every part of it receives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minitransformer.options import OptionError, Options, option
 __all__ = ["QUERIES", "ModelOptions", "with_model_options"]
 
 QUERIES = 256
-"""How many queries attention computes at a time where no gradient is wanted: there blocks cost no time."""
+"""The number of queries that attention computes at a time without a gradient, where blocks cost no time."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,20 +36,20 @@ class ModelOptions(Options):
     d_k: int | None = option(None, "Dk, the size of a head's queries and keys (default: D / H)", at_least=1)
     d_v: int | None = option(None, "Dv, the size of a head's values (default: D / H)", at_least=1)
     norm: str = option(
-        "post", "layer norm after each residual connection as in the paper (post), or before each sub-layer (pre)",
+        "post", "layer norm after each residual connection, as in the paper (post), or before each sub-layer (pre)",
         choices=("post", "pre"),
     )  # fmt: skip
     positions: str = option("sinusoidal", "encoding of positions, section 3.5", choices=("sinusoidal", "learned"))
     attention_block: int | None = option(
         None,
-        "queries that attention computes at a time: fewer need less memory for long sentences and a little more time, "
+        "queries that attention computes at a time; fewer save memory for long sentences and take a little longer, "
         f"with the same results (default: all in training, {QUERIES} otherwise)",
         at_least=1,
         editable=True,
     )
     recompute: bool = option(
-        False, "keep only each layer's inputs, and compute it again in the backward pass: less memory for more time, "
-        "with the same results", editable=True,
+        False, "keep only each layer's input and recompute the rest in the backward pass: less memory, more time, "
+        "the same results", editable=True,
     )  # fmt: skip
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
     share_embeddings: bool | str = option(
@@ -91,7 +91,7 @@ class ModelOptions(Options):
 
 
 def with_model_options(function: F) -> F:
-    """Let a function's signature, as ``help`` shows it, name the options of the model in place of ``**changes``."""
+    """Show the options of the model in a function's signature, for ``help``, in place of ``**changes``."""
     signature = inspect.signature(function)
     given = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     named = [

@@ -1,35 +1,34 @@
-"""Additive attention: a small network with one hidden layer, not a dot product, says how well a query matches a key.
+"""Additive attention: the score of a query and a key comes from a network with one hidden layer, not a dot product.
 
-With queries q (Tq, Dq), keys k (Tk, Dkk) and values v (Tk, Dv), in every batch and head alike, and A hidden units:
+With queries q (Tq, Dq), keys k (Tk, Dkk), values v (Tk, Dv) and A hidden units, for each batch entry and head:
 
     Q_i  = q_i W_q        K_j = k_j W_k              (1)        (A)
     z_ij = Q_i + K_j + b        t_ij = tanh(z_ij)    (2)        (A), for each pair of a query and a key
     s_ij = t_ij · w_s        w = softmax(s)          (3)        scores, weights; 0 where the mask is False
     y_i  = Σ_j w_ij v_j                              (4)        output (Tq, Dv)
 
-Q_i is worked out once for each query and K_j once for each key; but the tanh stands between their sum and w_s, so that
-all Tq Tk A hidden units must be made. The dot product of ``scaled_dot_product_attention`` makes Tq Tk numbers, in one
-matrix product.
+Q_i is computed once for each query and K_j once for each key. But tanh is applied to their sum, so all Tq Tk A hidden
+units must be computed. The dot product of ``scaled_dot_product_attention`` needs Tq Tk numbers, one matrix product.
 
-Gradient, from the output backwards, the first steps as in ``scaled_dot_product_attention``:
+Gradient. The first steps are those of ``scaled_dot_product_attention``:
 
     d_w_ij = d_y_i · v_j                             (9)
     d_v_j  = Σ_i w_ij d_y_i                          (10)
     d_s_ij from d_w_ij, see ``softmax``              (11)
 
-A score is a dot product of w_s, which all pairs share, with t_ij; and tanh' = 1 - tanh²:
+A score is the dot product of t_ij with w_s, which all pairs share; and tanh' = 1 - tanh²:
 
     d_w_s  = Σ_ij d_s_ij t_ij                        (12)
     d_z_ij = d_s_ij w_s (1 - t_ij²)                  (13)
 
-Query i is in z_ij for every j, key j for every i, b in all of them:
+z_ij contains query i for every j, key j for every i, and b for all pairs:
 
     d_Q_i = Σ_j d_z_ij        d_q_i = d_Q_i W_qᵀ        d_W_q = Σ_i q_iᵀ d_Q_i        (14), (17), (18)
     d_K_j = Σ_i d_z_ij        d_k_j = d_K_j W_kᵀ        d_W_k = Σ_j k_jᵀ d_K_j        (15), (19), (20)
     d_b   = Σ_ij d_z_ij                                                               (16)
 
-Where the mask is False w is 0, so d_s and d_z are 0 and nothing flows. A query that may attend to nothing has weights
-0, output 0 and gradients 0. The algebra in full: docs/derivations/additive-attention.md.
+Where the mask is False, w is 0, so d_s and d_z are 0. A query that may attend to nothing has weights 0, output 0 and
+gradients 0. The algebra in full: docs/derivations/additive-attention.md.
 
 Source: Attention Is All You Need, section 3.2.1; Neural Machine Translation by Jointly Learning to Align and Translate
 (Bahdanau, Cho and Bengio, 2015), appendix A.1.2, where b is absent.
@@ -49,7 +48,7 @@ __all__ = ["additive_attention", "backward", "composed", "forward"]
 
 
 def check(q: Any, k: Any, v: Any, w_q: Any, w_k: Any, b: Any, w_s: Any) -> None:
-    """Refuse arrays whose types or shapes do not match."""
+    """Reject arrays whose types or shapes do not match."""
     check_floats("additive_attention", q=q, k=k, v=v, w_q=w_q, w_k=w_k, b=b, w_s=w_s)
     if (
         min(q.ndim, k.ndim, v.ndim) < 2
@@ -82,13 +81,13 @@ def forward(
     q : array, shape (..., Tq, Dq)
         Queries.
     k : array, shape (..., Tk, Dkk)
-        Keys; they need not be as long as queries.
+        Keys; Dkk may differ from Dq.
     v : array, shape (..., Tk, Dv)
         Values.
     w_q, w_k : arrays, shapes (Dq, A) and (Dkk, A)
-        From queries and keys to the hidden units.
+        Matrices from queries and keys to the hidden units.
     b, w_s : arrays, shape (A,)
-        The bias of the hidden units, and their shares in the score.
+        The bias of the hidden units, and their weights in the score.
     mask : boolean array, broadcastable to (..., Tq, Tk), optional
         True = may attend.
 
@@ -102,9 +101,17 @@ def forward(
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point, or not of the type of the others, or the mask not boolean.
+        If an array is not floating-point, the types differ, or the mask is not boolean.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> q, k, v = (rng.normal(size=shape) for shape in ((2, 3), (4, 3), (4, 5)))
+    >>> w_q, w_k, b, w_s = (rng.normal(size=shape) for shape in ((3, 6), (3, 6), 6, 6))
+    >>> mt.ops.additive_attention(q, k, v, w_q, w_k, b, w_s).shape
+    (2, 5)
     """
     check(q, k, v, w_q, w_k, b, w_s)
     mask = as_optional_mask(mask, (*q.shape[:-1], k.shape[-2]), "additive_attention")

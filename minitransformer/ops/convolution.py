@@ -1,19 +1,19 @@
-"""Convolution: each position is made of the k inputs around it, by the same k matrices everywhere.
+"""Convolution: each position is computed from the k inputs around it, with the same k matrices everywhere.
 
 For positions t = 1 ... T of each sentence, with inputs x_t (D_in), outputs y_t (D_out) and one matrix W_j (D_in, D_out)
 for each place j = 0 ... k - 1 of the kernel:
 
-    Δ_j = (j - c) dilation                           (1)        how far W_j looks: to the left if negative
+    Δ_j = (j - c) dilation                           (1)        where W_j reads: to the left if negative
     y_t = b + Σ_j x_{t + Δ_j} W_j                    (3)        with x = 0 outside of the sentence
 
-c is the place of position t itself: the middle, c = (k - 1) / 2 with k odd; or, if causal, the last, c = k - 1, so that
-y_t sees nothing after t. There are as many outputs as inputs. A dilation above 1 leaves gaps: k matrices then reach
-over 1 + (k - 1) dilation positions, and log_k(T) layers whose dilation grows k-fold join any two of T positions (if
-causal; with the middle as centre it takes up to one layer more).
+c is the place that reads position t itself: the middle, c = (k - 1) / 2 with k odd; or, if causal, the last, c = k - 1,
+so that y_t does not depend on later inputs. There are as many outputs as inputs. One layer reads 1 + (k - 1) dilation
+positions. With dilations 1, k, k², ..., log_k(T) causal layers connect any two of T positions; if not causal, up to one
+layer more is needed.
 
 Gradient. W_j is a linear layer from x_{t + Δ_j} to y_t, for each t where both exist. x_i is in y_t for t = i - Δ_j:
 
-    d_x_i = Σ_j d_y_{i - Δ_j} W_jᵀ                   (8)        with d_y = 0 outside: the kernel, turned round
+    d_x_i = Σ_j d_y_{i - Δ_j} W_jᵀ                   (8)        with d_y = 0 outside: the kernel, flipped
     d_W_j = Σ_t x_{t + Δ_j}ᵀ d_y_t                   (11)       over all positions and all sentences
     d_b   = Σ_t d_y_t                                (12)
 
@@ -37,7 +37,7 @@ __all__ = ["backward", "composed", "convolution", "forward"]
 
 
 def check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
-    """Refuse arrays whose types or shapes do not match, a kernel without a middle, and a wrong dilation."""
+    """Reject arrays whose types or shapes do not match, a kernel without a middle, and a wrong dilation."""
     check_floats("convolution", x=x, weight=weight, bias=bias)
     if x.ndim != 3 or weight.ndim != 3 or x.shape[-1] != weight.shape[1] or weight.shape[0] == 0:
         raise ValueError(
@@ -56,11 +56,11 @@ def check(x: Any, weight: Any, bias: Any, causal: bool, dilation: Any) -> None:
 
 
 def _taps(length: int, size: int, causal: bool, dilation: int) -> Iterator[tuple[int, slice, slice]]:
-    """Yield each place j of the kernel, the inputs that it reads and the outputs for which it reads them."""
+    """Yield each place j of the kernel, the inputs that it reads and the outputs that it writes."""
     centre = size - 1 if causal else (size - 1) // 2
     for j in range(size):
         shift = (j - centre) * dilation  # (1)
-        if abs(shift) < length:  # else all that it could read is outside
+        if abs(shift) < length:  # otherwise it reads only outside the sentence
             yield j, slice(max(shift, 0), length + min(shift, 0)), slice(max(-shift, 0), length + min(-shift, 0))
 
 
@@ -74,13 +74,13 @@ def forward(
     x : array, shape (B, T, D_in)
         The inputs.
     weight : array, shape (k, D_in, D_out)
-        A matrix for each place of the kernel; ``weight[0]`` is for the leftmost input. k is odd, unless causal.
+        A matrix for each place of the kernel; ``weight[0]`` is for the leftmost input. k must be odd unless causal.
     bias : array, shape (D_out,), optional
-        What is added to each output.
+        Added to each output.
     causal : bool
-        Whether a position sees only itself and what is to its left.
+        Whether an output depends only on its own and earlier inputs.
     dilation : int
-        The distance between the inputs that neighbouring places of the kernel see.
+        The distance between the inputs that neighbouring places of the kernel read.
 
     Returns
     -------
@@ -92,9 +92,16 @@ def forward(
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point, or not of the type of the others.
+        If an array is not floating-point, or the types differ.
     ValueError
-        If the shapes do not match, the kernel has no middle, or dilation is no whole number of at least 1.
+        If the shapes do not match, the kernel has no middle, or dilation is not an integer of at least 1.
+
+    Examples
+    --------
+    >>> x = np.array([[[1.0], [2.0], [4.0]]])  # (B, T, D)
+    >>> weight = np.array([[[1.0]], [[10.0]]])  # of the position before, of the position itself
+    >>> mt.ops.convolution(x, weight, causal=True).numpy().ravel()
+    array([10., 21., 42.])
     """
     check(x, weight, bias, causal, dilation)
     y = xp.zeros((*x.shape[:2], weight.shape[2]), dtype=x.dtype)
@@ -119,7 +126,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array | None]:
 
 
 def composed(x: Tensor, weight: Tensor, bias: Tensor | None = None, causal: bool = False, dilation: int = 1) -> Tensor:
-    """Return the same function in elementary operations, with the zeros written out on both sides."""
+    """Return the same function in elementary operations, on x with zeros on both sides."""
     check(x, weight, bias, causal, dilation)
     batch, length, d_in = x.shape
     around = (weight.shape[0] - 1) * dilation

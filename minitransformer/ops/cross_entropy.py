@@ -1,7 +1,7 @@
-"""Cross-entropy with label smoothing: how far the predicted distribution is from the target.
+"""Cross-entropy with label smoothing: how far the predicted distribution is from the target distribution.
 
-For each row r of V scores x (the logits), with target t_r and smoothing ε, the model's distribution p and the wanted
-one q:
+For each row r of V scores x (the logits), with target t_r and smoothing ε, p is the predicted distribution and q the
+target distribution:
 
     p_rv = exp(x_rv) / Σ_u exp(x_ru)                 (1)
     q_rv = (1 - ε) [v = t_r] + ε / V                 (2)        [v = t_r] is 1 if v is the target, else 0
@@ -16,16 +16,20 @@ If no row counts, ℓ is 0. With log p_rv = x_rv - lse_r and Σ_v q_rv = 1, (3) 
     lse_r = log Σ_u exp(x_ru)                        (6)
     ℓ_r   = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv  (7)
 
-Subtracting the largest logit from every x first changes nothing but the rounding: no exponent is above 0, and large
-logits leave the loss its digits.
+The largest logit of a row is subtracted from its x first. That changes only the rounding: no exponent is above 0, and
+the loss keeps its digits for large logits.
 
-The loss of a target with logit -inf, and so with p = 0, is infinite. So is that of every target in a row of -inf alone:
-as in ``softmax``, every p of such a row is 0. Where q is 0, p may be 0 too: 0 log 0 counts as 0.
+A target with logit -inf has p = 0 and an infinite loss. In a row of -inf alone every p is 0, as in ``softmax``, so the
+loss of every target is infinite. Where q is 0, p may be 0 too: 0 log 0 counts as 0.
 
-Gradient. ∂lse_r/∂x_rv = p_rv (see ``log_softmax``), so each row has p - q, times its share of d_ℓ:
+Gradient. ∂lse_r/∂x_rv = p_rv (see ``log_softmax``), so the gradient of ℓ_r is p - q. It is multiplied by d_ℓ_r, the
+row's share of d_ℓ (d_ℓ is 1 if the loss is the last operation):
 
     d_ℓ_r  = d_ℓ χ_r / R'                            (11)
-    d_x_rv = d_ℓ_r (p_rv - ε / V - (1 - ε) [v = t_r])           (12)
+    d_x_rv = d_ℓ_r (p_rv - q_rv)
+           = d_ℓ_r (p_rv - ε / V - (1 - ε) [v = t_r])           (12)
+
+The algebra in full: docs/derivations/cross-entropy.md.
 
 Source: Attention Is All You Need, section 5.4; Rethinking the Inception Architecture (Szegedy et al., 2015), section 7.
 """
@@ -45,7 +49,7 @@ __all__ = ["backward", "composed", "cross_entropy", "forward"]
 
 
 def check(logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None) -> None:
-    """Refuse arrays whose types or shapes do not match, and impossible options."""
+    """Reject arrays whose types or shapes do not match, and options out of range."""
     check_floats("cross_entropy", logits=logits)
     if logits.ndim == 0 or targets.shape != logits.shape[:-1] or logits.shape[-1] == 0:
         raise ValueError(
@@ -61,7 +65,7 @@ def check(logits: Any, targets: Any, label_smoothing: float, ignore_index: int |
 def read_targets(
     logits: Any, targets: Any, label_smoothing: float, ignore_index: int | None
 ) -> tuple[Array, Array, int]:
-    """Check the input; return the targets with 0 in place of ignored ones, which rows count, and how many do."""
+    """Return the targets with 0 for ignored ones, which rows count, and how many; reject wrong input."""
     targets = targets if hasattr(targets, "dtype") else np.asarray(targets)
     check(logits, targets, label_smoothing, ignore_index)
     targets = targets.reshape(-1)
@@ -80,11 +84,11 @@ def forward(
     logits : array, shape (..., V)
         Scores of the V tokens.
     targets : integer array, shape (...)
-        The right token of each row, from 0 to V - 1, or ``ignore_index``.
+        The target token of each row, from 0 to V - 1, or ``ignore_index``.
     label_smoothing : float
-        ε: the share of the wanted probability that is spread over all V tokens.
+        ε: the probability that the target distribution spreads over all V tokens.
     ignore_index : int, optional
-        Rows with this target (padding, say) do not count.
+        Rows with this target, such as padding, do not count.
 
     Returns
     -------
@@ -96,24 +100,32 @@ def forward(
     Raises
     ------
     TypeError
-        If the logits are not floating-point, or targets or ignore_index not whole numbers.
+        If the logits are not floating-point, or the targets or ignore_index are not integers.
     ValueError
         If the shapes do not match or ε is not from 0 to 1.
     IndexError
         If a target that counts is out of range.
+
+    Examples
+    --------
+    >>> logits, targets = np.array([[0.0, 1.0, 3.0]]), np.array([2])
+    >>> round(mt.ops.cross_entropy(logits, targets).item(), 3)
+    0.17
+    >>> round(mt.ops.cross_entropy(logits, targets, label_smoothing=0.1).item(), 3)
+    0.337
     """
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
     label_smoothing = float(label_smoothing)  # a NumPy float64 would widen float32
     x = rows(logits)
     row = xp.arange(len(targets))
     shifted = below_largest(x, -1)
-    # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv; a term of share 0 is left out: 0 times -inf would be NaN
+    # (7) ℓ_r = lse_r - (1 - ε) x_rt - (ε / V) Σ_v x_rv; terms with factor 0 are left out: 0 * -inf is NaN
     expected_logit = (1 - label_smoothing) * shifted[row, targets] if label_smoothing < 1 else 0
     if label_smoothing:
         expected_logit += label_smoothing * shifted.mean(axis=-1)
     exponentials = xp.exp(shifted, out=shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
-    total += total == 0  # in a row without any possible token
+    total += total == 0  # in a row of -inf alone, divide by 1
     p = xp.divide(exponentials, total, out=exponentials)  # (1)
     losses = xp.log(total)[:, 0] - expected_logit
     loss = xp.where(counts, losses, 0).sum() / max(n_counted, 1)  # (4)
@@ -131,12 +143,12 @@ def backward(saved: Any, d_loss: Array) -> tuple[Array, None]:
         d_x -= d_losses[:, None] * (label_smoothing / shape[-1])
     d_x[xp.arange(len(targets)), targets] -= (1 - label_smoothing) * d_losses
     if n_counted < len(targets):
-        d_x[~counts] = 0  # whatever their logits were: 0 times NaN would be NaN
+        d_x[~counts] = 0  # their logits may be anything, and 0 * NaN is NaN
     return d_x.reshape(shape), None
 
 
 def composed(logits: Tensor, targets: Array, label_smoothing: float = 0.0, ignore_index: int | None = None) -> Tensor:
-    """Return the same function in elementary operations; every row needs one logit above -inf."""
+    """Return the same function in elementary operations; every row needs a logit above -inf."""
     targets, counts, n_counted = read_targets(logits, targets, label_smoothing, ignore_index)
     log_p = composed_log_softmax(logits.reshape(len(targets), logits.shape[-1]))
     q = xp.full(log_p.shape, label_smoothing / logits.shape[-1], dtype=logits.dtype)  # (2)

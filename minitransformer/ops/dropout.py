@@ -1,20 +1,22 @@
 """Dropout: each entry is set to zero with probability p, and the others are scaled up to keep the mean.
 
-Each entry draws a whole number u_i from 0 to 65,535, and is kept if u_i reaches the threshold η: p is rounded to a
-multiple of 1/65,536. Entries that are kept are multiplied by γ, so that γ χ_i x_i has the expectation x_i:
+For each entry a random integer u_i from 0 to 65,535 is drawn, and the entry is kept if u_i is at least the threshold η.
+So p is rounded to a multiple of 1/65,536. Kept entries are multiplied by γ: the expected value of γ χ_i x_i is x_i.
 
     η   = min(round(65536 p), 65535)                 (1)
     χ_i = 1 if u_i >= η, else 0                      (2)
     γ   = 65536 / (65536 - η)                        (3)        1 / (1 - p), with the rounded p
     y_i = ρ_i + γ χ_i x_i                            (4)
 
-ρ is the residual, if it is given, else 0: in the Transformer dropout is applied to the output of a sub-layer just
-before the sub-layer's own input is added, and both are done at once.
+ρ is the residual if it is given, else 0. In the Transformer, dropout is applied to the output of a sub-layer, just
+before the sub-layer's input is added; this operation does both.
 
 Gradient. For a given draw of χ, y is x times a constant, plus ρ:
 
     d_x_i = γ χ_i d_y_i                              (10)
     d_ρ_i = d_y_i                                    (11)
+
+The algebra in full: docs/derivations/dropout.md.
 
 Source: Attention Is All You Need, section 5.4; Dropout (Srivastava et al., 2014).
 """
@@ -32,7 +34,7 @@ __all__ = ["backward", "composed", "dropout", "forward"]
 
 
 def check(x: Any, p: float, rng: Any, residual: Any) -> None:
-    """Refuse a wrong probability, a wrong generator, and arrays whose shapes or types do not match."""
+    """Reject a wrong probability or generator, and arrays whose shapes or types do not match."""
     if not 0 <= p < 1:
         raise ValueError(f"dropout: the probability must be at least 0 and below 1, found {p}")
     if residual is not None and residual.shape != x.shape:
@@ -46,12 +48,12 @@ def check(x: Any, p: float, rng: Any, residual: Any) -> None:
 
 
 def threshold(p: float) -> int:
-    """Return the number below which a random number of 16 bits drops an entry: (1)."""
+    """Return the threshold (1): a random 16-bit number below it drops an entry."""
     return min(round(p * 65536), 65535)
 
 
 def draw(x: Any, p: float, rng: np.random.Generator) -> tuple[Array, float]:
-    """Return which entries are kept (2), and the factor for those (3)."""
+    """Return which entries are kept (2), and their scale factor (3)."""
     return random_bits(rng, x.shape) >= threshold(p), 65536 / (65536 - threshold(p))
 
 
@@ -65,9 +67,9 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
     p : float
         The probability of dropping an entry, 0 <= p < 1.
     rng : numpy.random.Generator
-        Where the randomness comes from; it is advanced.
+        The source of randomness; it is advanced.
     residual : array, the shape of x, optional
-        What is added.
+        Added to the result.
 
     Returns
     -------
@@ -79,9 +81,14 @@ def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None
     Raises
     ------
     TypeError
-        If rng is no generator, or x or the residual is not floating-point, or they are of two types.
+        If rng is not a generator, x or the residual is not floating-point, or their types differ.
     ValueError
         If p is not a probability below 1, or the residual has another shape.
+
+    Examples
+    --------
+    >>> mt.ops.dropout(np.ones(8), 0.5, np.random.default_rng(0)).numpy()
+    array([2., 2., 2., 2., 0., 0., 2., 2.])
     """
     check(x, p, rng, residual)
     keep, scale = draw(x, p, rng)  # (2), (3)

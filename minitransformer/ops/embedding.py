@@ -1,11 +1,13 @@
 """Embedding: a row of a table for each token id.
 
-    y_t = E[id_t]                                    (1)
+    y_r = E[id_r]                                    (1)
 
-Gradient. Row v of the table is copied to every position t whose id is v, so its gradient is the sum over those
-positions; ids themselves are whole numbers and have no gradient:
+Gradient. Row v of the table is copied to every row r of y whose id is v, so its gradient is the sum over these rows.
+Ids are integers and have no gradient:
 
-    d_E[v] = Σ_{t : id_t = v} d_y_t                  (5)
+    d_E[v] = Σ_{r : id_r = v} d_y_r                  (5)
+
+The algebra in full: docs/derivations/embedding.md.
 
 Source: Attention Is All You Need, section 3.4.
 """
@@ -22,14 +24,14 @@ __all__ = ["backward", "composed", "embedding", "forward"]
 
 
 def check(table: Any) -> None:
-    """Refuse a table that is not a matrix of floating-point numbers."""
+    """Reject a table that is not a matrix of floating-point numbers."""
     check_floats("embedding", table=table)
     if table.ndim != 2:
         raise ValueError(f"embedding: expected a table of shape (V, D), found {table.shape}")
 
 
 def forward(ids: Array, table: Array) -> tuple[Array, Any]:
-    """Return the rows of a table that the ids name.
+    """Return the row of the table for each id.
 
     Parameters
     ----------
@@ -41,18 +43,25 @@ def forward(ids: Array, table: Array) -> tuple[Array, Any]:
     Returns
     -------
     y : array, shape (..., D)
-        ``y[t] = table[ids[t]]``.
+        ``y[i] = table[ids[i]]`` for each index i of ids.
     saved : tuple
         What ``backward`` needs.
 
     Raises
     ------
     TypeError
-        If the ids are not whole numbers, or the table not floating-point.
+        If the ids are not integers, or the table is not floating-point.
     IndexError
         If an id is out of range.
     ValueError
-        If the table has not two axes.
+        If the table does not have two axes.
+
+    Examples
+    --------
+    >>> table = np.array([[0.0, 0.1], [1.0, 1.1], [2.0, 2.1]])
+    >>> mt.ops.embedding(np.array([2, 0]), table).numpy()
+    array([[2. , 2.1],
+           [0. , 0.1]])
     """
     check(table)
     ids = as_indices(ids, table.shape[0], "embedding")
@@ -63,7 +72,7 @@ def forward(ids: Array, table: Array) -> tuple[Array, Any]:
 def backward(saved: Any, d_y: Array) -> tuple[None, Array]:
     """Return None for the ids, and the gradient of the table."""
     ids, shape = saved
-    # (1) y_t = table[id_t]
+    # (1) y_r = table[id_r]
     d_table = scatter_add(shape, ids.reshape(-1), rows(d_y))  # (5)
     return None, d_table
 

@@ -1,21 +1,21 @@
-"""The position-wise feed-forward network: two linear layers with a ReLU between them.
+"""Position-wise feed-forward network: two linear layers with a ReLU between them.
 
-For each row x of D features, with F features inside:
+For each row x of D features, with F hidden units h:
 
     a = x W1 + b1                                    (1)        (D) -> (F)
     h = max(0, a)                                    (2)        (F)
     y = h W2 + b2                                    (3)        (F) -> (D)
 
-Gradient, from the output backwards. The two linear layers as in ``linear``; the ReLU lets a gradient through
-where it let the value through:
+Gradient, from the output back. The two linear layers are differentiated as in ``linear``; the ReLU lets a gradient
+through where it let the value through:
 
     d_h  = d_y W2ᵀ      d_W2 = hᵀ d_y      d_b2 = Σ_r d_y_r          (8)
     d_a  = d_h where a > 0, else 0                                   (9)
     d_x  = d_a W1ᵀ      d_W1 = xᵀ d_a      d_b1 = Σ_r d_a_r          (10)
 
-At a = 0 the ReLU has no derivative; 0 is taken. As a > 0 exactly where h > 0, only h need be kept.
+At a = 0 the ReLU has no derivative; the code takes 0. Since a > 0 exactly where h > 0, only h is kept.
 
-Source: Attention Is All You Need, equation (2).
+Source: Attention Is All You Need, section 3.3, equation (2).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["backward", "composed", "feed_forward", "forward"]
 
 
 def check(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> None:
-    """Refuse arrays whose types or shapes do not match."""
+    """Check the types and shapes of the arrays."""
     check_floats("feed_forward", x=x, w1=w1, b1=b1, w2=w2, b2=b2)
     if x.ndim == 0 or w1.ndim != 2 or w2.ndim != 2 or x.shape[-1] != w1.shape[0] or w1.shape[1] != w2.shape[0]:
         raise ValueError(
@@ -54,7 +54,7 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
     w1, b1 : arrays, shapes (D, F) and (F,)
         The first linear layer.
     w2, b2 : arrays, shapes (F, D) and (D,)
-        The second; its output size may differ from D.
+        The second linear layer; its output size may differ from D.
 
     Returns
     -------
@@ -66,9 +66,17 @@ def forward(x: Array, w1: Array, b1: Array, w2: Array, b2: Array) -> tuple[Array
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point, or not of the type of the others.
+        If one of the arrays is not floating-point, or if their types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> w1, w2 = np.array([[1.0, -1.0]]), np.array([[1.0], [1.0]])  # together |x|
+    >>> x = np.array([[-3.0], [2.0]])
+    >>> mt.ops.feed_forward(x, w1, np.zeros(2), w2, np.zeros(1)).numpy()
+    array([[3.],
+           [2.]])
     """
     check(x, w1, b1, w2, b2)
     a = affine(x, w1, b1)  # (1)
@@ -85,7 +93,8 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array, Array, Array]
     d_hidden = (d_rows @ w2.T).reshape(hidden.shape)  # (8)
     d_w2 = rows(hidden).T @ d_rows
     d_b2 = d_rows.sum(axis=0)
-    # (2) hidden = max(0, a); xp.where would stop an infinite d_hidden too, but takes ten times as long
+    # (2) hidden = max(0, a)
+    # xp.where would also stop an infinite d_hidden, but takes ten times as long
     d_a = xp.multiply(d_hidden, hidden > 0, out=d_hidden)  # (9)
     # (1) a = x @ w1 + b1
     d_a_rows = rows(d_a)

@@ -1,4 +1,4 @@
-"""Layer normalisation: each position's features brought to mean 0 and variance 1, then scaled and shifted.
+"""Layer normalisation: brings the features of each position to mean 0 and variance 1, then scales and shifts them.
 
 For each row x of D features, with gain g, bias b and a small ε:
 
@@ -9,10 +9,10 @@ For each row x of D features, with gain g, bias b and a small ε:
     x̂  = c / σ                                       (5)
     y  = g x̂ + b                                     (6)
 
-The computed μ is rounded: far from zero, features that are all equal would be left with an error, which 1/σ enlarges
-up to 316 times. So (1) and (2) are applied a second time, to c, whose mean is exactly that error.
+The computed μ has a rounding error δ. Far from 0, δ can exceed the spread of the features: if they are all equal, x̂
+would be -δ / sqrt(δ² + ε) instead of 0. So (1) and (2) are applied a second time, to c, whose mean is exactly -δ.
 
-Gradient. The last line is local to each feature; gain and bias are shared by all rows:
+Gradient. (6) is local to each feature; all rows r share gain and bias:
 
     d_b_i = Σ_r d_y_ri                               (14)
     d_g_i = Σ_r d_y_ri x̂_ri                          (15)
@@ -23,12 +23,12 @@ x̂_i depends on every c_j: directly, and through σ, as ∂σ/∂c_j = (1/(2σ)
 
     d_c_j = (d_x̂_j - x̂_j (1/D) Σ_i d_x̂_i x̂_i) / σ    (17)
 
-and since c = x - μ and μ takes 1/D from each feature, d_x_j = d_c_j - (1/D) Σ_i d_c_i. The x̂ sum to zero, so
+and since c = x - μ and ∂μ/∂x_j = 1/D, d_x_j = d_c_j - (1/D) Σ_i d_c_i. The x̂ sum to 0, so
 
     d_x_j = (d_x̂_j - mean(d_x̂) - x̂_j mean(d_x̂ x̂)) / σ            (21)
 
-Each row of d_x is orthogonal to the vector of ones (shifting x changes nothing) and, up to ε, to x̂ (scaling x
-changes nothing).
+Each row of d_x is orthogonal to the vector of ones, because shifting x does not change y, and up to ε to x̂, because
+scaling x does not change y.
 
 Source: Attention Is All You Need, section 3.1; Layer Normalization (Ba, Kiros and Hinton, 2016).
 """
@@ -44,7 +44,7 @@ __all__ = ["backward", "composed", "forward", "layer_norm"]
 
 
 def check(x: Any, gain: Any, bias: Any) -> None:
-    """Refuse arrays whose types or shapes do not match."""
+    """Check the types and shapes of the arrays."""
     check_floats("layer_norm", x=x, gain=gain, bias=bias)
     if x.ndim == 0 or x.shape[-1] == 0 or gain.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
         raise ValueError(
@@ -63,7 +63,7 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
     gain, bias : arrays, shape (D,)
         Scale and shift of each feature.
     eps : float
-        Added to the variance, so that a row of equal features does not divide by 0.
+        Added to the variance, to avoid a division by 0 in a row of equal features.
 
     Returns
     -------
@@ -75,9 +75,15 @@ def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Arra
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point, or not of the type of the others.
+        If one of the arrays is not floating-point, or if their types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> y = mt.ops.layer_norm(np.array([[1.0, 2.0, 6.0]]), gain=np.ones(3), bias=np.zeros(3))
+    >>> y.numpy().round(3)
+    array([[-0.926, -0.463,  1.389]])
     """
     check(x, gain, bias)
     n_features = x.shape[-1]

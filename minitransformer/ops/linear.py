@@ -1,17 +1,17 @@
-"""A linear layer: every position of x is multiplied by the same matrix.
+"""Linear layer: multiplies every position of x by the same matrix.
 
-With the R positions as rows of matrices x (R, D_in) and y (R, D_out):
+With the R positions as the rows of x (R, D_in) and y (R, D_out):
 
     y_rj = Σ_i x_ri W_ij + b_j                       (1)        y = x W + b
 
-Gradient. x_ri reaches the loss through every y_rj of its row, with factor W_ij; W_ij only through y_rj, with factor
-x_ri, but in every row that the matrix is applied to; b_j with factor 1, in every row:
+Gradient. x_ri is in every y_rj of its row, with factor W_ij. W_ij is in y_rj of every row, with factor x_ri, and b_j in
+y_rj of every row, with factor 1:
 
     d_x_ri = Σ_j d_y_rj W_ij                         (7)        d_x = d_y Wᵀ
     d_W_ij = Σ_r x_ri d_y_rj                         (8)        d_W = xᵀ d_y
     d_b_j  = Σ_r d_y_rj                              (9)
 
-Source: Attention Is All You Need, section 3.2.2 (the projections) and 3.4 (before the softmax).
+Source: Attention Is All You Need, sections 3.2.2 (projections) and 3.4 (logits).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["affine", "backward", "composed", "forward", "linear", "rows"]
 
 
 def rows(x: Array) -> Array:
-    """Return x as a matrix: (..., D) -> (product of the other axes, D)."""
+    """Return x as a matrix of rows: (..., D) -> (R, D)."""
     return x.reshape(prod(x.shape[:-1]), x.shape[-1])
 
 
@@ -40,7 +40,7 @@ def affine(x: Array, weight: Array, bias: Array | None) -> Array:
 
 
 def check(x: Any, weight: Any, bias: Any) -> None:
-    """Refuse arrays whose types or shapes do not match."""
+    """Check the types and shapes of the arrays."""
     check_floats("linear", x=x, weight=weight, bias=bias)
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[0]:
         raise ValueError(
@@ -64,7 +64,7 @@ def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, 
     weight : array, shape (D_in, D_out)
         The matrix.
     bias : array, shape (D_out,), optional
-        What is added to each row.
+        Added to each row.
 
     Returns
     -------
@@ -76,9 +76,15 @@ def forward(x: Array, weight: Array, bias: Array | None = None) -> tuple[Array, 
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point, or not of the type of the others.
+        If one of the arrays is not floating-point, or if their types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> weight = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0]])
+    >>> mt.ops.linear(np.array([[1.0, 2.0]]), weight, np.array([0.0, 0.0, 10.0])).numpy()
+    array([[ 1.,  2., 13.]])
     """
     check(x, weight, bias)
     y = affine(x, weight, bias)  # (1)
@@ -91,7 +97,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array, Array, Array | None]:
     d_rows = rows(d_y)
     # (1) y = x @ weight + bias
     d_x = (d_rows @ weight.T).reshape(x.shape)  # (7)
-    # empty_like keeps the memory order: a weight that is the transpose of an embedding gets such a gradient.
+    # empty_like keeps the memory order: a transposed embedding has a transposed gradient.
     d_weight = xp.matmul(rows(x).T, d_rows, out=xp.empty_like(weight))  # (8)
     d_bias = d_rows.sum(axis=0) if has_bias else None  # (9)
     return d_x, d_weight, d_bias

@@ -1,30 +1,29 @@
-"""Local attention: each query sees the keys near its own position only.
+"""Local attention: each query sees only the keys near its own position.
 
 Scaled dot-product attention of a sentence to itself, in which query i may attend to key j where
 
     |i - j| <= radius        or, if causal,        i - radius <= j <= i
 
-and where the mask over the keys is True, if there is one. With q, k (T, Dk) and v (T, Dv), over the visible j:
+and where the mask over the keys is True, if one is given. With q, k (T, Dk) and v (T, Dv), over the visible j:
 
     s_ij = q_i · k_j / sqrt(Dk)                      (1)
     w_i  = softmax(s_i)                              (2)
     y_i  = Σ_j w_ij v_j                              (3)
 
-In blocks. A matrix of all scores would be T x T, most of it -inf. Cut the positions into blocks of Tb = max(radius, 1),
-the last one filled up with zeros. As Tb >= radius, what the queries of block β see lies in the blocks β - 1, β and
-β + 1 (causal: β - 1 and β), its window of Tw = 3 Tb (2 Tb) keys:
+In blocks. A matrix of all scores would be T x T, most of it -inf. So the positions are cut into blocks of
+Tb = max(radius, 1), the last one filled up with zeros. As Tb >= radius, the queries of block β see only keys of the
+blocks β - 1, β and β + 1 (causal: β - 1 and β). These are its window of Tw = 3 Tb (causal: 2 Tb) keys:
 
-    s_β = q_β k_βᵀ / sqrt(Dk)                        (6)        (Tb, Tw); k_β and v_β (5) are of the whole window
+    s_β = q_β k_βᵀ / sqrt(Dk)                        (6)        (Tb, Tw); k_β and v_β (5) are the whole window
     w_β = softmax(s_β)                               (7)        (Tb, Tw)
     y_β = w_β v_β                                    (8)        (Tb, Dv)
     y   = the y_β one below another                  (9)
 
-so that time and memory grow as T / Tb · Tb · Tw, that is with T times the radius, instead of T². In a window's own
-numbers query a is at position a and key c at position c - Tb, in every block alike (4): one (Tb, Tw) band says which
-may meet. The zeros that fill up the last block, and the blocks before the first and after the last, are hidden as
-masked keys are.
+Time and memory grow as T / Tb · Tb · Tw, that is as T times the radius, instead of T². Counted from the start of its
+block, query a is at position a and key c at position c - Tb, in every block (4). So one (Tb, Tw) band says which pairs
+are visible. The zeros around the sentence are hidden like masked keys.
 
-Gradient. Inside a block it is that of ``scaled_dot_product_attention``:
+Gradient. In each block it is that of ``scaled_dot_product_attention``:
 
     d_y_β = the rows of block β in d_y               (18)
     d_w_β = d_y_β v_βᵀ                               (13)
@@ -33,9 +32,12 @@ Gradient. Inside a block it is that of ``scaled_dot_product_attention``:
     d_q_β = d_s_β k_β / sqrt(Dk)                     (16)
     d_k_β = d_s_βᵀ q_β / sqrt(Dk)                    (17)
 
-A block of keys is in several windows, so its gradient is the sum of its parts in all of them (20): forwards a window
-reads from neighbours, backwards it adds to them. Where a key may not be seen w is 0, so d_s is 0 and nothing flows; a
-query that sees no key has output 0 and gradients 0. The algebra in full: docs/derivations/local-attention.md.
+A block of keys is in several windows, so its gradient is the sum of its parts in all of them (20): in the forward pass
+a window reads from its neighbours, in the backward pass it adds to them. Where a key may not be seen, w and d_s are 0.
+A query that sees no key has output 0 and gradients 0. An infinite or NaN value spoils the outputs of all queries whose
+window holds it, even where it is hidden, because 0 * inf is NaN.
+
+The algebra in full: docs/derivations/local-attention.md.
 
 Source: Attention Is All You Need, section 4 and Table 1 (the row "Self-Attention (restricted)"): "only a neighborhood
 of size r in the input sequence centered around the respective output position". The radius counts to each side.
@@ -55,7 +57,7 @@ __all__ = ["backward", "composed", "forward", "local_attention"]
 
 
 def check(q: Any, k: Any, v: Any, radius: Any) -> None:
-    """Refuse arrays whose types or shapes do not match, and a wrong radius."""
+    """Reject arrays whose types or shapes do not match, and a wrong radius."""
     check_floats("local_attention", q=q, k=k, v=v)
     if min(q.ndim, v.ndim) < 2 or q.shape != k.shape or q.shape[:-1] != v.shape[:-1] or q.shape[-1] == 0:
         raise ValueError(
@@ -73,13 +75,13 @@ def _key_mask(mask: Any, shape: tuple[int, ...]) -> Array:
 
 
 def _band(queries: Array, keys: Array, radius: int, causal: bool) -> Array:
-    """Return which positions may meet: True where a key is at most the radius away, and if causal not later."""
+    """Return which pairs are visible: True where a key is at most the radius away and, if causal, not later."""
     distance = queries[:, None] - keys
     return (distance <= radius) & (distance >= (0 if causal else -radius))
 
 
 def _blocks(x: Array, size: int, before: int = 0, after: int = 0) -> Array:
-    """Cut positions into blocks and put empty ones around: (..., T, D) -> (..., before + T/Tb + after, Tb, D)."""
+    """Return x cut into blocks, with empty ones around: (..., T, D) -> (..., before + T/Tb + after, Tb, D)."""
     *leading, length, d = x.shape
     n_blocks = before - (-length // size) + after
     filled = xp.zeros((*leading, n_blocks * size, d), dtype=x.dtype)
@@ -101,7 +103,7 @@ def _from_blocks(d_blocks: Array, length: int, before: int = 0) -> Array:
 
 
 def _from_windows(d_windows: Array, size: int, width: int, length: int) -> Array:
-    """Return the gradient of x from that of ``_windows(x)``: what was read by several windows adds up (20)."""
+    """Return the gradient of x from that of ``_windows(x)``: the sum over all windows that read it (20)."""
     *leading, n_blocks, _, d = d_windows.shape
     d_blocks = xp.zeros((*leading, n_blocks + width - 1, size, d), dtype=d_windows.dtype)
     for o in range(width):
@@ -121,11 +123,11 @@ def forward(
     v : array, shape (..., T, Dv)
         Values.
     mask : boolean array, broadcastable to (..., T), optional
-        Which keys may be seen at all, True = may: padding may not.
+        True = the key may be seen; False for padding.
     radius : int
         How far a query sees, to each side.
     causal : bool
-        Whether a query sees nothing after its own position.
+        Whether later keys are hidden.
 
     Returns
     -------
@@ -137,9 +139,16 @@ def forward(
     Raises
     ------
     TypeError
-        If q, k or v is not floating-point, they are of two types, or the mask is not boolean.
+        If q, k or v is not floating-point, their types differ, or the mask is not boolean.
     ValueError
-        If the shapes do not match, or the radius is no whole number of at least 0.
+        If the shapes do not match, or the radius is not an integer of at least 0.
+
+    Examples
+    --------
+    >>> q = k = np.zeros((1, 4, 2))  # equal scores: the mean of the values in reach
+    >>> v = np.array([[[1.0], [2.0], [3.0], [4.0]]])
+    >>> mt.ops.local_attention(q, k, v, radius=1).numpy().ravel()
+    array([1.5, 2. , 3. , 3.5])
     """
     check(q, k, v, radius)
     mask = _key_mask(mask, q.shape[:-1])

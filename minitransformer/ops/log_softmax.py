@@ -1,24 +1,24 @@
-"""Log-softmax: the logarithm of the softmax, computed without ever taking the logarithm of a rounded-off 0.
+"""Log-softmax: the logarithm of the softmax, correct even where the softmax underflows to 0.
 
-For each row x of n scores along the axis:
+For each row x of scores along the axis:
 
     lse = log Σ_j exp(x_j)                           (1)
     y_i = x_i - lse                                  (2)
 
-As in ``softmax``, the largest score may be subtracted first. No exponent is then above 0, and z is at least 1:
+As in ``softmax``, the largest score is subtracted first. Then no exponent is above 0, and z is at least 1:
 
     u_i = x_i - max x        z = Σ_j exp(u_j)        (4)
     y_i = u_i - log z                                (5)
 
-Gradient. With p = exp(y), the softmax of x, whose Jacobian ``softmax`` derives:
+Gradient. With p = exp(y), the softmax of x, and δ_ij = 1 if i = j, else 0:
 
     ∂y_i/∂x_j = δ_ij - p_j                           (7)
     d_x_j = d_y_j - p_j Σ_i d_y_i                    (10)
 
-The d_x of a row sum to zero, if one score is above -inf. Where a score is -inf, y is -inf too, p is 0 and d_x is d_y:
-it is for ``masking`` to stop it. That holds for rows in which every score is -inf as well.
+The d_x of a row sum to 0 if at least one score is above -inf. Where a score is -inf, y is -inf, p is 0 and d_x is d_y;
+the backward pass of ``masking`` then sets d_x to 0.
 
-Source: the logarithm that the loss of section 5.4 takes of the softmax of section 3.4.
+Source: Attention Is All You Need, section 3.4; the loss of section 5.4 uses it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
     x : array, any shape
         The scores.
     axis : int
-        The axis along which ``exp(y)`` sums to one.
+        The axis along which ``exp(y)`` sums to 1.
 
     Returns
     -------
@@ -55,6 +55,11 @@ def forward(x: Array, axis: int = -1) -> tuple[Array, Any]:
         If x is not floating-point.
     ValueError
         If x has no such axis.
+
+    Examples
+    --------
+    >>> mt.ops.log_softmax(np.array([0.0, 1.0, 3.0])).numpy().round(3)
+    array([-3.17, -2.17, -0.17])
     """
     check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:
@@ -77,10 +82,10 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
 
 
 def composed(x: Tensor, axis: int = -1) -> Tensor:
-    """Return the same function in elementary operations; every row needs one score above -inf."""
+    """Return the same function in elementary operations; every row needs a score above -inf."""
     check_axis(x, axis, "log_softmax")
     if x.shape[axis] == 0:
-        return x * 1  # there is no largest of no scores
+        return x * 1  # max of an empty axis raises
     shifted = x - x.max(axis=axis, keepdims=True).detach()
     return shifted - shifted.exp().sum(axis=axis, keepdims=True).log()
 

@@ -1,16 +1,16 @@
 """Masking: which query may attend to which key.
 
-A mask is boolean, True = may attend, and broadcastable to the scores (..., Tq, Tk). Scores that may not be seen
-become -inf before the softmax, and their weights come out as exactly 0:
+A mask is boolean, True = may attend, and broadcastable to the scores (..., Tq, Tk). Masked scores become -inf before
+the softmax, so their weights are exactly 0:
 
     y_ij = x_ij where the mask is True, else -inf    (1)
 
-Gradient. Where the mask is True, y_ij is x_ij; where it is False, y_ij does not depend on x_ij at all:
+Gradient. Where the mask is True, y_ij is x_ij; where it is False, y_ij is a constant:
 
     d_x_ij = d_y_ij where the mask is True, else 0   (6)
 
-Two masks make the Transformer's three attentions: no query of the decoder may see what comes after it
-(``causal_mask``), and nobody may see padding (``padding_mask``). Both: ``causal_mask(T) & padding_mask(ids)``.
+The Transformer has two masks: ``causal_mask`` hides later positions from each query of the decoder, ``padding_mask``
+hides padding from every query. The decoder's self-attention uses both, ``causal_mask(T) & padding_mask(ids)``:
 
     causal:  j <= i                                  (3)
     padding: token j of the sentence is not padding  (4)
@@ -31,7 +31,7 @@ __all__ = ["backward", "causal_mask", "composed", "forward", "masking", "padding
 
 
 def causal_mask(n: int) -> Array:
-    """Return the mask by which each of n positions sees itself and those before it.
+    """Return the mask with which each of n positions sees itself and earlier positions.
 
     Parameters
     ----------
@@ -46,24 +46,31 @@ def causal_mask(n: int) -> Array:
     Raises
     ------
     ValueError
-        If n is no whole number of 0 or more.
+        If n is not a whole number, or is negative.
+
+    Examples
+    --------
+    >>> mt.ops.causal_mask(3)
+    array([[ True, False, False],
+           [ True,  True, False],
+           [ True,  True,  True]])
     """
     if not is_whole(n) or n < 0:
-        raise ValueError(f"causal_mask: the number of positions must be 0 or more, and whole, found {n!r}")
+        raise ValueError(f"causal_mask: the number of positions must be a whole number of at least 0, found {n!r}")
     positions = xp.arange(n)
     return positions[:, None] >= positions[None, :]  # (3)
 
 
 @replaceable
 def padding_mask(ids: Any, pad: int = 0) -> Array:
-    """Return the mask by which everybody sees the tokens that are not padding.
+    """Return the mask with which every query sees the tokens that are not padding.
 
     Parameters
     ----------
     ids : integer array, shape (B, Tk)
         Token ids; any number of leading axes.
     pad : int
-        The id that stands for padding.
+        The id of padding.
 
     Returns
     -------
@@ -73,7 +80,12 @@ def padding_mask(ids: Any, pad: int = 0) -> Array:
     Raises
     ------
     TypeError
-        If the ids or the padding are not whole numbers.
+        If the ids or pad are not whole numbers.
+
+    Examples
+    --------
+    >>> mt.ops.padding_mask(np.array([[5, 7, 0]]))
+    array([[[[ True,  True, False]]]])
     """
     if not is_whole(pad):
         raise TypeError(f"padding_mask: pad, the id of padding, must be a whole number, found {pad!r}")
@@ -105,7 +117,12 @@ def forward(x: Array, mask: Array) -> tuple[Array, Any]:
     TypeError
         If the scores are not floating-point numbers, or the mask is not boolean.
     ValueError
-        If it cannot be broadcast to the scores.
+        If the mask cannot be broadcast to the scores.
+
+    Examples
+    --------
+    >>> mt.ops.masking(np.array([1.0, 2.0]), np.array([True, False])).numpy()
+    array([  1., -inf])
     """
     check_floats("masking", x=x)
     mask = as_mask(mask, x.shape, "masking")

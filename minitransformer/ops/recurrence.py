@@ -1,21 +1,20 @@
-"""Recurrence: each position is made of its own input and of the position before it.
+"""Recurrence: each position is computed from its input and from the position before it.
 
 For positions t = 1 ... T of each sentence, with inputs x_t (D) and states h_t (D_h):
 
     a_t = x_t W + h_{t-1} U + b                      (1)
     h_t = tanh(a_t)                                  (2)
 
-h_0 is given, or zero. The output is all of h_1 ... h_T. Position t cannot be worked out before position t - 1: this
-takes T steps one after another, where attention takes one. That is what the paper compares in Table 1.
+h_0 is given, or zero. The output is h_1 ... h_T. Position t needs position t - 1, so there are T sequential steps;
+attention has one (Table 1 of the paper).
 
-Gradient (backpropagation through time). Let d_y_t be the gradient of the output at t, with all later states taken for
-fixed. h_t reaches the loss in two ways: as output t, and through a_{t+1}, in which it is multiplied by U. So the whole
-gradient of h_t needs that of a_{t+1}, and the pass goes from the last position to the first:
+Gradient (backpropagation through time). h_t reaches the loss in two ways: as output t, with gradient d_y_t, and through
+a_{t+1}, where it is multiplied by U. So d_h_t needs d_a_{t+1}, and the pass runs from the last position to the first:
 
     d_h_t = d_y_t + d_a_{t+1} Uᵀ                     (7)        with d_a_{T+1} = 0
     d_a_t = d_h_t (1 - h_t²)                         (8)        as tanh' = 1 - tanh²
 
-The parameters are the same at all positions, so their gradients are sums over t (and over the rows of the batch):
+The parameters are the same at all positions, so their gradients are sums over t and over the batch:
 
     d_W   = Σ_t x_tᵀ d_a_t                           (9)
     d_U   = Σ_t h_{t-1}ᵀ d_a_t                       (10)
@@ -23,8 +22,10 @@ The parameters are the same at all positions, so their gradients are sums over t
     d_x_t = d_a_t Wᵀ                                 (12)
     d_h_0 = d_a_1 Uᵀ                                 (13)
 
-The way from position t back to s < t multiplies by (1 - h²) Uᵀ at each of the t - s steps: factors below 1 make the
-gradient vanish, factors above 1 make it explode. The algebra in full: docs/derivations/recurrence.md.
+From position t back to s < t the gradient is multiplied t - s times by Uᵀ and by slopes 1 - h² of at most 1. If the
+largest singular value of U is below 1, it vanishes exponentially with the distance; above 1, it can explode.
+
+The algebra in full: docs/derivations/recurrence.md.
 
 Source: Attention Is All You Need, section 4 and Table 1 (the row "Recurrent"); Finding Structure in Time (Elman, 1990).
 """
@@ -41,7 +42,7 @@ __all__ = ["backward", "composed", "forward", "recurrence"]
 
 
 def check(x: Any, w: Any, u: Any, b: Any, h0: Any) -> None:
-    """Refuse arrays whose types or shapes do not match."""
+    """Reject arrays whose types or shapes do not match."""
     check_floats("recurrence", x=x, w=w, u=u, b=b, h0=h0)
     if x.ndim != 3 or w.ndim != 2 or x.shape[-1] != w.shape[0] or u.shape != 2 * w.shape[1:] or b.shape != w.shape[1:]:
         raise ValueError(
@@ -63,9 +64,9 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
     x : array, shape (B, T, D)
         The inputs.
     w : array, shape (D, D_h)
-        From an input to a state.
+        The matrix from an input to a state.
     u : array, shape (D_h, D_h)
-        From a state to the next.
+        The matrix from a state to the next.
     b : array, shape (D_h,)
         The bias.
     h0 : array, shape (B, D_h), optional
@@ -81,13 +82,20 @@ def forward(x: Array, w: Array, u: Array, b: Array, h0: Array | None = None) -> 
     Raises
     ------
     TypeError
-        If one of the arrays is not floating-point, or not of the type of the others.
+        If an array is not floating-point, or the types differ.
     ValueError
         If the shapes do not match.
+
+    Examples
+    --------
+    >>> x = np.ones((1, 3, 1))  # (B, T, D)
+    >>> w, u, b = np.array([[1.0]]), np.array([[0.5]]), np.zeros(1)
+    >>> mt.ops.recurrence(x, w, u, b).numpy().ravel().round(3)
+    array([0.762, 0.881, 0.894])
     """
     check(x, w, u, b, h0)
-    from_x = affine(x, w, b)  # x_t W + b: one product for all positions; only U has to wait
-    h = from_x  # each state takes the place of its x_t W + b, which is read only once
+    from_x = affine(x, w, b)  # x_t W + b: one product for all positions
+    h = from_x  # each state overwrites its x_t W + b, which is read only once
     previous = h0
     for t in range(x.shape[1]):
         a_t = from_x[:, t]

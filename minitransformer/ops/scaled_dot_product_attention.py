@@ -1,36 +1,34 @@
-"""Scaled dot-product attention: each query gathers values, weighted by how well it matches their keys.
+"""Scaled dot-product attention: each query takes a mean of the values, weighted by how well it matches their keys.
 
-With queries q (Tq, Dk), keys k (Tk, Dk) and values v (Tk, Dv), in every batch and head alike:
+With queries q (Tq, Dk), keys k (Tk, Dk) and values v (Tk, Dv), separately for each batch entry and head:
 
     s = q kᵀ / sqrt(Dk)                              (1)        scores  (Tq, Tk)
     w = softmax(s)                                   (2)        weights (Tq, Tk); 0 where the mask is False
     y = w v                                          (3)        output  (Tq, Dv)
 
-Gradient, from the output backwards. y_if = Σ_j w_ij v_jf, so
+Gradient, from the output back. y_if = Σ_j w_ij v_jf, so
 
     d_w_ij = Σ_f d_y_if v_jf                         (10)       d_w = d_y vᵀ
     d_v_jf = Σ_i w_ij d_y_if                         (11)       d_v = wᵀ d_y
 
-The softmax of each row (see ``softmax``) turns d_w into d_s (12). The scores s_ij = (1/sqrt(Dk)) Σ_c q_ic k_jc:
+The backward pass of ``softmax`` turns d_w into d_s (12). The scores are s_ij = (1/sqrt(Dk)) Σ_a q_ia k_ja, so
 
-    d_q_ic = (1/sqrt(Dk)) Σ_j d_s_ij k_jc            (13)       d_q = d_s k / sqrt(Dk)
-    d_k_jc = (1/sqrt(Dk)) Σ_i d_s_ij q_ic            (14)       d_k = d_sᵀ q / sqrt(Dk)
+    d_q_ia = (1/sqrt(Dk)) Σ_j d_s_ij k_ja            (13)       d_q = d_s k / sqrt(Dk)
+    d_k_ja = (1/sqrt(Dk)) Σ_i d_s_ij q_ia            (14)       d_k = d_sᵀ q / sqrt(Dk)
 
-Where the mask is False w is 0, so d_s is 0 and nothing flows. A query that may attend to nothing has weights 0,
-output 0 and gradients 0.
+Where the mask is False, w is 0, so d_s is 0 too. A query that may attend to nothing has weights, output and gradients
+of 0.
 
-In blocks. The softmax runs along the keys: row i of s, w and y needs row i of q and no other. So the queries can be
-worked through Tb at a time, and the result is the same, nothing is approximated. Only the scores and weights of one
-block β, (Tb, Tk), exist at once (15): memory grows as Tb Tk, not as Tq Tk. The weights of several blocks are not kept.
-The backward pass makes them again, block by block, from q, k and mask, and applies the formulas above to the block's
-rows. Rows of d_q come from one block each; d_v and d_k are sums over the queries, and so over the blocks:
+In blocks. Row i of s, w and y needs row i of q and no other, so Tb queries at a time give the same result. Only the
+scores and weights of one block β exist at once (15): memory grows as Tb Tk, not as Tq Tk. With several blocks the
+weights are not kept; the backward pass computes them again. d_v and d_k are sums over the queries, and so over blocks:
 
     d_v = Σ_β w_βᵀ d_y_β        d_k = Σ_β d_s_βᵀ q_β / sqrt(Dk)        (16)
 
-Causal: query i sees the keys j <= i. A block then needs no key behind its last query, which saves half of the work.
+Causal: query i sees the keys j <= i. A block then skips all keys after its last query, which saves half of the work.
 
 Source: Attention Is All You Need, equation (1) and section 3.2.3; for the blocks, Self-attention Does Not Need O(n²)
-Memory (Rabe and Staats, 2021), with blocks of queries only.
+Memory (Rabe and Staats, 2021), here with blocks of queries only.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ __all__ = ["backward", "composed", "forward", "scaled_dot_product_attention"]
 
 
 def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
-    """Refuse arrays whose types or shapes do not match, and a wrong block size."""
+    """Check the types and shapes of the arrays, and the block size."""
     check_floats("scaled_dot_product_attention", q=q, k=k, v=v)
     if (
         min(q.ndim, k.ndim, v.ndim) < 2
@@ -65,7 +63,7 @@ def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
     if causal and q.shape[-2] != k.shape[-2]:
         raise ValueError(
             f"scaled_dot_product_attention: causal attention needs as many queries as keys, found {q.shape[-2]} "
-            f"and {k.shape[-2]}; give a mask that says which query may see which key"
+            f"and {k.shape[-2]}; pass a mask instead"
         )
     if block_size is not None and (not is_whole(block_size) or block_size < 1):
         raise ValueError(
@@ -75,7 +73,7 @@ def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
 
 
 def _blocks(t_q: int, t_k: int, causal: bool, block_size: int | None) -> list[tuple[slice, slice]]:
-    """Return the queries of each block and the keys that they need; there is always one block."""
+    """Return the queries of each block and the keys that they need; at least one block."""
     size = block_size or max(t_q, 1)
     queries = [slice(first, min(first + size, t_q)) for first in range(0, max(t_q, 1), size)]
     return [(block, slice(0, block.stop if causal else t_k)) for block in queries]
@@ -93,7 +91,7 @@ def _weights(scores: Array, mask: Array | None, causal: bool, queries: slice, ke
 
 
 def _block_of(mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array | None:
-    """Return which keys a block's queries may see; in the mask (..., Tq, Tk) an axis of length 1 stands for all."""
+    """Return the part of the mask (..., Tq, Tk) that belongs to a block; an axis of length 1 is kept."""
     seen = mask
     if seen is not None:
         seen = seen[..., queries, :] if seen.shape[-2] > 1 else seen
@@ -126,9 +124,9 @@ def forward(
     mask : boolean array, broadcastable to (..., Tq, Tk), optional
         True = may attend.
     causal : bool
-        Whether a query sees only its own key and those before it, besides what the mask says; needs Tq = Tk.
+        Whether query i may only see keys j <= i, in addition to the mask; needs Tq = Tk.
     block_size : int, optional
-        How many queries are worked through at a time; all by default. Fewer need less memory for long sentences.
+        How many queries to process at a time; all by default. Fewer need less memory for long sentences.
     out : array, shape (..., Tq, Dv), optional
         Where to write the output.
 
@@ -137,14 +135,24 @@ def forward(
     y : array, shape (..., Tq, Dv)
         The outputs.
     saved : tuple
-        What ``backward`` needs. If there is one block only, its last entry is the weights (..., Tq, Tk).
+        What ``backward`` needs. With one block, its last entry is the weights (..., Tq, Tk).
 
     Raises
     ------
     TypeError
-        If q, k or v is not floating-point, they are of two types, or the mask is not boolean.
+        If q, k or v is not floating-point, if their types differ, or if the mask is not boolean.
     ValueError
-        If the shapes do not match, or block_size is no whole number of at least 1.
+        If the shapes do not match, or block_size is not a whole number of at least 1.
+
+    Examples
+    --------
+    >>> q = np.array([[8.0, 0.0]])
+    >>> k = np.array([[4.0, 0.0], [0.0, 4.0]])  # the query matches the first key
+    >>> v = np.array([[1.0], [2.0]])
+    >>> mt.ops.scaled_dot_product_attention(q, k, v).numpy().round(3)
+    array([[1.]])
+    >>> mt.ops.scaled_dot_product_attention(q, k, v, np.array([[False, True]])).numpy()
+    array([[2.]])
     """
     check(q, k, v, causal, block_size)
     t_q, t_k = q.shape[-2], k.shape[-2]
@@ -160,15 +168,21 @@ def forward(
     return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size))
 
 
-def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None, None)) -> tuple[Array, Array, Array]:
-    """Return the gradients of q, k and v; ``out`` may say where to write them."""
+def backward(
+    saved: Any,
+    d_y: Array,
+    out: tuple[Array | None, ...] = (None, None, None),
+) -> tuple[Array, Array, Array]:
+    """Return the gradients of q, k and v, written to ``out`` where given."""
     q, k, v, kept = saved
-    d_q, d_k, d_v = (xp.empty(x.shape, dtype=x.dtype) if o is None else o for x, o in zip((q, k, v), out, strict=True))
-    recompute = isinstance(kept, tuple)  # several blocks: forward did not keep their weights
+    pairs = zip((q, k, v), out, strict=True)
+    d_q, d_k, d_v = (xp.empty(x.shape, x.dtype) if o is None else o for x, o in pairs)
+    recompute = isinstance(kept, tuple)  # several blocks: forward kept no weights
     mask, causal, block_size = kept if recompute else (None, False, None)
-    # From the last block, which needs all keys, to the first: it writes d_k and d_v, the others add to them (16).
+    # From the last block, which needs all keys and writes all of d_k and d_v, to the first.
+    blocks = _blocks(q.shape[-2], k.shape[-2], causal, block_size)
     add = False
-    for queries, keys in reversed(_blocks(q.shape[-2], k.shape[-2], causal, block_size)):
+    for queries, keys in reversed(blocks):
         weights = _weights(_scores(q, k, queries, keys), mask, causal, queries, keys) if recompute else kept
         d_rows = d_y[..., queries, :]
         # (3) y = weights @ v
@@ -180,12 +194,12 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None
         d_products = xp.multiply(d_scores, 1 / sqrt(q.shape[-1]), out=d_scores)
         _product(d_products, k[..., keys, :], out=d_q[..., queries, :])  # (13)
         _product(d_products.swapaxes(-1, -2), q[..., queries, :], out=d_k[..., keys, :], add=add)  # (14)
-        add = True
+        add = True  # the sums of (16)
     return d_q, d_k, d_v
 
 
 def _product(x: Array, y: Array, out: Array, add: bool = False) -> None:
-    """Write ``x @ y`` into out, or add it."""
+    """Write ``x @ y`` to out, or add it to out."""
     if add:
         out += matmul(x, y)
     else:

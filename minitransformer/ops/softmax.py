@@ -1,18 +1,18 @@
-"""Softmax: from scores to weights that are positive and sum to one.
+"""Softmax: turns scores into weights that are positive and sum to 1.
 
-For each row x of n scores along the axis:
+For each row x of scores along the axis:
 
     y_i = exp(x_i) / Σ_j exp(x_j)                    (1)
 
-Subtracting the same number from every score multiplies numerator and denominator by the same factor and changes
-nothing. With the largest score subtracted no exponent is above 0, so no exponential overflows. A difference that
-overflows is -inf, and its weight is 0:
+Subtracting the same number from all scores multiplies numerator and denominator by the same factor, so the weights stay
+the same. After subtracting the largest score no exponent is above 0, and no exponential overflows:
 
     e_i = exp(x_i - max x)                           (2)
     z   = Σ_j e_j                                    (3)
     y_i = e_i / z                                    (4)
 
-Gradient. Each y_i depends on every x_j through the denominator. With δ_ij = 1 if i = j, else 0, the quotient rule gives
+Gradient. Each y_i depends on every x_j through the denominator. With δ_ij = 1 if i = j, else 0, the quotient rule
+gives
 
     ∂y_i/∂x_j = y_i (δ_ij - y_j)                     (6)
 
@@ -23,10 +23,10 @@ and the chain rule, with d_y the gradient of the loss with respect to y,
     c     = Σ_i d_y_i y_i                            (9)
     d_x_j = y_j (d_y_j - c)                          (10)
 
-c is one number for each row. The d_x of a row sum to zero, because adding a constant to x leaves y as it is.
+c is one number per row. The d_x of a row sum to 0, because adding a constant to x does not change y.
 
-Mask. A score that may not be seen counts as -inf (see ``masking``): its weight is exp(-inf) = 0, its gradient 0. A row
-in which every score is -inf (a query that may attend to nothing) has weights 0, and so gradients 0.
+Mask. A masked score counts as -inf (see ``masking``): its weight is exp(-inf) = 0, and so is its gradient. A row of
+nothing but -inf (a query that may attend to nothing) has weights 0 and gradients 0.
 
 Source: Attention Is All You Need, equation (1) and section 3.2.3.
 """
@@ -42,16 +42,16 @@ __all__ = ["backward", "composed", "forward", "softmax"]
 
 
 def check(x: Any, axis: int, out: Array | None = None) -> None:
-    """Refuse what ``check_axis`` refuses, and an out that is not like x."""
+    """Check the arguments of softmax; out must have the shape and type of x."""
     check_axis(x, axis, "softmax")
     if out is not None and (out.shape != x.shape or out.dtype != x.dtype):
         raise ValueError(
-            f"softmax: expected an out of {x.dtype} and shape {x.shape}, found {out.dtype} and {out.shape}"
+            f"softmax: expected out of type {x.dtype} and shape {x.shape}, found {out.dtype} and {out.shape}"
         )
 
 
 def check_axis(x: Any, axis: int, operation: str) -> None:
-    """Refuse scores that are not floating-point numbers, and an axis that they do not have."""
+    """Check that the scores are floating-point numbers and have the axis."""
     check_floats(operation, x=x)
     if not is_whole(axis):
         raise TypeError(f"{operation}: axis must be a whole number, found {axis!r}")
@@ -60,7 +60,7 @@ def check_axis(x: Any, axis: int, operation: str) -> None:
 
 
 def hide(x: Array, mask: Array, out: Array | None) -> Array:
-    """Return the scores with -inf where the mask is False, written to out if it is given; it may be x."""
+    """Return the scores with -inf where the mask is False, written to out if given; out may be x."""
     out = xp.empty_like(x) if out is None else out
     if out is not x:
         xp.copyto(out, x)
@@ -74,13 +74,13 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
     Parameters
     ----------
     x : array, any shape
-        The scores; -inf stands for a score that takes no part.
+        The scores; a score of -inf gets the weight 0.
     axis : int
-        The axis along which the weights sum to one.
+        The axis along which the weights sum to 1.
     mask : boolean array, broadcastable to the shape of x, optional
-        True = the score takes part.
+        Where it is False, the weight is 0.
     out : array, the shape of x, optional
-        Where to write the weights; it may be x.
+        Where to write the weights; may be x.
 
     Returns
     -------
@@ -95,6 +95,16 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
         If x is not floating-point, or the mask not boolean.
     ValueError
         If x has no such axis, or the mask or out does not match.
+
+    Examples
+    --------
+    >>> x = mt.Tensor([[0.0, 1.0, 3.0]], requires_grad=True)
+    >>> y = mt.ops.softmax(x)
+    >>> y.numpy().round(3)
+    array([[0.042, 0.114, 0.844]])
+    >>> y.backward([[1.0, 0.0, 0.0]])
+    >>> x.grad.round(3)  # sums to zero
+    array([[ 0.04 , -0.005, -0.035]])
     """
     check(x, axis, out)
     mask = as_optional_mask(mask, x.shape, "softmax")
@@ -107,8 +117,8 @@ def forward(x: Array, axis: int = -1, mask: Array | None = None, out: Array | No
     exponentials = xp.exp(shifted, out=shifted)
     # (3) z = Σ_j e_j
     total = sum_along(exponentials, axis)
-    # (4) y_i = e_i / z
-    y = xp.divide(exponentials, total + (total == 0), out=exponentials)  # 0 / 1 in a row without any score
+    # (4) y_i = e_i / z; 0 / 1 in a fully masked row
+    y = xp.divide(exponentials, total + (total == 0), out=exponentials)
     return y, (y, axis)
 
 
@@ -123,13 +133,13 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
 
 
 def composed(x: Tensor, axis: int = -1, mask: Array | None = None) -> Tensor:
-    """Return the same function in elementary operations; a row that sees something needs a score above -inf there."""
+    """Return the same function in elementary operations; the visible scores of a row may not all be -inf."""
     check(x, axis)
     mask = as_optional_mask(mask, x.shape, "softmax")
     if x.shape[axis] == 0:
-        return x * 1  # there is no largest of no scores
+        return x * 1  # max of an empty axis raises
     if mask is not None:
-        # A row that may see nothing has no softmax: give it equal scores, then drop its weights.
+        # A fully masked row has no softmax: give it equal scores, then set its weights to 0.
         sees_nothing = ~xp.broadcast_to(mask, x.shape).any(axis=axis, keepdims=True)
         x = where(mask, x, xp.where(sees_nothing, 0.0, -xp.inf).astype(x.dtype))
     exponentials = (x - x.max(axis=axis, keepdims=True).detach()).exp()

@@ -36,6 +36,12 @@ def warmup(step: int, d_model: int, warmup_steps: int) -> float:
     Notes
     -----
     Source: Attention Is All You Need, section 5.3, equation (3).
+
+    Examples
+    --------
+    >>> steps = (1, 2000, 4000, 16000)
+    >>> [round(mt.optim.warmup(step, d_model=512, warmup_steps=4000), 5) for step in steps]
+    [0.0, 0.00035, 0.0007, 0.00035]
     """
     if step < 1 or d_model < 1 or warmup_steps < 1:
         raise ValueError(
@@ -78,13 +84,13 @@ def inverse_square_root(step: int, peak: float, warmup_steps: int) -> float:
 
 
 def linear_decay(step: int, peak: float, warmup_steps: int, steps: int) -> float:
-    """Return a rate that rises in a straight line, and falls in a straight line to the end of training.
+    """Return a learning rate that rises linearly, and then falls linearly until the end of training.
 
         lr = peak · min(step / warmup_steps, (steps + 1 - step) / (steps + 1 - warmup_steps))
 
-    It would be zero at the step after the last. The steps of a stochastic gradient never settle while they are long:
-    weights keep moving about the minimum, farther with a higher rate. A rate that falls to zero lets them settle; the
-    square root of equation (3) has fallen only to a half after four times the warm-up.
+    It reaches zero one step after the last. With stochastic gradients the weights fluctuate about the minimum, more
+    with a higher rate; a rate that falls to zero lets them converge. The rate of equation (3) has only fallen to a half
+    after four times the warm-up.
 
     Parameters
     ----------
@@ -95,7 +101,7 @@ def linear_decay(step: int, peak: float, warmup_steps: int, steps: int) -> float
     warmup_steps : int
         The length of the rise, at most `steps`.
     steps : int
-        How many steps training has.
+        The number of training steps.
 
     Returns
     -------

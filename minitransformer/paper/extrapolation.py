@@ -1,4 +1,4 @@
-"""Extrapolation: what models that learnt to recall make of sentences longer than those of their training."""
+"""Extrapolation: models that learned to recall, on sentences longer than in training."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ the format (``.png``, ``.pdf``, ``.svg``); without one the picture is a PNG. mat
 this package is, so import it only where pictures are wanted.
 """
 
+from minitransformer.plots.colours import use_style
 from minitransformer.plots.curves import training_curves
 from minitransformer.plots.grid import attention_maps
 from minitransformer.plots.network import network_curves
@@ -29,4 +30,5 @@ __all__ = [
     "step_sizes",
     "table1_picture",
     "training_curves",
+    "use_style",
 ]

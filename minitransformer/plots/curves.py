@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
+from minitransformer.plots.colours import BLUE, GREEN, ORANGE, PURPLE, RED
 from minitransformer.plots.fonts import face_for
 from minitransformer.plots.saving import save
 
-LOSS, VALID, MATCH, TOKENS, BLEU, RATE = "#1f5a94", "#3f8f6b", "#b5402a", "#d99a8c", "#7a5aa6", "0.45"
+LOSS, VALID, MATCH, TOKENS, BLEU, RATE = BLUE, GREEN, RED, ORANGE, PURPLE, "0.45"
 MANY = 60  # from this many points on, the loss is also drawn smoothed
 
 

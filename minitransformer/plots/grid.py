@@ -21,6 +21,7 @@ from minitransformer.plots.heatmap import (
     draw,
     name_columns,
     name_rows,
+    plain_figure,
     text_at,
     text_inches,
 )
@@ -126,7 +127,7 @@ def maps_figure(
     across = max(right + 0.7, 2.9, 0.3 + text_inches([face.readable(title)], 12, face)[0])
     down = top + sum(heights) + sum(names) + 0.15 * (len(groups) - 1)
 
-    figure = Figure(figsize=(across, down))
+    figure = plain_figure(across, down)
     if title:
         text_at(figure, 0.1, 0.12, face.readable(title), size=12, **face.options)
     bar_top = top + HEADING

@@ -10,10 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import NDArray
 
+from minitransformer.plots.colours import ATTENTION
 from minitransformer.plots.fonts import Face
 
-# White at 0, evenly darker towards 1; the order of its greys is the order of its colours.
-COLOURS = "Blues"
 FRAME = "0.6"
 
 
@@ -45,11 +44,18 @@ def check_weights(name: str, weights: NDArray[Any], shape: tuple[int | None, ...
 
 def text_inches(labels: Sequence[str], size: float, face: Face, **options: Any) -> tuple[float, float]:
     """Return the greatest width and the greatest height of some labels, in inches."""
-    figure = Figure()
+    figure = plain_figure(1, 1)
     texts = [figure.text(0, 0, label, size=size, **face.options, **options) for label in {*labels}]
     boxes = [text.get_window_extent() for text in texts]
     width, height = max(box.width for box in boxes), max(box.height for box in boxes)
     return width / figure.dpi, height / figure.dpi
+
+
+def plain_figure(width: float, height: float) -> Figure:
+    """Return a figure of a size in inches whose axes stay where they are put, whatever the style says."""
+    figure = Figure(figsize=(width, height))
+    figure.set_layout_engine("none")
+    return figure
 
 
 def axes_at(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
@@ -66,7 +72,7 @@ def text_at(figure: Figure, left: float, top: float, text: str, **options: Any) 
 
 def draw(axes: Axes, weights: NDArray[Any]) -> AxesImage:
     """Draw one map of weights (Tq, Tk), without labels; return the image, from which a colour bar can be made."""
-    image = axes.imshow(weights, cmap=COLOURS, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+    image = axes.imshow(weights, cmap=ATTENTION, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set(color=FRAME, linewidth=0.5)

@@ -9,13 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
+from minitransformer.plots.colours import BLUE, GREEN, RED
 from minitransformer.plots.curves import smooth
+from minitransformer.plots.heatmap import plain_figure
 from minitransformer.plots.saving import save
 
 __all__ = ["compare_losses", "model_parts"]
 
 FRAME = "#55585c"
-COLOURS = {"yours": ("#3f8f6b", "white"), "engine": ("#e4e4e0", "black"), "wrong": ("#b5402a", "white")}
+COLOURS = {"yours": (GREEN, "white"), "engine": ("#e4e4e0", "black"), "wrong": (RED, "white")}
 """The colour of a part and of its name, by whose it is."""
 ROW, GAP, WIDTH, SPACE = 0.24, 0.16, 3.3, 0.5
 """The heights of a row and of the gap between two boxes; the widths of a box and of the space between two stacks."""
@@ -63,7 +65,7 @@ def parts_figure(stacks: Mapping[str, Sequence[Box]]) -> Figure:
     """Make the figure that `model_parts` writes."""
     across = LEFT + len(COLUMNS) * (WIDTH + SPACE)
     down = TOP + 0.2 + max(sum(_height(stacks[name]) for name in column) for column in COLUMNS)
-    figure = Figure(figsize=(across, down))
+    figure = plain_figure(across, down)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, across), ylim=(down, 0))
     axes.axis("off")
     owners = [row.owner for boxes in stacks.values() for box in boxes for row in box.rows if row.owner]
@@ -154,7 +156,7 @@ def losses_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """Make the figure that `compare_losses` writes."""
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
-    for (name, lines), colour in zip(runs.items(), ("#b5402a", "#1f5a94", "#3f8f6b"), strict=False):
+    for (name, lines), colour in zip(runs.items(), (RED, BLUE, GREEN), strict=False):
         points = [(line["step"], line["loss"]) for line in lines if "loss" in line]
         steps, loss = np.array(points, dtype=float).reshape(-1, 2).T
         axes.plot(steps, smooth(loss, 1), color=colour, linewidth=1.6, label=name)

@@ -18,8 +18,8 @@ __all__ = ["draw_extrapolation", "draw_recall", "extrapolation_picture", "recall
 
 WINDOW = 8
 """Over how many positions accuracy is averaged where it is drawn by position."""
-SPREAD = (0, 0.012, -0.012, -0.024)
-"""How far the kinds' lines are moved apart, up or down, so that those that agree can all be seen."""
+SPREAD = (0, -0.012, -0.024, -0.036)
+"""How far the kinds' lines are moved down, so that those that agree can all be seen and none is above 100 %."""
 
 
 def recall_picture(result: Mapping[str, Any], path: Path | str) -> None:
@@ -56,13 +56,15 @@ def extrapolation_picture(result: Mapping[str, Any], path: Path | str) -> None:
 
 def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
     """Draw what ``recall_picture`` writes: a line through the means of the seeds for each kind, and its reach."""
-    for (name, kind), (colour, marker, line), up in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
+    for (name, kind), (colour, marker, line), shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
         distances = [point["distance"] for point in kind["points"]]
         accuracy = np.array([point["accuracy"] for point in kind["points"]])
         if accuracy.shape[1] > 1:
-            axes.fill_between(distances, accuracy.min(1) + up, accuracy.max(1) + up, color=colour, alpha=0.15, lw=0)
+            axes.fill_between(
+                distances, accuracy.min(1) + shift, accuracy.max(1) + shift, color=colour, alpha=0.15, lw=0
+            )
         axes.plot(
-            distances, accuracy.mean(axis=1) + up, color=colour, marker=marker, linestyle=line, markersize=5,
+            distances, accuracy.mean(axis=1) + shift, color=colour, marker=marker, linestyle=line, markersize=5,
             linewidth=1.5, label=name,
         )  # fmt: skip
         if kind["reach"] is not None:
@@ -84,13 +86,13 @@ def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) ->
     There is a line for each kind of layer, the mean of all seeds in windows of a few positions.
     """
     distance, n = result["distance"], result["sizes"]["n"]
-    for (name, kind), (colour, marker, line), up in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
+    for (name, kind), (colour, marker, line), shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
         accuracy = np.mean(kind[positions]["accuracy"], axis=0)
         # windows end where training did, so that none is half inside
         ends = np.arange((n - distance) % WINDOW or WINDOW, len(accuracy) + 1, WINDOW)
         windows = [accuracy[max(end - WINDOW, 0) : end].mean() for end in ends]
         axes.plot(
-            ends + distance - WINDOW / 2, np.array(windows) + up, color=colour, marker=marker, linestyle=line,
+            ends + distance - WINDOW / 2, np.array(windows) + shift, color=colour, marker=marker, linestyle=line,
             markersize=4, linewidth=1.5, label=name,
         )  # fmt: skip
     axes.axvspan(0, n, color="0.93", zorder=0)

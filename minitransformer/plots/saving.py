@@ -4,6 +4,7 @@ import io
 import math
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from minitransformer.durable import write_whole
@@ -28,5 +29,8 @@ def save(figure: Figure, path: Path | str, dpi: int) -> None:
     width, height = figure.get_size_inches()
     most = math.sqrt(MOST_PIXELS / (width * height))
     picture = io.BytesIO()
-    figure.savefig(picture, format=path.suffix.removeprefix(".") or "png", dpi=min(dpi, most))
+    kind = path.suffix.removeprefix(".") or "png"
+    metadata = {"Date": None} if kind == "svg" else None
+    with rc_context({"svg.hashsalt": "minitransformer"}):  # with it and without a date, equal figures give equal files
+        figure.savefig(picture, format=kind, dpi=min(dpi, most), metadata=metadata)
     write_whole(path, picture.getvalue())

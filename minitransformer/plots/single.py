@@ -18,6 +18,7 @@ from minitransformer.plots.heatmap import (
     draw,
     name_columns,
     name_rows,
+    plain_figure,
     text_at,
     text_inches,
 )
@@ -75,7 +76,7 @@ def map_figure(weights: NDArray[Any], source: Sequence[str], target: Sequence[st
     # The last label may lean out over the right edge; the colour bar stands below it.
     right = left + wide + max(0.85, lean - cell / 2)
     widths = (text_inches([face.readable(title)], 14, face)[0], text_inches([CAPTION], 8, face)[0])
-    figure = Figure(figsize=(max(right, 0.3 + 1.05 * widths[0], left + widths[1] + 0.12), top + high + 0.36))
+    figure = plain_figure(max(right, 0.3 + 1.05 * widths[0], left + widths[1] + 0.12), top + high + 0.36)
     if title:
         text_at(figure, 0.12, 0.12, face.readable(title), size=14, **face.options)
 

@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from minitransformer.plots.colours import BLUE, GREEN, PURPLE, RED
 from minitransformer.plots.saving import save
 
 __all__ = ["step_sizes"]
@@ -41,7 +42,7 @@ def steps_figure(steps: NDArray[Any], errors: Mapping[str, NDArray[Any]], title:
     floor = np.finfo(np.float64).eps / 8  # an error of exactly 0 has no place on a logarithmic axis
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.add_subplot()
-    for (method, error), colour in zip(errors.items(), ("C0", "C3", "C2", "C4"), strict=False):
+    for (method, error), colour in zip(errors.items(), (BLUE, RED, GREEN, PURPLE), strict=False):
         shown = np.maximum(error, floor)
         axes.loglog(steps, shown, "o-", color=colour, markersize=3, linewidth=1.2, label=method)
         best = int(shown.argmin())

@@ -47,6 +47,13 @@ def build(name: str, /, **options: str) -> Task:
     ------
     ValueError
         If there is no such task, option or value; the message lists those that exist.
+
+    Examples
+    --------
+    >>> mt.tasks.build("copy").title
+    'copying strings of digits'
+    >>> sorted(mt.tasks.TASKS)[:3]
+    ['copy', 'dates', 'multi30k']
     """
     if name not in TASKS:
         raise ValueError(f"there is no task {name!r}; the tasks are {', '.join(TASKS)}")

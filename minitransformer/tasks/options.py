@@ -15,8 +15,8 @@ class DataOptions(Options):
     """The options of a task's data."""
 
     train_pairs: int | None = option(20_000, "pairs to train on (default: all)", at_least=1, common=True)
-    held_out: int = option(2000, "pairs kept apart, to measure the result on", at_least=1)
-    valid_pairs: int | None = option(200, "held-out pairs that are measured during training (default: all)", at_least=1)
+    held_out: int = option(2000, "pairs held out to measure the result", at_least=1)
+    valid_pairs: int | None = option(200, "held-out pairs to measure during training (default: all)", at_least=1)
     source: str | None = option(None, "file of source sentences, or of source, tab, target", path=True, common=True)
     target: str | None = option(None, "file of target sentences", path=True, common=True)
     valid_source: str | None = option(None, "file of held-out source sentences, or of source, tab, target", path=True)
@@ -25,9 +25,11 @@ class DataOptions(Options):
     data: str | None = option(None, "folder of a benchmark's files", path=True, common=True)
     source_tokens: str = option("bpe", "kind of source tokens", choices=tuple(KINDS))
     target_tokens: str = option("bpe", "kind of target tokens", choices=tuple(KINDS))
-    vocabulary: int | None = option(None, "most tokens, or merges (default: what suits the kind)", at_least=1)
+    vocabulary: int | None = option(
+        None, "maximum number of tokens, or merges (default: what suits the kind)", at_least=1
+    )
     min_count: int | None = option(
-        None, "how often a token has to occur to be in the vocabulary (default: what suits the kind)", at_least=1
+        None, "how often a token must occur to be in the vocabulary (default: what suits the kind)", at_least=1
     )
     share_vocabulary: bool = option(True, "one vocabulary and one embedding for both sides, section 5.1")
     longest: int = option(100, "leave out training pairs with more tokens than this on a side", at_least=1)

@@ -182,6 +182,17 @@ def gradcheck(
         If the inputs are one array instead of a sequence of them.
     ValueError
         If the check itself is impossible: no input has a gradient, the function is not deterministic or not finite.
+
+    Examples
+    --------
+    >>> x = np.array([[0.5, -1.0, 2.0]])
+    >>> mt.testing.gradcheck(mt.ops.softmax, [x]).worst_error < 1e-7
+    True
+    >>> wrong = mt.Operation(lambda x: (x * x, x), lambda x, d_y: (x * d_y,), name="square")
+    >>> mt.testing.gradcheck(wrong, [x])
+    Traceback (most recent call last):
+        ...
+    minitransformer.testing.gradcheck.GradientError: ...
     """
     case = Case("gradcheck", function, inputs, options, names)
     rng = np.random.default_rng(seed)

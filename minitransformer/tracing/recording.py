@@ -174,7 +174,8 @@ def trace(
     >>> from minitransformer.nn import Transformer
     >>> model = Transformer(5, 5, d_model=4, n_heads=2, n_layers=1, d_ff=8)
     >>> found = trace(model, [[3, 4]], [[1, 3, 4, 2]])
-    >>> found["decoder.layers.0.cross_attention/multi_head_attention:softmax.y"].shape  # (B, H, Tq, Tk)
+    >>> name = "decoder.layers.0.cross_attention/multi_head_attention:softmax.y"
+    >>> found[name].shape  # (B, H, Tq, Tk)
     (1, 2, 3, 2)
     >>> found["d:encoder.layers.0.feed_forward.w1"].shape
     (4, 8)

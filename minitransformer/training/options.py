@@ -13,9 +13,9 @@ LENGTHS = ("steps", "epochs", "minutes")
 COUNTED_IN_STEPS = ("warmup_steps", "average_last", "evaluate_every", "save_every")
 """The options that scale with the number of steps if it changes."""
 MOST = 1_000_000
-"""More epochs or minutes than this are a mistake: these minutes are two years."""
+"""The maximum of epochs or minutes; this many minutes are two years."""
 MOST_WORKERS = 1024
-"""Every share has a copy of the model, and every worker a thread; more than this are a mistake."""
+"""The maximum of shares and workers: every share has a copy of the model, and every worker a thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +42,10 @@ class TrainingOptions(Options):
         common=True,
         added=True,
     )
-    batch_tokens: int = option(2048, "most tokens on each side of a batch, padding included", at_least=1)
-    accumulate: int = option(1, "batches whose gradients make one step", at_least=1)
+    batch_tokens: int = option(2048, "maximum number of tokens on each side of a batch, padding included", at_least=1)
+    accumulate: int = option(1, "batches per step; their gradients are added", at_least=1)
     label_smoothing: float = option(
-        0.1, "share of the wanted probability that is spread over all tokens, section 5.4", at_least=0, below=1
+        0.1, "share of the target probability that is spread over all tokens, section 5.4", at_least=0, below=1
     )
     schedule: str = option(
         "warmup",
@@ -54,11 +54,11 @@ class TrainingOptions(Options):
     )
     warmup_steps: int = option(250, "steps during which the learning rate rises, section 5.3", at_least=1)
     learning_rate_factor: float = option(
-        0.6, "factor of the learning rate of section 5.3, for the schedule warmup", above=0, common=True
+        0.6, "factor of the learning rate of section 5.3, with --schedule warmup", above=0, common=True
     )
     peak: float = option(0.001, "peak learning rate, for the schedules inverse_sqrt and linear", above=0, common=True)
     clip: float | None = option(
-        None, "largest norm of a step's gradient; a longer one is scaled down (default: off)", above=0
+        None, "maximum norm of the gradient; a larger one is scaled down (default: off)", above=0
     )
     weight_decay: float = option(
         0.0,
@@ -73,18 +73,16 @@ class TrainingOptions(Options):
     save_every: int | None = option(
         None, "steps between checkpoints (default: as --evaluate-every)", at_least=1, editable=True
     )
-    keep: int = option(
-        2, "number of last checkpoints that are kept, beside the best weights", at_least=1, editable=True
-    )
+    keep: int = option(2, "checkpoints to keep, besides the best weights", at_least=1, editable=True)
     best_by: str = option(
-        "loss", "score on held-out pairs by which weights are the best", choices=("loss", "exact_match", "bleu")
+        "loss", "score on held-out pairs that chooses the best weights", choices=("loss", "exact_match", "bleu")
     )
     patience: int | None = option(
-        None, "stop after this many measurements without a better one (default: off)", at_least=1, editable=True
+        None, "stop after this many measurements without improvement (default: off)", at_least=1, editable=True
     )
     shares: int | None = option(
         None,
-        "parts that each batch is cut into; another number rounds sums differently (default: one for each worker)",
+        "parts that each batch is cut into; the number affects rounding (default: one for each worker)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,
@@ -99,8 +97,7 @@ class TrainingOptions(Options):
     )
     blas_threads: int | None = option(
         None,
-        "threads of each matrix product; another number rounds sums differently (default: the cores, divided among the "
-        "shares)",
+        "threads of each matrix product; the number affects rounding (default: the cores, divided among the shares)",
         at_least=1,
         at_most=MOST_WORKERS,
         added=True,
@@ -132,13 +129,13 @@ class TrainingOptions(Options):
         )
 
     def ends_at(self, step: int, waited: int) -> bool:
-        """Tell whether training ends after a step, and so many measurements without a better one."""
+        """Return whether training ends after a step, given the number of measurements since the best one."""
         return step >= self.steps or self.stops_early(waited)
 
     def stops_early(self, waited: int) -> bool:
-        """Tell whether training stops after so many measurements without a better one."""
+        """Return whether training stops early, given the number of measurements since the best one."""
         return self.patience is not None and waited >= self.patience
 
     def saves_at(self, step: int) -> bool:
-        """Tell whether a checkpoint is due after a step; the last step's always is."""
+        """Return whether a checkpoint is due after a step; after the last step it always is."""
         return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps

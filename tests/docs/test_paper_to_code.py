@@ -1,4 +1,4 @@
-"""What the pages on the paper and on its words point to is there."""
+"""The files and names that paper-to-code, the glossary and the guarantees link to exist."""
 
 import ast
 import re

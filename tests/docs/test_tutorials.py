@@ -17,7 +17,8 @@ from minitransformer.learn.bank import MARKED
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
-CODE = re.compile(r"^```\{code-cell\} ipython3\n(?::tags: \[(?P<tags>[^\]]*)\]\n\n)?(?P<code>.*?)^```$", re.M | re.S)
+DERIVATIONS = sorted(path for path in (ROOT / "docs" / "derivations").glob("*.md") if path.stem != "index")
+CODE = re.compile(r"^```\{code-cell\} ipython3\n(?P<options>(?::[^\n]*\n)*)\n?(?P<code>.*?)^```$", re.M | re.S)
 ANSWER = "# Answer"
 CHECK = re.compile(r'mt\.learn\.check\("([^"]+)"')
 LINK = re.compile(r"\[`([^`]+)`\]\((?:\.\./)?(?:docs/)?guides/exercises\.md\)")
@@ -33,6 +34,8 @@ class Piece:
     text: str
     kind: str
     """``prose``, ``open`` or ``folded``."""
+    drawing: bool = False
+    """Code that only draws: its input is folded."""
 
     @property
     def level(self) -> int:
@@ -55,7 +58,8 @@ def cut(text: str) -> Iterator[Piece]:
                 yield Piece(part.strip(), "prose")
         if found:
             end = found.end()
-            yield Piece(found["code"], "folded" if found["tags"] == "hide-cell" else "open")
+            kind = "folded" if "hide-cell" in found["options"] else "open"
+            yield Piece(found["code"], kind, drawing="hide-input" in found["options"])
 
 
 def section(place: str) -> list[Piece]:
@@ -133,11 +137,53 @@ def test_jupyter_and_the_site_fold_an_answer(tutorial):
     for cell in cells:
         metadata = cell["metadata"]
         answers = [
-            metadata.get("tags") == ["hide-cell"],
+            "hide-cell" in metadata.get("tags", []),
             metadata.get("jupyter") == {"source_hidden": True, "outputs_hidden": True},
             metadata.get("mystnb", {}).get("code_prompt_show") == "Answer, in code",
         ]
         assert answers == 3 * [cell in folded], cell
+
+
+def words(tutorial: Path) -> int:
+    """Return how many words of prose a tutorial has, formulas and folded answers included."""
+    return sum(len(piece.text.split()) for piece in pieces(tutorial) if piece.kind == "prose")
+
+
+def minutes(tutorial: Path) -> float:
+    """Return an estimate of how long a tutorial takes: 200 words or 20 lines of code a minute, 2.5 for an exercise."""
+    code = [piece.text for piece in pieces(tutorial) if piece.kind == "open" and not piece.drawing]
+    lines = sum(bool(line.strip()) for text in code for line in text.splitlines())
+    exercises = sum(bool(re.search(r"^mt\.learn\.(check|compare)", text, re.M)) for text in code)
+    return words(tutorial) / 200 + lines / 20 + 2.5 * exercises
+
+
+@by_tutorial
+def test_a_tutorial_is_short_and_says_how_long_it_takes(tutorial):
+    assert words(tutorial) <= 3_500
+    (said,) = re.findall(r"\*\*Time:\*\* (\d+) minutes", tutorial.read_text(encoding="utf-8"))
+    assert abs(int(said) - minutes(tutorial)) <= 3, minutes(tutorial)
+    assert int(said) <= 40
+
+
+def test_all_tutorials_take_six_hours():
+    assert sum(map(words, TUTORIALS)) <= 40_000
+    assert sum(map(minutes, TUTORIALS)) <= 360
+
+
+@pytest.mark.parametrize("source", [*TUTORIALS, *DERIVATIONS], ids=lambda path: path.stem)
+def test_code_fits_into_a_column(source):
+    """So that no block of code scrolls sideways on a laptop."""
+    for code in re.findall(r"^```.*?^```$", source.read_text(encoding="utf-8"), re.M | re.S):
+        wide = [line for line in code.splitlines() if len(line) > 88 and not line.startswith(":")]
+        assert not wide, wide
+
+
+@by_tutorial
+def test_a_picture_says_what_it_shows(tutorial):
+    for cell in notebook(tutorial):
+        if any("image/svg+xml" in output.get("data", {}) for output in cell["outputs"]):
+            described = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
+            assert len(described.split()) >= 5, "".join(cell["source"])[-300:]
 
 
 def notebook(tutorial: Path) -> list[dict]:

@@ -1,14 +1,21 @@
-"""The page of the gallery, made from its entries: ``python tests/gallery/gallery_page.py`` writes it."""
+"""The gallery of wrong gradients as Markdown: ``python tests/gallery/gallery_page.py`` writes it."""
 
-from collections.abc import Iterable, Iterator
+import copy
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from wrong_core import CORE
-from wrong_entry import Entry
-from wrong_pages import PAGES
+from wrong_entry import VALUE, Entry, is_float
+from wrong_operations import OPERATIONS
+
+from minitransformer import Operation, Tensor
 
 PAGE = Path(__file__).parents[2] / "docs" / "gallery-of-wrong-gradients.md"
-COLUMNS = ("name", "operation", "what is wrong", "where it was met", "why tests miss it", "what catches it here")
 
 EXERCISES = {
     "softmax-backward": ("softmax: no row sum", "softmax: along the wrong axis", "softmax: passed through"),
@@ -26,7 +33,7 @@ EXERCISES = {
         "layer norm: gain forgotten",
         "layer norm: no mean term",
         "layer norm: no x̂ term",
-        "layer norm: σ forgotten",
+        "layer norm: standard deviation forgotten",
     ),
     "matmul-backward": ("linear: weight not transposed", "matmul: not transposed"),
     "relu-and-its-corner": ("feed-forward: output >= 0",),
@@ -54,81 +61,166 @@ EXERCISES = {
 INTRODUCTION = """\
 # Gallery of wrong gradients
 
-A wrong gradient seldom announces itself. The program runs, the loss falls, the shapes are right; the model only learns
-less than it could. This page collects {n} mistakes in backward passes, and a few in forward passes, that the tests of
-this project must catch. Those that were met in other projects, in code or in tests that could not see them, say where.
-The others are typical: they are easily made, but no case is documented.
+A wrong gradient rarely announces itself. The program runs, the shapes are right, the loss falls; the model only learns
+less than it could. Here are {n} mistakes, most of them in backward passes, that the tests of this project must catch.
+Where a mistake was found in another project, or a test there could not see it, the card says so.
 
-They are not only described. Each one is code, in `tests/gallery/wrong_pages.py` and `wrong_core.py`, and for each one
-`tests/gallery/test_gallery.py` shows that
+Each mistake is code, and a test shows that
 
-- the public checker (`mt.testing.prove` for an operation, `mt.testing.gradcheck` for a function) rejects it, with the
-  message that belongs to it;
-- the same checker accepts the right version on the same inputs;
-- a weak test, of the kind that the column "why tests miss it" describes, **accepts** it, where that column ends with ✓
-  ({shown} of {n}). The weak test compares with finite differences too, or compares shapes alone; it accepts the right
-  version as well; and where the mistake shows in the numbers at all, the same test without its weakness rejects it.
+- the public checker (`mt.testing.prove` for an operation, `mt.testing.gradcheck` for a function) rejects it;
+- the checker accepts the right version on the same inputs;
+- a weak test of the kind that the card describes accepts both the mistake and the right version. Without its weakness
+  it rejects the mistake, if the mistake changes any number.
 
 Four weaknesses explain nearly all of them:
 
-1. **A constant cotangent.** With `y.sum()` as the loss, the rows of a softmax and a layer norm with gain 1 have
-   gradient zero, so every formula passes that gives zero.
-2. **Inputs that hide it.** Gain 1, equal sizes, a batch of one, no padding, no ties, nothing used twice.
+1. **A constant cotangent.** With `y.sum()` as the loss, softmax and a layer norm with gain 1 have gradient zero. Every
+   formula that returns zero passes.
+2. **Inputs that hide the mistake.** Gain 1, equal sizes, a batch of one, no padding, no ties, nothing used twice.
 3. **A tolerance in the wrong place.** An absolute 1e-2 on gradients that are smaller than that.
-4. **Nobody tests the tester.** That is what this gallery is for.
+4. **A checker that nobody tested.**
 
-One thing finite differences cannot tell, entry by entry: where several entries tie for a maximum, each by itself may
-claim the whole gradient, since that lies between the slopes on its two sides. The ties in this gallery are therefore
-made of one number given twice, where the function is smooth.
+Finite differences have a limit of their own: where several entries tie for a maximum, each share from 0 to 1 lies
+between the slopes on the two sides. The ties in this gallery are therefore one number given twice, where the function
+is smooth.
 
-In the formulas d_x is the gradient of the loss with respect to x; B, T, D, Dk, Dv, Tq and Tk are sizes: batch,
-positions, features, features of a key and of a value, queries and keys. Where an exercise is named, you can write the
-right version yourself.
+`d_x` is the gradient of the loss with respect to `x`. B, T, D, Dk, Dv, Tq and Tk are sizes: batch, positions, features,
+features of a key and of a value, queries and keys. Under **Effect** the wrong gradient is compared with the right one,
+on the inputs of the test and with a random cotangent: that of the input which differs most. "28° off" is the angle
+between the two.
+
+This file is generated from `tests/gallery`: `python tests/gallery/gallery_page.py` writes it.
 """
 
-AFTERWORD = """\
-This page is made from the entries. After a change there, write it again: `python tests/gallery/gallery_page.py`.
-"""
+OWN = {"the walk": "Backward pass over the graph", "unbroadcast": "Broadcasting"}
+"""The headings of the core's mistakes that are not in an elementary rule."""
 
 
 def page() -> str:
-    """Return the page as Markdown."""
-    entries = [*PAGES, *CORE]
-    shown = sum(entry.weak is not None for entry in entries)
-    parts = (
-        INTRODUCTION.format(n=len(entries), shown=shown),
-        "## The pages\n",
-        table(PAGES),
-        "## The autograd core\n",
-        table(CORE),
-        AFTERWORD,
-    )
+    """Return the gallery as Markdown."""
+    entries = [*OPERATIONS, *CORE]
+    parts = [INTRODUCTION.format(n=len(entries))]
+    for title, group in groupby(entries, heading):
+        parts += [f"## {title}\n", *map(card, group)]
     return "\n".join(parts)
 
 
-def table(entries: Iterable[Entry]) -> str:
-    """Return one row for each entry."""
-    return "\n".join(lines(entries)) + "\n"
+def heading(entry: Entry) -> str:
+    """Return the section that a mistake belongs to."""
+    if entry in CORE:
+        return OWN.get(entry.operation, "Elementary rules")
+    hand_derived = entry.operation.isidentifier()
+    return entry.operation.replace("_", " ").capitalize() if hand_derived else "Tolerances"
 
 
-def lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Yield the lines of a table."""
-    yield row(COLUMNS)
-    yield row(["---"] * len(COLUMNS))
-    for e in entries:
-        missed = e.missed + (" ✓" if e.weak else "")
-        yield row((e.name, e.operation.replace("_", " "), e.says + to_exercise(e.name), e.met, missed, e.caught))
+def anchor(name: str) -> str:
+    """Return the address of a mistake."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def to_exercise(entry: str) -> str:
-    """Return a link to the exercise that an entry belongs to, if there is one."""
-    names = [name for name, entries in EXERCISES.items() if entry in entries]
-    return "".join(f" Exercise: [`{name}`](guides/exercises.md)." for name in names)
+def derivation(entry: Entry) -> str:
+    """Return the derivation that a mistake belongs to, or nothing for one that shows the limits of a checker."""
+    if entry in CORE:
+        return "elementary-rules"
+    return entry.operation.replace("_", "-") if entry.operation.isidentifier() else ""
 
 
-def row(cells: Iterable[str]) -> str:
-    """Return a line of a table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def source(entry: Entry) -> str:
+    """Return the file in which a mistake could be made."""
+    if entry in CORE:
+        return f"minitransformer/autograd/{'graph' if entry.operation == 'the walk' else 'rules'}.py"
+    if entry.operation.isidentifier():
+        return f"minitransformer/ops/{entry.operation}.py"
+    return "minitransformer/testing/gradcheck.py"
+
+
+def code(entry: Entry) -> str:
+    """Return the file that has a mistake as code."""
+    return f"tests/gallery/{'wrong_core' if entry in CORE else 'wrong_operations'}.py"
+
+
+def card(entry: Entry) -> str:
+    """Return the card of a mistake."""
+    text = entry.card
+    rows = {
+        "Effect": text.effect or effect(entry),
+        "Why weak tests pass": text.missed,
+        "What catches it": text.caught,
+        "Elsewhere": text.met,
+        "See": ", ".join(links(entry)) + ".",
+    }
+    told = "\n".join(f"- **{name}:** {row}" for name, row in rows.items() if row)
+    return f"### {entry.name}\n\n{text.says}\n\n```diff\n- {text.wrong}\n+ {text.right}\n```\n\n{told}\n"
+
+
+def links(entry: Entry) -> Iterator[str]:
+    """Yield where to read on, and where the right version can be written."""
+    if name := derivation(entry):
+        yield f"[derivation](derivations/{name}.md)"
+    yield f"[`{source(entry).removeprefix('minitransformer/')}`](../{source(entry)})"
+    for name, entries in EXERCISES.items():
+        if entry.name in entries:
+            yield f"exercise [`{name}`](guides/exercises.md)"
+    yield f"[the mistake as code](../{code(entry)}#{anchor(entry.name)})"
+    yield "[its test](../tests/gallery/test_gallery.py#test_the_mistake_is_caught)"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What a mistake does, in numbers
+
+
+def effect(entry: Entry) -> str:
+    """Return how far the wrong gradient is from the right one, or the wrong value where the forward pass is wrong."""
+    right, gradients = run(entry.right, entry.example)
+    with entry.mistake():
+        value, wrong = run(entry.wrong, entry.example)
+    if entry.message == VALUE:
+        return f"The output {difference(value, right)}."
+    names = names_of(entry)
+    worst = max(wrong, key=lambda place: distance(wrong[place], gradients[place]))
+    return f"The gradient of `{names[worst]}` {difference(wrong[worst], gradients[worst])}."
+
+
+def names_of(entry: Entry) -> list[str]:
+    """Return the names of an operation's or function's inputs."""
+    subject: Callable[..., Any] = entry.right.forward if isinstance(entry.right, Operation) else entry.right
+    return list(inspect.signature(subject).parameters)
+
+
+def run(function: Callable[..., Tensor], at: Any) -> tuple[Any, dict[int, Any]]:
+    """Return a function's value, and the gradient of each input against a random cotangent."""
+    given = [copy.deepcopy(x) for x in at.inputs]
+    given = [Tensor(x, requires_grad=True) if is_float(x) else x for x in given]
+    y = function(*given, **at.options)
+    y.backward(np.random.default_rng(5).standard_normal(y.shape))
+    leaves = {place: x for place, x in enumerate(given) if isinstance(x, Tensor)}
+    return y.numpy(), {place: np.zeros(x.shape) if x.grad is None else x.grad for place, x in leaves.items()}
+
+
+def distance(wrong: Any, right: Any) -> float:
+    """Return the relative error; infinite where it is no number."""
+    error = np.linalg.norm(wrong - right) / max(np.linalg.norm(right), 1e-300)
+    return float(error) if np.isfinite(error) else np.inf
+
+
+def difference(wrong: Any, right: Any) -> str:
+    """Say how two arrays differ: in length, in direction, or in both."""
+    if not np.isfinite(wrong).all():
+        return "contains NaN"
+    lengths = np.linalg.norm(wrong), max(np.linalg.norm(right), 1e-300)
+    if lengths[0] == 0:
+        return "is zero"
+    ratio, cosine = lengths[0] / lengths[1], (wrong / lengths[0] * (right / lengths[1])).sum()
+    size = f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.2g}"
+    if cosine < -1 + 1e-9:
+        return "points the opposite way" + f" and is {size} times as long" * (size != "1")
+    if cosine > 1 - 1e-9 and size != "1":
+        return f"has the right direction and is {size} times as long"
+    angle, error = np.degrees(np.arccos(min(cosine, 1.0))), distance(wrong, right)
+    if angle < 0.5 and size == "1":
+        return f"has a relative error of {error:.1g}"
+    parts = [f"{angle:.0f}° off"] * bool(angle >= 0.5) + [f"{size} times as long"] * (size != "1")
+    return f"is {' and '.join(parts)} (relative error {error:.2g})"
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import tomllib
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,25 @@ from minitransformer.testing.examples import Example, examples
 DIFFERS = "DIFFERS from finite differences"
 LEAST = -1e12  # stands for the -inf of a mask, which is a constant
 VALUE = "the value written by hand differs from the composed form"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What the gallery says about a mistake: an entry of cards.toml, which explains the fields."""
+
+    wrong: str
+    right: str
+    says: str
+    missed: str
+    caught: str
+    met: str = ""
+    effect: str = ""
+
+
+CARDS = {
+    name: Card(**fields)
+    for name, fields in tomllib.loads(Path(__file__).with_name("cards.toml").read_text(encoding="utf-8")).items()
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +61,6 @@ class Entry:
 
     name: str
     operation: str
-    says: str
-    """What is wrong, in one sentence."""
-    met: str = "typical"
-    """Where it was found; "typical" where no case is documented."""
-    missed: str
-    """Why common tests miss it."""
-    caught: str
-    """The property that catches it here."""
     wrong: Callable[..., Tensor]
     """An operation, or a function of tensors."""
     right: Callable[..., Tensor]
@@ -56,7 +69,12 @@ class Entry:
     """What the checker's message must contain."""
     mistake: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Makes the mistake where it is not in ``wrong``: in the core."""
-    weak: Weak | None = None
+    weak: Weak
+
+    @property
+    def card(self) -> Card:
+        """What the gallery says about it."""
+        return CARDS[self.name]
 
 
 def example(operation: str, case: str) -> Example:

@@ -1,4 +1,4 @@
-"""Each kernel against the page that it stands in for, and against itself with its threads in another order."""
+"""Each kernel against the operation that it replaces, and against itself with its threads in another order."""
 
 import itertools
 import math
@@ -51,7 +51,7 @@ def uniform(rng, dtype, *shape):
 
 
 def close(found, wanted):
-    """Compare one array, or several, of the kernel with those of the page."""
+    """Compare one array, or several, of the kernel with those of the operation."""
     if not isinstance(found, xp.ndarray):
         assert type(found) is type(wanted)
         if isinstance(found, tuple):
@@ -93,7 +93,7 @@ def flat(value):
 
 
 def both(stand_in, operation, cotangents, *inputs, **options):
-    """Hold forward and backward of a kernel to those of its page, on the same saved values."""
+    """Compare forward and backward of a kernel with those of its operation, on the same saved values."""
     value, saved = in_every_order(lambda: stand_in.forward(*inputs, **options))
     wanted, wanted_saved = reference(operation.forward)(*inputs, **options)
     close((value, saved), (wanted, wanted_saved))
@@ -137,7 +137,7 @@ def test_softmax_of_transposed_scores_into_themselves(rng):
     close(x, wanted)
 
 
-def test_softmax_along_another_axis_is_left_to_the_page(rng):
+def test_softmax_along_another_axis_is_left_to_the_operation(rng):
     both(softmax, ops.softmax, lambda shape: uniform(rng, "float64", *shape), uniform(rng, "float64", 4, 5), axis=0)
     both(softmax, ops.softmax, lambda shape: uniform(rng, "float64", *shape), uniform(rng, "float64", 4, 0))
     both(softmax, ops.softmax, lambda shape: uniform(rng, "float64", *shape), uniform(rng, "float64", 2, 1, 2, 1, 3))
@@ -146,7 +146,7 @@ def test_softmax_along_another_axis_is_left_to_the_page(rng):
 def test_softmax_writes_into_nothing_that_does_not_fit(rng):
     x = uniform(rng, "float32", 3, 5)
     for out in (xp.empty((1, 2), dtype="float32"), xp.empty((3, 5), dtype="float64")):
-        with pytest.raises(ValueError, match="softmax: expected an out of float32 and shape"):
+        with pytest.raises(ValueError, match="softmax: expected out of type float32 and shape"):
             softmax.forward(x, out=out)
 
 
@@ -198,7 +198,7 @@ def test_layer_norm_of_equal_features_far_from_zero_is_the_bias():
     np.testing.assert_array_equal(to_numpy(layer_norm.forward(x, gain, bias)[0]), 0.5)
 
 
-def test_layer_norm_refuses_what_the_page_refuses(rng):
+def test_layer_norm_refuses_what_the_operation_refuses(rng):
     with pytest.raises(ValueError, match="layer_norm: x of shape"):
         layer_norm.forward(uniform(rng, "float32", 2, 3), uniform(rng, "float32", 2), uniform(rng, "float32", 3))
 
@@ -218,14 +218,14 @@ def test_dropout_drops_what_the_host_drops(rng, monkeypatch, dtype, shape, resid
     )  # with 2 of them each thread takes several words of 70 x 33
     x = uniform(rng, dtype, *shape)
     inputs = (x, 0.3, uniform(rng, dtype, *shape) if residual else None)
-    ours, pages = (generator(np.random.PCG64DXSM, 7) for _ in range(2))
+    ours, theirs = (generator(np.random.PCG64DXSM, 7) for _ in range(2))
     for _ in range(2):
         value, saved = dropout.forward(*inputs[:2], ours, inputs[2])
-        wanted, wanted_saved = reference(ops.dropout.forward)(*inputs[:2], pages, inputs[2])
+        wanted, wanted_saved = reference(ops.dropout.forward)(*inputs[:2], theirs, inputs[2])
         for one, other in zip(flat((value, saved)), flat((wanted, wanted_saved)), strict=True):
             np.testing.assert_array_equal(to_numpy(one), to_numpy(other))
         assert saved[1:] == wanted_saved[1:]
-        assert ours.bit_generator.state == pages.bit_generator.state
+        assert ours.bit_generator.state == theirs.bit_generator.state
     d_y = uniform(rng, dtype, *shape)
     for one, other in zip(
         dropout.backward(saved, d_y), reference(ops.dropout.backward)(wanted_saved, d_y), strict=True
@@ -329,7 +329,7 @@ def test_cross_entropy_of_ignored_rows_that_are_no_numbers(rng, value):
     )  # fmt: skip
 
 
-def test_cross_entropy_refuses_what_the_page_refuses(rng):
+def test_cross_entropy_refuses_what_the_operation_refuses(rng):
     with pytest.raises(IndexError, match="cross_entropy: id 9 is out of range"):
         cross_entropy.forward(uniform(rng, "float32", 2, 6), np.array([1, 9]))
 
@@ -391,16 +391,16 @@ def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
     assert in_use(ops.linear.forward) is reference(ops.linear.forward)
     d_y = uniform(rng, "float32", 2, 5)
     ops.softmax(x).backward(d_y)
-    page = mt.Tensor(x.data, requires_grad=True)
+    of_operation = mt.Tensor(x.data, requires_grad=True)
     arrays.use("cupy", kernels=False)
-    ops.softmax(page).backward(d_y)
+    ops.softmax(of_operation).backward(d_y)
     arrays.use("cupy", kernels=True)
-    close(x.grad, page.grad)
+    close(x.grad, of_operation.grad)
     # what one of them has saved serves the other's backward pass
     _, saved = reference(ops.softmax.forward)(x.data)
-    close(softmax.backward(saved, d_y)[0], page.grad)
+    close(softmax.backward(saved, d_y)[0], of_operation.grad)
     _, saved = softmax.forward(x.data)
-    close(reference(ops.softmax.backward)(saved, d_y)[0], page.grad)
+    close(reference(ops.softmax.backward)(saved, d_y)[0], of_operation.grad)
 
 
 def test_the_environment_turns_kernels_off(monkeypatch):
@@ -483,7 +483,7 @@ def test_cross_entropy_with_smoothing_of_another_type(rng, label_smoothing):
 
 
 @pytest.mark.parametrize("name", ["softmax", "layer_norm", "cross_entropy"])
-def test_a_cotangent_of_another_type_is_left_to_the_page(rng, name):
+def test_a_cotangent_of_another_type_is_left_to_the_operation(rng, name):
     stand_in, inputs = case(rng, name)
     value, saved = stand_in.forward(*inputs)
     d_output = uniform(rng, "float64", *value.shape)
@@ -493,7 +493,7 @@ def test_a_cotangent_of_another_type_is_left_to_the_page(rng, name):
 
 
 @pytest.mark.parametrize("name", FORWARD)
-def test_no_entries_are_left_to_the_page(rng, name):
+def test_no_entries_are_left_to_the_operation(rng, name):
     x, rest = uniform(rng, "float32", 2, 0), ()
     if name == "layer_norm":
         x, rest = uniform(rng, "float32", 0, 3), (xp.ones(3, dtype="float32"), xp.ones(3, dtype="float32"))
@@ -510,7 +510,7 @@ def test_no_entries_are_left_to_the_page(rng, name):
 
 
 @pytest.mark.parametrize("name", FORWARD)
-def test_whole_numbers_are_refused_as_the_page_refuses_them(rng, name):
+def test_whole_numbers_are_refused_as_the_operation_refuses_them(rng, name):
     stand_in, (_, *rest) = case(rng, name)
     with pytest.raises(TypeError, match="floating-point"):
         stand_in.forward(asarray(np.ones((3, 5, 33), dtype=int)), *rest)
@@ -522,7 +522,7 @@ def test_softmax_refuses_a_mask_that_does_not_fit(rng):
 
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.0])
-def test_dropout_refuses_what_the_page_refuses(rng, wrong):
+def test_dropout_refuses_what_the_operation_refuses(rng, wrong):
     with pytest.raises(ValueError, match="dropout: the probability"):
         dropout.forward(uniform(rng, "float32", 3, 5), wrong, generator(np.random.PCG64DXSM, 3))
 

@@ -1,4 +1,4 @@
-"""The whole model with kernels, beside the pages on NumPy: the same losses, dropout included."""
+"""The whole model with kernels, compared with the operations on NumPy: the same losses, dropout included."""
 
 import sys
 

@@ -101,6 +101,19 @@ def test_residual(norm):
     assert np.array_equal(dropped, (normed(x + kept) if norm == "post" else x + kept).numpy())
 
 
+def test_every_sub_layer_has_as_many_features_as_the_model():
+    """So that each output can be added to its input (section 3.1)."""
+    attention = make(MultiHeadAttention, d_k=3, d_v=1)
+    embedding = mt.nn.Embedding(Parameter(np.zeros((5, SIZES.d_model))), SIZES, np.random.default_rng(0))
+    outputs = [
+        attention(mt.Tensor(X)),
+        attention(mt.Tensor(X), mt.Tensor(MEMORY)),
+        make(FeedForward)(mt.Tensor(X)),
+        embedding(np.zeros((2, 4), dtype=int)),
+    ]
+    assert [output.shape for output in outputs] == 4 * [(2, 4, SIZES.d_model)]
+
+
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_encoder_and_decoder_layers(norm):
     layer = make(EncoderLayer, norm=norm, d_k=3, d_v=1)

@@ -62,6 +62,23 @@ def arrays_of(model):
     return names, [parameter.numpy().copy() for parameter in parameters]
 
 
+# Positions
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_the_order_of_the_source_is_seen_by_its_positions_alone(positions):
+    """Without positions, attention and feed-forward networks treat the source as a set (section 3.5)."""
+    source, order = np.array([[3, 1, 6, 2]]), [2, 0, 3, 1]
+    model = model_of(positions=positions)
+    encoded, shuffled = (model.encode(ids).numpy() for ids in (source, source[:, order]))
+    assert abs(encoded[:, order] - shuffled).max() > 1e-3
+    model.source_embedding.positions = asarray(np.zeros((6, 6)))
+    encoded, shuffled = (model.encode(ids).numpy() for ids in (source, source[:, order]))
+    np.testing.assert_allclose(encoded[:, order], shuffled, rtol=1e-12, atol=1e-13)
+    logits = [model(ids, TARGET[:1]).numpy() for ids in (source, source[:, order])]
+    np.testing.assert_allclose(*logits, rtol=1e-12, atol=1e-13)
+
+
 # Gradients
 
 

@@ -1,4 +1,4 @@
-"""The page additive_attention: values by loops, masks, invariants, errors."""
+"""The operation additive_attention: values by loops, masks, invariants, errors."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import additive_attention
+from passes import additive_attention
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck, strategies

@@ -1,8 +1,8 @@
-"""The page convolution: values by loops, what each output sees, its relatives, errors."""
+"""The operation convolution: values by loops, what each output sees, its relatives, errors."""
 
 import numpy as np
 import pytest
-from pages import convolution, feed_forward, linear
+from passes import convolution, feed_forward, linear
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck

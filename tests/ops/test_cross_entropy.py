@@ -1,4 +1,4 @@
-"""The page cross_entropy: values by loops, ignored targets, smoothing, extremes, errors."""
+"""The operation cross_entropy: values by loops, ignored targets, smoothing, extremes, errors."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import cross_entropy
+from passes import cross_entropy
 
 from minitransformer import Tensor
 from minitransformer.testing import strategies

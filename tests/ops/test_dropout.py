@@ -1,4 +1,4 @@
-"""The page dropout: what is kept, how often, and errors."""
+"""The operation dropout: what is kept, how often, and errors."""
 
 import importlib
 import math
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import dropout
+from passes import dropout
 
 from minitransformer import Tensor
 from minitransformer.arrays import asarray, to_numpy
@@ -95,9 +95,9 @@ def test_float32_stays_float32():
 
 def test_every_random_number_falls_on_its_side(monkeypatch):
     """Of the 65,536 equally likely numbers exactly round(65,536 p) drop an entry."""
-    page = importlib.import_module("minitransformer.ops.dropout")
+    module = importlib.import_module("minitransformer.ops.dropout")
     numbers = asarray(np.arange(65536, dtype=np.uint16))
-    monkeypatch.setattr(page, "random_bits", lambda rng, shape: numbers.reshape(shape))
+    monkeypatch.setattr(module, "random_bits", lambda rng, shape: numbers.reshape(shape))
     for p in (0.0, 0.1, 0.5, 1 - 1e-9):
         y = dropout(np.ones(65536), p, np.random.default_rng(0)).numpy()
         dropped = min(round(p * 65536), 65535)

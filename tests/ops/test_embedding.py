@@ -1,10 +1,10 @@
-"""The page embedding: values, repeated ids, errors."""
+"""The operation embedding: values, repeated ids, errors."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import embedding
+from passes import embedding
 
 from minitransformer.testing import strategies
 

@@ -1,4 +1,4 @@
-"""The page layer_norm: values by loops, invariants, extremes, errors."""
+"""The operation layer_norm: values by loops, invariants, extremes, errors."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import layer_norm
+from passes import layer_norm
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy

@@ -1,8 +1,8 @@
-"""The pages linear and feed_forward: values by loops, the kink, errors."""
+"""The operations linear and feed_forward: values by loops, the kink, errors."""
 
 import numpy as np
 import pytest
-from pages import feed_forward, linear
+from passes import feed_forward, linear
 
 import minitransformer as mt
 from minitransformer.arrays import asarray

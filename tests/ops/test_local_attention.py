@@ -1,4 +1,4 @@
-"""The page local_attention: equal to attention under a band, what each query sees, memory, errors."""
+"""The operation local_attention: equal to attention under a band, what each query sees, memory, errors."""
 
 import tracemalloc
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import local_attention
-from pages import scaled_dot_product_attention as attention
+from passes import local_attention
+from passes import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck, strategies

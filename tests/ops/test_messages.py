@@ -223,7 +223,7 @@ for p in (-0.1, 1, 1.5):
 refuses(TypeError, "dropout", lambda: ops.dropout(a(3), 0.5, 0),
         says("rng"), expected("numpy.random.Generator", "default_rng"), found("int"))  # fmt: skip
 for n in (2.5, -1):
-    refuses(ValueError, "causal_mask", lambda n=n: ops.causal_mask(n), expected("0 or more", "whole"), found(n))
+    refuses(ValueError, "causal_mask", lambda n=n: ops.causal_mask(n), expected("whole", "at least 0"), found(n))
 for sizes in ((-1, 4), (3, 0)):
     refuses(ValueError, "sinusoidal_positions", lambda sizes=sizes: ops.sinusoidal_positions(*sizes),
             expected("length >= 0", "d_model >= 1"), found(*sizes))  # fmt: skip
@@ -296,7 +296,7 @@ for axis in (True, False, 1.0, np.True_):
         refuses(TypeError, name, lambda axis=axis, softmax=softmax: softmax(mt.Tensor(a(2, 3)), axis=axis),
                 says("axis"), expected("whole"), found(axis))  # fmt: skip
 for n in (True, 2.0):
-    refuses(ValueError, "causal_mask", lambda n=n: ops.causal_mask(n), expected("0 or more", "whole"), found(n))
+    refuses(ValueError, "causal_mask", lambda n=n: ops.causal_mask(n), expected("whole", "at least 0"), found(n))
     refuses(TypeError, "padding_mask", lambda n=n: ops.padding_mask([[1, 2]], pad=n), says("pad"), expected("whole"),
             found(n))  # fmt: skip
     refuses(TypeError, "cross_entropy", lambda n=n: ops.cross_entropy(a(1, 3), [0], ignore_index=n),

@@ -1,9 +1,9 @@
-"""The page multi_head_attention: values head by head, self-attention, errors."""
+"""The operation multi_head_attention: values head by head, self-attention, errors."""
 
 import numpy as np
 import pytest
-from pages import multi_head_attention
-from pages import scaled_dot_product_attention as attention
+from passes import multi_head_attention
+from passes import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer import Tensor
@@ -50,6 +50,19 @@ def test_self_attention_is_attention_to_itself():
     d_x_other, d_memory_other, *rest_other = multi_head_attention.backward(saved_other, d_y)
     for a, b in zip((d_x, *rest), (d_x_other + d_memory_other, *rest_other), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-12)
+
+
+def test_two_heads_read_two_positions_at_once_where_one_head_averages_them():
+    """With one head "averaging inhibits this" (section 3.2.2)."""
+    x, memory = np.ones((1, 1, 2)), np.eye(2)[None]  # feature f is 1 at position f
+    w_q, w_k, w_v = np.full((2, 2), 20.0), np.array([[1.0, -1], [-1, 1]]), np.eye(2)
+    w_in = np.concatenate([w_q, w_k, w_v], axis=1)  # head h attends to position h and reads feature h
+    y, _ = multi_head_attention.forward(x, memory, w_in, np.eye(2), n_heads=2)
+    np.testing.assert_allclose(y, [[[1, 1]]], rtol=1e-12)
+    for _ in range(5):  # one head has one weight for each position, and these sum to 1
+        w_in[:, :4] = RNG.normal(size=(2, 4))
+        y, _ = multi_head_attention.forward(x, memory, w_in, np.eye(2), n_heads=1)
+        np.testing.assert_allclose(y.sum(), 1, rtol=1e-12)
 
 
 def test_a_causal_mask_keeps_the_future_out_exactly():

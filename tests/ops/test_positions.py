@@ -1,4 +1,4 @@
-"""The page positions: the formula, the rotation, errors."""
+"""The operation positions: the formula, the rotation, errors."""
 
 import math
 

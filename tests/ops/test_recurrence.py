@@ -1,10 +1,10 @@
-"""The page recurrence: values by loops, what depends on what, long sentences, errors."""
+"""The operation recurrence: values by loops, what depends on what, long sentences, errors."""
 
 import math
 
 import numpy as np
 import pytest
-from pages import recurrence
+from passes import recurrence
 
 import minitransformer as mt
 from minitransformer.testing import gradcheck
@@ -23,7 +23,7 @@ def inputs(t=T, d=D, e=E, batch=B):
 
 
 def slow_recurrence(x, w, u, b, h0, d_y):
-    """Compute the states of one sentence and all gradients, entry by entry from the page's formulas."""
+    """Compute the states of one sentence and all gradients, entry by entry from the formulas."""
     length, states, units = len(x), [h0], range(len(h0))
     for t in range(length):
         a = [

@@ -1,4 +1,4 @@
-"""The page scaled_dot_product_attention: values by loops, masks, blocks of queries, extremes, errors."""
+"""The operation scaled_dot_product_attention: values by loops, masks, blocks of queries, extremes, errors."""
 
 import math
 import tracemalloc
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pages import scaled_dot_product_attention as attention
+from passes import scaled_dot_product_attention as attention
 
 import minitransformer as mt
 from minitransformer import Tensor
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(4)
 
 
 def slow_attention(q, k, v, mask, d_y):
-    """Compute one head, the output and the gradients of q, k and v, entry by entry from the page's formulas."""
+    """Compute one head, the output and the gradients of q, k and v, entry by entry from the formulas."""
     t_q, t_k, d_k, d_v = len(q), len(k), len(k[0]), len(v[0])
     y = np.zeros((t_q, d_v))
     d_q, d_keys, d_values = np.zeros((t_q, d_k)), np.zeros((t_k, d_k)), np.zeros((t_k, d_v))
@@ -240,7 +240,7 @@ def test_causal_attention_needs_as_many_queries_as_keys():
     q, k = Tensor(np.zeros((2, 3, 4))), Tensor(np.zeros((2, 5, 4)))
     for form in (mt.ops.scaled_dot_product_attention, attention.composed):
         with pytest.raises(
-            ValueError, match="causal attention needs as many queries as keys, found 3 and 5; give a mask"
+            ValueError, match="causal attention needs as many queries as keys, found 3 and 5; pass a mask"
         ):
             form(q, k, k, causal=True)
 

@@ -1,11 +1,11 @@
-"""The pages softmax and log_softmax: values by hand, invariants, extremes, errors."""
+"""The operations softmax and log_softmax: values by hand, invariants, extremes, errors."""
 
 import math
 
 import numpy as np
 import pytest
 from hypothesis import given
-from pages import log_softmax, softmax
+from passes import log_softmax, softmax
 
 import minitransformer as mt
 from minitransformer.testing import strategies
@@ -58,12 +58,12 @@ def test_a_row_worked_out_by_hand():
 
 
 @given(strategies.softmax(), strategies.generators())
-@pytest.mark.parametrize("page", [softmax, log_softmax], ids=["softmax", "log_softmax"])
-def test_gradients_of_a_row_sum_to_zero(page, example, rng):
+@pytest.mark.parametrize("operation", [softmax, log_softmax], ids=["softmax", "log_softmax"])
+def test_gradients_of_a_row_sum_to_zero(operation, example, rng):
     (x,), axis = example.inputs, example.options["axis"]
     d = rng.uniform(-2, 2, x.shape)
-    _, saved = page.forward(x, axis=axis)
-    (d_x,) = page.backward(saved, d)
+    _, saved = operation.forward(x, axis=axis)
+    (d_x,) = operation.backward(saved, d)
     np.testing.assert_allclose(d_x.sum(axis=axis), 0, rtol=0, atol=1e-14)
 
 
@@ -106,23 +106,23 @@ def test_a_row_without_any_score_is_exactly_zero(dtype):
     assert (log_softmax.forward(x)[0][0] == -INF).all()
 
 
-@pytest.mark.parametrize("page", [softmax, log_softmax], ids=["softmax", "log_softmax"])
+@pytest.mark.parametrize("operation", [softmax, log_softmax], ids=["softmax", "log_softmax"])
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 4)])
 @pytest.mark.parametrize("axis", [0, -1])
-def test_axes_without_entries(page, shape, axis):
-    y, saved = page.forward(np.zeros(shape), axis=axis)
+def test_axes_without_entries(operation, shape, axis):
+    y, saved = operation.forward(np.zeros(shape), axis=axis)
     assert y.shape == shape
-    assert page.backward(saved, np.zeros(shape))[0].shape == shape
+    assert operation.backward(saved, np.zeros(shape))[0].shape == shape
     x = mt.Tensor(np.zeros(shape), requires_grad=True)
-    page.composed(x, axis=axis).backward(np.zeros(shape))
+    operation.composed(x, axis=axis).backward(np.zeros(shape))
     assert x.grad.shape == shape
 
 
-@pytest.mark.parametrize("page", [softmax, log_softmax], ids=["softmax", "log_softmax"])
+@pytest.mark.parametrize("operation", [softmax, log_softmax], ids=["softmax", "log_softmax"])
 @pytest.mark.parametrize(("shape", "axis"), [((2, 3), 2), ((2, 3), -3), ((), -1)])
-def test_an_axis_that_is_not_there_is_refused(page, shape, axis):
+def test_an_axis_that_is_not_there_is_refused(operation, shape, axis):
     with pytest.raises(ValueError, match=r"softmax: axis -?\d is out of range: x of shape \(.*\) has \d axes"):
-        page.forward(np.zeros(shape), axis=axis)
+        operation.forward(np.zeros(shape), axis=axis)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -33,11 +33,11 @@ def test_only_steps_have_length():
     ],
 )
 def test_chains_and_paths(name, sizes, chain, layers, path):
-    page = GRAPHS[name].operation.name
-    assert longest_chain(page, stack_layers(name, sizes, most=1)[-1]) == chain
+    operation = GRAPHS[name].operation.name
+    assert longest_chain(operation, stack_layers(name, sizes, most=1)[-1]) == chain
     graph = stack_layers(name, sizes)
     assert len(graph) - 1 == layers
-    lengths = shortest_paths(page, graph[0], graph[-1])
+    lengths = shortest_paths(operation, graph[0], graph[-1])
     i, j = np.indices(lengths.shape)
     assert np.isfinite(lengths).tolist() == ((j <= i) | (not GRAPHS[name].one_way)).tolist()
     assert lengths[np.isfinite(lengths)].max() == path

@@ -105,6 +105,19 @@ def test_recall_is_the_mean_of_the_seeds_within_the_band_of_all():
         assert (low, high) == pytest.approx((0.3 / 4 + up, 1.0 + up))
 
 
+def test_no_accuracy_is_drawn_above_one():
+    """Lines that agree are drawn apart."""
+    whole = {"points": [{"distance": d, "accuracy": [1.0, 1.0]} for d in (1, 2)], "reach": None}
+    recall = {"distances": [1, 2], "chance": 0.1, "kinds": dict.fromkeys(LAYERS, whole)}
+    positions = {"accuracy": [[1.0] * 60]}
+    longer = extrapolation() | {"kinds": {name: {"learned": positions} for name in LAYERS}}
+    left, right = Figure().subplots(1, 2)
+    draw_recall(left, recall)
+    draw_extrapolation(right, longer, "learned")
+    for line in (*left.lines[:4], *right.lines[:4]):
+        assert 0.9 < np.min(line.get_ydata()) <= np.max(line.get_ydata()) <= 1
+
+
 def extrapolation():
     seeds = {"sinusoidal": [[1.0] * 60, [0.5] * 60], "learned": [[0.25] * 60, [0.25] * 60]}
     kinds = {name: {p: {"accuracy": several} for p, several in seeds.items()} for name in LAYERS}
@@ -125,6 +138,14 @@ def test_sinusoidal_positions_stand_on_the_left(monkeypatch, tmp_path):
     assert left.get_title(loc="left").startswith("sinusoidal")
     assert right.get_title(loc="left").startswith("learned")
     assert left.lines[0].get_ydata()[0] > right.lines[0].get_ydata()[0]
+
+
+def test_a_picture_as_svg_is_the_same_file_each_time(tmp_path):
+    for name in ("one.svg", "two.svg"):
+        figure = Figure(figsize=(1, 1))
+        figure.add_subplot().plot([0, 1], [0, 1], clip_on=True)
+        save(figure, tmp_path / name, dpi=50)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
 def test_lines_of_error_have_the_slopes_of_their_methods():

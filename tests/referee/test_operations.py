@@ -77,18 +77,20 @@ def masking():
 
 
 def scaled_dot_product_attention():
-    page = ops.scaled_dot_product_attention
+    operation = ops.scaled_dot_product_attention
     q, k, v = draw(3, 2, 4, 5), draw(3, 2, 6, 5), draw(3, 2, 6, 7)
-    yield Case("cross, Tq 4, Tk 6, Dk 5, Dv 7", (q, k, v), page, F.scaled_dot_product_attention)
-    yield Case("large scores", (30 * q, k, v), page, F.scaled_dot_product_attention)
+    yield Case("cross, Tq 4, Tk 6, Dk 5, Dv 7", (q, k, v), operation, F.scaled_dot_product_attention)
+    yield Case("large scores", (30 * q, k, v), operation, F.scaled_dot_product_attention)
     x = draw(2, 3, 5)
-    yield Case("q, k and v are one", (x,), lambda x: page(x, x, x), lambda x: F.scaled_dot_product_attention(x, x, x))
+    yield Case(
+        "q, k and v are one", (x,), lambda x: operation(x, x, x), lambda x: F.scaled_dot_product_attention(x, x, x)
+    )
     k, v = k[..., :4, :], v[..., :4, :]
     for name, mask in MASKS.items():
         yield Case(
             name,
             (q, k, v),
-            lambda q, k, v, m=mask: page(q, k, v, m),
+            lambda q, k, v, m=mask: operation(q, k, v, m),
             lambda q, k, v, m=mask: F.scaled_dot_product_attention(q, k, v, attn_mask=torch.tensor(m)),
         )
 
@@ -109,21 +111,21 @@ def multi_head_attention():
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return heads.transpose(1, 2).flatten(2) @ w_out + (0 if b_out is None else b_out)
 
-    page = ops.multi_head_attention
+    operation = ops.multi_head_attention
     for biased in (True, False):
         rest = weights + biases if biased else weights
         text = "with biases" if biased else "without biases"
         yield Case(
             f"cross, {text}",
             (x, memory, *rest),
-            lambda x, memory, *rest: page(x, memory, *rest, n_heads=n_heads),
+            lambda x, memory, *rest: operation(x, memory, *rest, n_heads=n_heads),
             theirs,
         )
         for name, mask in MASKS.items():
             yield Case(
                 f"self, {text}, {name}",
                 (x, *rest),
-                lambda x, *rest, m=mask: page(x, None, *rest, n_heads=n_heads, mask=m),
+                lambda x, *rest, m=mask: operation(x, None, *rest, n_heads=n_heads, mask=m),
                 lambda x, *rest, m=mask: theirs(x, x, *rest, mask=torch.tensor(m)),
             )
 

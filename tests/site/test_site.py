@@ -6,6 +6,7 @@ tests are skipped and say so.
 
 import re
 import shutil
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag
@@ -16,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_build" / "html"
 PAGES = sorted(path for path in SITE.rglob("*.html") if "_modules" not in path.parts and "_static" not in path.parts)
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
-DESKTOP, PHONE = {"width": 1200, "height": 900}, {"width": 390, "height": 900}
+WIDTHS = {390: "dark", 820: "light", 1440: "dark"}
+"""The widths of a phone, a tablet and a laptop, in pixels, each with a colour scheme."""
+GENERATED = ("search", "genindex", "py-modindex")
+SEARCHES = tomllib.loads((ROOT / "docs" / "search.toml").read_text(encoding="utf-8"))
 
 STICKING_OUT = """() => {
     const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
@@ -27,6 +31,24 @@ STICKING_OUT = """() => {
         .map(e => e.tagName + ': ' + e.textContent.slice(0, 60));
 }"""
 """The parts of the text that reach over the right edge and are in no box that scrolls."""
+
+SCROLLING = """() => [...document.querySelectorAll('article :is(pre, mjx-container[display="true"], div.math)')]
+    .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+    .map(e => e.tagName + ': ' + e.textContent.trim().slice(0, 60))"""
+"""The code and the equations that are wider than their box."""
+
+WRONG_TABLES = """() => [...document.querySelectorAll('article table:has(thead)')].filter(table => {
+    const cells = [...table.querySelectorAll('tbody td:not(:first-child, .nothing)')];
+    const stacked = getComputedStyle(table).display === 'block';
+    return stacked !== table.classList.contains('stacked')
+        || !stacked && table.offsetWidth > table.parentElement.clientWidth + 1
+        || stacked && table.querySelector('thead').textContent.trim() && !cells.some(cell => cell.dataset.column);
+}).map(table => table.textContent.trim().slice(0, 60))"""
+"""The tables that are cut off, or are stacked but do not say what their cells are."""
+
+UNCHANGED = """() => [...document.querySelectorAll('article img')]
+    .filter(e => !getComputedStyle(e).filter.includes('invert(1)')).map(e => e.src)"""
+"""The pictures that are as light as in light mode."""
 
 PROSE = """() => {
     const copy = (document.querySelector('article') || document.createElement('p')).cloneNode(true);
@@ -49,11 +71,14 @@ class References(HTMLParser):
         self.links: list[str] = []
         self.anchors: set[str] = set()
         self.pictures: list[dict[str, str | None]] = []
+        self.tags: dict[str, str] = {}
         self.feed(page.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         self.anchors.update(value for value in (values.get("id"), values.get("name")) if value)
+        if tag == "meta" and (key := values.get("name") or values.get("property")):
+            self.tags[key] = values.get("content") or ""
         if tag == "a":
             self.links.append(values.get("href") or "")
         if tag == "img":
@@ -131,35 +156,69 @@ def test_nothing_is_loaded_from_elsewhere(references):
 
 
 def test_every_picture_is_described(references):
+    """The text says what is to be seen: it is no file name, and has five words or more."""
     silent = [
-        f"{name(page)}: {picture.get('src')}"
+        f"{name(page)}: {picture.get('src')}: {picture.get('alt')}"
         for page, found in references.items()
-        if "tutorials" not in page.parts and "_modules" not in page.parts
+        if "_modules" not in page.parts
         for picture in found.pictures
-        if "_images" in (picture.get("src") or "") and not picture.get("alt")
+        if "_images" in (picture.get("src") or "") and not is_description(picture.get("alt") or "")
     ]
     assert not silent, "\n".join(silent)
+
+
+def is_description(text):
+    return len(text.split()) >= 5 and not re.search(r"\.(png|svg|jpg)\b|_images/", text)
+
+
+def test_every_document_tells_other_sites_what_it_is(references):
+    descriptions = []
+    for page in PAGES:
+        if page.stem not in GENERATED and page.parent != SITE / "explorer":
+            tags = references[page].tags
+            assert 20 <= len(tags.get("description", "")) <= 200, (name(page), tags)
+            assert {"og:title", "og:description", "og:image", "og:image:alt", "og:type"} <= tags.keys(), name(page)
+            assert tags["og:image"].startswith("https://") or (page.parent / tags["og:image"]).exists(), name(page)
+            assert any(link.endswith("favicon.svg") for link in references[page].links), name(page)
+            descriptions.append(tags["description"])
+    assert len(descriptions) == len(set(descriptions)) > 50
+
+
+@pytest.fixture(scope="module")
+def search(tab):
+    tab.goto((SITE / "search.html").as_uri())
+    tab.wait_for_function("() => Search.hasIndex()")
+    return lambda text: tab.evaluate("text => Search._performSearch(...Search._parseQuery(text)).at(-1)?.[0]", text)
+
+
+@pytest.mark.parametrize("phrase", SEARCHES)
+def test_a_search_finds_the_right_document_first(search, phrase):
+    assert search(phrase) == SEARCHES[phrase]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_a_page_in_the_browser(tab, failures, page):
     """Loading takes seconds, because mathematics is rendered then. So each page is loaded once, for all questions."""
-    tab.set_viewport_size(PHONE)
-    tab.emulate_media(color_scheme="dark")
-    tab.goto(page.as_uri(), wait_until="load")
-    tab.evaluate("() => window.MathJax && MathJax.startup ? MathJax.startup.promise : null")
-    fits_the_width(tab)
-    tab.set_viewport_size(DESKTOP)
-    tab.emulate_media(color_scheme="light")
+    for width, scheme in WIDTHS.items():
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.emulate_media(color_scheme=scheme)
+        if width == min(WIDTHS):
+            tab.goto(page.as_uri(), wait_until="load")
+            tab.evaluate("() => window.MathJax && MathJax.startup ? MathJax.startup.promise : null")
+        nothing_is_cut_off(tab)
+        assert width == min(WIDTHS) or not tab.evaluate(SCROLLING)
+        assert scheme == "light" or not tab.evaluate(UNCHANGED)
     mathematics_is_rendered(tab)
     pictures_are_shown(tab)
     assert not failures
 
 
-def fits_the_width(tab):
-    """Nothing sticks out at the side: what is too wide scrolls in a box of its own."""
+def nothing_is_cut_off(tab):
+    """Nothing sticks out at the side: what is too wide scrolls in a box of its own, and tables are stacked."""
+    tab.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert tab.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 1
     assert not tab.evaluate(STICKING_OUT)
+    assert not tab.evaluate(WRONG_TABLES)
 
 
 def mathematics_is_rendered(tab):

@@ -58,7 +58,7 @@ def gradients(model, batch, number):
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
-def test_one_worker_has_the_loss_of_the_page_and_its_gradients(label_smoothing):
+def test_one_worker_has_the_loss_and_gradients_of_the_operation(label_smoothing):
     model, same, batch = model_of(0.0), model_of(0.0), batch_of(4)
     with Workers(model) as workers:
         found = float(workers.gradients(batch, label_smoothing))

@@ -1,0 +1,124 @@
+"""Equations, code, exercises, wrong gradients and tests lead to each other: what the sources alone can show.
+
+``tests/site/test_graph.py`` walks the same graph on the built site.
+"""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from posixpath import normpath
+
+import pytest
+
+from minitransformer.learn import bank
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+import graph  # noqa: E402
+
+DOCUMENTS = [
+    path
+    for path in (*ROOT.glob("docs/*.md"), *ROOT.glob("docs/[!_]*/*.md"), *ROOT.glob("tutorials/*.md"))
+    if path.stem != "index"
+]
+LINK = re.compile(r"\[([^\[\]\n]*)\]\(([^()\s:]+)\)")
+
+
+def links():
+    """Yield each link of a document to another file: the document, its text, the file and the anchor."""
+    for document in DOCUMENTS:
+        for text, link in LINK.findall(
+            re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
+        ):
+            path, _, at = link.partition("#")
+            if path:
+                yield document, text, ROOT / normpath(f"{document.parent.relative_to(ROOT).as_posix()}/{path}"), at
+
+
+def where(document):
+    return document.relative_to(ROOT).as_posix()
+
+
+def test_a_link_into_code_names_a_definition_there():
+    wrong = [
+        (where(document), at)
+        for document, _, path, at in links()
+        if path.suffix == ".py" and at and at not in graph.definitions(where(path)).values()
+    ]
+    assert not wrong
+
+
+def test_a_link_to_an_equation_finds_it():
+    for document, _, path, at in links():
+        if re.fullmatch(r"eq-\d+", at):
+            assert int(at[3:]) in graph.equations(path.with_suffix(".md")), (where(document), path.name, at)
+
+
+def test_a_link_to_a_wrong_gradient_finds_it():
+    known = {graph.anchor(entry.name) for entry in graph.entries()}
+    assert len(known) == len(graph.entries())
+    for document, _, path, at in links():
+        if path.stem == graph.GALLERY and at:
+            assert at in known, (where(document), at)
+
+
+def test_a_link_to_an_exercise_finds_it():
+    known = {exercise.name for exercise in bank()}
+    for document, text, path, at in links():
+        if path.stem == "exercises" and text.startswith("`"):
+            assert text.strip("`") in known, (where(document), text)
+        if path.stem == "exercises" and at:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+            assert at in known | set(map(graph.slug, headings)), (where(document), at)
+
+
+@pytest.mark.parametrize("exercise", bank(), ids=lambda exercise: exercise.name)
+def test_an_exercise_has_its_section_and_equation(exercise):
+    tutorial, _, heading = exercise.tutorial.partition("#")
+    assert (tutorial, heading) in {(section.tutorial, section.anchor) for section in graph.tutorials()}
+    derivation, equation = graph.derivation_for(exercise)
+    assert derivation == exercise.derivation or not exercise.derivation
+    assert not equation or equation in graph.equations(graph.derivations()[derivation])
+
+
+def test_every_wrong_gradient_has_its_place():
+    for entry in graph.entries():
+        assert (ROOT / graph.entry_source(entry)).is_file()
+        assert graph.anchor(entry.name) in graph.definitions(graph.entry_code(entry)).values(), entry.name
+
+
+def test_every_derivation_leads_to_its_operation_and_tests():
+    for name in graph.derivations():
+        assert graph.derivation_of(graph.source_of(name)) == name
+        assert all((ROOT / path).is_file() for path in graph.tests_of(name))
+
+
+def test_the_equations_of_the_code_are_found_where_they_are():
+    lines = (ROOT / "minitransformer/ops/softmax.py").read_text(encoding="utf-8").splitlines()
+    found = graph.cited_lines("minitransformer/ops/softmax.py")
+    assert {1, 2, 3, 4} <= set(found)
+    assert all(f"({number})" in lines[at - 1] for number, places in found.items() for at in places)
+    paper = next(at for at, line in enumerate(lines, 1) if "Attention Is All You Need, equation (1)" in line)
+    assert paper not in found[1]
+
+
+def test_the_paper_s_equations_are_not_taken_for_those_of_a_text():
+    for text, expected in {
+        "equation (1) of the paper": True,
+        "Attention Is All You Need (Vaswani et al., 2017): equation (1) and section 3.2.1": True,
+        "By equation (1) each row sums to one.": False,
+        "(1) gives the same": False,
+    }.items():
+        assert graph.is_of_the_paper(text, text.index("(1)")) is expected
+
+
+def test_the_drawing_of_the_model_is_as_its_script_draws_it():
+    path = ROOT / "docs" / "pictures" / "model.py"
+    spec = importlib.util.spec_from_file_location("model_drawing", path)
+    model = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(model)
+    text = model.PICTURE.read_text(encoding="utf-8")
+    assert text == model.draw(), "run: python docs/pictures/model.py"
+    for link in re.findall(r'href="([^"]+)"', text):
+        assert (path.parent / link).is_file(), link

@@ -1,0 +1,956 @@
+"""Wrong backward passes, and a few wrong forward ones, of the hand-derived operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from wrong_entry import VALUE, Entry, Weak, case, example, normal
+
+from minitransformer import Operation
+from minitransformer.ops import (
+    additive_attention,
+    convolution,
+    cross_entropy,
+    dropout,
+    embedding,
+    feed_forward,
+    layer_norm,
+    linear,
+    local_attention,
+    log_softmax,
+    masking,
+    multi_head_attention,
+    recurrence,
+    softmax,
+)
+from minitransformer.ops import scaled_dot_product_attention as attention
+from minitransformer.ops.linear import rows
+
+OPERATIONS: list[Entry] = []
+
+
+def add(
+    right: Operation, backward: Callable[..., Any], forward: Callable[..., Any] | None = None, **texts: Any
+) -> None:
+    """Add an operation with a wrong backward pass, or with a wrong forward pass as well."""
+    wrong = Operation(forward or right.forward, backward, composed=right.composed, name=right.name)
+    OPERATIONS.append(Entry(operation=right.name, wrong=wrong, right=right, **texts))
+
+
+def scaled(right: Operation, place: int, factor: float) -> Callable[..., Any]:
+    """Return a backward pass with one gradient multiplied by a factor."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        gradients = list(right.backward(saved, d_y))
+        gradients[place] = gradients[place] * factor
+        return gradients
+
+    return backward
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Softmax and log-softmax
+
+SCORES = example("softmax", "last axis")
+
+add(
+    softmax,
+    lambda saved, d_y: (0 * d_y,),
+    name="softmax: identically zero",
+    example=SCORES,
+    weak=Weak(),
+)
+
+
+def softmax_over_batch(saved: Any, d_y: Any) -> Any:
+    """Divide by the length of the first axis."""
+    (d_x,) = softmax.backward(saved, d_y)
+    return (d_x / len(d_x),)
+
+
+add(
+    softmax,
+    softmax_over_batch,
+    name="softmax: divided by the batch size",
+    example=SCORES,
+    weak=Weak(example=case(normal(1, 5)), cotangent="random"),
+)
+add(
+    softmax,
+    lambda saved, d_y: (saved[0] * d_y,),
+    name="softmax: no row sum",
+    example=SCORES,
+    weak=Weak(example=case(0.1 * normal(1, 300)), absolute=1e-2),
+)
+add(
+    softmax,
+    lambda saved, d_y: softmax.backward((saved[0], 0), d_y),
+    name="softmax: along the wrong axis",
+    example=SCORES,
+    weak=Weak(example=case(normal(5)), cotangent="random"),
+)
+add(
+    softmax,
+    lambda saved, d_y: (d_y.copy(),),
+    name="softmax: passed through",
+    example=SCORES,
+    weak=Weak(numbers=False),
+)
+
+
+def softmax_into_d_y(saved: Any, d_y: Any) -> Any:
+    """Save an array by overwriting what was handed in."""
+    y, axis = saved
+    d_y *= y
+    d_y -= y * d_y.sum(axis=axis, keepdims=True)
+    return (d_y.copy(),)
+
+
+def softmax_into_saved(saved: Any, d_y: Any) -> Any:
+    """Save an array by overwriting what the forward pass kept."""
+    y, axis = saved
+    row_sum = (d_y * y).sum(axis=axis, keepdims=True)
+    y *= d_y - row_sum
+    return (y.copy(),)
+
+
+add(
+    softmax,
+    softmax_into_d_y,
+    name="softmax: writes into d_y",
+    example=SCORES,
+    message="backward wrote into d_output",
+    weak=Weak(cotangent="random"),
+)
+add(
+    softmax,
+    softmax_into_saved,
+    name="softmax: writes into what was saved",
+    example=SCORES,
+    message="backward wrote into a saved array",
+    weak=Weak(cotangent="random"),
+)
+add(
+    log_softmax,
+    lambda saved, d_y: (d_y - np.exp(saved[0]),),
+    name="log-softmax: a cotangent of sum one",
+    example=example("log_softmax", "last axis"),
+    weak=Weak(cotangent="one-hot"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Masking and attention
+
+SOME = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
+
+add(
+    masking,
+    lambda saved, d_y: (d_y.copy(),),
+    name="masking: the gradient passes the mask",
+    example=case(normal(2, 3, 5), SOME),
+    weak=Weak(example=example("masking", "all may attend"), cotangent="random"),
+)
+add(
+    masking,
+    lambda saved, d_y: (d_y if saved.all() else np.where(saved, d_y, 0),),
+    name="masking: hands on d_y itself",
+    example=example("masking", "all may attend"),
+    message="shares memory with d_output",
+    weak=Weak(cotangent="random"),
+)
+
+PLAIN = example("scaled_dot_product_attention", "no mask")
+MASKED = example("scaled_dot_product_attention", "masked, one row wholly")
+QKV = ("q", "k", "v")
+
+
+def weights_of(q: Any, k: Any, mask: Any = None, hidden: float = -np.inf) -> Any:
+    """Return the attention weights, with a number of one's choice for hidden scores."""
+    scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
+    return softmax.forward(scores if mask is None else np.where(mask, scores, hidden))[0]
+
+
+def attention_scaled(place: int) -> Callable[..., Any]:
+    """Forget 1/sqrt(Dk) in one gradient."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        return scaled(attention, place, sqrt(saved[0].shape[-1]))(saved, d_y)
+
+    return backward
+
+
+add(
+    attention,
+    attention_scaled(0),
+    name="attention: no 1/sqrt(Dk) for q",
+    example=PLAIN,
+    weak=Weak(example=case(normal(2, 3, 1), normal(2, 4, 1), normal(2, 4, 5)), cotangent="random"),
+)
+add(
+    attention,
+    attention_scaled(1),
+    name="attention: no 1/sqrt(Dk) for k",
+    example=PLAIN,
+    weak=Weak(example=case(normal(2, 3, 1), normal(2, 4, 1), normal(2, 4, 5)), cotangent="random"),
+)
+
+
+def queries_and_keys_zero(saved: Any, d_y: Any) -> Any:
+    """Let the gradient flow through the values only."""
+    q, k, *_ = saved
+    return np.zeros_like(q), np.zeros_like(k), attention.backward(saved, d_y)[2]
+
+
+add(
+    attention,
+    queries_and_keys_zero,
+    name="attention: nothing for queries and keys",
+    example=PLAIN,
+    weak=Weak(example=case(normal(2, 3, 4), normal(2, 1, 4), normal(2, 1, 5)), cotangent="random"),
+)
+
+
+def queries_and_keys_swapped(saved: Any, d_y: Any) -> Any:
+    """Return d_q and d_k in the wrong order."""
+    d_q, d_k, d_v = attention.backward(saved, d_y)
+    return d_k, d_q, d_v
+
+
+SELF = case(normal(2, 4, 3))
+ALIKE = case(normal(2, 4, 3, seed=1), normal(2, 4, 3, seed=2), normal(2, 4, 5))
+swapped = Operation(attention.forward, queries_and_keys_swapped)
+add(
+    attention,
+    queries_and_keys_swapped,
+    name="attention: q and k swapped",
+    example=ALIKE,
+    weak=Weak(
+        wrong=lambda x: swapped(x, x, x),
+        right=lambda x: attention(x, x, x),
+        example=SELF,
+        cotangent="random",
+    ),
+)
+
+
+def values_untransposed(saved: Any, d_y: Any) -> Any:
+    """Use w where wᵀ is meant."""
+    d_q, d_k, _ = attention.backward(saved, d_y)
+    return d_q, d_k, saved[-1] @ d_y
+
+
+add(
+    attention,
+    values_untransposed,
+    name="attention: weights not transposed",
+    example=ALIKE,
+    weak=Weak(numbers=False),
+)
+add(
+    attention,
+    scaled(attention, 2, -1),
+    name="attention: sign of d_v",
+    example=PLAIN,
+    weak=Weak(numbers=False),
+)
+
+
+def weights_without_the_mask(saved: Any, d_y: Any) -> Any:
+    """Compute the weights again, and forget the mask."""
+    q, k, v, _ = saved
+    return attention.backward((q, k, v, weights_of(q, k)), d_y)
+
+
+add(
+    attention,
+    weights_without_the_mask,
+    name="attention: backward without the mask",
+    example=MASKED,
+    weak=Weak(example=PLAIN, cotangent="random"),
+)
+add(
+    attention,
+    lambda saved, d_y: attention.backward((*saved[:3], np.maximum(saved[3], 1e-6)), d_y),
+    name="attention: a small leak through the mask",
+    example=MASKED,
+    weak=Weak(cotangent="random", absolute=1e-2),
+)
+
+
+def mask_after_softmax(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    """Multiply the weights by the mask: rows no longer sum to one."""
+    seen = 1 if mask is None else np.broadcast_to(mask, (*q.shape[:-1], k.shape[-2])).astype(q.dtype)
+    weights = weights_of(q, k)
+    return (weights * seen) @ v, (q, k, v, weights, seen)
+
+
+def mask_after_softmax_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate what ``mask_after_softmax`` computes, correctly."""
+    q, k, v, weights, seen = saved
+    (d_s,) = softmax.backward((weights, -1), d_y @ v.swapaxes(-1, -2) * seen)
+    d_s = d_s / sqrt(q.shape[-1])
+    return d_s @ k, d_s.swapaxes(-1, -2) @ q, (weights * seen).swapaxes(-1, -2) @ d_y
+
+
+add(
+    attention,
+    mask_after_softmax_backward,
+    mask_after_softmax,
+    name="attention: mask after the softmax",
+    example=MASKED,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
+
+
+def uniform_row(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    """Hide scores by -1e9: a row in which all are hidden has equal scores, not none."""
+    weights = weights_of(q, k, mask, hidden=-1e9).astype(q.dtype)
+    return weights @ v, (q, k, v, weights, mask)
+
+
+def uniform_row_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate what ``uniform_row`` computes, correctly."""
+    q, k, v, weights, mask = saved
+    (d_s,) = softmax.backward((weights, -1), d_y @ v.swapaxes(-1, -2))
+    d_s = (d_s if mask is None else np.where(mask, d_s, 0)) / sqrt(q.shape[-1])
+    return d_s @ k, d_s.swapaxes(-1, -2) @ q, weights.swapaxes(-1, -2) @ d_y
+
+
+add(
+    attention,
+    uniform_row_backward,
+    uniform_row,
+    name="attention: a hidden row looks everywhere",
+    example=MASKED,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
+
+
+def nan_row(saved: Any, d_y: Any) -> Any:
+    """Normalise again in the backward pass, without a thought for rows of sum zero."""
+    q, k, v, weights = saved
+    with np.errstate(invalid="ignore"):
+        again = weights / weights.sum(axis=-1, keepdims=True)
+    return attention.backward((q, k, v, again), d_y)
+
+
+add(
+    attention,
+    nan_row,
+    name="attention: NaN from a hidden row",
+    example=MASKED,
+    message="not the same when backward runs a second time|the gradient is not finite",
+    weak=Weak(example=example("scaled_dot_product_attention", "causal"), cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Multi-head attention
+
+TO_ITSELF = example("multi_head_attention", "self")
+TO_MEMORY = example("multi_head_attention", "cross")
+
+
+def only_these_projections(for_memory: bool, first: int, last: int) -> Callable[..., Any]:
+    """Let the gradient of the inputs flow through some of the three projections only: numbers first to last."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x, memory, w_in, w_out, *rest = saved
+        values = w_out.shape[0]
+        keys = (w_in.shape[1] - values) // 2
+        ends = (0, keys, 2 * keys, 2 * keys + values)
+        if (memory is not None) == for_memory:
+            kept = np.zeros_like(w_in)
+            kept[:, ends[first] : ends[last]] = w_in[:, ends[first] : ends[last]]
+            w_in = kept
+        return multi_head_attention.backward((x, memory, w_in, w_out, *rest), d_y)
+
+    return backward
+
+
+add(
+    multi_head_attention,
+    only_these_projections(False, 0, 1),
+    name="multi-head: x by its queries only",
+    example=TO_ITSELF,
+    weak=Weak(example=TO_MEMORY, cotangent="random"),
+)
+add(
+    multi_head_attention,
+    only_these_projections(True, 0, 2),
+    name="multi-head: memory by its keys only",
+    example=TO_MEMORY,
+    weak=Weak(example=TO_ITSELF, cotangent="random"),
+)
+
+
+def heads_by_reshape(saved: Any, d_y: Any) -> Any:
+    """Go from (B, T, H Dv) to (B, H, T, Dv) by a reshape alone."""
+    x, _, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention = saved
+    batch, length, _ = x.shape
+    d_concat = rows(d_y) @ w_out.T
+    d_heads = d_concat.reshape(batch, n_heads, length, -1)  # wrong: (B, T, H, Dv), then swap the two in the middle
+    parts = attention.backward(saved_attention, d_heads)
+    d_in = np.concatenate([d.swapaxes(1, 2).reshape(batch * length, -1) for d in parts], axis=1)
+    d_x = (d_in @ w_in.T).reshape(x.shape)
+    d_b_in = d_in.sum(axis=0) if has_b_in else None
+    d_b_out = rows(d_y).sum(axis=0) if has_b_out else None
+    return d_x, None, rows(x).T @ d_in, rows(concat).T @ rows(d_y), d_b_in, d_b_out
+
+
+add(
+    multi_head_attention,
+    heads_by_reshape,
+    name="multi-head: heads split by a reshape",
+    example=TO_ITSELF,
+    weak=Weak(
+        example=case(normal(2, 3, 5), None, 0.3 * normal(5, 10), 0.3 * normal(4, 5), normal(10), normal(5), n_heads=1),
+        cotangent="random",
+    ),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Layer norm
+
+NORM = example("layer_norm", "random gain")
+GAIN_ONE = case(normal(2, 3, 5), np.ones(5), np.zeros(5))
+
+
+def layer_norm_with(
+    gain: str = "inside", mean: bool = True, along: float = 1.0, rstd: bool = True, eps: float = 1e-5
+) -> Callable[..., Any]:
+    """Return layer norm's backward pass with a part changed: (d - mean(d) - x̂ mean(d x̂)) / σ, d = gain d_y."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x_hat, scale, g = saved
+        d = d_y * g if gain == "inside" else d_y
+        shift = d.mean(axis=-1, keepdims=True) if mean else 0
+        d_x = d - shift - along * x_hat * (d * x_hat).mean(axis=-1, keepdims=True)
+        if eps != 1e-5:  # 1 / σ² = 1 / (var + 1e-5)
+            scale = 1 / np.sqrt(1 / scale**2 - 1e-5 + eps)
+        d_x = d_x * (scale if rstd else 1) * (g if gain == "outside" else 1)
+        others = tuple(range(d_y.ndim - 1))
+        return d_x, (d_y * x_hat).sum(axis=others), d_y.sum(axis=others)
+
+    return backward
+
+
+add(
+    layer_norm,
+    layer_norm_with(gain="outside"),
+    name="layer norm: right for a uniform gain only",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE, cotangent="random"),
+)
+add(
+    layer_norm,
+    layer_norm_with(gain="none"),
+    name="layer norm: gain forgotten",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE, cotangent="random"),
+)
+add(
+    layer_norm,
+    layer_norm_with(mean=False),
+    name="layer norm: no mean term",
+    example=NORM,
+    weak=Weak(numbers=False),
+)
+add(
+    layer_norm,
+    layer_norm_with(along=0.0),
+    name="layer norm: no x̂ term",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE),
+)
+add(
+    layer_norm,
+    layer_norm_with(rstd=False),
+    name="layer norm: standard deviation forgotten",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE),
+)
+add(
+    layer_norm,
+    layer_norm_with(along=5 / 4),
+    name="layer norm: variance over D - 1",
+    example=NORM,
+    weak=Weak(example=GAIN_ONE),
+)
+add(
+    layer_norm,
+    layer_norm_with(eps=0.0),
+    name="layer norm: epsilon forgotten",
+    example=NORM,
+    weak=Weak(cotangent="random", absolute=1e-2),
+)
+
+
+def kept_on_the_layer() -> Operation:
+    """Return a layer norm that keeps what backward needs in one place, instead of returning it."""
+    kept: dict[str, Any] = {}
+
+    def forward(x: Any, gain: Any, bias: Any) -> Any:
+        y, kept["saved"] = layer_norm.forward(x, gain, bias)
+        return y, None
+
+    return Operation(forward, lambda _, d_y: layer_norm.backward(kept["saved"], d_y), name="layer_norm")
+
+
+stateful = kept_on_the_layer()
+OPERATIONS.append(
+    Entry(
+        name="layer norm: state kept on the layer",
+        operation="layer_norm",
+        wrong=lambda x, gain, bias: stateful(stateful(x, gain, bias).tanh(), gain, bias),
+        right=lambda x, gain, bias: layer_norm(layer_norm(x, gain, bias).tanh(), gain, bias),
+        example=NORM,
+        weak=Weak(wrong=stateful, right=layer_norm, cotangent="random"),
+    )
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Linear, feed-forward, embedding, dropout
+
+AFFINE = example("linear", "with bias")
+SQUARE = case(normal(2, 3, 4), normal(4, 4), normal(4))
+
+
+def linear_with(d_x: Any = None, d_bias: Any = None) -> Callable[..., Any]:
+    """Return linear's backward pass with one gradient replaced by a function of (x, weight, d_y)."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x, weight, _ = saved
+        found = list(linear.backward(saved, d_y))
+        if d_x is not None:
+            found[0] = d_x(x, weight, d_y)
+        if d_bias is not None:
+            found[2] = d_bias(x, weight, d_y)
+        return found
+
+    return backward
+
+
+add(
+    linear,
+    linear_with(d_x=lambda x, weight, d_y: d_y @ weight),
+    name="linear: weight not transposed",
+    example=SQUARE,
+    weak=Weak(numbers=False),
+)
+add(
+    linear,
+    linear_with(d_bias=lambda x, weight, d_y: rows(d_y).mean(axis=0)),
+    name="linear: mean for the bias",
+    example=AFFINE,
+    weak=Weak(example=case(normal(1, 4), normal(4, 5), normal(5)), cotangent="random"),
+)
+add(
+    linear,
+    linear_with(d_bias=lambda x, weight, d_y: d_y.sum(axis=0)),
+    name="linear: bias over the batch axis only",
+    example=AFFINE,
+    message="the gradient of bias has shape",
+    weak=Weak(example=case(normal(3, 4), normal(4, 5), normal(5)), cotangent="random"),
+)
+add(
+    linear,
+    linear_with(d_x=lambda x, weight, d_y: np.full_like(x, 123.0)),
+    name="linear: 123",
+    example=AFFINE,
+    weak=Weak(numbers=False),
+)
+
+
+def relu_of_output(saved: Any, d_y: Any) -> Any:
+    """Ask of the output of the ReLU what should be asked of its input; >= 0 holds for all."""
+    x, hidden, w1, w2 = saved
+    d_a = rows(d_y) @ w2.T * (rows(hidden) >= 0)
+    d_x = (d_a @ w1.T).reshape(x.shape)
+    return d_x, rows(x).T @ d_a, d_a.sum(axis=0), rows(hidden).T @ rows(d_y), rows(d_y).sum(axis=0)
+
+
+add(
+    feed_forward,
+    relu_of_output,
+    name="feed-forward: output >= 0",
+    example=example("feed_forward", ""),
+    weak=Weak(
+        example=case(*(np.abs(normal(*shape)) for shape in ((3, 4), (4, 6), (6,), (6, 5), (5,)))), cotangent="random"
+    ),
+)
+
+IDS = example("embedding", "repeated ids")
+DISTINCT = case(np.array([[1, 3], [0, 4]]), normal(6, 2))
+
+
+def embedding_set(saved: Any, d_y: Any) -> Any:
+    """Set the rows of the table's gradient; of repeated ids the last remains."""
+    ids, shape = saved
+    d_table = np.zeros(shape, dtype=d_y.dtype)
+    d_table[ids] = d_y
+    return None, d_table
+
+
+def embedding_by_count(saved: Any, d_y: Any) -> Any:
+    """Divide each row by how often its id occurs."""
+    ids, shape = saved
+    _, d_table = embedding.backward(saved, d_y)
+    counts = np.bincount(ids.reshape(-1), minlength=shape[0])[:, None]
+    return None, d_table / np.maximum(counts, 1).astype(d_table.dtype)
+
+
+add(
+    embedding,
+    embedding_set,
+    name="embedding: = for repeated ids",
+    example=IDS,
+    weak=Weak(example=DISTINCT, cotangent="random"),
+)
+add(
+    embedding,
+    embedding_by_count,
+    name="embedding: divided by the count",
+    example=IDS,
+    weak=Weak(example=DISTINCT, cotangent="random"),
+)
+
+DROPPED = example("dropout", "p 0.3")
+NOTHING_DROPPED = case(normal(3, 4), 0.0, np.random.default_rng(1))
+
+
+def dropout_keeps_the_generator(x: Any, p: float, rng: np.random.Generator) -> Any:
+    """Keep the generator instead of the mask."""
+    y, _ = dropout.forward(x, p, rng)
+    return y, (p, rng)
+
+
+def dropout_draws_again(saved: Any, d_y: Any) -> Any:
+    """Apply the forward pass, with a new mask, to the gradient."""
+    return (dropout.forward(d_y, *saved)[0],)
+
+
+add(
+    dropout,
+    lambda saved, d_y: (d_y * saved[0],),
+    name="dropout: no factor",
+    example=DROPPED,
+    weak=Weak(example=NOTHING_DROPPED, cotangent="random"),
+)
+add(
+    dropout,
+    dropout_draws_again,
+    dropout_keeps_the_generator,
+    name="dropout: draws again",
+    example=DROPPED,
+    message="not the same when backward runs a second time",
+    weak=Weak(example=NOTHING_DROPPED, cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Cross-entropy
+
+LOSS = example("cross_entropy", "plain")
+PADDED = example("cross_entropy", "smoothed, padded")
+TIED = case(np.round(LOSS.inputs[0]), LOSS.inputs[1])
+
+
+def divided_by_all(saved: Any, d_loss: Any) -> Any:
+    """Divide by the number of rows, padding included."""
+    _, targets, _, n, _, _ = saved
+    return (cross_entropy.backward(saved, d_loss)[0] * (n / len(targets)), None)
+
+
+def ignored_rows_counted(saved: Any, d_loss: Any) -> Any:
+    """Give ignored rows a gradient too."""
+    p, targets, counts, *rest = saved
+    return cross_entropy.backward((p, targets, np.ones_like(counts), *rest), d_loss)
+
+
+def target_by_value(saved: Any, d_loss: Any) -> Any:
+    """Find the target by comparing numbers: every token with the same logit is taken for it."""
+    p, targets, _, n, _, shape = saved
+    is_target = (p == p[np.arange(len(p)), targets][:, None]).astype(p.dtype)
+    return (((is_target.sum(axis=-1, keepdims=True) * p - is_target) * (d_loss / n)).reshape(shape), None)
+
+
+add(
+    cross_entropy,
+    divided_by_all,
+    name="cross-entropy: divided by all tokens",
+    example=PADDED,
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    ignored_rows_counted,
+    name="cross-entropy: padding has a gradient",
+    example=PADDED,
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    target_by_value,
+    name="cross-entropy: zero on tied logits",
+    example=TIED,
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    lambda saved, d_loss: cross_entropy.backward((*saved[:4], 0.0, saved[5]), d_loss),
+    name="cross-entropy: smoothing forgotten",
+    example=example("cross_entropy", "tied logits"),
+    weak=Weak(example=LOSS),
+)
+add(
+    cross_entropy,
+    lambda saved, d_loss: (cross_entropy.backward(saved, d_loss)[0] * saved[3], None),
+    name="cross-entropy: sum for mean",
+    example=LOSS,
+    weak=Weak(example=case(normal(1, 5), np.array([2]))),
+)
+add(
+    cross_entropy,
+    lambda saved, d_loss: cross_entropy.backward(saved, np.ones_like(d_loss)),
+    name="cross-entropy: upstream gradient ignored",
+    example=LOSS,
+    weak=Weak(),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Recurrence
+
+STATES = example("recurrence", "with h0")
+
+
+def recurrence_with(way_back: Callable[[Any], Any], later: bool = False) -> Callable[..., Any]:
+    """Return backpropagation through time with another matrix on the way back, or d_U with the states one later."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x, w, u, h0, h = saved
+        back, d_a = way_back(u), d_y * (1 - h * h)
+        for t in reversed(range(x.shape[1] - 1)):
+            d_a[:, t] += (d_a[:, t + 1] @ back) * (1 - h[:, t] ** 2)
+        h0_or_zero = np.zeros_like(h[:, 0]) if h0 is None else h0
+        before = h if later else np.concatenate([h0_or_zero[:, None], h[:, :-1]], axis=1)
+        d_u = rows(before).T @ rows(d_a)
+        d_h0 = None if h0 is None else d_a[:, 0] @ back
+        return (rows(d_a) @ w.T).reshape(x.shape), rows(x).T @ rows(d_a), d_u, rows(d_a).sum(axis=0), d_h0
+
+    return backward
+
+
+add(
+    recurrence,
+    recurrence_with(np.zeros_like),
+    name="recurrence: no way back",
+    example=STATES,
+    weak=Weak(example=case(normal(2, 1, 3), normal(3, 5), normal(5, 5), normal(5)), cotangent="random"),
+)
+add(
+    recurrence,
+    recurrence_with(lambda u: u),
+    name="recurrence: U not transposed",
+    example=STATES,
+    weak=Weak(
+        example=case(normal(2, 4, 3), normal(3, 5), 0.5 * np.eye(5), normal(5), normal(2, 5)), cotangent="random"
+    ),
+)
+add(
+    recurrence,
+    recurrence_with(np.transpose, later=True),
+    name="recurrence: d_U one position late",
+    example=STATES,
+    weak=Weak(numbers=False),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Convolution
+
+KERNEL = example("convolution", "centred")
+
+
+def kernel_not_turned(saved: Any, d_y: Any) -> Any:
+    """Use the kernel of the forward pass for d_x, as it is."""
+    x, weight, _, causal, dilation = saved
+    turned = convolution.backward((x, weight[::-1], True, causal, dilation), d_y)
+    return turned[0], *convolution.backward(saved, d_y)[1:]
+
+
+def ends_joined(saved: Any, d_y: Any) -> Any:
+    """Move x by ``np.roll``: what leaves the sentence at one end comes back at the other."""
+    x, weight, _, causal, dilation = saved
+    d_x, d_weight, d_bias = convolution.backward(saved, d_y)
+    centre = len(weight) - 1 if causal else len(weight) // 2
+    for j in range(len(weight)):
+        d_weight[j] = rows(np.roll(x, (centre - j) * dilation, axis=1)).T @ rows(d_y)
+    return d_x, d_weight, d_bias
+
+
+add(
+    convolution,
+    kernel_not_turned,
+    name="convolution: kernel not turned round",
+    example=KERNEL,
+    weak=Weak(
+        example=case(normal(2, 6, 4), np.stack([normal(4, 5), normal(4, 5, seed=1), normal(4, 5)]), normal(5)),
+        cotangent="random",
+    ),
+)
+add(
+    convolution,
+    ends_joined,
+    name="convolution: the ends joined",
+    example=KERNEL,
+    weak=Weak(
+        example=case(np.pad(normal(2, 4, 4), ((0, 0), (1, 1), (0, 0))), normal(3, 4, 5), normal(5)),
+        cotangent="random",
+    ),
+)
+add(
+    convolution,
+    lambda saved, d_y: convolution.backward((*saved[:4], 1), d_y),
+    name="convolution: dilation forgotten",
+    example=example("convolution", "causal, dilation 2"),
+    weak=Weak(example=KERNEL, cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Local attention
+
+NEAR = example("local_attention", "radius 2")
+
+
+def own_block_only(saved: Any, d_y: Any) -> Any:
+    """Give keys and values the gradient that comes from the queries of their own block."""
+    q, _, _, weights = saved
+    length, n = q.shape[-2], weights.shape[-2]
+    found = [x.copy() for x in local_attention.backward(saved, d_y)]
+    for first in range(0, length, n):
+        own = slice(first, first + n)
+        block = np.zeros_like(d_y)
+        block[..., own, :] = d_y[..., own, :]
+        for place, part in enumerate(local_attention.backward(saved, block)[1:], start=1):
+            found[place][..., own, :] = part[..., own, :]
+    return found
+
+
+def zeros_are_seen(q: Any, k: Any, v: Any, mask: Any = None, *, radius: int, causal: bool = False) -> Any:
+    """Let the queries near the ends see zeros outside of the sentence."""
+    q, k, v = (np.pad(x, [(0, 0)] * (x.ndim - 2) + [(radius, radius), (0, 0)]) for x in (q, k, v))
+    y, saved = local_attention.forward(q, k, v, radius=radius, causal=causal)
+    return y[..., radius : y.shape[-2] - radius, :].copy(), (saved, radius)
+
+
+def zeros_are_seen_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate what ``zeros_are_seen`` computes, correctly."""
+    kept, radius = saved
+    padded = np.pad(d_y, [(0, 0)] * (d_y.ndim - 2) + [(radius, radius), (0, 0)])
+    gradients = local_attention.backward(kept, padded)
+    return [gradient[..., radius : gradient.shape[-2] - radius, :] for gradient in gradients]
+
+
+add(
+    local_attention,
+    own_block_only,
+    name="local attention: only its own block",
+    example=NEAR,
+    weak=Weak(example=case(normal(2, 7, 4), normal(2, 7, 4, seed=1), normal(2, 7, 5), radius=0), cotangent="random"),
+)
+add(
+    local_attention,
+    zeros_are_seen_backward,
+    zeros_are_seen,
+    name="local attention: sees beyond the ends",
+    example=NEAR,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Additive attention
+
+ADDITIVE = example("additive_attention", "no mask")
+
+
+def additive_with(slope: bool = True, exchanged: bool = False, mean: bool = False) -> Callable[..., Any]:
+    """Return additive attention's backward pass with a part changed."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        q, k, v, w_q, w_k, w, hidden, weights = saved
+        (d_scores,) = softmax.backward((weights, -1), d_y @ v.swapaxes(-1, -2))
+        d_z = d_scores[..., None] * w * (1 - hidden**2 if slope else 1)
+        axes = (-3, -2) if exchanged else (-2, -3)
+        d_from_q, d_from_k = (rows(d_z.sum(axis=axis)) for axis in axes)
+        d_b = rows(d_z).sum(axis=0) / (q.shape[-2] if mean else 1)
+        d_q, d_k = (d_from_q @ w_q.T).reshape(q.shape), (d_from_k @ w_k.T).reshape(k.shape)
+        d_w = d_scores.reshape(-1) @ rows(hidden)
+        return d_q, d_k, weights.swapaxes(-1, -2) @ d_y, rows(q).T @ d_from_q, rows(k).T @ d_from_k, d_b, d_w
+
+    return backward
+
+
+def additive_case(t_q: int, t_k: int, size: float = 1.0) -> Any:
+    """Return inputs of additive attention, with hidden units of some size."""
+    q, k = size * normal(2, t_q, 4), size * normal(2, t_k, 6)
+    return case(q, k, normal(2, t_k, 7), normal(4, 8), normal(6, 8), size * normal(8), normal(8, seed=1))
+
+
+add(
+    additive_attention,
+    additive_with(slope=False),
+    name="additive attention: no slope of the tanh",
+    example=ADDITIVE,
+    weak=Weak(example=additive_case(3, 5, 0.003), cotangent="random", absolute=1e-2),
+)
+add(
+    additive_attention,
+    additive_with(exchanged=True),
+    name="additive attention: sums exchanged",
+    example=additive_case(4, 4),
+    weak=Weak(numbers=False),
+)
+add(
+    additive_attention,
+    additive_with(mean=True),
+    name="additive attention: mean for the bias",
+    example=ADDITIVE,
+    weak=Weak(example=additive_case(1, 5), cotangent="random"),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Operations of one's own that showed what a tolerance is worth
+
+tiny = Operation(lambda x: (1e-7 * np.sin(x), x), lambda x, d_y: (1e-7 * d_y * np.cos(x),), name="1e-7 sin x")
+add(
+    tiny,
+    lambda x, d_y: (0 * d_y,),
+    name="a small function: zero",
+    example=case(normal(4)),
+    weak=Weak(cotangent="random"),
+)
+far = Operation(lambda x: (np.exp(x - 200), x), lambda x, d_y: (1000 * d_y * np.exp(x - 200),), name="exp(x - 200)")
+OPERATIONS.append(
+    Entry(
+        name="a very small function: 1000 times too large",
+        operation=far.name,
+        wrong=lambda x: far(x),  # not an operation for `prove`: float32 has no number as small as exp(-200)
+        right=lambda x: (x - 200).exp(),
+        example=case(normal(4)),
+        weak=Weak(absolute=1e-2),
+    )
+)
