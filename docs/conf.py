@@ -60,7 +60,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 
 # Derivations are executed at each build, and a cell that raises fails it; tutorials bring the outputs of their own run.
 nb_execution_mode = "cache"
-nb_execution_excludepatterns = ["tutorials/*"]
+nb_execution_excludepatterns = ["tutorials/*", "tutorials/ko/*"]
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -82,15 +82,27 @@ NUMBERS = (
 """The sentences that the explorer on the front page holds: these numbers in words."""
 
 
+PLACES = {
+    "docs/tutorials/": "../", "docs/": "../../", "minitransformer/": "../../../minitransformer/",
+    "README.md": "../../index.md", "tutorials/ko": "../index.md",
+}  # fmt: skip
+"""Where the links of the Korean README lead from its place on the site, tutorials/ko/index."""
+
+
 def bring_tutorials(app: Any) -> None:
-    """Copy the executed tutorials into the site; links out of their folder start one folder lower there."""
+    """Copy the executed tutorials and the Korean README into the site; links out of their folder change there."""
     target = HERE / "tutorials"
-    target.mkdir(exist_ok=True)
-    for old in target.glob("*.ipynb"):
+    (target / "ko").mkdir(parents=True, exist_ok=True)
+    for old in target.rglob("*.ipynb"):
         old.unlink()
-    for notebook in sorted(TUTORIALS.glob("[0-9][0-9]-*.ipynb")):
-        text = to_site(notebook.read_text(encoding="utf-8"), "../", "../../")
-        (target / notebook.name).write_text(to_site(text, "../../docs/", "../"), encoding="utf-8")
+    for folder, root in ("", "../"), ("ko/", "../../"):
+        for notebook in sorted(TUTORIALS.glob(f"{folder}[0-9][0-9]-*.ipynb")):
+            text = to_site(notebook.read_text(encoding="utf-8"), root, f"../{root}")
+            (target / folder / notebook.name).write_text(to_site(text, f"../{root}docs/", root), encoding="utf-8")
+    korean = (HERE.parent / "README.ko.md").read_text(encoding="utf-8")
+    for old, new in PLACES.items():
+        korean = to_site(korean, old, new)
+    (target / "ko" / "index.md").write_text(korean, encoding="utf-8")
 
 
 def to_site(text: str, old: str, new: str) -> str:

@@ -9,6 +9,7 @@ pictures, and is written by this program alone:
     python tutorials/render.py --jobs 1          # one after another; otherwise as many at a time as there are cores
 
 Every tutorial runs from a clean kernel in the folder of tutorials. It fails if a cell raises or if it takes too long.
+A translation, ``ko/NAME.md``, does not run: its notebook has the outputs of the English one, whose code is the same.
 """
 
 from __future__ import annotations
@@ -31,11 +32,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 HERE = Path(__file__).parent
 LIMIT = 120
 """Seconds that a tutorial may take with two cores to itself; beside others it may take so many times longer."""
-FOLDED: dict[str, tuple[dict[str, bool], str]] = {
-    "hide-cell": ({"source_hidden": True, "outputs_hidden": True}, "Answer, in code"),
-    "hide-input": ({"source_hidden": True}, "How this is drawn"),
+FOLDED: dict[str, tuple[dict[str, bool], str, str]] = {
+    "hide-cell": (
+        {"source_hidden": True, "outputs_hidden": True},
+        "Answer, in code",
+        "답(코드)",
+    ),
+    "hide-input": ({"source_hidden": True}, "How this is drawn", "그림을 그리는 코드"),
 }
-"""The tags of cells that the site folds: what Jupyter needs to fold them too, and what the site calls them."""
+"""The tags of cells that the site folds: what Jupyter needs to fold them too, what the site calls them, in Korean too."""
 
 
 def read(source: Path) -> nbformat.NotebookNode:
@@ -45,7 +50,8 @@ def read(source: Path) -> nbformat.NotebookNode:
         cell["id"] = f"cell-{number}"
         cell["metadata"].pop("lines_to_next_cell", None)
         for tag in FOLDED.keys() & set(cell["metadata"].get("tags", ())):
-            cell["metadata"]["jupyter"], prompt = FOLDED[tag]
+            cell["metadata"]["jupyter"], *prompts = FOLDED[tag]
+            prompt = prompts[source.parent.name == "ko"]
             cell["metadata"].setdefault("mystnb", {}).update(
                 code_prompt_show=prompt, code_prompt_hide=prompt
             )
@@ -72,6 +78,15 @@ async def run(notebook: nbformat.NotebookNode) -> float:
     return time.perf_counter() - start
 
 
+def translate(source: Path, outputs_of: Path) -> nbformat.NotebookNode:
+    """Return the notebook of a translation, with the outputs of the notebook that it translates."""
+    notebook, original = read(source), nbformat.read(outputs_of, as_version=4)
+    for cell, theirs in zip(notebook.cells, original.cells, strict=True):
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = theirs.outputs, theirs.execution_count
+    return notebook
+
+
 def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str, dict]]:
     """Return kind, text and metadata of every cell."""
     return [(cell.cell_type, cell.source, cell.metadata) for cell in notebook.cells]
@@ -88,6 +103,14 @@ def paired(source: Path) -> bool:
     return in_order and cells(notebook) == cells(read(source))
 
 
+def in_step(source: Path, outputs_of: Path) -> bool:
+    """Tell whether the notebook beside a translation has its cells, and the outputs of the English notebook."""
+    target = source.with_suffix(".ipynb")
+    if not (target.exists() and outputs_of.exists()):
+        return False
+    return nbformat.read(target, as_version=4) == translate(source, outputs_of)
+
+
 def sources(beginning: str = "") -> list[Path]:
     """Return the tutorials in reading order."""
     return sorted(
@@ -96,19 +119,28 @@ def sources(beginning: str = "") -> list[Path]:
 
 
 async def render(source: Path, check: bool, limit: int) -> list[str]:
-    """Run a tutorial and write its notebook, or only check it; return what is wrong."""
+    """Run a tutorial and write its notebook and its translation's, or only check them; return what is wrong."""
     wrong = []
-    if check and not paired(source):
-        wrong.append(
-            f"{source.stem}.ipynb is not what {source.name} says; run python tutorials/render.py"
-        )
+    target, translations = (
+        source.with_suffix(".ipynb"),
+        [*HERE.glob(f"ko/{source.name}")],
+    )
+    if check:
+        outdated = [source] * (not paired(source))
+        outdated += [one for one in translations if not in_step(one, target)]
+        wrong += [
+            f"{one.relative_to(HERE).with_suffix('.ipynb')} is not what {one.name} says; run python tutorials/render.py"
+            for one in outdated
+        ]
     notebook = read(source)
     seconds = await run(notebook)
     print(f"{source.stem}: {seconds:.1f} s", flush=True)
     if seconds > limit:
         wrong.append(f"{source.stem} took {seconds:.0f} s, expected at most {limit} s")
     if not check:
-        nbformat.write(notebook, source.with_suffix(".ipynb"))
+        nbformat.write(notebook, target)
+        for one in translations:
+            nbformat.write(translate(one, target), one.with_suffix(".ipynb"))
     return wrong
 
 

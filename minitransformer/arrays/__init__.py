@@ -7,21 +7,21 @@ Every other package does its arithmetic through ``xp``, the namespace of the lib
     y = xp.exp(x)
 
 ``use("numpy")`` or ``use("cupy")`` chooses the library; without a choice the environment variable
-``MINITRANSFORMER_BACKEND`` decides, and without that it is NumPy. The few calls in which the two libraries differ are
-functions of this package, so that no other needs to know which library is in use. This is the only package that
-imports CuPy, and it does so only when CuPy is asked for.
+``MINITRANSFORMER_BACKEND`` decides, and without that it is NumPy. Where the two libraries differ, this package has a
+function for both, so no other package needs to know which one is in use. Only this package imports CuPy, and only when
+CuPy is chosen.
 
 ==================  =====================================================================================
 ``namespace.py``    the library in use, and the choice of it
 ``transfer.py``     arrays from the host to the device and back
-``checks.py``       ids, masks, types and indices, checked before any work
+``checks.py``       checks of ids, masks, types and indices before any work starts
 ``watch.py``        whether an array changes in place
 ``random.py``       random numbers
 ``reductions.py``   maxima, sums, and sums of rows by index
 ``elementwise.py``  ReLU in place, and the slope of tanh
 ``products.py``     matrix products, on a GPU without copies
 ``memory.py``       a GPU's memory, whether a memory is full, and slices that fit a processor's cache
-``heap.py``         the C library keeps the memory of freed arrays for the next ones
+``heap.py``         lets the C library reuse the memory of freed arrays
 ``blas.py``         the threads of NumPy's matrix products: ``from minitransformer.arrays import blas``
 ==================  =====================================================================================
 """

@@ -1,6 +1,6 @@
-"""The matrix products under NumPy: on how many threads they run, and which kernels they use.
+"""The BLAS library under NumPy: the threads and the kernels of its matrix products.
 
-NumPy hands matrix products to a BLAS library (in its own packages that is OpenBLAS), which has threads of its own.
+NumPy calls a BLAS library for matrix products (OpenBLAS in NumPy's own packages), which has its own threads.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def kernels() -> str:
 
 
 def kind() -> str:
-    """Return what decides how this processor rounds: the BLAS kernels, and the instructions that NumPy found."""
+    """Return the BLAS kernels and the processor features that NumPy uses; rounding depends on both."""
     extensions = np.show_config(mode="dicts").get("SIMD Extensions", {})
     return f"{kernels()}, NumPy with {' '.join([*extensions.get('baseline', []), *extensions.get('found', [])])}"
 
@@ -45,7 +45,7 @@ def kind() -> str:
 def default_threads(workers: int) -> int:
     """Return how many threads each of several workers' matrix products should use, so that all cores are busy.
 
-    For one worker that is the current setting of the library, from ``OPENBLAS_NUM_THREADS`` for instance.
+    For one worker this is the library's current setting, for example from ``OPENBLAS_NUM_THREADS``.
     """
     if workers > 1:
         return max(1, cores() // workers)

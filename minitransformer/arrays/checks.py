@@ -1,4 +1,4 @@
-"""Checks of ids, masks, types and indices, made before any work."""
+"""Checks of ids, masks, types and indices, before any work starts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from minitransformer.arrays.transfer import asarray, to_numpy
 def as_indices(indices: Any, size: int, operation: str) -> Array:
     """Check whole-number indices into an axis and return them as an array of the library in use.
 
-    CuPy wraps indices that are out of range around without a word, so the check comes first; it is done on
-    the host, where token ids are made.
+    CuPy silently wraps around indices that are out of range, so they are checked first, on the host, where token ids
+    are created.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def as_indices(indices: Any, size: int, operation: str) -> Array:
 
 
 def is_whole(value: Any) -> bool:
-    """Tell whether a value is a whole number; True, False and 1.0 do not count as one."""
+    """Return whether a value is a whole number; True, False and 1.0 are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_floats(operation: str, **arrays: Any) -> None:
-    """Refuse arrays that are not all float32 or all float64; None is skipped.
+    """Raise a TypeError unless all arrays are float32 or all float64; None is skipped.
 
     In float16, sums overflow or lose small terms, and small constants such as an ε round to 0: a softmax over 8,000
     equal scores sums to 3.9, and layer norm of features with standard deviation 20 is 0.
@@ -94,12 +94,12 @@ def check_floats(operation: str, **arrays: Any) -> None:
 
 
 def check_gradient(wanted: bool, array: Array) -> None:
-    """Refuse a gradient for whole numbers, because it would be rounded to whole numbers.
+    """Raise a TypeError for a gradient of whole numbers: it would be rounded to whole numbers.
 
     Raises
     ------
     TypeError
-        If a gradient is wanted of an array that does not hold floating-point numbers.
+        If the array does not hold floating-point numbers.
     """
     if wanted and array.dtype.kind != "f":
         raise TypeError(
@@ -144,20 +144,20 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores
 
 
 def as_optional_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array | None:
-    """Do what ``as_mask`` does; None, which hides nothing, stays None."""
+    """Like ``as_mask``, but None, which hides nothing, stays None."""
     return None if mask is None else as_mask(mask, shape, operation)
 
 
 def check_index(index: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return an index of an array of a shape, after seeing that it lies inside.
+    """Check an index into an array of a given shape, and return it.
 
-    NumPy sees to that by itself. CuPy takes whole numbers in arrays modulo the length of the axis, so there the index
-    is tried out on the host first; numbers that lie on the device are waited for.
+    NumPy checks indices itself. CuPy takes integer arrays modulo the length of the axis, so with CuPy the index is
+    tried out on the host first; this waits for indices that are on the device.
 
     Parameters
     ----------
     index : tuple
-        What would stand between the brackets.
+        The expression between the brackets.
     shape : tuple of int
         The shape of what is indexed.
 

@@ -1,4 +1,4 @@
-"""Memory: what a GPU's holds, whether one is full, and slices of long arrays that fit a processor's cache."""
+"""Memory: how much a GPU uses, errors of full memory, and slices of long arrays that fit a processor's cache."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def device_memory() -> int:
 
 
 def free_device_memory() -> None:
-    """Give back what CuPy's pool holds of a GPU's memory and nobody uses."""
+    """Free the GPU memory that CuPy's pool holds but nothing uses."""
     xp.get_default_memory_pool().free_all_blocks()
 
 
 def full_memory(error: BaseException) -> str:
-    """Return whose memory an error says is full, "computer" or "GPU"; nothing if the error is another one."""
-    # CuPy's OutOfMemoryError is a MemoryError, as NumPy's is; CUDA's own libraries have only words for it.
+    """Return whose memory is full according to an error, "computer" or "GPU"; an empty string for other errors."""
+    # CuPy's OutOfMemoryError is a MemoryError, like NumPy's; CUDA's own libraries only have a message.
     words = ("cudaErrorMemoryAllocation", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
     if not isinstance(error, MemoryError) and not any(word in str(error) for word in words):
         return ""
@@ -30,7 +30,7 @@ def full_memory(error: BaseException) -> str:
 
 
 CACHE = 16384
-"""Numbers in a slice that fits a processor's cache. Every machine has the same: sums over slices depend on it."""
+"""Entries in a slice that fits a processor's cache; the same on every machine, as sums over slices depend on it."""
 
 
 def even_parts(length: int, number: int) -> list[slice]:
@@ -43,7 +43,7 @@ def even_parts(length: int, number: int) -> list[slice]:
 def cache_slices(length: int, size: int = CACHE) -> Iterator[slice]:
     """Cut ``range(length)`` into slices that fit a processor's cache; on a GPU, into one slice.
 
-    Several passes of arithmetic over one slice then read it from the cache, not from memory.
+    Several passes over one slice then read from the cache, not from memory.
     """
     size = size if xp.ndarray is np.ndarray else max(length, 1)
     for start in range(0, length, size):

@@ -26,18 +26,18 @@ _chosen_card: int | None = None
 
 
 class BackendError(RuntimeError):
-    """The array library that was asked for is unknown or cannot run here."""
+    """The chosen array library is unknown or cannot run here."""
 
 
 class _Namespace:
     """The functions of the library in use, as attributes.
 
-    The library's names are copied into the instance, so that ``xp.exp`` costs one attribute look-up. Nothing
-    is copied until the first look-up: that is when the environment variable is read.
+    The library's names are copied into the instance, so that ``xp.exp`` costs one attribute look-up. They are copied at
+    the first look-up, which also reads the environment variable.
     """
 
     def __getattr__(self, name: str) -> Any:
-        # Python calls this only for names that are not in the instance.
+        # Python calls this only for names that the instance lacks.
         if name.startswith("__"):
             raise AttributeError(name)
         if "_backend" not in self.__dict__:
@@ -56,7 +56,7 @@ def use(name: str, kernels: bool | None = None) -> None:
     name : {"numpy", "cupy"}
         The library. Tensors made before the call keep the arrays that they have: choose first, then build.
     kernels : bool, optional
-        Whether fused CUDA kernels may stand in for operations on a GPU. By default they do, unless the environment
+        Whether fused CUDA kernels may replace operations on a GPU. By default they do, unless the environment
         variable ``MINITRANSFORMER_KERNELS`` is "off". NumPy has none.
 
     Raises
@@ -78,7 +78,7 @@ def use(name: str, kernels: bool | None = None) -> None:
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Choose the array library inside ``with using(name):``; after it, the choice is what it was before."""
+    """Choose the array library inside ``with using(name):``; afterwards the previous choice is restored."""
     before = dict(vars(xp))
     use(name)
     try:
@@ -94,14 +94,14 @@ def choose_card(number: int) -> None:
     Parameters
     ----------
     number : int
-        Which GPU. After the last comes the first again, so that more processes than GPUs share them.
+        The GPU's number, modulo the number of GPUs, so that more processes than GPUs share them.
     """
     global _chosen_card
     _chosen_card = number
 
 
 def uses_kernels() -> bool:
-    """Tell whether fused CUDA kernels stand in for operations: on a GPU, unless that was turned off."""
+    """Return whether fused CUDA kernels replace operations: on a GPU, unless turned off."""
     return bool(vars(xp).get("_kernels"))
 
 
@@ -112,12 +112,12 @@ def backend() -> str:
 
 
 def library() -> str:
-    """Return the array library in use and its version in words, such as ``"numpy 2.4.6"``."""
+    """Return the array library in use and its version as a text, such as ``"numpy 2.4.6"``."""
     return f"{backend()} {vars(xp)['_library'].__version__}"
 
 
 def card() -> dict[str, Any]:
-    """Return which GPU is in use, for a report: its name, its memory in bytes, and the versions that it depends on."""
+    """Return a description of the GPU for reports: its name, its memory in bytes, and driver and library versions."""
     runtime = xp.cuda.runtime
     properties = runtime.getDeviceProperties(xp.cuda.Device().id)
     cuda, driver = (f"{n // 1000}.{n % 1000 // 10}" for n in (runtime.runtimeGetVersion(), runtime.driverGetVersion()))
@@ -131,13 +131,13 @@ def card() -> dict[str, Any]:
 
 
 def synchronize() -> None:
-    """Wait until a GPU has done all that it was told to do."""
+    """Wait until a GPU has finished all its work."""
     if backend() != "numpy":
         xp.cuda.Device().synchronize()
 
 
 def _import_cupy() -> Any:
-    """Import CuPy and prove by one sum that it can compute, or say what is missing."""
+    """Import CuPy and check with one sum that it can compute; the error says what is missing."""
     try:
         cupy = importlib.import_module("cupy")
     except ImportError as error:

@@ -1,13 +1,13 @@
-"""Matrix products, on a GPU through cuBLAS, many at once, on views as they lie: no operand is copied first.
+"""Matrix products; on a GPU batched ones through cuBLAS, on strided views, without copying operands.
 
 CuPy's own ``matmul`` copies every operand with more than two axes that is not contiguous, and heads never are: head h
-of a projection (B, T, H * Dk) is every H-th part of each row. ``cublasGemmStridedBatchedEx`` needs no copy. It wants of
-each matrix that one of its axes has neighbours in memory (the distance along the other is the *leading dimension*), and
-of the batch that one distance leads from each matrix to the next. A batch of heads has two distances, one along B and
-one along H: the shorter of the two axes is walked here, with one call for each of its entries.
+of a projection (B, T, H * Dk) is every H-th part of each row. ``cublasGemmStridedBatchedEx`` needs no copy. It requires
+that each matrix is contiguous along one axis (the stride of the other axis is the *leading dimension*), and that the
+batch has a single stride. A batch of heads has two strides, one along B and one along H: here a loop over the shorter
+of the two axes makes one call for each of its entries.
 
-cuBLAS reads matrices column by column. What it sees of a matrix that lies row by row is therefore the transpose, and
-instead of ``out = x y`` it is asked for ``outᵀ = yᵀ xᵀ``.
+cuBLAS reads matrices column by column. It therefore sees the transpose of a row-major matrix, and instead of ``out = x
+y`` it computes ``outᵀ = yᵀ xᵀ``.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from minitransformer.arrays.namespace import Array, xp
 
 TYPES = {"float32": (0, 68), "float64": (1, 70)}
-"""Of each element type, CUDA_R_32F or CUDA_R_64F, and the way to compute: CUBLAS_COMPUTE_32F or _64F."""
+"""For each element type, the codes of CUDA_R_32F or _64F and of CUBLAS_COMPUTE_32F or _64F."""
 CUBLAS_COMPUTE_32F_FAST_TF32 = 77
 COMPUTE_TYPE_TF32 = 7
-"""CuPy's own name for products of float32 in TF32, of ``set_compute_type`` and ``CUPY_TF32``."""
+"""CuPy's code for float32 products in TF32, as in ``set_compute_type`` and ``CUPY_TF32``."""
 CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_GEMM_DEFAULT = 0, 1, -1
 
 
 class _Matrix(NamedTuple):
-    """What cuBLAS has to know about the matrices of an array."""
+    """The description of an array's matrices for cuBLAS."""
 
     transposed: int
     leading: int
@@ -62,7 +62,7 @@ def matmul(x: Array, y: Array, out: Array | None = None, scale: float = 1.0) -> 
 
 
 def batched_matmul(library: Any, x: Any, y: Any, out: Any = None, scale: float = 1.0) -> Any:
-    """Do what ``matmul`` does, by CuPy (``library``), for x and y of one type and with the same leading axes."""
+    """Like ``matmul``, with CuPy (``library``), for x and y of one type and with the same leading axes."""
     shape = (*x.shape[:-1], y.shape[-1])
     if out is None:
         out = library.empty(shape, dtype=x.dtype)
@@ -70,7 +70,7 @@ def batched_matmul(library: Any, x: Any, y: Any, out: Any = None, scale: float =
         out[...] = 0
         return out
     if out.strides[-1] != out.itemsize and out.strides[-2] == out.itemsize:
-        # (x y)ᵀ = yᵀ xᵀ: then what is to be written lies row by row
+        # (x y)ᵀ = yᵀ xᵀ: then the output is row-major
         _multiply(library, y.swapaxes(-1, -2), x.swapaxes(-1, -2), out.swapaxes(-1, -2), scale)
     else:
         _multiply(library, x, y, out, scale)
@@ -109,10 +109,10 @@ def _multiply(library: Any, x: Any, y: Any, out: Any, scale: float) -> None:
 
 
 def _readable(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matrix]:
-    """Return an array, or a copy of it if cuBLAS cannot read its matrices as they lie, and how they lie."""
+    """Return an array, or a copy if cuBLAS cannot read its matrices in their layout, and the layout."""
     rows, columns = a.shape[-2:]
     down, right = (distance // a.itemsize for distance in a.strides[-2:])
-    # The distance along an axis of length 1 is never walked and may be anything.
+    # The stride of an axis of length 1 is never used and may be anything.
     if (right == 1 or columns == 1) and (down >= columns or rows == 1):
         return a, _Matrix(CUBLAS_OP_N, down if rows > 1 else columns)
     if transposed and (down == 1 or rows == 1) and (right >= rows or columns == 1):
@@ -121,7 +121,7 @@ def _readable(library: Any, a: Any, transposed: bool = True) -> tuple[Any, _Matr
 
 
 def _merge(shape: tuple[int, ...], strides: list[tuple[int, ...]]) -> list[tuple[int, tuple[int, ...]]]:
-    """Return length and strides of the batch's axes; neighbouring axes that one stride can walk are merged."""
+    """Return lengths and strides of the batch axes; neighbouring axes that fit one stride are merged."""
     merged: list[tuple[int, tuple[int, ...]]] = []
     for length, distances in zip(shape, zip(*strides, strict=True), strict=True):
         if merged and all(outer == length * inner for outer, inner in zip(merged[-1][1], distances, strict=True)):

@@ -1,4 +1,4 @@
-"""Random numbers: the same on every array library, and for some rows of a batch as for the whole."""
+"""Random numbers that do not depend on the array library, nor on how the rows of a batch are distributed."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from minitransformer.arrays.transfer import asarray
 
 
 class RowsGenerator(np.random.Generator):
-    """A generator for some rows of a batch: it draws for them what a plain one draws when the batch is whole.
+    """A generator for some rows of a batch; it draws for them what a plain generator draws for the whole batch.
 
-    So a batch that is cut up among workers is given the same random numbers as in one piece. `random_bits` and
-    `generator_state` take the rows' own part of the stream and skip the parts of the others; afterwards all generators
-    are at the same place. Its own methods draw as a plain one's do.
+    So a batch that is split among workers gets the same random numbers as the whole batch. `random_bits` and
+    `generator_state` use the part of the stream that belongs to these rows and skip the rest; afterwards all generators
+    are in the same state. Its own methods draw like those of a plain generator.
 
     Parameters
     ----------
     bits : numpy.random.PCG64DXSM
-        Where the randomness comes from; it can be moved forward without drawing.
+        The bit generator; it can be advanced without drawing.
     before, after : int
-        How many rows of the batch come before these, and how many after.
+        The number of rows of the batch before these, and after them.
     """
 
     def __init__(self, bits: np.random.PCG64DXSM, before: int = 0, after: int = 0) -> None:
@@ -31,12 +31,12 @@ class RowsGenerator(np.random.Generator):
         self.bits, self.before, self.after = bits, before, after
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let copies be of this class too."""
+        """Let copies have this class too."""
         return type(self), (self.bits, self.before, self.after)
 
 
 def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Draw whole numbers 0 to 65,535, each as likely as any other.
+    """Draw uniform whole numbers from 0 to 65,535.
 
     Sixteen bits cost a quarter of what a random float costs, and resolve a probability to 1 in 65,536. They are drawn
     on the host, so that every backend gets the same; the dropout kernel makes them on the GPU instead.
@@ -44,9 +44,9 @@ def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     Parameters
     ----------
     rng : numpy.random.Generator
-        Where the randomness comes from; it is advanced.
+        The generator; it is advanced.
     shape : tuple of int
-        The shape of the result; the first axis is that of the rows.
+        The shape of the result; the first axis runs over the rows.
 
     Returns
     -------
@@ -65,14 +65,14 @@ def random_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 def generator_state(rng: np.random.Generator, rows: int, words: int) -> tuple[np.uint64, ...] | None:
-    """Return where a generator stands, for a kernel that draws in its place, and move it on by what that draws.
+    """Return the state of a generator, for a kernel that draws in its place, and advance it by what the kernel draws.
 
     Parameters
     ----------
     rng : numpy.random.Generator
         It is advanced as by ``random_bits``.
     rows, words : int
-        How many rows, and how many numbers of 64 bits for each.
+        The number of rows, and of 64-bit numbers for each.
 
     Returns
     -------

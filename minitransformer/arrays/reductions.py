@@ -1,4 +1,4 @@
-"""Maxima and sums along an axis, and sums of rows by index: each in the way that is fast for the library in use."""
+"""Maxima and sums along an axis, and sums of rows by index, in the fastest form for the library in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitransformer.arrays.namespace import Array, xp
 SHORT = 64
 """The maximum of rows shorter than this is taken over the transposed array."""
 ROWS = 256
-"""How many cache slices have their squares added up together, on a GPU: more would only take memory."""
+"""The number of cache slices whose squares a GPU sums at a time: more would only take memory."""
 
 
 def max_along(x: Array, axis: int) -> Array:
@@ -47,7 +47,7 @@ def row_dot(x: Array, y: Array) -> Array:
 
 
 def scatter_add(shape: tuple[int, ...], indices: Array, rows: Array) -> Array:
-    """Return zeros of a shape, to which each row has been added at its index; repeated indices add up.
+    """Return an array of zeros with each row added at its index; repeated indices add up.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Between the host and the device, on which the arrays of the library in use lie. With NumPy they are one."""
+"""Transfers between the host and the device of the library in use. With NumPy they are the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from minitransformer.arrays.namespace import Array, xp
 
 
 def asarray(data: Any) -> Array:
-    """Return data as an array of the library in use, moved to the device if need be, else as it is.
+    """Return data as an array of the library in use, moved to the device if necessary.
 
     Raises
     ------
@@ -29,10 +29,10 @@ def asarray(data: Any) -> Array:
 
 
 def operand(data: Any) -> Any:
-    """Return what an operation is called with: lists as arrays, and floating-point arrays on the device.
+    """Return an argument of an operation: lists become arrays, floating-point arrays are moved to the device.
 
-    Whole numbers stay on the host, where they can be checked without waiting for a device; everything that is
-    not an array stays as it is.
+    Whole numbers stay on the host, where they can be checked without waiting for a device; anything else is returned
+    unchanged.
     """
     if isinstance(data, list | tuple):
         data = np.asarray(data)

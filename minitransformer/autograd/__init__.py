@@ -3,7 +3,7 @@
 =================  ====================================================================
 ``graph.py``       nodes and edges; the backward pass over them
 ``rules.py``       the table of elementary rules, and the one ``unbroadcast``
-``tensor.py``      the tensor and the functions that the table makes possible
+``tensor.py``      the tensor, and functions built from the table
 ``operation.py``   ``Operation``: a node from a hand-written forward and backward pass
 =================  ====================================================================
 """

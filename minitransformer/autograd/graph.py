@@ -1,14 +1,14 @@
-"""The graph that a computation leaves behind, and the backward pass over it.
+"""The graph that a computation records, and the backward pass over it.
 
-Every operation on tensors makes one ``Node``. A node knows how to turn the gradient of its output, ``d_output``,
-into the gradients of its inputs, and its edges lead to the nodes that made those inputs, or to the leaf
-tensors themselves. Gradients are named ``d_`` + name and mean the derivative of one number, the loss L, with
-respect to each entry: ``d_x[i] = dL/dx[i]``.
+Every operation on tensors makes one ``Node``. A node knows how to turn the gradient of its output, ``d_output``, into
+the gradients of its inputs, and its edges lead to the nodes that made those inputs, or to the leaf tensors themselves.
+The gradient of ``x`` is named ``d_x``: the derivative of one number, the loss L, with respect to each entry, ``d_x[i] =
+dL/dx[i]``.
 
-The backward pass is the chain rule, walked from the loss to the leaves. A node may be used many times; its
-``d_output`` is the *sum* over all uses, so a node's turn comes only when all of its users have had theirs.
-The pass first counts the uses and then counts them down. Each node and each edge is visited once, and there
-is no recursion, so depth is no limit.
+The backward pass applies the chain rule from the loss to the leaves. A node may be used many times; its ``d_output`` is
+the *sum* over all uses, so a node's turn comes only when all of its users have had theirs. The pass first counts the
+uses and then counts them down. Each node and each edge is visited once. There is no recursion, so the depth of the
+graph is not limited.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Edge(NamedTuple):
 
 
 class Node:
-    """One operation that was done.
+    """One executed operation.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Node:
         self.backward: Callable[[Array], Sequence[Array | None]] | None = backward
 
     def gradients(self, d_output: Array) -> Sequence[Array | None]:
-        """Run the backward function and hold what it returns against the inputs' shapes."""
+        """Run the backward function and compare the shapes of its gradients with those of the inputs."""
         assert self.backward is not None  # backpropagate has looked
         try:
             returned = self.backward(d_output)
@@ -90,19 +90,19 @@ class Node:
 
 
 class _Recording(threading.local):
-    pauses = 0  # how many no_grad() this thread is inside of
+    pauses = 0  # the number of nested no_grad() blocks of this thread
 
 
 _recording = _Recording()
 
 
 def is_recording() -> bool:
-    """Tell whether operations leave nodes behind, in this thread."""
+    """Return whether operations record nodes in this thread."""
     return not _recording.pauses
 
 
 class no_grad:
-    """Do without a graph: inside ``with no_grad():`` no operation leaves a node behind."""
+    """Record no graph: inside ``with no_grad():`` operations create no nodes."""
 
     def __enter__(self) -> None:
         _recording.pauses += 1
@@ -122,8 +122,8 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
     d_output : array
         The gradient of the root's output.
     release : bool
-        Let go of each node's saved arrays once it is done, so that memory falls as the pass runs. The graph
-        cannot be used a second time then.
+        Free each node's saved arrays once it is done, so that memory falls as the pass runs. The graph cannot be used a
+        second time then.
     """
     waiting = count_uses(root)
     sums = GradientSums(root, d_output)
@@ -149,7 +149,7 @@ def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
 
 
 def count_uses(root: Node) -> dict[Target, int]:
-    """Return how often each node's output, and each leaf, was used on the way to the root's output."""
+    """Return how often each node's output, and each leaf, is used in computing the root's output."""
     uses: dict[Target, int] = {root: 0}
     stack = [root]
     while stack:
@@ -174,14 +174,14 @@ def count_uses(root: Node) -> dict[Target, int]:
 class GradientSums:
     """The sum of the gradients that each node, and each leaf, has received so far.
 
-    The first gradient is kept as it comes. Others may hold that array (an addition hands its ``d_output`` to both
-    inputs), so the second one is added into an array that nobody else holds. From then on the sum is written in place.
+    The first gradient is kept without a copy. Others may refer to the same array (an addition passes its ``d_output``
+    to both inputs), so the second gradient is added into a new array. From then on the sum is written in place.
     """
 
     def __init__(self, root: Node, d_output: Array) -> None:
         self._sums: dict[Target, Array] = {root: d_output}
         self.own: set[Target] = set()
-        """Those whose sum is an array that nobody else holds."""
+        """The targets whose sum is an array that nothing else refers to."""
 
     def add(self, target: Target, gradient: Array, gradients: Sequence[Array | None], d_node: Array | None) -> None:
         """Add to a target's sum one of the gradients that a node has returned for ``d_node``."""
@@ -198,19 +198,19 @@ class GradientSums:
             self.own.add(target)
 
     def take(self, target: Target) -> Array | None:
-        """Return a target's sum and forget it; None if it has received nothing."""
+        """Return a target's sum and remove it; None if it has received no gradient."""
         return self._sums.pop(target, None)
 
 
 def _is_new(gradient: Any, gradients: Sequence[Array | None], d_node: Array | None) -> bool:
-    """Tell whether a node has made this gradient for one input alone, so that others may be added into it."""
+    """Return whether a node computed this gradient for one input only, so that others may be added into it."""
     if not (gradient.flags.c_contiguous and getattr(gradient.flags, "writeable", True)):  # a broadcast number
         return False
     return sum(other is not None and xp.may_share_memory(gradient, other) for other in (d_node, *gradients)) == 1
 
 
 def accumulate(leaf: Tensor, gradient: Array, own: bool = False) -> None:
-    """Add a gradient to ``leaf.grad``; the first one becomes it, as a copy unless nobody else holds the array."""
+    """Add a gradient to ``leaf.grad``; the first one is stored, as a copy if anything else refers to the array."""
     leaf._watch = None  # from here on its values may change
     if leaf.grad is not None:
         leaf.grad += gradient

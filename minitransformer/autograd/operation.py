@@ -1,4 +1,4 @@
-"""Operations whose backward pass is written by hand."""
+"""Operations with a hand-written backward pass."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ class Operation:
     forward : callable
         ``forward(*arrays, **options) -> (value, saved)``: the value, and whatever the backward pass needs.
     backward : callable
-        ``backward(saved, d_output) -> gradients``: a gradient, or None, for each positional parameter of
-        ``forward``, in order; those at the end for which there is never one may be left out. It must not write into
-        ``saved`` or ``d_output``, which others may hold, nor return an array that is kept somewhere: gradients are
-        added up in place.
+        ``backward(saved, d_output) -> gradients``: a gradient, or None, for each positional parameter of ``forward``,
+        in order; trailing parameters without a gradient may be left out. It must not write into ``saved`` or
+        ``d_output``, which others may use, nor return an array that is stored elsewhere: gradients are added in place.
     composed : callable, optional
-        The same function in elementary operations on tensors: a second opinion on value and gradient.
+        The same function in elementary operations on tensors, to check value and gradient.
     name : str, optional
-        For messages; by default the name of the module that ``forward`` is from.
+        For messages; by default the name of the module that defines ``forward``.
 
     Examples
     --------
@@ -54,9 +53,9 @@ class Operation:
         self.__doc__ = inspect.getdoc(forward) or self.__doc__
 
     def __call__(self, *inputs: Any, **options: Any) -> Tensor:
-        """Run the forward pass; if a gradient is wanted, leave a node with the backward pass behind."""
+        """Run the forward pass; if an input requires a gradient, record a node with the backward pass."""
         if options and any(isinstance(value, list) or hasattr(value, "dtype") for value in options.values()):
-            # What is passed by keyword is an input too: put it where forward has it.
+            # An argument passed by keyword is an input too: move it to its position in forward.
             bound = self.signature.bind(*inputs, **options)
             bound.apply_defaults()
             inputs, options = bound.args, bound.kwargs
@@ -67,7 +66,7 @@ class Operation:
             raise TypeError(f"{self.name}: forward returned {type(result).__name__}, expected (value, saved)")
         value, saved = result
         edges = edges_to(inputs)
-        while edges and edges[-1] is None:  # options at the end have no gradient, and backward need not say so
+        while edges and edges[-1] is None:  # trailing options have no gradient, and backward may leave them out
             edges.pop()
         return make_tensor(self.name, value, edges, lambda d_output: self.backward(saved, d_output))
 

@@ -5,11 +5,11 @@ Each rule reads::
     name    forward:  arrays -> (value, saved)
             gradient of input 0:  (d, *saved) -> d_x
             gradient of input 1:  (d, *saved) -> d_y
-            doc:  the docstring, for a function of one entry
+            doc:  the docstring, for an element-wise function
 
-``d`` is the gradient of the value. ``saved`` holds what the gradients need and nothing else. A rule may forget
-that NumPy broadcasts: ``unbroadcast`` is applied to whatever it returns, here and nowhere else. A function of one
-entry needs nothing but its rule: the method of ``Tensor`` and the function of the package follow from it.
+``d`` is the gradient of the value. ``saved`` holds what the gradients need and nothing else. A rule may ignore
+broadcasting: ``unbroadcast`` is applied to the gradients that it returns, here and nowhere else. For an element-wise
+function the rule is enough: the method of ``Tensor`` and the function of the package are generated from it.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def unbroadcast(d: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _spread(d: Array, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Array:
-    """Give the gradient of a reduction the shape of what was reduced, repeating it along the axis."""
+    """Repeat the gradient of a reduction along the axis, to the shape of the reduced array."""
     if axis is not None and not keepdims:
         d = xp.expand_dims(d, axis)
     return xp.broadcast_to(d, shape)
 
 
 def _share(d: Array, x: Any, y: Any) -> Array:
-    """Return what x receives of the gradient of ``maximum(x, y)``."""
+    """Return the factor of x in the gradient of ``maximum(x, y)``."""
     return xp.where(x == y, d / 2, xp.where(x > y, d, 0))
 
 
@@ -113,7 +113,7 @@ _rule("negative",    lambda x: (-x, ()),                 lambda d: -d)
 _rule("matmul",      lambda x, y: (x @ y, (x, y)),
       lambda d, x, y: d @ y.swapaxes(-1, -2),            lambda d, x, y: x.swapaxes(-1, -2) @ d)
 
-# Functions of one entry. Those that are cheapest in terms of their own value save that.
+# Element-wise functions. Those whose derivative is cheapest in terms of their value save the value.
 _rule("exp",         lambda x: ((y := xp.exp(x)), (y,)),             lambda d, y: d * y,
       doc="Return e to the power of each entry.")
 _rule("log",         lambda x: (xp.log(x), (x,)),                    lambda d, x: d / x,

@@ -1,4 +1,4 @@
-"""The tensor: an array that remembers how it was made."""
+"""The tensor: an array that records how it was computed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _property: Any = property  # an attribute made by it has the type that it is ann
 
 
 def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
-    """Return an edge for each input that wants a gradient, None for the others (and for all under no_grad)."""
+    """Return an edge for each input that requires a gradient, None for the others (and for all under no_grad)."""
     recording = is_recording()
     return [x._edge() if recording and isinstance(x, Tensor) and x._requires_grad else None for x in inputs]
 
@@ -29,9 +29,9 @@ def edges_to(inputs: Sequence[Any]) -> list[Edge | None]:
 def make_tensor(
     name: str, value: Array, edges: Sequence[Edge | None], backward: Callable[[Array], Sequence[Array | None]]
 ) -> Tensor:
-    """Return the tensor of an operation's value, with a node behind it if a gradient is wanted."""
+    """Return the tensor of an operation's value, with a node if an input requires a gradient."""
     tensor = Tensor.__new__(Tensor)
-    # NumPy turns arrays without axes into numbers of its own; a tensor always holds an array.
+    # NumPy turns arrays without axes into scalars; a tensor always holds an array.
     tensor._data = value if isinstance(value, xp.ndarray) else asarray(value)
     tensor.grad = tensor._watch = None
     tensor._requires_grad = any(edge is not None for edge in edges)
@@ -56,7 +56,7 @@ def _operands(inputs: Sequence[Any]) -> list[Any]:
 
 
 def _apply(name: str, *inputs: Any, **options: Any) -> Tensor:
-    """Do an elementary operation by its rule in the table."""
+    """Apply an elementary operation by its rule in the table."""
     rule = RULES[name]
     try:
         value, saved = rule.forward(*_operands(inputs), **options)
@@ -89,13 +89,14 @@ class Tensor:
     data : array, number or nested lists of numbers
         The values. An array of the library in use is taken as it is, without a copy.
     requires_grad : bool
-        Whether ``backward`` is to collect the gradient of the loss with respect to this tensor in ``grad``.
+        Whether ``backward`` adds the gradient of the loss with respect to this tensor to ``grad``.
 
     Attributes
     ----------
     data : array
         The values. Change them before the forward pass or after the backward pass. In between, ``backward`` raises an
-        error if they were written to through a leaf's ``data``; a new array leaves the graph of the old one right.
+        error if they were written to through a leaf's ``data``; after assigning a new array, the old graph remains
+        correct.
     grad : array or None
         Sum of the gradients so far, in ``data``'s shape; only leaves (tensors that no operation made) collect one.
     requires_grad : bool
@@ -104,7 +105,7 @@ class Tensor:
     Raises
     ------
     TypeError
-        If ``requires_grad`` is asked for values that are not floating-point numbers, or the data are masked.
+        If ``requires_grad`` is True for values that are not floating-point numbers, or the data are masked.
 
     Examples
     --------
@@ -157,7 +158,7 @@ class Tensor:
         self._requires_grad = wanted
 
     def _edge(self) -> Edge:
-        """Return the way from an operation back to this tensor."""
+        """Return the edge from an operation to this tensor."""
         if self._node is None and (self._watch is None or self._watch.has_changed()):
             self._watch = Watch(self._data)
         return Edge(self._node or self, self._data.shape, self._data.dtype, self._watch)
@@ -180,20 +181,20 @@ class Tensor:
         return self._data.item()
 
     def detach(self) -> Tensor:
-        """Return a tensor with the same values and no graph behind it."""
+        """Return a tensor with the same values and no graph."""
         return Tensor(self.data)
 
     def backward(self, d_output: Any = None, release: bool = False) -> None:
-        """Add the gradient of this tensor to the ``grad`` of every leaf that it was made from.
+        """Add the gradient of this tensor to the ``grad`` of every leaf that it was computed from.
 
         Parameters
         ----------
         d_output : array, optional
-            The gradient of the loss with respect to this tensor, in its shape. May be left out if the tensor is
-            a single number, the loss itself: then it is 1.
+            The gradient of the loss with respect to this tensor, in its shape. May be left out if the tensor is a
+            single number, such as the loss: then it is 1.
         release : bool
-            Free what the graph has saved on the way, as a training loop wants. By default the graph stays whole, and
-            a second ``backward`` adds the same gradients again, if no optimiser's step has moved what was saved.
+            Free the saved arrays during the pass, as a training loop does. By default the graph is kept, and a second
+            ``backward`` adds the same gradients again, unless an optimiser's step has changed the saved values.
 
         Raises
         ------
@@ -258,8 +259,8 @@ class Tensor:
     __matmul__ = lambda self, other: matmul(self, other)  # noqa: E731
     __rmatmul__ = lambda self, other: matmul(other, self)  # noqa: E731
 
-    # The methods below use nothing of self but its values, so they serve as functions of arrays as well. Those of one
-    # entry (exp, log, ...) come from the table of rules: see the end of this file.
+    # The methods below use only the values of self, so they work as functions of arrays as well. Element-wise ones
+    # (exp, log, ...) come from the table of rules: see the end of this file.
 
     def sum(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
         """Return the sum over an axis, several, or all."""
@@ -270,11 +271,11 @@ class Tensor:
         return _apply("mean", self, axis=axis, keepdims=keepdims)
 
     def max(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
-        """Return the maximum over an axis, several, or all; entries that tie for it share the gradient."""
+        """Return the maximum over an axis, several, or all; tied entries share the gradient."""
         return _apply("max", self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Tensor:
-        """Return the same entries in another shape; one length may be -1, to be worked out."""
+        """Return the same entries in another shape; one length may be -1, which infers it."""
         return _apply("reshape", self, shape=shape[0] if len(shape) == 1 else shape)
 
     def transpose(self, *axes: Any) -> Tensor:
@@ -290,7 +291,7 @@ class Tensor:
 def matmul(x: Any, y: Any) -> Tensor:
     """Return the matrix product ``x @ y``; leading axes are batches and broadcast.
 
-    A vector is a row on the left and a column on the right, and the product does without that axis.
+    A vector is a row on the left and a column on the right, and the product drops that axis.
     """
     x, y = (v if isinstance(v, Tensor) else Tensor(v) for v in (x, y))
     if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
@@ -307,12 +308,12 @@ def matmul(x: Any, y: Any) -> Tensor:
 
 
 def maximum(x: Any, y: Any) -> Tensor:
-    """Return the larger of x and y, entry by entry; where they tie, each receives half of the gradient."""
+    """Return the larger of x and y, element-wise; where they tie, each receives half of the gradient."""
     return _apply("maximum", x, y)
 
 
 def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """Return x where the condition (boolean) holds, else y, entry by entry."""
+    """Return x where the condition (boolean) is True, else y, element-wise."""
     condition = condition.data if isinstance(condition, Tensor) else asarray(condition)
     if condition.dtype.kind != "b":
         raise TypeError(f"where: the condition must be boolean, found {condition.dtype}")
@@ -320,16 +321,16 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 
 
 def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Return the tensors put one after another along an axis that they have."""
+    """Return the tensors joined along an existing axis."""
     tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
     value = xp.concatenate([x._data for x in tensors], axis=axis)
     ends = list(running_sums(x.shape[axis] for x in tensors))[:-1]
-    # The number of inputs is not known beforehand, so this rule is not in the table: cut d where the joints are.
+    # The number of inputs varies, so this rule is not in the table: split d where the inputs were joined.
     return make_tensor("concatenate", value, edges_to(tensors), lambda d: xp.split(d, ends, axis=axis))
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Return the tensors, all of one shape, put one after another along a new axis."""
+    """Return the tensors, all of one shape, stacked along a new axis."""
     tensors = [x if isinstance(x, Tensor) else Tensor(x) for x in tensors]
     n = tensors[0].ndim + 1 if tensors else 1
     if not -n <= axis < n:

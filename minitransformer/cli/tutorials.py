@@ -41,8 +41,10 @@ def run(args: argparse.Namespace) -> int:
     if find_spec("jupyterlab") is None:
         raise UsageError(f'JupyterLab is not installed. Run `python -m pip install -e "{CLONE}[tutorials]"`')
     folder = CLONE / "my-tutorials"
-    helpers = [path for path in (CLONE / "tutorials").glob("*.py") if path.name != "render.py"]  # notebooks import them
-    copy_missing([*notebooks, *helpers], folder)
+    # Notebooks import the other Python files; ko/ holds the Korean ones.
+    others = [path for path in notebooks[0].parent.glob("*.py") if path.name != "render.py"]
+    others += sorted(notebooks[0].parent.glob("ko/[0-9][0-9]-*.ipynb"))
+    copy_missing([*notebooks, *others], folder)
     chosen = notebooks[numbers.index(args.number)].name
     print(f"Your copies of the tutorials are in {folder}. JupyterLab opens {chosen}. Ctrl-C stops it.", flush=True)
     options = [
@@ -55,11 +57,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def copy_missing(files: list[Path], folder: Path) -> None:
-    """Copy the files that the folder lacks; it stands beside ``tutorials/``, so that links of notebooks work."""
-    folder.mkdir(exist_ok=True)
-    missing = [file for file in files if not (folder / file.name).exists()]
-    copies = [Path(shutil.copyfile(file, folder / file.name)) for file in missing]
-    notebooks = [copy for copy in copies if copy.suffix == ".ipynb"]
+    """Copy the files that the folder lacks; beside ``tutorials/``, links of notebooks to sources and pictures work."""
+    places = {file: folder / file.relative_to(CLONE / "tutorials") for file in files}
+    copies = {file: copy for file, copy in places.items() if not copy.exists()}
+    for file, copy in copies.items():
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+    notebooks = [copy for copy in copies.values() if copy.suffix == ".ipynb"]
     if notebooks:  # JupyterLab shows no SVG picture of a notebook that it does not trust
         subprocess.run([sys.executable, "-m", "jupyter", "trust", *notebooks], capture_output=True, check=False)
 

@@ -1,4 +1,4 @@
-"""From a source sentence to a target sentence, in ids or in texts."""
+"""Decoding: from source sentences to target sentences, as ids or as texts."""
 
 from minitransformer.decoding.batches import in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search, length_penalty

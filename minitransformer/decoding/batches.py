@@ -1,4 +1,4 @@
-"""Decoding any number of sentences: in batches, several of them at the same time."""
+"""Decoding any number of sentences, in batches, several at the same time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Spread", "everything", "in_batches"]
 T = TypeVar("T")
 
 Spread = Callable[[Callable[[Sequence[Any]], list[Any]], Sequence[Any]], list[Any]]
-"""Calls a function from items to as many values, and returns these. One of several processes may call it with some of
-the items, and get the values of the others from the processes that have them."""
+"""Calls a function that maps items to values, and returns the values. One of several processes may call it with some of
+the items, and receive the values of the others from the other processes."""
 
 TOKENS = 2**15
-"""The most tokens in a batch, padding included: without it, one long sentence would pad a whole batch to its length."""
+"""The maximum number of tokens in a batch, padding included: one long sentence pads its whole batch."""
 
 
 def everything(function: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
@@ -44,12 +44,12 @@ def in_batches(
     sources : sequence of sequences of int
         Source sentences, each with its end token.
     size : int
-        The most sentences in a batch; fewer if they would have more than 32,768 tokens, padding included.
+        The maximum number of sentences in a batch; fewer if they have more than 32,768 tokens, padding included.
     workers : int, optional
-        How many batches are decoded side by side, each by a thread with its share of the cores; by default one for each
-        core, and a single one on a GPU, which is busy with one.
+        How many batches are decoded at the same time, each by a thread with its share of the cores; by default one per
+        core, and a single one on a GPU.
     spread : callable
-        Shares out the batches among processes; see `Spread`. The batches are the same for every number of processes.
+        Distributes the batches among processes; see `Spread`. The batches do not depend on the number of processes.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def in_batches(
         if workers <= 1:
             return [decode(places) for places in batches]
         with blas.threads(max(1, blas.cores() // workers)), ThreadPoolExecutor(workers) as pool:
-            # The longest first, so that none is left for the end.
+            # The longest first, so that no long batch is left for the end.
             futures = [pool.submit(decode, places) for places in reversed(batches)][::-1]
             try:
                 return [future.result() for future in futures]

@@ -1,20 +1,20 @@
 """Beam search: several hypotheses for each sentence, compared with a length penalty (section 6.1).
 
-A hypothesis Y is what has been written so far. Its log-probability, log P(Y | X), is the sum of those of its tokens,
-and only falls as it grows; so that this does not favour short sentences, finished ones are compared by
+A hypothesis Y is a target sentence so far. Its log-probability, log P(Y | X), is the sum of the log-probabilities of
+its tokens, and falls with every token. So that short sentences are not favoured, finished ones are compared by
 
     score(Y) = log P(Y | X) / lp(Y)          lp(Y) = ((5 + |Y|) / 6)^alpha
 
 where |Y| counts the tokens that were written: the end token is one of them, the start token is not.
 
 At each step, all hypotheses of a sentence are continued with all tokens, and the K most probable continuations are
-kept. Those that have written the end token are finished and take no room in the next step; the others are live.
+kept. Hypotheses that have written the end token are finished and leave the beam; the others are live.
 Padding and the start token are never written. With K = 1 this is greedy decoding.
 
-When to stop. However a live hypothesis with log-probability p goes on, it ends with a log-probability of p at most and
-with a penalty of lp(limit) at most; p is not positive and alpha not negative, so its score will be p / lp(limit) at
-most. As soon as this, for the best live hypothesis of a sentence, is no better than the worst score that would be
-returned, searching on would change nothing, and the sentence leaves the batch.
+When to stop: every continuation of a live hypothesis with log-probability p has a log-probability of at most p and a
+penalty of at most lp(limit). As p <= 0 and alpha >= 0, its score is at most p / lp(limit). If this bound for the best
+live hypothesis of a sentence does not exceed the worst score that would be returned, the result is final, and the
+sentence leaves the batch.
 
 Sources: section 6.1 of the paper; Wu et al., *Google's Neural Machine Translation System*, 2016, section 7, equation
 (14), for the length penalty (without its coverage penalty).
@@ -38,30 +38,30 @@ __all__ = ["Hypothesis", "beam_search", "length_penalty"]
 
 
 IN_CACHE = 65536
-"""How many scores are worked on at a time: so many stay in a processor's cache from one pass to the next."""
+"""The number of scores processed at a time, which stay in a processor's cache from one pass to the next."""
 
 
 class Hypothesis(NamedTuple):
     """A target sentence that a search has found."""
 
     tokens: list[int]
-    """Its tokens, without start and end."""
+    """Its tokens, without start and end token."""
     score: float
     """Its log-probability divided by the length penalty."""
     log_probability: float
-    """The sum of the logarithms of its tokens' probabilities, that of the end token among them if it is finished."""
+    """The sum of its tokens' log-probabilities, including the end token if it is finished."""
     finished: bool
-    """Whether it has an end; False if it was cut off at the limit."""
+    """Whether it has an end token; False if it was cut off at the limit."""
 
 
 @replaceable
 def length_penalty(length: Any, alpha: float) -> Any:
-    """Return ((5 + length) / 6)^alpha, by which log-probabilities are divided.
+    """Return ((5 + length) / 6)^alpha, the divisor of log-probabilities.
 
     Parameters
     ----------
     length : int or integer array
-        ``|Y|``, the number of tokens that were written, the end token among them.
+        ``|Y|``, the number of tokens, including the end token.
     alpha : float
         0 for none; the paper has 0.6.
     """
@@ -76,16 +76,15 @@ def beam_search(
     max_length: int | None = None,
     n_best: int = 1,
 ) -> list[list[Hypothesis]]:
-    """Translate sentences, at each step keeping several hypotheses of each.
+    """Translate sentences, keeping several hypotheses of each at every step.
 
-    Finished hypotheses come first, the one with the highest score before the others. If there are fewer than
-    ``n_best``, those follow that were still unfinished at the limit, likewise ordered: what lacks an end is no
-    translation, and its probability is that of all its continuations together. Of two equal scores, that of the
-    hypothesis which finished first is better, and of those that finished together, that of the more probable one;
-    of two equally probable continuations, that of the better hypothesis, and then that with the lower token id.
+    Finished hypotheses come first, sorted by score, the highest first. If there are fewer than ``n_best``, unfinished
+    ones follow, sorted likewise: without an end token they are no complete translations. Ties: of two equal scores, the
+    hypothesis that finished first is better, then the more probable one; of two equally probable continuations, the one
+    of the better hypothesis, then the one with the lower token id.
 
-    The result for a sentence does not depend on which others are in the batch, up to the rounding of sums. The model
-    decodes without dropout, whether it is in training or not. The defaults are the paper's.
+    The result for a sentence does not depend on the other sentences in the batch, up to rounding. The model decodes
+    without dropout, also in training mode. The defaults are the paper's.
 
     Parameters
     ----------
@@ -96,16 +95,16 @@ def beam_search(
     beam : int
         K, how many continuations are kept at each step.
     alpha : float
-        The exponent of the length penalty, 0 or more; the higher, the longer are the sentences that win.
+        The exponent of the length penalty, 0 or more; higher values favour longer sentences.
     max_length : int, optional
-        The most tokens to write, the end token among them; by default 50 more than the source sentence has.
+        The maximum number of tokens to write, including the end token; by default 50 more than the source sentence has.
     n_best : int
         How many hypotheses to return for each sentence, at most ``beam``.
 
     Returns
     -------
     list of B lists of Hypothesis
-        For each sentence ``n_best`` different ones, best first; fewer only if there are no more within the limit.
+        For each sentence ``n_best`` different ones, best first; fewer only if no more exist within the limit.
 
     Raises
     ------
@@ -136,16 +135,16 @@ def beam_search(
     most = limits(source_ids, max_length)
 
     found: list[list[Hypothesis]] = [[] for _ in source_ids]  # the finished ones, best first
-    active = np.flatnonzero(most > 0)  # which sentences have not ended; B is their number from here on
+    active = np.flatnonzero(most > 0)  # the sentences that have not ended; B is their number from here on
     for sentence in np.flatnonzero(most == 0).tolist():
         found[sentence].append(Hypothesis([], 0.0, 0.0, False))
     if not active.size:
         return found
     cache = model.new_cache(source_ids[active])
-    # The hypotheses of a sentence lie next to each other, the most probable first. At first there is one, so W = 1.
-    # A place without a hypothesis has the log-probability -inf, and so has all that comes of it.
+    # The hypotheses of a sentence are sorted, the most probable first. At first there is one, so W = 1. An empty place
+    # has the log-probability -inf, and so have its continuations.
     log_p = np.zeros((len(active), 1))  # (B, W)
-    parents = np.zeros((len(active), 1), dtype=np.int64)  # (B, W): the places at which they were a step before
+    parents = np.zeros((len(active), 1), dtype=np.int64)  # (B, W): their indices in the previous step
     written = np.zeros((len(active), 1, 0), dtype=np.int64)  # (B, W, T)
     tokens = np.full((len(active), 1), START)  # (B, W)
     while active.size:
@@ -159,7 +158,7 @@ def beam_search(
         for i, place in np.argwhere(ends).tolist():
             results = found[active[i]]
             results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=True))
-            results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier stays ahead
+            results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier comes first
             del results[n_best:]
         log_p[ends] = -np.inf
 
@@ -186,20 +185,20 @@ def best_continuations(log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids
     log_p : array, shape (B, W)
         The log-probability of each hypothesis.
     logits : array, shape (B, W, V)
-        The scores of the tokens that may follow; they are overwritten.
+        The scores of the next tokens; they are overwritten.
     beam : int
-        K, how many continuations to return; fewer if there are fewer.
+        K, how many continuations to return, if that many exist.
 
     Returns
     -------
     parents, tokens : integer arrays, shape (B, K)
-        Which hypothesis is continued, by its place, and by which token.
+        The index of the continued hypothesis, and the appended token.
     log_p : array, shape (B, K)
         The log-probabilities of the continuations.
     """
     n = len(log_p)
     best, best_log_p = _most_probable(logits.reshape(-1, logits.shape[-1]), beam)  # (B * W, K)
-    # Among the K best continuations of all are only the K best of each.
+    # The K best continuations of all are among the K best of each.
     totals = (log_p.reshape(-1, 1) + best_log_p).reshape(n, -1)  # (B, W * K)
     order = np.argsort(-totals, axis=1, kind="stable")[:, :beam]
     tokens = np.take_along_axis(best.reshape(n, -1), order, axis=1)
@@ -207,13 +206,13 @@ def best_continuations(log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids
 
 
 def _hypothesis(written: Ids, log_p: Any, alpha: float, finished: bool) -> Hypothesis:
-    """Return a hypothesis with its score: (T,), the end token among them if it is finished."""
+    """Return a hypothesis with its score, from its tokens (T,), including the end token if it is finished."""
     score = log_p / length_penalty(len(written), alpha)
     return Hypothesis(written[: len(written) - finished].tolist(), float(score), float(log_p), finished)
 
 
 def _attainable(log_p: Array, most: Ids, alpha: float) -> Array:
-    """Return a score that no hypothesis of a sentence can exceed by going on: (B, W), (B,) -> (B,)."""
+    """Return an upper bound of the scores of a sentence's continuations: (B, W), (B,) -> (B,)."""
     return log_p.max(axis=1) / length_penalty(most, alpha)
 
 
@@ -225,13 +224,13 @@ def _most_probable(logits: Array, n: int) -> tuple[Ids, Array]:
     """
     total = _log_sum_exp(logits)
     exclude(logits)
-    # Chosen by the logits, as greedy does it: rounding may make two log-probabilities equal.
+    # Chosen by the logits, as in greedy decoding: rounding may make two log-probabilities equal.
     tokens, best = best_tokens(logits, min(n, logits.shape[1]))
     return to_host(tokens, best - total[:, None])
 
 
 def _log_sum_exp(logits: Array) -> Array:
-    """Return what the softmax divides by, as its logarithm log Σ_j exp(x_j): (B, V) -> (B,), of float64."""
+    """Return log Σ_j exp(x_j), in float64: (B, V) -> (B,)."""
     total = xp.empty(len(logits), dtype=xp.float64)
     for rows in cache_slices(len(logits), max(1, IN_CACHE // logits.shape[1])):
         largest = logits[rows].max(axis=-1)

@@ -17,10 +17,10 @@ __all__ = ["greedy"]
 
 @replaceable
 def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -> list[list[int]]:
-    """Translate sentences, each step taking the token with the highest score; of equal ones that with the lowest id.
+    """Translate sentences by the token with the highest score at each step; of equal ones, the lowest id.
 
     The keys and values of earlier positions are kept, so that each step computes one position. Sentences that have
-    ended leave the batch. The model decodes without dropout, whether it is in training or not. Padding and the start
+    ended leave the batch. The model decodes without dropout, also in training mode. Padding and the start
     token are never written.
 
     Parameters
@@ -30,7 +30,7 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     source_ids : integer array, shape (B, Tk)
         Source sentences, each with its end token, padded with 0.
     max_length : int, optional
-        The most tokens to write, the end token among them; by default 50 more than the source sentence has
+        The maximum number of tokens to write, including the end token; by default 50 more than the source sentence has
         (section 6.1).
 
     Returns
@@ -55,7 +55,7 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     source_ids = as_sources(source_ids)
     most = limits(source_ids, max_length)
     sentences: list[list[int]] = [[] for _ in source_ids]
-    active = np.flatnonzero(most > 0)  # which sentences have not ended
+    active = np.flatnonzero(most > 0)  # the sentences that have not ended
     if not active.size:
         return sentences
     cache = model.new_cache(source_ids[active])

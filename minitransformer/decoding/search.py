@@ -1,4 +1,4 @@
-"""What every search for a target sentence shares: its limits, and the choice of tokens."""
+"""Functions for both searches: limits of length, and the choice of tokens."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Diverged", "Ids", "as_sources", "best_tokens", "exclude", "limits", 
 Ids = NDArray[np.int64]
 
 MORE_THAN_SOURCE = 50
-"""How many tokens more than its source a target sentence may have (section 6.1)."""
+"""The number of tokens by which a target sentence may exceed its source (section 6.1)."""
 NEVER = [PAD, START]
-"""Tokens that no sentence has inside, so none is written; what probability they have is lost, not shared out."""
+"""Tokens that are never written; their probability is not redistributed."""
 
 
 class Diverged(FloatingPointError):
-    """The scores of a model, its loss, or a weight is no longer a finite number."""
+    """The scores of a model, its loss or a weight are no longer finite."""
 
 
 def as_sources(source_ids: Any) -> Ids:
@@ -31,7 +31,7 @@ def as_sources(source_ids: Any) -> Ids:
     Raises
     ------
     ValueError
-        If they are not a matrix; no sentences at all may be an empty list.
+        If they are not a matrix; an empty list is allowed.
     """
     ids = to_numpy(source_ids)
     if ids.shape == (0,):
@@ -42,16 +42,16 @@ def as_sources(source_ids: Any) -> Ids:
 
 
 def limits(source_ids: Ids, max_length: int | None = None) -> Ids:
-    """Return the most tokens that may be written for each sentence, its end token among them.
+    """Return the maximum number of tokens for each sentence, including the end token.
 
-    Each sentence has a limit of its own, so that it does not matter which others are in the batch.
+    Each sentence has its own limit, independent of the others in the batch.
 
     Parameters
     ----------
     source_ids : integer array, shape (B, Tk)
         Source sentences, padded with 0.
     max_length : int, optional
-        The limit of all; by default 50 more than the source sentence has tokens.
+        The limit of all; by default the length of the source sentence plus 50.
 
     Returns
     -------
@@ -98,8 +98,7 @@ def best_tokens(scores: Array, n: int) -> tuple[Array, Array]:
     best : array, shape (B, n)
         Their scores.
     """
-    # For the few tokens that a beam needs, so many searches for the highest cost less than a partition, and they say
-    # which of two equal ones comes first.
+    # For a small n, repeated searches for the maximum cost less than a partition, and they order equal scores.
     rows = xp.arange(len(scores))
     tokens = xp.empty((len(scores), n), dtype=xp.int64)
     best = xp.empty((len(scores), n), dtype=scores.dtype)

@@ -1,4 +1,4 @@
-"""Texts in, texts out."""
+"""Translation of texts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["check_sentence", "hypotheses", "longest_sentence", "naming_the_longe
 T = TypeVar("T")
 
 SENTENCES = 256
-"""Hypotheses that are written together."""
+"""The number of hypotheses that are decoded together."""
 
 
 def hypotheses(
@@ -39,7 +39,7 @@ def hypotheses(
     model : Transformer
         The model.
     source : Tokeniser
-        How source texts become ids.
+        Converts source texts to ids.
     texts : sequence of str
         Any number of texts.
     beam, alpha, n_best
@@ -50,7 +50,7 @@ def hypotheses(
     Returns
     -------
     list of lists of Hypothesis
-        For each text ``n_best`` of them, the best first; ids of the target side.
+        For each text ``n_best`` of them, the best first, with target ids.
 
     Raises
     ------
@@ -72,14 +72,14 @@ def translate(
     alpha: float = 0.6,
     spread: Spread = everything,
 ) -> list[str]:
-    """Translate texts; greedily, if the beam is 1.
+    """Translate texts by beam search, or greedily if the beam is 1.
 
     Parameters
     ----------
     model : Transformer
         The model.
     source, target : Tokeniser
-        How texts become ids, and ids texts.
+        Convert texts to ids and back.
     texts : sequence of str
         Any number of texts.
     beam, alpha
@@ -104,7 +104,7 @@ def translate(
 
 
 def longest_sentence(model: Transformer) -> int | None:
-    """Return how many tokens a sentence may have, its end included; None if there is no limit."""
+    """Return the maximum number of tokens of a sentence, including its end; None if there is no limit."""
     learned = model.source_embedding.positions
     return None if learned is None else len(learned)
 
@@ -131,7 +131,7 @@ def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int
 
 @contextmanager
 def naming_the_longest(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> Iterator[None]:
-    """Add the longest text to an error of full memory inside ``with naming_the_longest(texts, ids):``."""
+    """Name the longest text in an error of full memory inside ``with naming_the_longest(texts, ids):``."""
     try:
         yield
     except Exception as error:
@@ -152,7 +152,7 @@ def _decode(
     size: int,
     spread: Spread,
 ) -> list[T]:
-    """Decode texts with ``search(ids, max_length=None)``; where positions are learned, none is written beyond them."""
+    """Decode texts with ``search(ids, max_length=None)``, within the learned positions if the model has them."""
     ids = [check_sentence(model, source, text) for text in texts]
     with naming_the_longest(texts, ids):
         return _decode_ids(ids, search, size, longest_sentence(model), spread)
@@ -164,7 +164,7 @@ def _decode_ids(
     """Decode sentences; ``most`` is the number of learned positions, or None if there are none."""
     if most is None:
         return in_batches(search, ids, size, spread=spread)
-    # One whose limit is the last position goes alone: its limit must not be that of its neighbours in a batch.
+    # A sentence limited by the last position is decoded alone, so that the limit does not apply to others in its batch.
     alone = {place for place, sentence in enumerate(ids) if len(sentence) + MORE_THAN_SOURCE > most}
     others = [place for place in range(len(ids)) if place not in alone]
     found = {place: search(pad([ids[place]]), max_length=most)[0] for place in alone}

@@ -1,14 +1,14 @@
-"""The Transformer and its parts, in the paper's words.
+"""The Transformer and its parts, named as in the paper.
 
 ====================  ==============================================================================
-``options.py``        ``ModelOptions``: what a model is made by, handed down whole
+``options.py``        ``ModelOptions``: the options of a model
 ``module.py``         ``Module`` and ``Parameter``: how parts hold their parameters
 ``layers.py``         the sub-layers: multi-head attention, feed-forward, residual with layer norm
-``cache.py``          ``Cache``: what the decoder remembers between the steps of decoding
+``cache.py``          ``Cache``: keys and values that the decoder keeps between steps
 ``encoder.py``        the encoder and its layers
 ``decoder.py``        the decoder and its layers
 ``transformer.py``    embeddings and the whole model
-``recompute.py``      layers that are run again in the backward pass, to save memory
+``recompute.py``      recomputation of layers in the backward pass, to save memory
 ``pytorch_names.py``  weights to and from PyTorch
 ====================  ==============================================================================
 """

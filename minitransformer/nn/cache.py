@@ -1,4 +1,4 @@
-"""What a decoder remembers between the steps of decoding: keys and values, and who sees them."""
+"""The cache of the decoder between steps: keys and values, and which hypothesis sees them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Cache", "KeysAndValues", "LayerCache"]
 
 
 class KeysAndValues:
-    """The keys and values that one attention has computed so far, so that decoding computes each only once.
+    """The keys and values of one attention so far, so that decoding computes each only once.
 
     Both are views of longer buffers. A full buffer is replaced by one of twice its length, so appending rarely copies.
 
@@ -48,7 +48,7 @@ class KeysAndValues:
     def select(self, rows: Any) -> None:
         """Keep these rows of the batch, in this order; a row may be kept several times.
 
-        Only rows that come to another place are copied, as long as there are no more than before.
+        Only rows that move are copied, unless there are more rows than before.
 
         Parameters
         ----------
@@ -81,29 +81,29 @@ class KeysAndValues:
 
 
 class LayerCache(NamedTuple):
-    """What one decoder layer remembers."""
+    """The cache of one decoder layer."""
 
     self_attention: KeysAndValues
     """Of the target tokens so far."""
     cross_attention: KeysAndValues
-    """Of the source; they stay as they are."""
+    """Of the source; they do not change."""
 
 
 class Cache:
-    """What the decoder remembers of sentences that are written side by side; `Transformer.new_cache` makes one.
+    """The decoder's cache for a batch of sentences; `Transformer.new_cache` creates one.
 
-    Each sentence has W hypotheses, ways in which it may go on. They are W queries of one source, and of one store of
-    keys and values: all that any of them has written. Each sees in it what it has written itself, its own past; so
-    hypotheses share the past that they have in common, and nothing is copied when one overtakes another.
+    Each sentence has W hypotheses. They are W queries to one source and to one store with the keys and values of all
+    their tokens. A mask lets each hypothesis see only its own tokens, so hypotheses share a common prefix, and nothing
+    is copied when their order changes.
 
-    What no hypothesis sees any more is dropped from the store when that makes it half as long.
+    Tokens that no hypothesis sees any more are dropped once that makes the store half as long.
 
     Parameters
     ----------
     layers : list of LayerCache
-        Those of each decoder layer, with the source's keys and values.
+        The cache of each decoder layer, with the source's keys and values.
     real : boolean array, shape (B, Tk)
-        Which source tokens are no padding; on the host.
+        True = no padding, for each source token; on the host.
 
     Attributes
     ----------
@@ -130,12 +130,12 @@ class Cache:
         return None if self.seen is None else _mask(self.seen)
 
     def branch(self, n: int, width: int, parents: NDArray[np.int64] | None) -> None:
-        """Begin a step of n sentences with W hypotheses each: each sees what its parent saw, and itself.
+        """Begin a step of n sentences with W hypotheses each, which see their parent's tokens and their own new one.
 
         Raises
         ------
         ValueError
-            If there are not as many sentences as before, or not as many parents as hypotheses.
+            If the number of sentences has changed, or the numbers of parents and hypotheses differ.
         """
         before = 1 if self.seen is None else self.seen.shape[1]
         if parents is None:
@@ -153,22 +153,22 @@ class Cache:
         self.seen = np.concatenate((seen, itself), axis=2)
 
     def advance(self) -> None:
-        """End a step: go to the next position, and drop what nobody sees if it is half of what is in store."""
+        """End a step: advance the position, and drop tokens that no hypothesis sees if they are half of the store."""
         self.position += 1
         if self.seen is None:
             return
         used = self.seen.any(axis=1)  # (B, T)
         most = int(used.sum(axis=1).max(initial=0))
         if 2 * most <= used.shape[1]:
-            kept = np.argsort(~used, axis=1, kind="stable")[:, :most]  # and some that are not used, where fewer are
+            kept = np.argsort(~used, axis=1, kind="stable")[:, :most]  # and unused ones, for sentences with fewer
             for layer in self.layers:
                 layer.self_attention.keep(kept)
             self.seen = np.take_along_axis(self.seen, kept[:, None, :], axis=2)
 
     def select(self, going: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Keep only some sentences and return their places before, in the order that they have now.
+        """Keep only some sentences, and return their previous indices in the new order.
 
-        Those at the end come into the places of those that leave; the others stay where they are.
+        The last ones fill the gaps; the others do not move.
 
         Parameters
         ----------

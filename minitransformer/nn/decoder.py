@@ -1,7 +1,7 @@
 """The decoder: a stack of identical layers that writes the target (section 3.1).
 
-In training all positions are computed at once, by a call. In decoding one position is computed at a time, by ``step``,
-on arrays and without dropout; see `Transformer.step`.
+In training a call computes all positions at once. In decoding ``step`` computes one position at a time, on arrays and
+without dropout; see `Transformer.step`.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Decoder(Module):
         cross_maps: list[Array] | None = None,
     ) -> Tensor:
         """Apply the layers in turn; arguments as for ``DecoderLayer``: (B, Tq, D) -> (B, Tq, D)."""
-        # No gradient flows past maps, so there is nothing to run again.
+        # No gradient flows when maps are recorded, so nothing is recomputed.
         again = self.options.recompute and self_maps is None and cross_maps is None
         for layer in self.layers:
             run = partial(

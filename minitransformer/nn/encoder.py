@@ -99,6 +99,6 @@ class Encoder(Module):
         """Apply the layers in turn; arguments as for ``EncoderLayer``: (B, T, D) -> (B, T, D)."""
         for layer in self.layers:
             run = partial(layer, mask=mask, rng=rng, maps=maps)
-            # No gradient flows past maps, so there is nothing to run again.
+            # No gradient flows when maps are recorded, so nothing is recomputed.
             x = recompute(run, x, rng=rng) if self.options.recompute and maps is None else run(x)
         return x if self.final_norm is None else self.final_norm(x)

@@ -1,4 +1,4 @@
-"""The sub-layers that encoder and decoder are made of (sections 3.1 to 3.3).
+"""The sub-layers of encoder and decoder (sections 3.1 to 3.3).
 
 Each computes in two ways. A call takes and returns tensors, for training. Where decoding needs it, ``step`` computes
 the same on arrays, without a graph and without dropout: a step of decoding computes so little that the overhead of
@@ -64,9 +64,8 @@ class MultiHeadAttention(Module):
         Parameters
         ----------
         x : Tensor, shape (B, Tq, D)
-            Where the queries come from.
-        memory : Tensor, shape (B, Tk, D), optional
-            Where keys and values come from; x by default.
+            Where the queries come from. memory : Tensor, shape (B, Tk, D), optional Where keys and values come from; x
+            by default.
         mask : boolean array, broadcastable to (B, H, Tq, Tk), optional
             True = may attend.
         causal : bool
@@ -94,7 +93,7 @@ class MultiHeadAttention(Module):
             )
         arrays = (None if t is None else t.data for t in inputs)
         y, saved = ops.multi_head_attention.forward(*arrays, mask=mask, n_heads=n_heads, causal=causal)
-        maps.append(saved[-1][-1])  # of what attention saved, the weights
+        maps.append(saved[-1][-1])  # the weights, among the values that attention saved
         return Tensor(y)
 
     def _block_size(self) -> int | None:
@@ -104,18 +103,18 @@ class MultiHeadAttention(Module):
         return self.options.attention_block or (None if for_training else QUERIES)
 
     def step(self, x: Array, stored: KeysAndValues, mask: Array | None, own: bool = True) -> Array:
-        """Attend from new positions to the keys and values in store.
+        """Attend from new positions to the stored keys and values.
 
         Parameters
         ----------
         x : array, shape (B, W, D)
             Where the queries come from.
         stored : KeysAndValues
-            What they attend to.
+            The keys and values to attend to.
         mask : boolean array, broadcastable to (B, H, W, T), optional
-            True = may attend; T counts what is in store after the step.
+            True = may attend; T is the length of the store after the step.
         own : bool
-            Whether it is self-attention: then the keys and values of x are appended to the store before.
+            Whether it is self-attention: then the keys and values of x are first appended to the store.
 
         Returns
         -------
@@ -210,7 +209,7 @@ class LayerNorm(Module):
 
 
 class Residual(Module):
-    """What surrounds each sub-layer: dropout, the residual connection and layer normalisation.
+    """The wrapper of each sub-layer: dropout, the residual connection and layer normalisation.
 
     ``norm="post"`` is the paper's: LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4. ``norm="pre"`` normalises
     on the way in instead: x + Dropout(Sublayer(LayerNorm(x))).

@@ -15,7 +15,7 @@ __all__ = ["Module", "Parameter", "check_sizes", "xavier"]
 
 
 class Parameter(Tensor):
-    """A tensor that training changes.
+    """A trainable tensor.
 
     Parameters
     ----------
@@ -31,10 +31,11 @@ class Parameter(Tensor):
 
 @replaceable
 def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
-    """Return a matrix (n_in, n_out) drawn so that values and gradients keep their size on the way through.
+    """Return a random matrix (n_in, n_out) that preserves the scale of values and gradients.
 
-    Uniform between ±sqrt(6 / (n_in + n_out)), drawn on the host, so that every array library starts alike.
-    Source: Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio, 2010).
+    Uniform between ±sqrt(6 / (n_in + n_out)), drawn on the host, so that every array library starts with the same
+    weights. Source: Understanding the difficulty of training deep feedforward neural networks (Glorot and Bengio,
+    2010).
     """
     limit = (6 / (n_in + n_out)) ** 0.5
     return rng.uniform(-limit, limit, (n_in, n_out))
@@ -48,11 +49,11 @@ def check_sizes(owner: str, **sizes: Any) -> None:
 
 
 class Module:
-    """Something with parameters and parts.
+    """A part of a model, with parameters and parts of its own.
 
-    Parameters and modules (and lists of modules) that are assigned to attributes are found by themselves. A
-    parameter's name is the way to it: ``encoder.layers.0.feed_forward.w1``. One that is reached in two ways, such as
-    a shared embedding, has the name of the first.
+    Parameters, modules and lists of modules are registered when they are assigned to attributes. A parameter's name is
+    its path: ``encoder.layers.0.feed_forward.w1``. A shared parameter, such as a shared embedding, has the name of its
+    first path.
     """
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
@@ -83,7 +84,7 @@ class Module:
         return {name: np.array(to_numpy(parameter.data)) for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace every parameter's values; nothing is changed unless all of them fit.
+        """Replace every parameter's values, or none if one of them does not fit.
 
         Parameters
         ----------

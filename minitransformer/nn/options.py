@@ -1,4 +1,4 @@
-"""The options of the model, handed down whole to every part of it."""
+"""The options of the model, which every part of it receives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minitransformer.options import OptionError, Options, option
 __all__ = ["QUERIES", "ModelOptions", "with_model_options"]
 
 QUERIES = 256
-"""How many queries attention computes at a time where no gradient is wanted: there blocks cost no time."""
+"""The number of queries that attention computes at a time without a gradient, where blocks cost no time."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -91,7 +91,7 @@ class ModelOptions(Options):
 
 
 def with_model_options(function: F) -> F:
-    """Let a function's signature, as ``help`` shows it, name the options of the model in place of ``**changes``."""
+    """Show the options of the model in a function's signature, for ``help``, in place of ``**changes``."""
     signature = inspect.signature(function)
     given = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     named = [

@@ -31,7 +31,7 @@ here                                             in PyTorch
 Every matrix that multiplies from the right here is transposed there; tables of embeddings are not. Both sides give the
 first D / H columns of a projection to the first head, so the heads need no reordering.
 
-All of this is NumPy arrays; PyTorch itself is not needed.
+These functions work on NumPy arrays; PyTorch itself is not needed.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     Parameters
     ----------
     state : mapping of str to array
-        What ``Transformer.state_dict()`` returned.
+        The result of ``Transformer.state_dict()``.
     n_heads : int
-        H, as the model was made with.
+        H, the model's number of heads.
     zero_biases : bool
         Whether to write zeros for attention's biases where the model has none. ``torch.nn.Transformer`` has such
         biases, unless all its biases are off, and its ``load_state_dict`` wants every name. By default they are left
@@ -105,7 +105,7 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     """
     own_target, own_output = "target_embedding.table" in state, "output" in state
     groups = [[_TABLES[0]], [_TABLES[1]], [_TABLES[2]]]
-    # What has no table of its own is another name for the one before.
+    # Embeddings without a table of their own are other names for the previous one.
     if not own_output:
         groups[1] += groups.pop(2)
     if not own_target:
@@ -155,19 +155,19 @@ def from_pytorch(
     n_heads : int
         H.
     norm, share_embeddings, attention_bias
-        As the ``Transformer`` is made with that is to have the parameters; the defaults are its defaults.
+        The options of the ``Transformer`` that will load the parameters, with the same defaults.
 
     Returns
     -------
     dict of str to array
-        Copies, each contiguous in memory, without those that the model has not: a second name of a shared embedding,
-        and biases that are zero.
+        Copies, each contiguous in memory, without those that the model lacks: a second name of a shared embedding, and
+        biases that are zero.
 
     Raises
     ------
     ValueError
-        If a name is missing or unknown; if D is not divisible by H; if a bias that the model has not is not zero; if
-        embeddings that are to be shared differ; or if ``norm="post"`` and there is a layer norm after a stack.
+        If a name is missing or unknown; if D is not divisible by H; if a bias that the model lacks is not zero; if
+        embeddings to be shared differ; or if ``norm="post"`` and there is a layer norm after a stack.
 
     Notes
     -----

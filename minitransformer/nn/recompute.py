@@ -1,4 +1,4 @@
-"""Layers that are run again in the backward pass, so that their activations need not be kept."""
+"""Recomputation: layers run again in the backward pass, so that their activations need not be kept."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ __all__ = ["recompute"]
 def recompute(
     function: Callable[..., Tensor], *inputs: Tensor | None, rng: np.random.Generator | None = None
 ) -> Tensor:
-    """Return ``function(*inputs)`` and keep nothing for the backward pass but the inputs.
+    """Return ``function(*inputs)`` and keep only the inputs for the backward pass.
 
     The function runs without a graph. The backward pass runs it again, this time with one, and carries the gradient
-    through that graph to the inputs and to the parameters that the function uses. A stack of N layers then holds the
-    inputs of all, but the activations of one at a time; the price is a second forward pass.
+    through that graph to the inputs and to the parameters that the function uses. A stack of N layers then keeps the
+    inputs of all layers, but the activations of only one at a time, at the cost of a second forward pass.
 
     Parameters
     ----------
     function : callable
-        A function of tensors that returns a tensor, a layer for example. It must compute the same each time. It may use
-        parameters of its own; whatever else the gradient is to reach has to be among the inputs.
+        A function of tensors that returns a tensor, a layer for example. It must be deterministic. It may use
+        parameters of its own; every other tensor that needs a gradient must be among the inputs.
     *inputs : Tensor or None
         What it is called with.
     rng : numpy.random.Generator, optional
-        The generator that the function draws from: the second run draws what the first one drew, and leaves the
-        generator where it was.
+        The generator that the function draws from: the second run draws the same numbers as the first and restores the
+        generator's state.
 
     Returns
     -------
     Tensor
-        What the function returned.
+        The result of the function.
 
     Raises
     ------
     RuntimeError
-        From ``backward``, if that runs under ``no_grad``: the second run would leave no graph.
+        From ``backward``, if that runs under ``no_grad``: the second run would record no graph.
 
     Notes
     -----
-    Between the two passes the parameters must stay as they are.
+    The parameters must not change between the two passes.
 
     Source: Training Deep Nets with Sublinear Memory Cost (Chen et al., 2016).
 
@@ -58,7 +58,7 @@ def recompute(
     array([1., 1.])
     """
     wanted = [x is not None and x.requires_grad for x in inputs]
-    # Without an input that wants a gradient, no way leads back to here, and nobody would run the function again.
+    # If no input requires a gradient, the backward pass never arrives here and the function is not run again.
     if not is_recording() or not any(wanted):
         return function(*inputs)
     state = None if rng is None else rng.bit_generator.state
@@ -81,14 +81,14 @@ def recompute(
 
 
 def _tensors(arrays: Any, wanted: list[bool] | None = None) -> list[Tensor | None]:
-    """Return tensors that begin a graph of their own."""
+    """Return detached tensors, with which a new graph begins."""
     wanted = wanted or [False] * len(arrays)
     return [None if x is None else Tensor(x, requires_grad=w) for x, w in zip(arrays, wanted, strict=True)]
 
 
 @contextmanager
 def _at_state(rng: np.random.Generator | None, state: Any) -> Iterator[None]:
-    """Put a generator back to an earlier state, and afterwards to the one that it has now."""
+    """Set a generator back to an earlier state, and restore its present state afterwards."""
     if rng is None:
         yield
         return

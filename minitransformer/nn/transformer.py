@@ -21,7 +21,7 @@ from minitransformer.stand_ins import in_use, replaceable
 __all__ = ["Embedding", "Transformer", "scale_and_place"]
 
 PAD = 0
-"""The token id that stands for padding."""
+"""The token id of padding."""
 
 
 class Embedding(Module):
@@ -63,9 +63,9 @@ class Embedding(Module):
         return scale_and_place(ops.embedding.forward(ids, self.table.data)[0], positions[position])
 
     def _positions(self, n: int) -> Array | Tensor:
-        """Return n positions or more: (n, D)."""
+        """Return the encodings of n or more positions: (n, D)."""
         if self.positions is None:
-            # Tables of powers of two, so that few are made.
+            # Table lengths are powers of two, so that there are few tables.
             waves = ops.sinusoidal_positions
             return _waves(1 << n.bit_length(), self.table.shape[1], self.table.dtype, backend(), in_use(waves))
         if n > len(self.positions):
@@ -84,19 +84,19 @@ def scale_and_place(rows: Any, positions: Any) -> Any:
 
 def _draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Parameter:
     """Return n rows of D features."""
-    # Times sqrt(d_model), the embeddings have variance 1, like the waves' own scale.
+    # After scaling by sqrt(d_model), embeddings have variance 1, on the scale of the sinusoids.
     d_model = options.d_model
     return Parameter(asarray(rng.normal(0, d_model**-0.5, (n, d_model)).astype(options.dtype)))
 
 
 @lru_cache(maxsize=16)
 def _waves(length: int, d_model: int, dtype: Any, library: str, compute: Callable[..., Array]) -> Array:
-    """Return sinusoidal positions, in an array of the library in use; kept, as each step of decoding asks for them."""
+    """Return sinusoidal positions as an array of the library in use; cached, because each decoding step needs them."""
     return compute(length, d_model, dtype)
 
 
 class Transformer(Module):
-    """The encoder-decoder of *Attention Is All You Need*, by default in the sizes of its base model.
+    """The encoder-decoder of *Attention Is All You Need*, by default with the sizes of its base model.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class Transformer(Module):
     ----------
     options : ModelOptions
     rng : RowsGenerator
-        Where dropout's randomness comes from in training.
+        The random generator of dropout in training.
     training : bool
         Whether a call without a generator drops out entries; see ``train``.
 
@@ -156,7 +156,7 @@ class Transformer(Module):
         target_table = source_table if one_table else _draw_table(draw, target_vocab, options)
         self.source_embedding = Embedding(source_table, options, draw)
         self.target_embedding = Embedding(target_table, options, draw)
-        # (V, D), like an embedding, so that it can be one.
+        # (V, D), like an embedding, so that it can be shared with one.
         self.output = target_table if share else _draw_table(draw, target_vocab, options)
         self.encoder = Encoder(options, draw)
         self.decoder = Decoder(options, draw)
@@ -181,7 +181,7 @@ class Transformer(Module):
         Raises
         ------
         ValueError
-            If the ids are not two matrices with as many rows.
+            If the ids are not two matrices with the same number of rows.
         IndexError
             If an id is out of range.
         """
@@ -198,21 +198,21 @@ class Transformer(Module):
         return self.decode(target_ids, memory, ops.padding_mask(source_ids, PAD), rng)
 
     def train(self, training: bool = True) -> Transformer:
-        """Let a call without a generator drop out entries with the model's own (or not); return the model.
+        """Turn dropout on (or off) for calls without a generator; return the model.
 
-        Nothing else depends on it: ``encode`` and ``decode`` drop out entries only if they are given a generator.
+        Nothing else depends on the mode: ``encode`` and ``decode`` use dropout only if they are given a generator.
         """
         self.training = training
         return self
 
     def eval(self) -> Transformer:
-        """Let a call without a generator drop nothing; return the model."""
+        """Turn dropout off for calls without a generator; return the model."""
         return self.train(False)
 
     def encode(
         self, source_ids: Any, rng: np.random.Generator | None = None, maps: list[Array] | None = None
     ) -> Tensor:
-        """Read the source.
+        """Encode the source.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class Transformer(Module):
         Returns
         -------
         Tensor, shape (B, Tk, D)
-            The memory: what the decoder attends to.
+            The memory, to which the decoder attends.
         """
         source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
         return self.encoder(self.source_embedding(source_ids, rng), ops.padding_mask(source_ids, PAD), rng, maps)
@@ -247,7 +247,7 @@ class Transformer(Module):
         target_ids : integer array, shape (B, Tq)
             The target, beginning with the start token; 0 is padding.
         memory : Tensor, shape (B, Tk, D)
-            What ``encode`` returned.
+            The result of ``encode``.
         memory_mask : boolean array, broadcastable to (B, H, Tq, Tk), optional
             ``ops.padding_mask(source_ids)``.
         rng : numpy.random.Generator, optional
@@ -268,18 +268,19 @@ class Transformer(Module):
     def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
         """Append a token to each sentence that is being written, and predict the next one.
 
-        The same as ``decode``, on arrays, one position at a time and without dropout: what was computed at earlier
-        positions is in the cache. A sentence may have several hypotheses, W of them. Their number may change from step
-        to step; then, or if they have changed places, ``parents`` says which hypothesis each one continues.
+        It computes the same as ``decode``, on arrays, for one position at a time and without dropout; the cache holds
+        the keys and values of earlier positions. A sentence may have several hypotheses, W of them. Their number may
+        change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that each one
+        continues.
 
         Parameters
         ----------
         tokens : integer array, shape (B, W)
-            What is appended: at first the start token, with W = 1.
+            The tokens to append: at first the start token, with W = 1.
         cache : Cache
             From ``new_cache``; the step is added to it.
         parents : integer array, shape (B, W), optional
-            The hypotheses of the step before to which tokens are appended, by their places; by default their own.
+            The index of the previous hypothesis that each one continues; by default its own.
 
         Returns
         -------
@@ -289,7 +290,8 @@ class Transformer(Module):
         Raises
         ------
         ValueError
-            If the sentences are not those of the cache, or hypotheses without parents not those of the step before.
+            If the sentences are not those of the cache, or the number of hypotheses has changed and there are no
+            parents.
         IndexError
             If an id is out of range.
         """
@@ -301,7 +303,7 @@ class Transformer(Module):
         return ops.linear.forward(x, self.output.data.T)[0]
 
     def new_cache(self, source_ids: Any) -> Cache:
-        """Read source sentences and return the cache in which ``step`` writes their translations.
+        """Encode source sentences and return the cache with which ``step`` translates them.
 
         Parameters
         ----------
@@ -339,7 +341,7 @@ class Transformer(Module):
 
 
 def _as_token_ids(ids: Any, vocabulary: int, what: str) -> Any:
-    """Return ids as an array, after seeing that they are a matrix of token ids: all of it before any work."""
+    """Check that ids are a matrix of token ids, and return them as an array."""
     ids = ids if isinstance(ids, np.ndarray | xp.ndarray) else np.asarray(ids)
     if ids.ndim != 2:
         raise ValueError(f"Transformer: {what} must have shape (B, T), found {ids.shape}")

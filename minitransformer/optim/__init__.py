@@ -1,4 +1,4 @@
-"""What moves the parameters: Adam, and the learning rate over time."""
+"""Optimisation: Adam, and schedules of the learning rate."""
 
 from minitransformer.optim.adam import Adam
 from minitransformer.optim.gradients import Flat, Gradients, Own

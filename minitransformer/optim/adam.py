@@ -28,40 +28,40 @@ class Adam:
         v = β2 v + (1 - β2) g²           the mean square
         θ = θ - lr · ((m / (1 - β1^t)) / (sqrt(v / (1 - β2^t)) + ε) + λ θ)
 
-    λ, the weight decay, draws parameters of two and more axes towards zero; biases and gains it leaves alone.
+    The weight decay λ pulls parameters with two or more axes towards zero; biases and gains are exempt.
 
-    All parameters are laid side by side in one array: a parameter's ``data`` becomes a view of it. So a step is
-    arithmetic on long arrays, a slice at a time that fits the processor's cache, where the gradients are collected.
+    All parameters are stored in one array, and a parameter's ``data`` becomes a view of it. So a step is arithmetic on
+    long arrays, one cache-sized slice at a time, into which the gradients are collected.
 
     Parameters
     ----------
     parameters : iterable of Tensor
         Each with ``requires_grad``, all of one type.
     betas : pair of float
-        β1 and β2, from 0 up to but without 1.
+        β1 and β2, at least 0 and below 1.
     eps : float
         ε, above 0.
     weight_decay : float, default 0
         λ, 0 or more; the paper has none.
     part : pair of int, default (0, 1)
-        ``(i, n)``: it is the i-th of n optimisers in n processes that share the work. Each has the running means of its
-        part of the parameters only, and moves only these.
+        ``(i, n)``: this is the i-th of n optimisers in n processes that share the work. Each has the running means of
+        its part of the parameters only, and updates only that part.
 
     Attributes
     ----------
     values : array
-        All parameters, side by side.
+        All parameters in one array.
     parts : list of slice
-        Which of the values each of the n optimisers moves.
+        The values that each of the n optimisers updates.
     own : slice
-        Which of them this one moves. ``mean`` and ``mean_square`` belong to these.
+        The values that this optimiser updates; ``mean`` and ``mean_square`` belong to them.
     slices : list of (slice, list of Piece)
-        Its own part, cut into slices that fit a processor's cache.
+        Its own part, in slices that fit a processor's cache.
     pieces_of_parts : list of lists of Piece
         For each part, the parameters that lie in it.
 
     A copy (by ``copy.deepcopy`` or ``pickle``) has copies of the parameters. Copy the model in the same call, as in
-    ``copy.deepcopy((model, optimiser))``: only then are they the copied model's own.
+    ``copy.deepcopy((model, optimiser))``: only then do they belong to the copied model.
 
     Raises
     ------
@@ -72,9 +72,9 @@ class Adam:
 
     Notes
     -----
-    Source: Attention Is All You Need, section 5.3; Adam (Kingma and Ba, 2015), algorithm 1. Weight decay beside the
-    scaled step rather than in the gradient: Decoupled Weight Decay Regularization (Loshchilov and Hutter, 2019),
-    algorithm 2, with the rate as its schedule multiplier times α; as PyTorch's AdamW has it.
+    Source: Attention Is All You Need, section 5.3; Adam (Kingma and Ba, 2015), algorithm 1. Decoupled weight decay,
+    outside the gradient: Decoupled Weight Decay Regularization (Loshchilov and Hutter, 2019), algorithm 2, with the
+    learning rate as its schedule multiplier times α, as in PyTorch's AdamW.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Adam:
         self._lay_out()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the views that ``_lay_out`` makes: a copy needs a buffer of its own."""
+        """Return the state without the views of ``_lay_out``: a copy needs a buffer of its own."""
         names = ("parameters", "betas", "eps", "weight_decay", "step_count", "parts", "own", "mean", "mean_square")
         return {name: getattr(self, name) for name in names}
 
@@ -148,7 +148,7 @@ class Adam:
         self._gather()
 
     def _gather(self) -> None:
-        """Make every ``data`` a view of the buffer, keeping the values that somebody has put there."""
+        """Make every ``data`` a view of the buffer again, keeping values assigned in the meantime."""
         for p, value in zip(self.parameters, self._views, strict=True):
             if p.shape != value.shape or (p.grad is not None and p.grad.shape != value.shape):
                 raise ValueError(
@@ -160,7 +160,7 @@ class Adam:
                 p.data = value
 
     def zero_grad(self) -> None:
-        """Let go of every gradient."""
+        """Remove every gradient."""
         self._gather()
         for p in self.parameters:
             p.grad = None
@@ -169,21 +169,21 @@ class Adam:
     def step(
         self, learning_rate: float, gradients: Gradients | None = None, run: Callable[..., Iterable[Any]] = map
     ) -> None:
-        """Move every parameter, or this optimiser's part of them, against its gradient.
+        """Update every parameter, or this optimiser's part of them.
 
         Parameters
         ----------
         learning_rate : float
             The size of the step, lr.
         gradients : Gradients, optional
-            The gradients of several shares, which are added up; by default the ``grad`` of the parameters.
+            The gradients of several shares, which are summed; by default the ``grad`` of the parameters.
         run : callable
-            Used as ``run(function, slices)``; like ``map``, but it may do several slices at the same time.
+            Called as ``run(function, slices)``; like ``map``, but it may work on several slices at the same time.
 
         Raises
         ------
         ValueError
-            If the learning rate is below 0 or not finite; nothing has moved then.
+            If the learning rate is below 0 or not finite; then nothing has changed.
         """
         if not (learning_rate >= 0 and math.isfinite(learning_rate)):
             raise ValueError(f"Adam: expected a finite learning rate of 0 or more, found {learning_rate}")
@@ -229,7 +229,7 @@ class Adam:
             pass
 
     def state_dict(self) -> dict[str, Array]:
-        """Return a copy of what the next step depends on, as NumPy arrays; of the running means, its own part."""
+        """Return a copy of the state, as NumPy arrays; of the running means, its own part."""
         return {
             "mean": np.array(to_numpy(self.mean)),
             "mean_square": np.array(to_numpy(self.mean_square)),
@@ -237,7 +237,7 @@ class Adam:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from the whole state: what ``state_dict`` returned, of several optimisers all parts in one.
+        """Load a state from ``state_dict``; the parts of several optimisers must be joined.
 
         Raises
         ------
@@ -254,7 +254,7 @@ class Adam:
 
 
 def _pieces(part: slice, ends: list[int]) -> list[Piece]:
-    """Find which parts of which parameters lie in a slice; parameter i reaches from ends[i] to ends[i + 1]."""
+    """Return the parts of parameters in a slice; parameter i extends from ends[i] to ends[i + 1]."""
     pieces = []
     i = bisect_right(ends, part.start) - 1
     while i + 1 < len(ends) and ends[i] < part.stop:

@@ -1,4 +1,4 @@
-"""The gradients of the shares of a batch: their sum is the gradient, taken a slice at a time."""
+"""The gradients of the shares of a batch; their sum is computed a slice at a time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["Flat", "Gradients", "Own", "Piece"]
 
 
 class Piece(NamedTuple):
-    """A part of a parameter that lies in a slice of the buffer of all parameters."""
+    """A part of a parameter in a slice of the buffer of all parameters."""
 
     parameter: int
     here: slice
-    """Where it lies in the slice."""
+    """Its place in the slice."""
     there: slice
-    """Which of the parameter's entries it holds."""
+    """The entries of the parameter."""
 
 
 class Own:
-    """The gradient of a share in the ``grad`` of parameters; None stands for zeros.
+    """The gradient of a share in the ``grad`` of parameters; None means zeros.
 
     Parameters
     ----------
     parameters : iterable of Tensor
-        In the order in which the optimiser has them.
+        In the order of the optimiser.
     """
 
     def __init__(self, parameters: Iterable[Tensor]) -> None:
@@ -43,33 +43,33 @@ class Own:
 
 
 class Flat:
-    """The gradient of a share, or of all, in one array.
+    """The gradient of one share, or of all, in one array.
 
     Parameters
     ----------
     array : array
-        A contiguous part of the gradient of all parameters, side by side.
+        A contiguous part of the gradient of all parameters.
     start : int
-        Where in the buffer of all parameters it begins.
+        Its first index in the buffer of all parameters.
     """
 
     def __init__(self, array: Array, start: int) -> None:
         self.array, self.start = array, start
 
     def values(self, part: slice, pieces: Sequence[Piece]) -> Iterator[tuple[slice, Array | None]]:
-        """Yield the one place, all of a slice of the buffer, and the gradient there."""
+        """Yield a single place, the whole slice, and the gradient there."""
         yield slice(None), self.array[part.start - self.start : part.stop - self.start]
 
 
 class Gradients:
-    """The sum of the gradients of shares, in their order, times a factor.
+    """The sum of the shares' gradients, in their order, times a factor.
 
     Parameters
     ----------
     shares : sequence of Own or Flat
         At least one.
     factor : array, shape (), optional
-        What the sum is multiplied by; see `clip_gradients`.
+        The factor of the sum; see `clip_gradients`.
     """
 
     def __init__(self, shares: Sequence[Own | Flat], factor: Array | None = None) -> None:
@@ -81,11 +81,11 @@ class Gradients:
         Parameters
         ----------
         part : slice
-            Which entries of the buffer of all parameters.
+            The entries of the buffer of all parameters.
         pieces : sequence of Piece
-            The parts of parameters that lie there.
+            The parts of parameters in the slice.
         out : array, shape (length of part,)
-            What is written to.
+            The output.
         """
         for number, share in enumerate(self.shares):
             for here, values in share.values(part, pieces):
@@ -102,7 +102,7 @@ class Gradients:
         Parameters
         ----------
         ends : sequence of int
-            Parameter i lies in the buffer of all parameters from ends[i] to ends[i + 1].
+            Parameter i extends from ends[i] to ends[i + 1] in the buffer of all parameters.
         """
         if len(self.shares) > 1:
             return None

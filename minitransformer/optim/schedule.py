@@ -84,13 +84,13 @@ def inverse_square_root(step: int, peak: float, warmup_steps: int) -> float:
 
 
 def linear_decay(step: int, peak: float, warmup_steps: int, steps: int) -> float:
-    """Return a rate that rises in a straight line, and falls in a straight line to the end of training.
+    """Return a learning rate that rises linearly, and then falls linearly until the end of training.
 
         lr = peak · min(step / warmup_steps, (steps + 1 - step) / (steps + 1 - warmup_steps))
 
-    It would be zero at the step after the last. The steps of a stochastic gradient never settle while they are long:
-    weights keep moving about the minimum, farther with a higher rate. A rate that falls to zero lets them settle; the
-    square root of equation (3) has fallen only to a half after four times the warm-up.
+    It reaches zero one step after the last. With stochastic gradients the weights fluctuate about the minimum, more
+    with a higher rate; a rate that falls to zero lets them converge. The rate of equation (3) has only fallen to a half
+    after four times the warm-up.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def linear_decay(step: int, peak: float, warmup_steps: int, steps: int) -> float
     warmup_steps : int
         The length of the rise, at most `steps`.
     steps : int
-        How many steps training has.
+        The number of training steps.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Training: the loop, what it measures, and the folder that it leaves behind."""
+"""Training: the training loop, its measurements, and the run folder."""
 
 from minitransformer.training.averaging import average
 from minitransformer.training.checkpoints import Checkpoint

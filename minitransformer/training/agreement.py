@@ -1,4 +1,4 @@
-"""What processes that train together must have in common."""
+"""Checks that processes that train together have the same options, packages and data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_data", "check_options", "compare_processors", "with_shares"]
 
 
 def with_shares(configuration: Configuration, ranks: Ranks) -> Configuration:
-    """Return a configuration that says how many shares and BLAS threads there are: sums are rounded accordingly."""
+    """Return a configuration with fixed numbers of shares and BLAS threads: the rounding of sums depends on both."""
     training = configuration.training
     check_workers(training.workers or 1)
     by_workers = training.workers and training.workers * ranks.size
@@ -27,7 +27,7 @@ def with_shares(configuration: Configuration, ranks: Ranks) -> Configuration:
 
 
 def check_options(configuration: Configuration, ranks: Ranks) -> None:
-    """Refuse processes with other options or packages; files may lie elsewhere in each."""
+    """Refuse processes whose options or packages differ; the paths of files may differ."""
     paths = {name for name, one in configuration.declarations().items() if one.metadata.get("path")}
     options = {f"option {name}": value for name, value in configuration.flat().items() if name not in paths}
     packages = {name: version(name) for name in ("numpy", "minitransformer")}
@@ -35,9 +35,9 @@ def check_options(configuration: Configuration, ranks: Ranks) -> None:
 
 
 def compare_processors(ranks: Ranks) -> list[str]:
-    """Return what is to be said if the processes run on different processors or GPUs.
+    """Return a note if the processes run on different processors or GPUs, otherwise an empty string.
 
-    They can train together: whoever moves a weight tells all. Only the last bits are others.
+    They can train together, because each weight is updated by one process and sent to all; only the last bits differ.
     """
     first, *others = ranks.gather(blas.kind() if backend() == "numpy" else card()["name"])
     different = [(rank, kind) for rank, kind in enumerate(others, 1) if kind != first]
@@ -52,6 +52,6 @@ def compare_processors(ranks: Ranks) -> list[str]:
 
 
 def check_data(corpus: Corpus, ranks: Ranks) -> None:
-    """Refuse processes with other data: each reads it itself, as it would have to be where the process is anyway."""
+    """Refuse processes whose data differ; each process reads the data itself."""
     if ranks.size > 1:
         check_agreement(ranks, {f"digest of {name}": digest for name, digest in digests_of(corpus).items()})

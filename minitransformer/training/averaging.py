@@ -21,9 +21,9 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
     Parameters
     ----------
     run : RunFolder
-        The run; it keeps as many checkpoints as its configuration says.
+        The run; its configuration sets how many checkpoints it keeps.
     last : int
-        How many. Initial weights do not count, nor what was saved because of an interruption.
+        How many checkpoints. Initial weights and checkpoints that were saved because of an interruption do not count.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
             break
         except RunError:
             if all(os.path.lexists(path) for path in paths):
-                raise  # if not, a training has removed one, after it had saved a newer one
+                raise  # otherwise a training run has removed one after saving a newer one
     checkpoint = Checkpoint(mean, {}, {}, state.flat(), paths[-1])
     run.check_weights(checkpoint, configuration, tokenisers)
     write_checkpoint(run.average_path, checkpoint)

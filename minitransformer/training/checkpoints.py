@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a training in one file, with a checksum; and the folder that holds those of a run."""
+"""Checkpoints: the state of a training run in one file, with a checksum, and the folder of a run's checkpoints."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ _NAME = re.compile(r"step-(\d+)\.safetensors")
 
 
 def warn(message: str) -> None:
-    """Report something as a warning."""
+    """Report a message as a warning."""
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 class Checkpoint(NamedTuple):
-    """The state of a training."""
+    """The state of a training run."""
 
     model: dict[str, Any]
     optimiser: dict[str, Any]
-    """Empty where the weights are only to be used."""
+    """Empty if the weights are only used, not trained further."""
     mean: dict[str, Any]
-    """The mean of the last steps' weights, which is what translates; empty before training gets there."""
+    """The mean of the last steps' weights, which is used to translate; empty before those steps."""
     state: dict[str, Any]
     """Step, random state, and so on: plain values; see `minitransformer.training.state`."""
     path: Path | None = None
-    """The file that it was read from."""
+    """The file from which it was read."""
 
 
 class Checkpoints:
@@ -65,7 +65,7 @@ class Checkpoints:
     Parameters
     ----------
     path : Path
-        The folder, inside the run folder; it need not be there yet.
+        The folder, inside the run folder; it need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class Checkpoints:
             If the folder cannot be read.
         """
         found = self._list()
-        while found != (found := self._list()):  # a listing may miss what a training renames or removes meanwhile
+        while found != (found := self._list()):  # a listing may miss files that are renamed or removed meanwhile
             pass
         return found
 
@@ -99,10 +99,10 @@ class Checkpoints:
         Parameters
         ----------
         checkpoint : Checkpoint
-            The state of the training; ``state["step"]`` names the file.
+            The state of the training run; ``state["step"]`` names the file.
         options : TrainingOptions
-            Say when a checkpoint is due and how many are kept, this one included. One that was saved between others,
-            because of an interruption, removes none, and is removed by the next.
+            They set when a checkpoint is due and how many are kept, this one included. A checkpoint saved in between
+            because of an interruption removes none; the next one removes it.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class Checkpoints:
         Raises
         ------
         RunError
-            If it cannot be written; the one before is kept.
+            If it cannot be written; the previous one is kept.
         """
         path = self.path / f"step-{checkpoint.state['step']:08d}.safetensors"
         try:
@@ -129,9 +129,9 @@ class Checkpoints:
         Parameters
         ----------
         step : int
-            The step of the newest checkpoint that is known to be whole; later ones stay.
+            The step of the newest checkpoint that is known to be intact; later ones stay.
         options : TrainingOptions
-            See `save`. What was saved after the last checkpoint that was due stays.
+            See `save`. A checkpoint after the last one that was due stays.
         """
         files = [(n, file) for n, file in self.files() if n <= step]
         due = [n for n, _ in files if options.saves_at(n)]
@@ -152,7 +152,7 @@ class Checkpoints:
         remove_partial(self.path)
 
     def clear(self) -> None:
-        """Remove all checkpoints, and the folder if it is then empty; of a symbolic link, only the link."""
+        """Remove all checkpoints, and the folder if it is then empty; of a symbolic link, remove only the link."""
         if self.path.is_symlink():
             self.path.unlink()
         elif self.path.exists():
@@ -166,8 +166,8 @@ class Checkpoints:
     def last(self, n: int, options: TrainingOptions, finished: bool) -> list[Path]:
         """Return the last n checkpoints, the oldest first.
 
-        The initial weights do not count, nor does what was saved between others, so that an interruption changes
-        nothing. The last checkpoint of a finished run always counts: an early stop may be between others.
+        Initial weights do not count, nor do checkpoints saved because of an interruption: an interruption changes
+        nothing. The last checkpoint of a finished run always counts, even after an early stop.
 
         Raises
         ------
@@ -185,12 +185,12 @@ class Checkpoints:
         return found[len(found) - n :]
 
     def load(self, report: Report = warn) -> Checkpoint:
-        """Read the newest checkpoint that is whole.
+        """Read the newest intact checkpoint.
 
         Parameters
         ----------
         report : callable
-            Told of each newer one that is damaged; by default that is a warning.
+            Called with a message for each newer one that is damaged; by default it warns.
 
         Raises
         ------
@@ -211,7 +211,7 @@ class Checkpoints:
             except RunError as error:
                 if os.path.lexists(path):
                     complaints.append(f"{error}")
-                else:  # a training has removed it, after it had saved a newer one
+                else:  # a training run has removed it after saving a newer one
                     files, complaints = self.files(), []
                 continue
             for complaint in complaints:
@@ -254,7 +254,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     Raises
     ------
     RunError
-        If it is missing, damaged, or something else.
+        If it is missing, damaged, or not a checkpoint.
     """
     parts: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
     try:
@@ -270,7 +270,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         state, wanted = parse_json(metadata["state"]), metadata["crc32"]
     except FileError as error:
         raise RunError(f"{error}") from error
-    # for a type of numbers that NumPy lacks, safetensors and NumPy raise an AttributeError or a TypeError
+    # for a number type that NumPy lacks, safetensors and NumPy raise an AttributeError or a TypeError
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(f"{path} is damaged or not a checkpoint of this program: {error}") from error
     if (found := _checksum(arrays, metadata["state"])) != wanted:
@@ -288,7 +288,7 @@ def read_state(checkpoint: Checkpoint, kind: type[S]) -> S:
     checkpoint : Checkpoint
         A checkpoint.
     kind : type
-        What its state should be: the class of options that declares it.
+        The class of options that declares its state.
 
     Raises
     ------
@@ -320,7 +320,7 @@ def _check_contents(checkpoint: Checkpoint) -> None:
 
 
 def _checksum(arrays: Mapping[str, Any], state: str) -> str:
-    """Sum up names and contents, as safetensors itself notices only a file that is too short."""
+    """Return a checksum of names and contents; safetensors itself notices only a file that is too short."""
     total = zlib.crc32(state.encode())
     for name in sorted(arrays):
         total = zlib.crc32(arrays[name].reshape(-1).view(np.uint8), zlib.crc32(name.encode(), total))

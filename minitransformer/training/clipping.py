@@ -1,4 +1,4 @@
-"""Gradients that are too long are shortened, so that one strange batch cannot throw the weights far away."""
+"""Gradient clipping: scales large gradients down, so that one unusual batch cannot move the weights far."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ def clip_gradients(
     run: Callable[..., Iterable[Any]] = map,
     gather: Callable[[list[Array]], list[list[Array]]] = lambda squares: [squares],
 ) -> tuple[Gradients, Array]:
-    """Return the gradient of all shares, shortened if it is too long, and the length that was found.
+    """Return the clipped gradient of all shares, and its norm before clipping.
 
-    With g the sum over the shares, all parameters together::
+    With g the sum over the shares, for all parameters together::
 
         g = g · min(1, longest / |g|)
 
-    The length of a sum is not the sum of lengths, so the shares' gradients are added here and not by the optimiser. The
-    squares are added up for each slice of the parameters that fits a cache, and those sums in the order of the slices:
-    the length does not depend on who added up which slice. On a GPU nothing is waited for: the factor stays on the
-    device.
+    The norm of a sum is not the sum of the norms, so the shares' gradients are added here and not by the optimiser.
+    Squares are summed for each cache-sized slice of the parameters, and these sums are added in the order of the
+    slices: the norm does not depend on which worker summed which slice. On a GPU the factor stays on the device, so the
+    host does not wait.
 
     Parameters
     ----------
     gradients : Gradients
         The gradients of all shares.
     optimiser : Adam
-        It says which part of the gradient is this process's, and how that is cut into slices.
+        It defines this process's part of the gradient and its slices.
     longest : float
-        The largest length that is left as it is.
+        The largest norm that is not scaled down.
     run : callable
-        Used as ``run(function, slices)``; like ``map``, but it may do several slices at the same time.
+        Called as ``run(function, slices)``; like ``map``, but it may work on several slices at the same time.
     gather : callable
-        Returns what every process has passed to it, in their order.
+        Returns the values that all processes pass, in the order of their ranks.
 
     Returns
     -------
@@ -61,6 +61,6 @@ def clip_gradients(
     length = xp.sqrt(xp.concatenate([squares for part in parts for squares in part]).sum())
     whole = Flat(total, start)
     if backend() == "numpy" and not length > longest:
-        return Gradients([whole]), length  # one pass less; on a GPU the question would cost more than the pass
+        return Gradients([whole]), length  # saves a pass; on a GPU reading the norm would cost more than the pass
     factor = xp.where(length > longest, longest / length, 1.0).astype(total.dtype)  # float64 would widen it
     return Gradients([whole], factor), length

@@ -1,4 +1,4 @@
-"""Everything that a training run depends on, as one value that can be written to a file."""
+"""The configuration of a training run, as one value that can be written to a file."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class Configuration(Options):
 
     @classmethod
     def of_task(cls, task: Task, **changes: Any) -> Configuration:
-        """Return the task's own recipe with some options changed (None changes none); paths become absolute.
+        """Return the task's default configuration with some options changed (None: unchanged); paths become absolute.
 
-        A task that reads a text may choose some options by its size.
+        A task that reads a text may choose some options by the size of the text.
 
         Raises
         ------
         OptionError
-            If a value is impossible, or more than one option says how long to train; `ValueError`, if a file cannot be
-            read.
+            If a value is impossible, or more than one option sets the length of training; `ValueError` if a file cannot
+            be read.
         """
         values = {
             name: os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -74,7 +74,7 @@ class Configuration(Options):
     def with_steps(self, steps: int, **values: Any) -> Configuration:
         """Return this configuration with a number of steps in place of epochs or minutes, and other changes.
 
-        Options that are counted in steps, such as the warm-up, keep their share of them unless the user gave them.
+        Options that are numbers of steps, such as the warm-up, scale with it unless the user gave them.
         """
         training = self.training
         shares = {
@@ -97,7 +97,8 @@ class Configuration(Options):
         source_vocab, target_vocab : int
             The numbers of tokens.
         shared : bool
-            Whether the vocabularies are one. If not, at most the target embedding and the softmax share their weights.
+            Whether both sides share one vocabulary. If not, only the target embedding and the softmax can share their
+            weights.
         """
         share = self.model.share_embeddings
         options = self.model.changed(
@@ -107,7 +108,7 @@ class Configuration(Options):
         return Transformer(source_vocab, target_vocab, options, seed=self.seed)
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step, from 1."""
+        """Return the learning rate of a step; the first step is 1."""
         t = self.training
         if t.schedule == "inverse_sqrt":
             return inverse_square_root(step, t.peak, t.warmup_steps)

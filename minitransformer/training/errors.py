@@ -1,4 +1,4 @@
-"""What is wrong with a run folder."""
+"""The errors of run folders."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ __all__ = ["RunError", "writing"]
 
 
 class RunError(RuntimeError):
-    """A run folder is missing, incomplete or damaged, or is in the way."""
+    """A run folder is missing, incomplete or damaged, or already exists."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Name what cannot be written inside ``with writing(path):`` by a RunError."""
+    """Turn an OSError inside ``with writing(path):`` into a RunError that names the path."""
     try:
         yield
     except OSError as error:

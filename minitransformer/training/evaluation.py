@@ -1,4 +1,4 @@
-"""How good a model is, on pairs that it has never seen."""
+"""Evaluation of a model on held-out pairs."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ __all__ = ["Sample", "Scores", "check_bleu", "evaluate"]
 NUMBERS = 2**23
 """The most logits that are computed together: in float32 they take 32 MB."""
 WIDTH = 256
-"""The fewest numbers that a position counts for, as a small vocabulary does not make the layers smaller."""
+"""The minimum of logits that a position counts for: a small vocabulary does not make the layers smaller."""
 
 
 class Sample(NamedTuple):
-    """A translation beside what it should be."""
+    """A translation and its references."""
 
     source: str
     references: list[str]
-    """What it should be: any of these."""
+    """The references; any of these is right."""
     found: str
 
     @property
     def right(self) -> bool:
-        """Whether the translation is what it should be."""
+        """Whether the translation equals a reference."""
         return self.found in self.references
 
     @property
     def wanted(self) -> str:
-        """What it should be, in words."""
+        """The references as one text."""
         return " or ".join(self.references)
 
 
@@ -50,19 +50,19 @@ class Scores(NamedTuple):
     """What ``evaluate`` measured."""
 
     exact_match: float
-    """The share of texts that are translated without any fault, 0 to 1."""
+    """The share of texts that are translated without any error, 0 to 1."""
     token_accuracy: float
-    """The share of target tokens, ends included, that have the highest score when all before them are given."""
+    """The share of target tokens, end tokens included, that have the highest score given all previous tokens."""
     loss: float
     """The cross-entropy in nats per target token, without label smoothing."""
     samples: list[Sample]
     """Every translation."""
     phone_error_rate: float | None = None
-    """Edits per phone against the closest reference, if it was asked for."""
+    """Edits per phone against the closest reference, if requested."""
     bleu: Quality | None = None
     chrf: Quality | None = None
     missing: str | None = None
-    """What has to be installed for the scores that are missing."""
+    """The packages to install for the scores that are missing."""
 
     def measurements(self) -> dict[str, float]:
         """Return the scores by name, as they are logged."""
@@ -103,18 +103,18 @@ def evaluate(
     model : Transformer
         The model.
     source, target : Tokeniser
-        How texts become ids, and ids texts.
+        Convert texts to ids and back.
     pairs : sequence of (str, str)
-        Source and target texts, at least one. A source that occurs several times is translated once, and each of its
-        targets is right. Differences that `normalise_text` removes count nowhere.
+        Source and target texts, at least one pair. A source that occurs several times is translated once, and each of
+        its targets is right. Differences that `normalise_text` removes are ignored.
     measures : sequence of str
-        What to measure beside exact match, token accuracy and loss: "phone_error_rate", "bleu", "chrf".
+        Scores to compute besides exact match, token accuracy and loss: "phone_error_rate", "bleu", "chrf".
     beam, alpha
         As for `beam_search`.
     bleu_tokenize : str
         As for `bleu`.
     ranks : Ranks
-        The processes that share the work; all have the same scores, whatever their number.
+        The processes that share the work; all get the same scores, which do not depend on the number of processes.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def evaluate(
 def _teacher_forced(
     model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]], ranks: Ranks
 ) -> tuple[Share, float]:
-    """Return how many tokens are right when all before them are given, and the loss per token."""
+    """Return how many tokens are right given all previous target tokens, and the loss per token."""
     encoded = [([*source.encode(one), END], target.encode(other)) for one, other in pairs]
     with naming_the_longest([max(pair, key=len) for pair in pairs], [max(pair, key=len) for pair in encoded]):
         return _accuracy_and_loss(model, encoded, len(target), ranks)
@@ -195,7 +195,7 @@ def _accuracy_and_loss(
 def _chunks(
     pairs: Sequence[tuple[list[int], list[int]]], vocabulary: int
 ) -> Iterator[list[tuple[list[int], list[int]]]]:
-    """Cut pairs, the longest last, into batches whose scores take little memory."""
+    """Cut pairs, the longest last, into batches whose logits take little memory."""
     chunk: list[tuple[list[int], list[int]]] = []
     for pair in pairs:
         if chunk and (len(chunk) + 1) * (max(map(len, pair)) + 1) * max(vocabulary, WIDTH) > NUMBERS:

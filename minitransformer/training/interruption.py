@@ -13,17 +13,16 @@ __all__ = ["deferred_interrupt"]
 
 @contextmanager
 def deferred_interrupt(several: bool = False) -> Iterator[Callable[[], bool]]:
-    """Put off Ctrl-C until it is convenient: weights that are half updated are not worth saving.
+    """Defer Ctrl-C to the end of a step: half-updated weights are not worth saving.
 
-    Yields a function that tells whether Ctrl-C has been pressed since. A second Ctrl-C is not put off: it raises
-    KeyboardInterrupt wherever it happens. In threads other than the main one, which receive no signals, nothing is
-    changed.
+    Yields a function that returns whether Ctrl-C has been pressed since. A second Ctrl-C raises KeyboardInterrupt at
+    once. Threads other than the main one receive no signals; there, nothing changes.
 
     Parameters
     ----------
     several : bool
-        Whether a launcher started several processes. Some send SIGTERM for Ctrl-C. Open MPI's kills the processes a
-        fraction of a second later, so a checkpoint is saved only if the step ends by then.
+        Whether a launcher started several processes. Some launchers send SIGTERM on Ctrl-C. Open MPI's kills the
+        processes a fraction of a second later, so a checkpoint is saved only if the step ends by then.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

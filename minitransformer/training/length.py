@@ -22,13 +22,13 @@ from minitransformer.training.workers import Workers
 __all__ = ["fix_length", "guess_seconds", "measure_step"]
 
 TRAINED = 0.9
-"""The share of the minutes for steps; measuring on held-out pairs and saving take the rest."""
+"""The share of the minutes for steps; evaluation on held-out pairs and saving take the rest."""
 UNTIMED, FEWEST, MOST = 2, 3, 30
-"""Trial steps: the first ones, which are not timed, and the fewest and the most that are."""
+"""Trial steps: the number of untimed first ones, and the minimum and maximum number of timed ones."""
 SECONDS = 5.0
 """After this time no further trial step begins."""
 SIDE, TIMES = 256, 10
-"""Side of the square matrices whose product tells the speed of a core, and how often they are multiplied."""
+"""Side of the square matrices whose product measures the speed of a core, and the number of products."""
 EFFICIENCY = 0.4
 """The speed of a training step relative to a large matrix product."""
 
@@ -41,8 +41,8 @@ def fix_length(
 ) -> tuple[Configuration, float | None]:
     """Return the configuration with a number of steps in place of epochs or minutes.
 
-    Only here does it depend on the speed of this computer: it is written into the run folder before the first step, so
-    a resumed run has the same number.
+    With minutes, the number depends on the speed of this computer. It is written into the run folder before the first
+    step, so a resumed run has the same number.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def fix_length(
     batches : ParallelBatches
         The training data.
     build_model : callable
-        Makes a model for trial steps, so that the model to be trained stays unchanged.
+        Builds a model for trial steps, so that the model to be trained stays unchanged.
     ranks : Ranks
         The processes that train together; the first measures the time.
 
@@ -83,7 +83,7 @@ def measure_step(
             begun = time.perf_counter()
             group = list(islice(every, training.accumulate))
             loss = training_step(model, optimiser, group, 1e-6, training.label_smoothing, workers, training.clip)
-            float(loss)  # wait: a GPU works asynchronously
+            float(loss)  # synchronise: a GPU works asynchronously
             times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []
             if ranks.first(partial(_are_enough, times)):
                 break

@@ -21,8 +21,8 @@ from minitransformer.training.state import AverageState, State, TrainingState
 __all__ = ["WEIGHTS", "TrainedRun", "load"]
 
 WEIGHTS = ("average", "mean", "best", "last")
-"""Which weights a run may have: the average of its last checkpoints, if somebody asked for it, the mean of its last
-steps, those that did best on held-out pairs, those of the last checkpoint. By default the first that there is."""
+"""The kinds of weights of a run: the average of its last checkpoints, the mean of its last steps' weights, the best
+ones on held-out pairs, those of the last checkpoint. The default is the first that the run has."""
 
 _STATES: Mapping[str, type[State]] = {"average": AverageState, "mean": TrainingState, "last": TrainingState}
 
@@ -34,18 +34,18 @@ class TrainedRun(NamedTuple):
     """The model, in evaluation mode."""
     task: Task
     source: Tokeniser
-    """How source texts become token ids."""
+    """Converts source texts to token ids."""
     target: Tokeniser
-    """How token ids become target texts."""
+    """Converts token ids to target texts."""
     checkpoint: Checkpoint
-    """Where the weights come from."""
+    """The file of the weights."""
     weights: str
-    """Which of `WEIGHTS` they are."""
+    """The kind of weights, one of `WEIGHTS`."""
     options: Configuration
-    """What the run was trained with."""
+    """The configuration of the run."""
 
     def translate(self, texts: Sequence[str], beam: int = 1, alpha: float = 0.6) -> list[str]:
-        """Translate texts; an empty text gives an empty one.
+        """Translate texts; an empty text has an empty translation.
 
         Parameters
         ----------
@@ -87,9 +87,9 @@ def load(
     run : RunFolder, Path or str
         The run folder.
     weights : {"average", "mean", "best", "last"}, optional
-        Which; by default the first of these that there is.
+        The kind of weights; by default the first of these that the run has.
     report : callable
-        Told of a checkpoint that is damaged, if an earlier one is used instead; by default that is a warning.
+        Called with a message if a checkpoint is damaged and an earlier one is used; by default it warns.
     ranks : Ranks
         The processes that need the model; the first reads the folder.
 

@@ -1,4 +1,4 @@
-"""One training at a time in a folder: two would write over each other's checkpoints."""
+"""Locks a run folder: two training runs would overwrite each other's checkpoints."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ __all__ = ["lock_folder"]
 
 @contextmanager
 def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
-    """Hold the lock of a folder, which is made if need be; no other process can hold it meanwhile.
+    """Hold the lock of a folder, which is created if it does not exist; no other process can hold it meanwhile.
 
-    However a process ends, the system releases its lock. On Windows, which cannot lock folders, there is no lock.
+    The system releases the lock when the process ends, even if it is killed. Windows cannot lock folders; there,
+    nothing is locked.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
     if ranks.rank:
         yield
         return
-    with suppress(OSError):  # what is wrong with the place is told by whoever writes there
+    with suppress(OSError):  # the first write reports what is wrong with the path
         folder.mkdir(parents=True, exist_ok=True)
     if os.name == "nt" or not folder.is_dir():
         yield
@@ -47,7 +48,7 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RunError(f"another process is training in {folder}; wait for its end, or stop it") from error
-        except OSError:  # some network file systems know no locks
+        except OSError:  # some network file systems have no locks
             pass
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The measurements of a run: a file with one of them in each line, as JSON."""
+"""The measurements of a run, in a file with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class Measurements:
     Parameters
     ----------
     path : Path
-        The file; there need not be one yet.
+        The file; it need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def append(self, measurement: Mapping[str, Any]) -> None:
-        """Append a measurement; its ``step`` says when it was made, ``final`` that it is that of the result.
+        """Append a measurement; ``step`` is the training step, ``final`` marks the measurement of the result.
 
         Raises
         ------
@@ -40,12 +40,12 @@ class Measurements:
             append(self.path, f"{json.dumps(measurement)}\n".encode())
 
     def read(self) -> list[dict[str, Any]]:
-        """Return the measurements; what a crash left after the last whole line is left out.
+        """Return the measurements, without an incomplete last line that a crash may have left.
 
         Raises
         ------
         RunError
-            If the file cannot be read, or a line is no measurement; the message names it.
+            If the file cannot be read, or a line is not a measurement; the message names it.
         """
         if not self.path.exists():
             return []
@@ -67,7 +67,7 @@ class Measurements:
         return next((line for line in self.read() if line.get("final")), None)
 
     def cut(self, step: int) -> None:
-        """Drop the measurements after a step, and that of the result.
+        """Drop the measurements after a step, and the measurement of the result.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Measurements:
         Raises
         ------
         RunError
-            If they cannot be brought there.
+            If they cannot be written.
         """
         with writing(self.path):
             flush_file(self.path)

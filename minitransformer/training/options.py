@@ -13,9 +13,9 @@ LENGTHS = ("steps", "epochs", "minutes")
 COUNTED_IN_STEPS = ("warmup_steps", "average_last", "evaluate_every", "save_every")
 """The options that scale with the number of steps if it changes."""
 MOST = 1_000_000
-"""More epochs or minutes than this are a mistake: these minutes are two years."""
+"""The maximum of epochs or minutes; this many minutes are two years."""
 MOST_WORKERS = 1024
-"""Every share has a copy of the model, and every worker a thread; more than this are a mistake."""
+"""The maximum of shares and workers: every share has a copy of the model, and every worker a thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +129,13 @@ class TrainingOptions(Options):
         )
 
     def ends_at(self, step: int, waited: int) -> bool:
-        """Tell whether training ends after a step, and so many measurements without a better one."""
+        """Return whether training ends after a step, given the number of measurements since the best one."""
         return step >= self.steps or self.stops_early(waited)
 
     def stops_early(self, waited: int) -> bool:
-        """Tell whether training stops after so many measurements without a better one."""
+        """Return whether training stops early, given the number of measurements since the best one."""
         return self.patience is not None and waited >= self.patience
 
     def saves_at(self, step: int) -> bool:
-        """Tell whether a checkpoint is due after a step; the last step's always is."""
+        """Return whether a checkpoint is due after a step; after the last step it always is."""
         return step % (self.save_every or self.evaluate_every) == 0 or step == self.steps

@@ -1,4 +1,4 @@
-"""What weights were trained with: each checkpoint records it, and a run folder that has changed since is refused."""
+"""The provenance of weights: each checkpoint records it, and a run folder that has changed since is refused."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance(Options):
-    """What weights were trained with: the options that may not be edited, and a digest of each file of the data.
+    """The provenance of weights: the options that may not be edited, and a digest of each data file.
 
-    A digest is the SHA-256 checksum of contents, so that the layout of a file does not matter.
+    A digest is the SHA-256 checksum of the parsed contents, so the layout of a file does not matter.
     """
 
     configuration: Mapping[str, object]
@@ -60,7 +60,7 @@ class DataRecord(Options):
 
 
 def provenance_of(checkpoint: Checkpoint) -> Provenance | None:
-    """Return what weights were trained with; None for a checkpoint of an earlier version, which does not record it.
+    """Return the provenance of weights, or None for a checkpoint of an earlier version, which does not record it.
 
     Raises
     ------

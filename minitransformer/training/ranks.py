@@ -1,8 +1,8 @@
-"""The processes that train together, and what they tell each other.
+"""The processes that train together, and how they communicate.
 
 Each process has a number, its *rank*. A run is the same whether one process does all the work (`Alone`) or several
-share it over MPI (`MPI`). Nothing is added up here: sums are taken elsewhere, in a fixed order, as the sums of an MPI
-library depend on the number of processes and on the library.
+share it over MPI (`MPI`). Sums are not computed here but elsewhere, in a fixed order, because the rounding of an MPI
+library's sums depends on the number of processes and on the library.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ LAUNCHERS = {
     "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK",
     "SLURM_STEP_NUM_TASKS": "SLURM_PROCID",
 }
-"""The variables by which launchers (MPICH's, Open MPI's, Slurm's srun) tell the number of processes and the rank."""
+"""The environment variables in which launchers (MPICH, Open MPI, Slurm) pass the number of processes and the rank."""
 
 
 class Ranks(Protocol):
-    """What several processes that train together need of each other; all of them make the same calls."""
+    """The communication between processes that train together; all of them make the same calls."""
 
     rank: int
     """The number of this process, from 0."""
     size: int
     """How many processes there are."""
     local_rank: int
-    """The number of this process among those of its machine."""
+    """The number of this process among those on its machine."""
 
     @property
     def cores(self) -> int:
         """How many cores each process of this machine may use."""
 
     def gather(self, value: T) -> list[T]:
-        """Return what each process passed, in the order of their ranks."""
+        """Return the values that the processes passed, in the order of their ranks."""
 
     def first(self, function: Callable[[], T]) -> T:
         """Call a function in the first process only, and return to all of them what it returned."""
@@ -56,20 +56,20 @@ class Ranks(Protocol):
         """Return a function's values for items, in their order; each process calls it with some of them."""
 
     def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
-        """Send each process a part of an array; return the parts that all sent to this one, one after the other.
+        """Send each process a part of an array; return the parts received from all, one after the other.
 
-        The next exchange may overwrite what this one returns.
+        The next exchange may overwrite the returned array.
 
         Parameters
         ----------
         sent : array, shape (sum of sizes,)
-            What the processes are to have, side by side.
+            The parts for the processes, one after the other.
         sizes, received_sizes : sequence of int
-            How many numbers go to each process and come from each.
+            The number of entries sent to each process and received from each.
         """
 
     def share_out(self, values: Array, parts: Sequence[slice]) -> None:
-        """Fill an array in every process; the process of rank i has the contents of part i."""
+        """Fill an array in every process; the process of rank i provides part i."""
 
     def abort(self, status: int) -> None:
         """End all processes at once."""
@@ -135,10 +135,10 @@ class MPI:
         self.cores = max(1, min(len(mine), len(together) // here.size))
         kinds = self._mpi.INFO_ENV.get("mpi_memory_alloc_kinds") or ""
         self._reads_gpus = "cuda" in kinds
-        self._received: Array | None = None  # kept from step to step: new memory can cost more than the exchange
+        self._received: Array | None = None  # reused in every step: new memory can cost more than the exchange
 
     def gather(self, value: T) -> list[T]:
-        """Return what each process passed, in the order of their ranks."""
+        """Return the values that the processes passed, in the order of their ranks."""
         found: list[T] = self._world.allgather(value)
         return found
 
@@ -153,7 +153,7 @@ class MPI:
         return [found[i % self.size][i // self.size] for i in range(len(items))]
 
     def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
-        """Send each process a part of an array; return the parts that all sent to this one, one after the other."""
+        """Send each process a part of an array; return the parts received from all, one after the other."""
         ours = self._sendable(sent)
         received = self._received
         if received is None or (received.size, received.dtype) != (sum(received_sizes), ours.dtype):
@@ -165,7 +165,7 @@ class MPI:
         return asarray(received)
 
     def share_out(self, values: Array, parts: Sequence[slice]) -> None:
-        """Fill an array in every process; the process of rank i has the contents of part i."""
+        """Fill an array in every process; the process of rank i provides part i."""
         ours = self._sendable(values)
         sizes = [part.stop - part.start for part in parts]
         kind = self._mpi._typedict[ours.dtype.char]
@@ -204,7 +204,7 @@ def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
     ranks : Ranks
         The processes.
     values : mapping
-        What must be the same in all of them, by names for the message.
+        The values that must be equal in all processes, by names for the message.
 
     Raises
     ------

@@ -17,16 +17,16 @@ __all__ = ["has_ended", "resume"]
 
 
 def has_ended(run: RunFolder, report: Report) -> bool:
-    """Tell whether a run is finished and whole, so that there is nothing to resume.
+    """Return whether a run is finished and complete, so that there is nothing to resume.
 
-    It is not if steps were added to its configuration, or a file is missing that can be made again.
+    It is not if steps were added to its configuration, or a missing file can be made again.
 
     Parameters
     ----------
     run : RunFolder
         The run.
     report : callable
-        Told of checkpoints that are damaged.
+        Called with a message for each damaged checkpoint.
 
     Raises
     ------
@@ -44,21 +44,21 @@ def has_ended(run: RunFolder, report: Report) -> bool:
 
 
 def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
-    """Return the training run at the newest whole checkpoint of a folder, and prepare the folder for more steps.
+    """Return the training run at the newest intact checkpoint of a folder, and prepare the folder for more steps.
 
     Parameters
     ----------
     run : RunFolder
         The run.
     report : callable
-        Told of checkpoints that are damaged, if an earlier one is used.
+        Called with a message for each damaged checkpoint, if an earlier one is used.
     ranks : Ranks
         The processes that train together; the first reads and prepares the folder.
 
     Returns
     -------
     Trainer
-        Before its first step, if the run was stopped before it saved anything.
+        The run at its first step if it was stopped before it saved a checkpoint.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
             configuration = configuration.changed(workers=1)
         run.clean()
         checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None
-        begun = checkpoint is not None or run.has("data.json")  # if not, the run was killed during its setup
+        begun = checkpoint is not None or run.has("data.json")  # otherwise the run was killed during its setup
         tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
         if checkpoint:
             run.check_weights(checkpoint, configuration, tokenisers)  # before any work

@@ -1,30 +1,30 @@
-"""A run folder: what training leaves behind, and what translating reads.
+"""A run folder: training writes it, translating reads it.
 
 =======================  ================================================================================
-``configuration.json``   everything that the run depends on
+``configuration.json``   the configuration of the run
 ``vocabulary.json``      the tokenisers of source and target
-``data.json``            checksums of the texts that were read and of what was made of them
-``held_out.tsv``         pairs that are never trained on, to measure the model on: source, tab, target
+``data.json``            checksums of the texts and of the data made from them
+``held_out.tsv``         held-out pairs, on which the model is evaluated: source, tab, target
 ``metrics.jsonl``        a line for each measurement during training
 ``checkpoints/``         the state of the training after some of its last steps, such as ``step-00000900.safetensors``:
-                         weights, optimiser state, and the mean of the last steps' weights (``model.``, ``optimiser.``
-                         and ``mean.`` before each name), and in its metadata step, random state, what the weights were
+                         weights, optimiser state, and the mean of the last steps' weights (prefixes ``model.``,
+                         ``optimiser.`` and ``mean.``), and in its metadata step, random state, what the weights were
                          trained with (options and digests of the files above) and a checksum
-``best.safetensors``     the weights that did best on held-out pairs during training
-``average.safetensors``  the mean of the last checkpoints' weights, if it was asked for
+``best.safetensors``     the best weights on held-out pairs during training
+``average.safetensors``  the mean of the last checkpoints' weights, if requested
 ``*.png``                pictures
 =======================  ================================================================================
 
-Each file is written under another name and then renamed, so a kill leaves a whole one. Only the measurements are
-appended; those after the last checkpoint are removed on resume. In a new run ``configuration.json`` is written last
-before training, and it is removed first when a run is replaced: a folder that has it is a run. Until then
+Each file is written under another name and then renamed, so a killed process leaves no partial file. Only measurements
+are appended; those after the last checkpoint are removed on resume. In a new run ``configuration.json`` is written last
+before training, and it is removed first when a run is replaced: a folder that contains it is a run. Until then
 ``configuration.json.partial`` says that a run is being set up. The measurement of the result is written at the end.
 
 The path to a run folder may contain symbolic links. Inside the folder, nothing is written or deleted through one.
 
-A folder may have been edited, damaged or made by other people. Each file has one strict reader, whose messages name it.
-The reader accepts only regular files, JSON with values as a class of options declares them, and checkpoints of finite
-numbers.
+A folder may have been edited, damaged or written by other people. Each file has one strict reader, whose messages name
+the file. The reader accepts only regular files, JSON with values as a class of options declares them, and checkpoints
+of finite numbers.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ CONFIGURATION = "configuration.json"
 SETTING_UP = CONFIGURATION + PARTIAL
 """In a folder without a configuration: a run is being set up, or its process was killed during the setup."""
 DERIVED = ("vocabulary.json", "held_out.tsv", "data.json")
-"""The files that follow from the configuration."""
+"""The files that are computed from the configuration."""
 
 
 class RunFolder:
-    """A run folder: what does not change during training; its ``checkpoints`` and ``measurements`` do.
+    """A run folder. Its files do not change during training, except ``checkpoints`` and ``measurements``.
 
     Parameters
     ----------
     path : Path or str
-        Where it is, or is to be.
+        The path; the folder need not exist yet.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -84,12 +84,12 @@ class RunFolder:
 
     @classmethod
     def fresh(cls, name: str, root: Path | str = "runs") -> RunFolder:
-        """Make the first folder that does not exist yet, of ``runs/name``, ``runs/name-2``, and so on; return it.
+        """Create the first of ``runs/name``, ``runs/name-2``, ... that does not exist yet, and return it.
 
         Raises
         ------
         RunError
-            If it cannot be made.
+            If it cannot be created.
         """
         path = Path(root)
         try:
@@ -104,9 +104,9 @@ class RunFolder:
         return cls(path)
 
     def holds_something(self) -> bool:
-        """Tell whether there is something at the path already.
+        """Return whether something exists at the path.
 
-        An empty folder does not count, nor one in which a run was only set up.
+        An empty folder does not count, nor one whose run never got beyond its setup.
         """
         if not self.path.is_dir():
             return self.path.exists()
@@ -118,21 +118,21 @@ class RunFolder:
         return not self._is_half_set_up() or bool(self.checkpoints.files())
 
     def _is_half_set_up(self) -> bool:
-        """Tell whether a process was killed here while it set up or replaced a run."""
+        """Return whether a process was killed here while it set up or replaced a run."""
         return (self.path / SETTING_UP).exists() and not (self.path / CONFIGURATION).exists()
 
     def refuse(self, overwrite: bool) -> None:
-        """Refuse a path at which no run may begin.
+        """Raise a RunError if no run may begin at the path.
 
         Parameters
         ----------
         overwrite : bool
-            Whether an existing run may be replaced. Anything else is never replaced.
+            Whether an existing run may be replaced. Nothing but a run is ever replaced.
 
         Raises
         ------
         RunError
-            If there is something at the path already.
+            If something exists at the path.
         """
         if not self.holds_something():
             return
@@ -149,12 +149,12 @@ class RunFolder:
                 ) from error
 
     def create(self, configuration: Configuration, corpus: Corpus, overwrite: bool = False) -> None:
-        """Make the folder and write what does not change during training.
+        """Create the folder and write the files that do not change during training.
 
         Raises
         ------
         RunError
-            If there is something at the path already and it is not to be overwritten, or it cannot be written.
+            If something exists at the path and may not be overwritten, or the folder cannot be written.
         """
         self.refuse(overwrite)
         try:
@@ -188,17 +188,17 @@ class RunFolder:
         flush_folder(self.path)
 
     def complete(self, corpus: Corpus) -> None:
-        """Write what the configuration decides: tokenisers, held-out pairs and checksums of the data."""
+        """Write the files that follow from the configuration: tokenisers, held-out pairs and checksums of the data."""
         self._write_json("vocabulary.json", tokenisers_to_json(corpus.source, corpus.target))
         write_durably(self.path / "held_out.tsv", text_of_pairs(corpus.held_out).encode("utf-8"))
         self._write_json("data.json", DataRecord(files=corpus.files, fingerprint=corpus.fingerprint()).flat())
 
     def has(self, name: str) -> bool:
-        """Tell whether the folder has an entry of this name."""
+        """Return whether the folder has an entry of this name."""
         return (self.path / name).exists()
 
     def is_complete(self) -> bool:
-        """Tell whether all is there that the configuration decides; if not, the run ended while it was being made."""
+        """Return whether all files that follow from the configuration exist; if not, the run ended during its setup."""
         return all(map(self.has, DERIVED))
 
     def configuration(self) -> Configuration:
@@ -230,18 +230,18 @@ class RunFolder:
     def check_weights(
         self, checkpoint: Checkpoint, configuration: Configuration, tokenisers: Tokenisers | None
     ) -> None:
-        """Check that configuration, vocabulary and held-out pairs are those that weights were trained with.
+        """Check that weights were trained with the configuration, vocabulary and held-out pairs of this folder.
 
-        Checkpoints of earlier versions do not say what they were trained with.
+        Checkpoints of earlier versions do not record it.
 
         Parameters
         ----------
         checkpoint : Checkpoint
             The weights.
         configuration : Configuration
-            That of this folder.
+            The configuration of this folder.
         tokenisers : pair of Tokeniser, optional
-            Those of this folder, if its vocabulary is there.
+            The tokenisers of this folder, if its vocabulary exists.
 
         Raises
         ------
@@ -266,19 +266,19 @@ class RunFolder:
                 )
 
     def check_data(self, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
-        """Check that data is the data of the run, as its files and its checkpoint record it.
+        """Check data against the records in the run's files and checkpoint.
 
         Parameters
         ----------
         corpus : Corpus
-            The data, built again.
+            The rebuilt data.
         checkpoint : Checkpoint, optional
             The checkpoint to resume from, if there is one.
 
         Raises
         ------
         RunError
-            If it is not, or nothing in the folder can prove it; the message names the file that has changed.
+            If the data has changed, or nothing in the folder can prove that it has not; the message names the file.
         """
         trained = checkpoint and provenance_of(checkpoint)
         if self.has("data.json"):
@@ -314,8 +314,8 @@ class RunFolder:
             raise RunError(f"{self.path / 'data.json'} is damaged: {error}") from error
 
     def held_out(self) -> list[tuple[str, str]]:
-        """Read the pairs that were never trained on."""
-        # splitlines would split at characters that may stand inside a text, such as U+2028
+        """Read the held-out pairs."""
+        # splitlines would split at characters that a text may contain, such as U+2028
         lines = self._read("held_out.tsv").removesuffix("\n").split("\n")
         pairs = [tuple(line.split("\t")) for line in lines]
         bad = [i for i, pair in enumerate(pairs) if len(pair) != 2 or not all(pair)]
@@ -325,16 +325,16 @@ class RunFolder:
         return [(source, target) for source, target in pairs]
 
     def is_finished(self) -> bool:
-        """Tell whether training has come to its end and the result was measured."""
+        """Return whether training has ended and its result was measured."""
         return self.measurements.final() is not None
 
     def save(self, checkpoint: Checkpoint, options: TrainingOptions) -> Path:
-        """Write a checkpoint, as `Checkpoints.save` does, after the measurements before it.
+        """Flush the measurements, then write a checkpoint, as `Checkpoints.save` does.
 
         The average is removed: it is no longer that of the last checkpoints.
         """
         self.measurements.flush()
-        if self.average_path.exists():  # it goes first: after a kill it must not stand beside a newer checkpoint
+        if self.average_path.exists():  # removed first: after a kill it must not lie beside a newer checkpoint
             self.average_path.unlink()
             flush_folder(self.path)
         return self.checkpoints.save(checkpoint, options)

@@ -1,4 +1,4 @@
-"""Scores: how close texts are to what they should be. They know nothing of models."""
+"""Scores of texts against references; they are independent of any model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Quality", "Share", "bleu", "chrf", "edit_distance", "error_rate", "e
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many; the sum of two is that of the texts of both together.
+    """A count and its total; the sum of two is the share over both sets of texts.
 
     Parameters
     ----------
     count, total : int
-        How many, and of how many.
+        The number that counts, and the number in all.
     """
 
     count: int
@@ -37,7 +37,7 @@ class Share:
         Raises
         ------
         ValueError
-            If it is a share of nothing.
+            If the total is 0.
         """
         if not self.total:
             raise ValueError(f"a share of {self.count} in nothing: expected at least one text with a token")
@@ -48,30 +48,30 @@ class Share:
 
 
 class Quality(NamedTuple):
-    """A score of a whole text, by sacrebleu."""
+    """A corpus score by sacrebleu."""
 
     value: float
     """From 0 to 100."""
     signature: str
-    """How it was measured; scores with different signatures cannot be compared."""
+    """Version and settings of the score; scores with different signatures cannot be compared."""
     details: str
     """The score in words, with its parts."""
 
 
 def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Share:
-    """Count the texts that are what they should be.
+    """Count the texts that equal one of their references.
 
     Parameters
     ----------
     found : sequence of str
         The texts.
     references : sequence of sequences of str
-        For each of them what it may be: any of these is right.
+        The references of each text; any of them is right.
 
     Returns
     -------
     Share
-        Of the texts. Differences that `normalise_text` removes do not count, as no tokeniser can know them.
+        The share of texts. Differences that `normalise_text` removes are ignored, because no tokeniser preserves them.
 
     Raises
     ------
@@ -85,19 +85,19 @@ def exact_match(found: Sequence[str], references: Sequence[Sequence[str]]) -> Sh
 
 
 def token_accuracy(best: NDArray[np.integer], wanted: NDArray[np.integer]) -> Share:
-    """Count the tokens that are what they should be, place by place.
+    """Count the tokens that are right, position by position.
 
     Parameters
     ----------
     best : ndarray of int, shape (B, Tq)
-        The tokens that have the highest score when all before them are given.
+        The tokens with the highest score given all previous target tokens.
     wanted : ndarray of int, shape (B, Tq)
-        What they should be; padding is not counted.
+        The target tokens; padding is not counted.
 
     Returns
     -------
     Share
-        Of the tokens that count.
+        The share of the tokens that are not padding.
 
     Raises
     ------
@@ -111,12 +111,12 @@ def token_accuracy(best: NDArray[np.integer], wanted: NDArray[np.integer]) -> Sh
 
 
 def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
-    """Count the edits that make one sequence the other (Levenshtein's distance).
+    """Count the edits that turn one sequence into the other (Levenshtein distance).
 
     Parameters
     ----------
     one, other : sequences
-        Such as two strings, or two lists of words.
+        Two strings, for example, or two lists of words.
 
     Returns
     -------
@@ -134,24 +134,23 @@ def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
 
 
 def error_rate(found: Sequence[str], references: Sequence[Sequence[str]]) -> Share:
-    """Count the edits that make texts what they should be, in proportion to what they should be.
+    """Count the edits that turn texts into their references, relative to the length of the references.
 
-    Of phones with spaces between it is the phone error rate, of words the word error rate. It can be above 1. (What the
-    literature on pronunciation calls word error rate is another thing: the share of words with any mistake,
-    1 - `exact_match`.)
+    For phones separated by spaces this is the phone error rate, for words the word error rate. It can exceed 1. (In the
+    literature on pronunciation, word error rate means the share of words with any error, 1 - `exact_match`.)
 
     Parameters
     ----------
     found : sequence of str
         The texts.
     references : sequence of sequences of str
-        For each of them what it may be, at least one. It is measured against the closest: the one that takes the
-        fewest edits, and of several such the shortest, so that the rate is never flattered.
+        The references of each text, at least one. The closest counts: the one with the fewest edits, and among several
+        the shortest, which gives the highest rate.
 
     Returns
     -------
     Share
-        Edits, and the length of the closest references in words.
+        The number of edits, and the length of the closest references in words.
 
     Raises
     ------
@@ -168,14 +167,14 @@ def error_rate(found: Sequence[str], references: Sequence[Sequence[str]]) -> Sha
 
 
 def bleu(found: Sequence[str], references: Sequence[Sequence[str]], tokenize: str = "13a") -> Quality:
-    """Measure BLEU over a whole text, by sacrebleu.
+    """Measure corpus BLEU with sacrebleu.
 
     Parameters
     ----------
     found : sequence of str
         The translations.
     references : sequence of sequences of str
-        For each of them what it may be, at least one.
+        The references of each text, at least one.
     tokenize : str, default "13a"
         How sacrebleu splits texts into words; "none" for texts that are split already, by spaces.
 
@@ -195,7 +194,7 @@ def bleu(found: Sequence[str], references: Sequence[Sequence[str]], tokenize: st
         known = ", ".join(sorted(metrics.BLEU.TOKENIZERS))
         raise ValueError(f"bleu: found tokenize={tokenize!r}, expected one of {known}")
     try:
-        # force: text that is split already is meant to be, if it is said to be
+        # force: no warning about text that looks tokenised
         metric = metrics.BLEU(tokenize=tokenize, force=True)
     except (ImportError, OSError, RuntimeError) as error:  # some of its tokenisers need more packages, or the network
         words = " ".join(str(error).split())
@@ -204,14 +203,14 @@ def bleu(found: Sequence[str], references: Sequence[Sequence[str]], tokenize: st
 
 
 def chrf(found: Sequence[str], references: Sequence[Sequence[str]]) -> Quality:
-    """Measure chrF over a whole text, by sacrebleu: BLEU's thought with characters for words.
+    """Measure corpus chrF with sacrebleu: an F-score of character n-grams.
 
     Parameters
     ----------
     found : sequence of str
         The translations.
     references : sequence of sequences of str
-        For each of them what it may be, at least one.
+        The references of each text, at least one.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The state of training in a checkpoint's metadata, beside the arrays."""
+"""The training state in a checkpoint's metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["AverageState", "State", "TrainingState"]
 
 @dataclass(frozen=True, kw_only=True)
 class State(Options):
-    """The state that every checkpoint has; that of the best weights also has their scores."""
+    """The state in every checkpoint; the file of the best weights records their scores as well."""
 
     step: int = option(0, "training steps so far", at_least=0)
     provenance: Mapping[str, object] | None = option(None, "what the weights were trained with", added=True)
@@ -25,7 +25,7 @@ class AverageState(State):
     Raises
     ------
     OptionError
-        If a value has the wrong type, or the last of the steps is not ``step``.
+        If a value has the wrong type, or the last entry of ``steps`` is not ``step``.
     """
 
     steps: Sequence[int] = option((), "the steps of the checkpoints")
@@ -38,7 +38,7 @@ class AverageState(State):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingState(State):
-    """The state of a training run: with weights and optimiser state, everything needed to resume.
+    """The state of a training run; together with weights and optimiser state, all that is needed to resume.
 
     Raises
     ------

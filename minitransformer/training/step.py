@@ -1,4 +1,4 @@
-"""A training step, and the batches that steps are made of."""
+"""A training step, and the batches for the steps."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def training_step(
     optimiser : Adam
         Made from the model's parameters.
     batches : Batch or sequence of Batch
-        Sentence pairs; several batches are worked through one after the other, and make one step.
+        Sentence pairs; several batches, processed one after the other, make one step.
     learning_rate : float
         The size of the step.
     label_smoothing : float
-        The share of the wanted probability that is spread over all tokens.
+        The share of the target probability that is spread over all tokens.
     workers : Workers, optional
         Made from the model; by default there is one.
     clip : float, optional

@@ -1,4 +1,4 @@
-"""Training: from a configuration to a model that translates."""
+"""The training loop: from a configuration to a trained model."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from minitransformer.training.workers import Workers
 __all__ = ["Best", "Result", "Trainer"]
 
 LOG_EVERY = 10
-"""Steps to a line of the log. On a GPU the losses are read as often: the host waits for the device each time."""
+"""Steps per line of the log. On a GPU the losses are read at the same interval, because reading makes the host wait."""
 
 
 class Result(NamedTuple):
-    """What training has come to."""
+    """The result of training."""
 
     trained: TrainedRun
-    """The weights that translate."""
+    """The weights to translate with."""
     scores: Scores
-    """Of these weights, on all held-out pairs."""
+    """The scores of these weights on all held-out pairs."""
     measurement: dict[str, Any]
     """The scores as they are logged."""
 
@@ -61,7 +61,7 @@ def _ignore(*values: Any) -> None:
 
 
 def _check_bleu_of(task: Task, configuration: Configuration) -> None:
-    """Refuse options of BLEU that cannot be used, before any work."""
+    """Raise an error for options of BLEU that cannot be used, before any work starts."""
     needed = configuration.training.best_by == "bleu"
     if "bleu" in task.measures:
         try:
@@ -74,21 +74,21 @@ def _check_bleu_of(task: Task, configuration: Configuration) -> None:
 
 
 class Trainer:
-    """A training run in memory: data, model, optimiser, and where it stands.
+    """A training run in memory: data, model, optimiser and progress.
 
     Parameters
     ----------
     configuration : Configuration
-        Everything that it depends on.
+        The configuration of the run.
     tokenisers : pair of Tokeniser, optional
-        Those of a run that goes on, so that they need not be learned again.
+        The tokenisers of a resumed run, so that they need not be learned again.
     ranks : Ranks
-        The processes that train together; by default this one alone. Each has the data; the first writes the run.
+        The processes that train together; by default only this one. Each has the data; the first writes the run.
 
     Raises
     ------
     ValueError
-        If the configuration asks for something impossible, or data is not what it should be.
+        If the configuration is impossible, or the data is invalid.
     MissingExtraError
         If a package is not installed that the task or its scores need.
     RunError
@@ -120,21 +120,21 @@ class Trainer:
         self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay, part=part)
         self.step = 0
         self.averaged = 0
-        """How many steps' weights the mean below holds."""
+        """The number of steps in the mean below."""
         self.mean_weights: Array = xp.zeros_like(self.optimiser.mean)
         self.best: Best | None = None
         self.waited = 0
-        """How many measurements there were since the best."""
+        """The number of measurements since the best."""
         self.seconds = 0.0
         """Time spent training so far, evaluations included."""
         self.tokens = 0
         """Target tokens trained on so far."""
-        self._begun: tuple[int, float] | None = None  # steps and seconds when training began or went on
+        self._begun: tuple[int, float] | None = None  # steps and seconds when training began or was resumed
         self._losses: list[float] = []  # since the last line of the log
         self._unread: list[Array] = []  # the latest of them, which may still be on the device
 
     def _refuse_longer(self, most: int | None) -> None:
-        """Refuse sentences beyond the learned positions, of which the start token, or the end, takes one."""
+        """Raise a ValueError for sentences longer than the learned positions; start or end token takes one."""
         if most is None:
             return
         held_out = [
@@ -156,18 +156,18 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether training has come to its end: the last step, or so many measurements without a better one."""
+        """Whether training has ended: after the last step, or early."""
         return self.configuration.training.ends_at(self.step, self.waited)
 
     @property
     def stopped_early(self) -> bool:
-        """Whether so many measurements went by without a better one that training stops."""
+        """Whether training stops early because the last measurements brought no improvement."""
         return self.configuration.training.stops_early(self.waited)
 
     def expected_seconds(self) -> float | None:
-        """Return the time of the remaining steps in seconds: a guess before the first step, measured afterwards.
+        """Return the time of the remaining steps in seconds: estimated before the first step, measured afterwards.
 
-        It is None before the first step on a GPU.
+        On a GPU it is None before the first step.
         """
         to_come = self.configuration.training.steps - self.step
         if self._begun and self.step > self._begun[0]:
@@ -184,23 +184,22 @@ class Trainer:
         on_evaluation: Callable[[Scores], None] = _ignore,
         on_result: Callable[[Result], None] = _ignore,
     ) -> Result:
-        """Train to the end, measure the result, and so finish the run.
+        """Train to the end and measure the result, which finishes the run.
 
-        A checkpoint is saved before the first step, every so often, and when interrupted. Without steps left to train,
+        Checkpoints are saved before the first step, at regular intervals and on an interruption. If no steps are left,
         only the result is measured.
 
         Parameters
         ----------
         run : RunFolder
-            Where checkpoints and measurements go.
+            The folder for checkpoints and measurements.
         on_step : callable
             Called after each step with loss, learning rate and target tokens per second. On a GPU the loss is read
             every 10 steps, and None after the others; a loss that is not finite is noticed up to 10 steps late.
         on_evaluation : callable
             Called with the scores on held-out pairs.
         on_result : callable
-            Called with the result before the run counts as finished, so that what it leaves in the folder is there
-            then.
+            Called with the result before the run counts as finished, so a finished run has the files that it writes.
 
         Returns
         -------
@@ -209,12 +208,12 @@ class Trainer:
         Raises
         ------
         Diverged
-            If the loss or a score is NaN or infinite. The last checkpoint is one from before.
+            If the loss or a score is NaN or infinite. The last checkpoint is from before that.
         RunError
             If something cannot be written; the last checkpoint is kept.
         KeyboardInterrupt
-            If interrupted, after the step that was under way; a checkpoint of it has been saved. A second Ctrl-C does
-            not wait for that: then the last checkpoint is the one before.
+            If interrupted, after the current step, for which a checkpoint is saved. A second Ctrl-C does not wait for
+            that; the last checkpoint is then the previous one.
         """
         if not self.finished:
             self._train(run, on_step, on_evaluation)
@@ -274,7 +273,7 @@ class Trainer:
                     raise KeyboardInterrupt
 
     def _read_losses(self) -> float | None:
-        """Bring the losses of the last steps to the host, all in one copy; return the last one."""
+        """Copy the losses of the last steps to the host at once; return the last one."""
         if self._unread:
             first = self.step - len(self._unread) + 1
             losses, self._unread = to_numpy(xp.stack(self._unread)).tolist(), []
@@ -285,7 +284,7 @@ class Trainer:
         return self._losses[-1] if self._losses else None
 
     def _measure(self, run: RunFolder, on_evaluation: Callable[[Scores], None]) -> None:
-        """Measure the weights, and keep them apart if they are the best so far."""
+        """Measure the weights, and save them if they are the best so far."""
         self._check_weights()
         scores = self.evaluate(self.corpus.valid)
         value = {
@@ -333,7 +332,7 @@ class Trainer:
         return evaluate(model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize, ranks=self.ranks)
 
     def checkpoint(self) -> Checkpoint:
-        """Return all that is needed to go on from here, and the mean weights as far as they go, on the host."""
+        """Return all that is needed to resume here, and the mean of the weights so far, on the host."""
         self._read_losses()
         state = TrainingState(
             step=self.step,
@@ -358,7 +357,7 @@ class Trainer:
         return Checkpoint(weights, own | moments, mean, state.flat())
 
     def _whole(self, own: Array) -> Array:
-        """Return an array of which each process has the part that its optimiser moves."""
+        """Return a whole array from the parts that the processes' optimisers update."""
         if self.ranks.size == 1:
             return own
         whole = xp.empty_like(self.optimiser.values)
@@ -367,12 +366,12 @@ class Trainer:
         return whole
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go back to where a checkpoint was taken; what follows is to the bit what followed then.
+        """Return to a checkpoint's state; training then continues as it did, to the bit.
 
         Raises
         ------
         RunError
-            If the checkpoint is of another model, or lacks something.
+            If the checkpoint is of another model or incomplete.
         """
         state = read_state(checkpoint, TrainingState)
         try:

@@ -5,12 +5,12 @@ and L_w is the mean over those. Then
 
     L = Σ_w (n_w / n) L_w            and so            dL/dθ = Σ_w (n_w / n) dL_w/dθ
 
-Each share has a copy of the model, which carries n_w / n back through a graph of its own; the gradients are added in
-the order of the shares. That is all: the sum is the gradient of the whole batch, up to rounding. It depends on the
-number of shares, and not on who worked on them or who was done first. The workers here are threads that look at one
-set of weights. NumPy lets go of Python's lock while it computes, so they run at the same time, each on a core of its
-own. Several processes share the work in the same way: each has a run of neighbouring shares, and moves a part of the
-weights (see `ranks.py`).
+Each share has a copy of the model, whose backward pass starts with n_w / n; the gradients are added in the order of the
+shares. The sum is the gradient of the whole batch, up to rounding. It depends on the number of shares, but not on the
+assignment of shares to workers or on the order in which these finish. The workers are threads that share one set of
+weights. NumPy releases Python's global lock while it computes, so they run at the same time, each on its own core.
+Several processes share the work in the same way: each has consecutive shares, and updates a part of the weights (see
+`ranks.py`).
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from minitransformer.training.ranks import ALONE, Ranks
 __all__ = ["Workers", "check_shares", "check_workers", "default_workers"]
 
 LEAST_TOKENS = 256
-"""The smallest share that is worth a worker: below it, Python's own work, which one core does, outweighs."""
+"""The smallest share that is worth a worker; below it, the overhead of Python, which runs on one core, dominates."""
 SWITCH_INTERVAL = 0.0005
-"""How long, in seconds, a thread may hold Python's lock while another wants it; Python's own 0.005 is long here."""
+"""How many seconds a thread may hold the global lock while another waits; Python's default is 0.005."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def default_workers(batch_tokens: int) -> int:
-    """Return how many workers suit this machine: one for each core, as long as each has enough to do."""
+    """Return the default number of workers: one per core, as long as each has enough to do."""
     return 1 if backend() != "numpy" else max(1, min(blas.cores(), batch_tokens // LEAST_TOKENS))
 
 
 def check_workers(number: int) -> None:
-    """Refuse a number of workers below 1, and several of them on a GPU, which is busy with one."""
+    """Raise a ValueError for fewer workers than 1, or for several on a GPU, which one keeps busy."""
     if number < 1:
         raise ValueError(f"workers must be at least 1, found {number}")
     if number > 1 and backend() != "numpy":
@@ -59,7 +59,7 @@ def check_workers(number: int) -> None:
 
 
 def check_shares(shares: int, ranks: Ranks) -> None:
-    """Refuse fewer shares than processes."""
+    """Raise a ValueError if there are fewer shares than processes."""
     if shares < ranks.size:
         raise OptionError(
             f"found {shares} shares for {ranks.size} processes, expected at least one for each; start fewer processes, "
@@ -69,27 +69,26 @@ def check_shares(shares: int, ranks: Ranks) -> None:
 
 
 class Workers:
-    """Threads that work on the shares of a batch; inside ``with Workers(model, n) as workers:`` they stand ready.
+    """Threads that work on the shares of a batch; use them inside ``with Workers(model, n) as workers:``.
 
     Parameters
     ----------
     model : Transformer
         The model; the first share uses it itself.
     shares : int
-        Into how many shares each batch is cut. Results depend on it in their last bits.
+        The number of shares of each batch. Results depend on it in their last bits.
     threads : int, optional
-        How many workers there are, at most one for each share; a single one works in the calling thread. By default one
-        for each core, and a single one on a GPU.
+        The number of workers, at most one per share; a single one works in the calling thread. By default one per core,
+        and a single one on a GPU.
     blas_threads : int, optional
         How many threads each matrix product may use; by default the cores are divided among the shares.
     ranks : Ranks
-        The processes that work on the shares, each on a run of neighbours; by default this one alone.
+        The processes that work on the shares, each on consecutive ones; by default only this one.
 
     Raises
     ------
     ValueError
-        If a number is below 1, several threads are asked for on a GPU, which is busy with one, or there are fewer
-        shares than processes.
+        If a number is below 1, there are several threads on a GPU, or there are fewer shares than processes.
     """
 
     def __init__(
@@ -115,12 +114,12 @@ class Workers:
         self._parameters = [m.parameters() for m in self.models]
         self._pool: ThreadPoolExecutor | None = None
         self._undo = ExitStack()
-        self._sent: Array | None = None  # kept from step to step: new memory can cost more than the exchange
+        self._sent: Array | None = None  # reused in every step: new memory can cost more than the exchange
 
     def collect(self, optimiser: Adam) -> Gradients:
-        """Return the gradients of all shares, as ``gradients`` left them, for the parameters that the optimiser moves.
+        """Return the gradients of all shares, left by ``gradients``, for the parameters that the optimiser updates.
 
-        The shares of other processes are received: each process sends the others their parts of its gradients.
+        Gradients of other processes' shares are received: each process sends the others their parts.
         """
         own = [Own(parameters) for parameters in self._parameters]
         if self.ranks.size == 1:
@@ -165,15 +164,15 @@ class Workers:
     def gradients(self, batches: Batch | Sequence[Batch], label_smoothing: float) -> Array:
         """Leave the gradient of the loss of one batch, or of several together, in the parameters of the shares' models.
 
-        The gradient is the sum over all shares. Several batches, one after the other, are a larger one that need not
-        fit into memory at once: each counts by its part of the target tokens.
+        The gradient is the sum over all shares. Several batches, processed one after the other, act as one larger batch
+        that need not fit into memory; each is weighted by its part of the target tokens.
 
         Parameters
         ----------
         batches : Batch or sequence of Batch
             Sentence pairs.
         label_smoothing : float
-            The share of the wanted probability that is spread over all tokens.
+            The share of the target probability that is spread over all tokens.
 
         Returns
         -------
@@ -191,7 +190,7 @@ class Workers:
         return sum(losses[1:], start=losses[0])
 
     def _add_gradients(self, batch: Batch, label_smoothing: float, tokens: int) -> list[Array]:
-        """Add a batch's part of the gradient; return each own share's part of the loss, among so many tokens in all."""
+        """Add a batch's part of the gradient; return the part of the loss of each share of this process."""
         model, n = self.models[0], len(batch.source)
         state = model.rng.bit_generator.state
 
@@ -205,7 +204,7 @@ class Workers:
                 twin.rng.before, twin.rng.after = first, n - last
             logits = twin(share.source, share.target_input, twin.rng)
             loss = ops.cross_entropy(logits, share.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
-            del logits  # the graph holds what it needs of them
+            del logits  # the graph keeps what it needs
             weight = _target_tokens(share) / tokens
             loss.backward(weight, release=True)
             return weight * loss.data
@@ -219,7 +218,7 @@ class Workers:
         return losses
 
     def each(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """Return the function's value for each item, in order; each worker does a run of neighbours."""
+        """Return the function's value for each item, in order; each worker does consecutive items."""
         items = list(items)
         if self._pool is None:
             return [function(item) for item in items]

@@ -56,6 +56,16 @@ def test_a_tutorial_is_chosen_by_its_number(clone):
     assert clone.commands[0][-1] == "--no-browser"
 
 
+def test_translations_are_copied_beside_what_they_translate(clone):
+    korean = clone.path / "tutorials" / "ko" / "01-first.ipynb"
+    korean.parent.mkdir()
+    korean.write_text("as shipped: in Korean", encoding="utf-8")
+    assert main(["tutorials"]) == 0
+    copy = clone.path / "my-tutorials" / "ko" / "01-first.ipynb"
+    assert copy.read_text(encoding="utf-8") == "as shipped: in Korean"
+    assert copy in clone.trusted[0]
+
+
 def test_what_the_reader_wrote_is_kept(clone):
     mine = clone.path / "my-tutorials" / "02-second.ipynb"
     mine.parent.mkdir()

@@ -1,59 +1,121 @@
-"""The Korean texts have the structure, the code and the numbers of the English ones."""
+"""The Korean texts have the structure, the code, the links and the numbers of the English ones, block by block."""
 
+import ast
+import io
 import re
+import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAIRS = [("README.md", "README.ko.md")]
-PAIRS += [(f"tutorials/{path.name}", f"tutorials/ko/{path.name}") for path in (ROOT / "tutorials" / "ko").glob("*.md")]
-FENCE = re.compile(r"^```.*?^```$", re.M | re.S)
+TUTORIALS = sorted(path.stem for path in (ROOT / "tutorials" / "ko").glob("*.md"))
+PAIRS = [("README.md", "README.ko.md"), *((f"tutorials/{name}.md", f"tutorials/ko/{name}.md") for name in TUTORIALS)]
+FENCE = re.compile(r"^(```[^\n]*\n(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)]+)\)")
-
-
-def structure(text: str) -> list[str]:
-    """Return what begins each block: heading level, list, table, picture, formula, code or prose."""
-    text = FENCE.sub("```", text.split("\n---\n", 1)[-1])
-    blocks = [block.strip() for block in re.split(r"\n\n+", text) if block.strip()]
-    return [re.match(r"#+|- |\||!\[|\$\$|```|<details>|</details>|\+\+\+|\d+\. |", block)[0] for block in blocks]
-
-
-def code(text: str) -> list[str]:
-    """Return the blocks of code without their comments, descriptions of pictures and strings for people."""
-    return [re.sub(r"#.*|^:.*\n|\"[^\"\n]*\"", "", block, flags=re.M) for block in FENCE.findall(text)]
-
-
-def targets(text: str) -> list[str]:
-    """Return where links lead, without the way out of a folder and without the languages of each other."""
-    found = [re.sub(r"^(\.\./)+", "", target) for target in LINK.findall(FENCE.sub("", text))]
-    return sorted(target for target in found if not re.search(r"README|/ko$", target))
-
-
-def numbers(text: str) -> list[str]:
-    """Return the numbers of the prose: those with a decimal point, thousands, per cent or in a formula."""
-    prose = FENCE.sub("", text)
-    return sorted(re.findall(r"\d[\d,]*\.\d+|\d{1,3}(?:,\d{3})+", prose))
+FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|`[^`]+`", re.S)
+IN_WORDS = {"half a minute": 30, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
+IN_WORDS |= {"eight": 8, "nine": 9, "ten": 10, "seventeen": 17, "sixty": 60}
+"""Numbers that English writes in words and Korean may write with digits."""
 
 
 def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
+def blocks(name: str) -> list[str]:
+    """Return the blocks of a text; a block of code leaves its place alone."""
+    text = FENCE.sub("```", read(name).split("\n---\n", 1)[-1])
+    return [block.strip() for block in re.split(r"\n\n+", text) if block.strip()]
+
+
+def structure(block: str) -> list[str]:
+    """Return what a block is (heading, picture, formula, prose ...), and each item of a list or cell of a table."""
+    kind = re.match(r"#+ |- |\||!\[|\$\$|```|<details>|</details>|\+\+\+|\d+\. |", block)[0]
+    parts = {"- ": r"^- ", "|": r"\||\n"}
+    return [kind, *re.findall(parts[kind], block, re.M)] if kind in parts else [kind]
+
+
+def code(name: str) -> list[tuple[str, str, int]]:
+    """Return each block of code: its options, what it does, and how many comments it has."""
+    found = []
+    for head, body in FENCE.findall(read(name)):
+        if re.match(r"```(python|\{code-cell\})", head):
+            tokens = tokenize.generate_tokens(io.StringIO(body).readline)
+            comments = sum(token.type == tokenize.COMMENT for token in tokens)
+            found.append((re.sub(r'alt: "[^"]+"', "alt", head), statements(body), comments))
+        else:
+            found.append((head, re.sub(r"#.*", "", body), body.count("#")))
+    return found
+
+
+def statements(python: str) -> str:
+    """Return Python without comments and without what docstrings say."""
+    tree = ast.parse(python)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
+            node.body[0] = ast.Expr(ast.Constant("docstring"))
+    return ast.unparse(tree)
+
+
+def targets(block: str, name: str) -> list[str]:
+    """Return where the links of a block lead; Korean texts stand for the English ones."""
+    found = []
+    for target in LINK.findall(block):
+        if not target.startswith("https://"):
+            target = (ROOT / name).parent.joinpath(target).resolve().relative_to(ROOT).as_posix()
+        if target != "tutorials/ko":  # the README says in Korean that there are Korean tutorials
+            found.append(target.replace("tutorials/ko/", "tutorials/").replace(".ko.md", ".md"))
+    return sorted(found)
+
+
+def formulas(block: str) -> Counter[str]:
+    """Return the formulas of a block, without words in them, and the code in its lines."""
+    return Counter(FORMULA.findall(re.sub(r"\\text\{[^}]*\}|\s", "", block)))
+
+
+def numbers(block: str) -> Counter[float]:
+    """Return the numbers that a block writes with digits, outside formulas, code and the addresses of links."""
+    units = {"": 1, "만": 1e4, " million": 1e6}
+    found = re.findall(r"(\d+(?:,\d{3})*(?:\.\d+)?)(만(?!큼)| million|)", FORMULA.sub("", LINK.sub("]", block)))
+    return Counter(float(digits.replace(",", "")) * units[unit] for digits, unit in found)
+
+
+def numbers_in_words(block: str) -> Counter[float]:
+    """Return the numbers that an English block writes in words."""
+    return Counter(IN_WORDS[word.lower()] for word in re.findall(rf"\b({'|'.join(IN_WORDS)})\b", block, re.I))
+
+
 @pytest.mark.parametrize(("english", "korean"), PAIRS, ids=[korean for _, korean in PAIRS])
 class TestKorean:
     def test_the_blocks_are_the_same(self, english, korean):
-        assert structure(read(korean)) == structure(read(english))
+        for ours, theirs in zip(blocks(korean), blocks(english), strict=True):
+            assert structure(ours) == structure(theirs), f"{ours}\n\n{theirs}"
 
     def test_the_code_is_the_same(self, english, korean):
-        assert code(read(korean)) == code(read(english))
+        assert code(korean) == code(english)
 
     def test_links_and_formulas_are_the_same(self, english, korean):
-        assert targets(read(korean)) == targets(read(english))
-        formulas = [re.findall(r"\$\$.*?\$\$", FENCE.sub("", read(name)), re.S) for name in (english, korean)]
-        assert len(formulas[0]) == len(formulas[1])
-        for ours, theirs in zip(*formulas, strict=True):
-            assert re.sub(r"\\text\{[^}]*\}", "", ours) == re.sub(r"\\text\{[^}]*\}", "", theirs)
+        for ours, theirs in zip(blocks(korean), blocks(english), strict=True):
+            assert targets(ours, korean) == targets(theirs, english), f"{ours}\n\n{theirs}"
+            assert formulas(ours) >= formulas(theirs), f"{ours}\n\n{theirs}"
+            assert not formulas(ours).keys() - formulas(theirs), "Korean repeats a name in place of a pronoun, no more"
 
     def test_the_numbers_are_the_same(self, english, korean):
-        assert numbers(read(korean)) == numbers(read(english))
+        for ours, theirs in zip(blocks(korean), blocks(english), strict=True):
+            missing, added = numbers(theirs) - numbers(ours), numbers(ours) - numbers(theirs)
+            assert not missing, f"{ours}\n\n{theirs}"
+            assert added <= numbers_in_words(theirs), f"{ours}\n\n{theirs}"
+
+    def test_every_link_leads_somewhere(self, english, korean):
+        for link in LINK.findall(FENCE.sub("", read(korean))):
+            assert link.startswith("https://") or (ROOT / korean).parent.joinpath(link.split("#")[0]).exists(), link
+
+    def test_korean_leads_to_korean_where_there_is_one(self, english, korean):
+        links = [Path(link).name for link in LINK.findall(FENCE.sub("", read(korean))) if link.startswith("../0")]
+        assert sum(Path(link).stem in TUTORIALS for link in links) == (korean != "README.ko.md")  # its own original
+
+    def test_emphasis_ends_where_markdown_sees_its_end(self, english, korean):
+        """Markdown does not close emphasis between punctuation and a letter, which Korean particles are."""
+        assert not re.findall(r"[^\w\s*]\*+[가-힣]", FENCE.sub("", read(korean)))

@@ -1,9 +1,10 @@
-"""The product.
+"""The product rule.
 
-A graph computes z = x * y, with numbers x, y and z. The rest of the graph makes
-a loss L of z, and has told us d_z = dL/dz: how much L grows when z grows by 1.
+A graph computes z = x * y, with numbers x, y and z. The rest of the graph
+computes a loss L from z and gives you d_z = dL/dz: how much L grows when z
+grows by 1.
 
-How much does L grow when x grows by 1? And y? That is the chain rule:
+How much does L grow when x grows by 1, and when y does? By the chain rule
 
     d_x = d_z * dz/dx        d_y = d_z * dz/dy
 """

@@ -5,7 +5,7 @@ y = sin(x * x). Write it in two steps, as a graph does:
     u = x * x
     y = sin(u)
 
-and go back through them in mirrored order: first d_u from d_y, then d_x from
+and go back through them in reverse order: first d_u from d_y, then d_x from
 d_u.
 """
 

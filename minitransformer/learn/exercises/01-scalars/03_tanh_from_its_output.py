@@ -1,11 +1,11 @@
-"""The hyperbolic tangent, from what the forward pass has kept.
+"""The gradient of tanh, from the output of the forward pass.
 
 y = tanh(x) = (e^x - e^-x) / (e^x + e^-x). By the quotient rule
 
     dy/dx = 1 - tanh(x) * tanh(x)
 
-The forward pass has computed y already. So nothing needs to be computed again:
-write the gradient with y, without x and without any exponential.
+The forward pass has already computed y, so write the gradient in terms of y,
+without x and without any exponential.
 """
 
 

@@ -1,7 +1,7 @@
 """relu(x) = max(x, 0): a function with a corner.
 
 Left of 0 it is flat, right of 0 it is x itself. At 0 it has no derivative; any
-slope between those of the two sides will do, and everybody takes the flat one.
+slope between those of the two sides will do, and by convention it is 0.
 
 Work on arrays here: x and d_y have the same shape, and so has the result.
 """

@@ -1,12 +1,12 @@
 """One of these derivatives is wrong: show it.
 
-Each pair is a function and what somebody believes to be its derivative. Exactly
-one derivative is wrong. Give its letter, and a number x at which it differs
-from the difference quotient by more than one per cent:
+Each pair is a function and a claimed derivative. Exactly one derivative is
+wrong. Give its letter, and a number x at which it differs from the difference
+quotient by more than one per cent:
 
     (f(x + h) - f(x - h)) / (2 * h)        for a small h, such as 0.00001
 
-A guess is no answer: there is an x at which even the wrong one is right.
+Choose x with care: there is an x at which even the wrong one is right.
 """
 
 from math import exp, log, sqrt

@@ -1,19 +1,18 @@
-"""An order for the backward pass.
+"""A topological order for the backward pass.
 
-A graph: parts[n] lists the nodes that node n was made of, twice if used twice.
-The backward pass starts at the loss, and each node sends shares of gradient to
-its parts. A node's turn comes only when all of its users have had theirs: its
-own gradient is not complete before.
+In a graph, parts[n] lists the nodes from which node n is computed, twice if
+used twice. The backward pass starts at the loss, and each node sends shares of
+gradient to its parts. A node's turn comes only after all of its users have had
+theirs, because its own gradient is complete only then.
 
 The loop below counts: waiting[n] is the number of uses of n that have not had
-their turn. Now go through the graph a second time and count down. (With a
-loop, not with recursion: the graph of a long sentence is deeper than Python's
-stack.)
+their turn. Now go through the graph a second time and count down. (Use a loop,
+not recursion: the graph of a long sentence is deeper than Python's stack.)
 """
 
 
 def order(parts, loss):
-    """Return a list of all nodes that loss was made of, itself first."""
+    """Return all nodes from which loss is computed, loss itself first."""
     waiting, stack = {loss: 0}, [loss]
     while stack:
         for part in parts[stack.pop()]:

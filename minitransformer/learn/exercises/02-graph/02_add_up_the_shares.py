@@ -1,16 +1,16 @@
-"""A number with several uses.
+"""A number that is used several times.
 
 L = x * x + x. As a graph:
 
     u = x * x
     L = u + x
 
-x is used three times: twice in the product, once in the sum. Each use sends x
-a share of the gradient, and d_x is the sum of all shares. The shares come one
-by one; write what happens when one comes.
+x is used three times: twice in the product, once in the sum. Each use sends x a
+share of the gradient, and d_x is the sum of all shares. The shares arrive one
+by one; write what happens when one arrives.
 
-x may also be an array. Then write into no array: a share may be the gradient
-of another node, as d["L"] is here.
+x may also be an array. Do not add in place: a share may be the gradient of
+another node, like d["L"] here.
 """
 
 

@@ -1,15 +1,16 @@
-"""The walk back: a backward pass for every graph.
+"""A backward pass for any graph.
 
-A forward pass of numbers has been written down, step by step, in the order in
-which it ran. Each step is
+A forward pass on numbers has been recorded step by step, in the order in which
+it ran. Each step is
 
     (output, inputs, slopes)
 
-that is a name, names, and for each input the local derivative of the output by
-it: u = x * y at x = 3, y = 2 is ("u", ("x", "y"), (2.0, 3.0)). The output of
-the last step is the loss.
+The inputs are names, and slopes has for each input the local derivative of the
+output with respect to it: u = x * y at x = 3, y = 2 is
+("u", ("x", "y"), (2.0, 3.0)). The output of the last step is the loss.
 
-Write the walk. A step may use a name twice, and may lead nowhere.
+Write the backward pass. A step may use a name twice, and an output may be
+unused.
 """
 
 

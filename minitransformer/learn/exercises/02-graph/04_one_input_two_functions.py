@@ -1,10 +1,10 @@
-"""An array that two functions use.
+"""An array that is the input of two functions.
 
-A gate: one function of x says what comes through, another how much of it.
+A gate: one function of x computes values, another how much of each passes.
 
     u = f(x)
     v = g(x)
-    y = u * v         entry by entry
+    y = u * v         element-wise
 
 f and g come with their backward functions: f_backward(x, d_u) returns what f
 sends back to x if the gradient of u is d_u, and g_backward(x, d_v) likewise.

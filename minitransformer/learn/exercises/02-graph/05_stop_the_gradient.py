@@ -1,12 +1,12 @@
 """Stop the gradient.
 
-Sometimes a value shall count as given although it was computed: a target that
-the model has made itself, or a state that comes from the batch before. In many
-libraries `detach` does that. For the derivative it is then a constant.
+Sometimes a computed value should be treated as a constant: a target that the
+model computed itself, or a state from the previous batch. Many libraries call
+this `detach`.
 
-This is the walk back, with the names to stop. A stopped name keeps the
-gradient 0. All other names get what they would get if it were a number that
-was given.
+This is the backward pass of walk-back, with a set of names to stop. A stopped
+name keeps the gradient 0. All other names get the gradient that they would have
+if it were a constant.
 """
 
 

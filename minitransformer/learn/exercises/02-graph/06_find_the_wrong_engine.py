@@ -1,10 +1,11 @@
 """One of these engines is wrong: show it.
 
-parts[n] lists what node n was made of, with the local derivatives. Each engine
-returns the derivative of the loss with respect to every node. On EASY all four
-agree. Give the letter of the wrong one, and a graph on which it differs.
+parts[n] lists the nodes from which node n is computed, with the local
+derivatives. Each engine returns the derivative of the loss with respect to
+every node. On EASY all four agree. Give the letter of the wrong one, and a
+graph on which it differs.
 
-The loss of your graph is the node "L". Every node stands after its parts. Ten
+The loss of your graph is the node "L". Every node comes after its parts. Ten
 nodes with twenty parts in all are enough.
 """
 

@@ -3,12 +3,12 @@
     y = x.sum(axis)
 
 x has any number of axes, for example (B, T, D); with axis = 1 the shape of y
-is (B, D), because the axis that is summed disappears:
+is (B, D), because the summed axis disappears:
 
     y_bd = sum over t of x_btd
 
 Every x_btd is in one sum only, with the factor 1. So how much does the loss
-grow if x_btd grows by 1? And which shape has the gradient of x?
+grow if x_btd grows by 1? Which shape does the gradient of x have?
 """
 
 import numpy as np

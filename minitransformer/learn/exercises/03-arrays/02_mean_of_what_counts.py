@@ -1,11 +1,11 @@
-"""The mean of what counts.
+"""The mean over the tokens that are not padding.
 
-Sentences of different lengths lie in one array, filled up with padding. The
-mean over each sentence must leave the padding out. With x of shape (B, T), and
+Sentences of different lengths are padded to one array. The mean over each
+sentence must leave the padding out. With x of shape (B, T), and
 keep of the same shape, True where there is a word:
 
     n_b = how many of keep_b1 ... keep_bT are True (at least one is)
-    y_b = (sum over the t that count of x_bt) / n_b
+    y_b = (sum of x_bt over the t with keep_bt True) / n_b
 
 y has the shape (B,). Derive the gradient of x, for words and for padding.
 """

@@ -1,4 +1,4 @@
-"""What broadcasting has repeated is summed.
+"""The gradient of a broadcast array is a sum.
 
 In y = a + x NumPy repeats a until it has the shape of y. It does that in two
 ways, comparing shapes from the right:

@@ -1,4 +1,4 @@
-"""z = x + y, backwards, for all shapes that can be added.
+"""The backward pass of z = x + y, for all shapes that broadcast.
 
 NumPy repeats x, or y, or both, until they have one shape, the shape of z:
 
@@ -6,8 +6,8 @@ NumPy repeats x, or y, or both, until they have one shape, the shape of z:
     x (2, 1, 4)   y (3, 1)  ->  z (2, 3, 4)      both are repeated
 
 Each entry of z is a copy of an entry of x, plus a copy of an entry of y. So d_z
-is the gradient of the repeated x, and of the repeated y too. What is left for
-each of them is unbroadcast: copy yours above backward, or write it again.
+is the gradient of the repeated x, and of the repeated y too. What remains is
+unbroadcast: copy yours above backward, or write it again.
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""A gain and a bias.
+"""The gradients of a gain and a bias.
 
-Each feature is multiplied by a number of its own, and one is added:
+Each feature is scaled and shifted by numbers of its own:
 
     y = gain * x + bias
 
-x has the shape (..., D): any number of axes before the last. gain and bias
-have the shape (D,); they are the same for all sentences and all positions. It
-is the end of every layer norm.
+x has the shape (..., D): any number of axes before the last. gain and bias have
+the shape (D,); they are the same for all sentences and all positions. Every
+layer norm ends with this step.
 """
 
 import numpy as np

@@ -8,7 +8,7 @@ share W:
 
     Y_btf = sum over a of X_bta W_af
 
-Which sums does d_W need? All B * T rows are alike to W, so think of X as one
+Which sums does d_W need? W treats all B * T rows alike, so think of X as one
 matrix with B * T rows.
 """
 

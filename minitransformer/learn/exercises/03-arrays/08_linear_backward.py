@@ -1,4 +1,4 @@
-"""A linear layer, backwards.
+"""The backward pass of a linear layer.
 
     y = x w + b
 
@@ -7,8 +7,8 @@ with x of shape (B, T, D), w of shape (D, F), b of shape (F,) and y of shape
 
     y_btf = sum over a of x_bta w_af + b_f
 
-All B * T rows share w and b. The last exercise had d_x and d_w. What is new is
-b: in how many entries of y does b_f stand?
+All B * T rows share w and b. You know d_x and d_w from the last exercise. New
+is b: in how many entries of y does b_f occur?
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""Entries that only move.
+"""Transpose and reshape: entries that only move.
 
-    u = x.transpose(order)        axis i of u is axis order[i] of x
-    y = u.reshape(shape)          the same numbers one after another, cut anew
+    u = x.transpose(order)        axis i of u is axis order[i] of x y =
+    u.reshape(shape)          the same numbers in the same order, in a new shape
 
-The heads of attention are put side by side like this: x (B, H, Tq, Dv), order
-(0, 2, 1, 3), and then (B, Tq, H * Dv). No number changes. Each entry of y is
-one entry of x, so its gradient goes back to where the entry came from: undo
-what was done last first.
+The heads of attention are concatenated like this: x (B, H, Tq, Dv), order (0,
+2, 1, 3), and then (B, Tq, H * Dv). No number changes. Each entry of y is one
+entry of x, so its gradient goes back to where the entry came from: undo the
+last step first.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
-"""Rows of a table, some of them taken twice.
+"""The gradient of an embedding table, with repeated ids.
 
 An embedding looks up a row for each token:
 
     y[t] = table[ids[t]]
 
 table has the shape (V, D), ids (T,) or (B, T), whole numbers from 0 to V - 1,
-and y the shape of ids and then D. A word may stand in a sentence many times;
+and y the shape of ids and then D. A word may occur many times in a sentence;
 then its row is used many times.
 
 Beware: with an array of ids, d_table[ids] += d_y adds once for each row, even

@@ -1,6 +1,6 @@
-"""The same, faster, and equal to the last bit.
+"""Faster, with the same result to the last bit.
 
-slow is right, and it takes a Python step for each entry. Write fast with array
+slow is right, but it takes a Python step for each entry. Write fast with array
 operations, at least ten times as fast on large arrays.
 
 Every number must be the same to its last bit. Rounding depends on the order of

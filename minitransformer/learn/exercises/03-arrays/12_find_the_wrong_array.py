@@ -1,12 +1,12 @@
 """One of these backward passes is wrong: show it.
 
-Each pair is a function of two arrays, and what somebody believes to be the
-gradients of both. x is (T, D), w is (D, D), y and d_y are (T, D). All shapes
-are right. In one pair the numbers are not.
+Each pair is a function of two arrays and its claimed gradients. x is (T, D), w
+is (D, D), y and d_y are (T, D). All shapes are right, but in one pair the
+numbers are wrong.
 
 Move an entry of x or w by a little, and see how much (d_y * y).sum() changes.
 Give the letter of the wrong pair, and x, w and d_y on which it is off by more
-than one per cent. T and D are yours, up to 8. Some inputs hide the mistake.
+than one per cent. Choose T and D, up to 8. Some inputs hide the mistake.
 """
 
 import numpy as np

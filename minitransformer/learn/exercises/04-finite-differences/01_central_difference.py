@@ -1,4 +1,4 @@
-"""A derivative by trying.
+"""A derivative by finite differences.
 
 The forward difference moves x to one side:
 

@@ -1,13 +1,13 @@
-"""A gradient by trying, one entry after another.
+"""A gradient by finite differences, entry by entry.
 
 y = f(x) is an array, so it has no single derivative. Choose an array d_y with
 the shape of y, and take the number
 
     L = sum over all i of d_y_i y_i
 
-Its gradient by y is d_y. So its gradient by x is what a right backward pass
-makes of this d_y, and it can be measured: move one entry of x by h to both
-sides, and see how much L changes.
+Its gradient with respect to y is d_y. So its gradient with respect to x is what
+a correct backward pass returns for this d_y, and it can be measured: move one
+entry of x by h to both sides, and see how much L changes.
 """
 
 import numpy as np

@@ -1,17 +1,16 @@
-"""How far apart two gradients are.
+"""The relative error of a gradient, with a floor.
 
 a is what a backward pass claims, n is what was measured, in the same shape. An
-absolute difference of 1e-3 is much for a gradient of 1e-5, and little for one
-of 1e5. So for each entry take the difference relative to the larger of the two
-numbers, both taken without their signs.
+absolute difference of 1e-3 is large for a gradient of 1e-5, and small for one
+of 1e5. So for each entry divide the difference by the larger of the two
+absolute values.
 
-But where the true gradient is 0, a measurement is not: it is a little rounding
-noise, and relative to that every difference is large. So never divide by less
-than floor.
+Where the true gradient is 0, the measured one is rounding noise, and relative
+to noise every difference is large. So never divide by less than floor.
 
 Return the error of the worst entry: one number. If a or n has an entry that is
-not finite, return np.inf: a comparison with NaN is False, whichever way round,
-and then NaN may pass for right.
+not finite, return np.inf: every comparison with NaN is False, so NaN may pass
+for right.
 """
 
 import numpy as np

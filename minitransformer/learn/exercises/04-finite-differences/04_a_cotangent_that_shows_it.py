@@ -1,11 +1,11 @@
-"""A cotangent that shows the mistake.
+"""A cotangent that reveals the mistake.
 
 The array d_y that goes into a backward pass is called the cotangent. Many
 tests take ones, because that is what `y.sum().backward()` means.
 
-Below are two gradients of the softmax. In the second the mean of d_y stands
-where its weighted sum should be. With d_y of ones both are 0, so such a test
-passes the wrong one. (Why 0? What is the sum of a row of a softmax?)
+Below are two gradients of the softmax. The second uses the mean of d_y instead
+of its weighted sum. If d_y is all ones, both are 0, so such a test accepts the
+wrong one. (Why 0? What is the sum of a row of a softmax?)
 
 Return a cotangent with which the two differ.
 """

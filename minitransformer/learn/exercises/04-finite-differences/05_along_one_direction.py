@@ -1,7 +1,7 @@
-"""A million entries, two evaluations.
+"""A directional derivative: a million entries, two evaluations.
 
-To move the entries of a large x one by one takes too long. But all of them can
-be moved at once, along a direction p, an array with the shape of x:
+Moving the entries of a large x one by one takes too long. Instead, move all of
+them at once, along a direction p, an array with the shape of x:
 
     L(t) = sum over all i of d_y_i f(x + t p)_i
 

@@ -1,13 +1,12 @@
-"""Write the checker.
+"""Write a gradient checker.
 
-Who checks the checkers? This exercise does: it gives yours right gradients,
-all of which it must accept, and wrong ones, all of which it must refuse. Among
-them are tiny gradients and large ones, gradients that are 0, a NaN, a wrong
-shape, and one entry that is off by one per cent.
+Your checker must accept right gradients and reject wrong ones. Among them are
+tiny gradients and large ones, gradients that are 0, a NaN, a wrong shape, and
+one entry that is off by one per cent.
 
-measured is good to seven digits or so. Where the gradient is 0, it is off by
-rounding: about 1e-16 / h times the sum of all abs(d_y * y). That much must
-pass: divided by the tolerance, it is a floor.
+measured has about seven correct digits. Where the gradient is 0, its rounding
+error is about 1e-16 / h times the sum of all abs(d_y * y). Accept such errors:
+divided by the tolerance, they give the floor.
 """
 
 import numpy as np

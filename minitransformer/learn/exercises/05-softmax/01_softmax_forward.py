@@ -5,7 +5,7 @@ positive and sum to 1, and a higher score gets a larger weight:
 
     y_i = exp(x_i) / sum_j exp(x_j)
 
-x may have any number of axes, (..., V). A row lies along the last one, and
+x may have any number of axes, (..., V). The rows run along the last one, and
 every row has a sum of its own.
 """
 

@@ -1,7 +1,7 @@
 """Softmax of scores as large as 10000.
 
-exp(710) is more than a float64 can hold. So the formula as it stands gives
-inf / inf for large scores, and 0 / 0 for very negative ones.
+exp(710) is more than a float64 can hold. So the plain formula gives inf / inf
+for large scores, and 0 / 0 for very negative ones.
 
 But nothing changes if the same number m is subtracted from all scores of a row:
 

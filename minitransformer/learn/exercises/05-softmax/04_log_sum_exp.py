@@ -2,7 +2,7 @@
 
     s = log sum_j exp(x_j)
 
-It is the logarithm of what the softmax divides by, and so
+It is the logarithm of the softmax's denominator, so
 
     log y_i = x_i - s
 
@@ -11,7 +11,7 @@ was rounded to 0 would be -inf.
 
 For large scores exp overflows here as it does in the softmax. Subtract the
 largest score m of each row before exp. This time that changes the result:
-find out what has to be done about it afterwards.
+find out how to correct it afterwards.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""The gradient of the cross-entropy, from the logits.
+"""The gradient of the cross-entropy with respect to the logits.
 
 N rows of V scores (the logits), and for each row the right token, its target t:
 
@@ -6,9 +6,9 @@ N rows of V scores (the logits), and for each row the right token, its target t:
     loss = mean over the rows of -log p_t   one number
 
 In one row -log p_t = s - x_t, with s the log-sum-exp of the row. The derivative
-of s with respect to x_v is p_v. What is that of x_t? It is 1 in one place and 0
-in all others. Put both together, then remember that the loss is a mean over N
-rows, and that d_loss comes from behind.
+of s with respect to x_v is p_v. The derivative of x_t is 1 for v = t and 0 for
+all others. Put both together; the loss is a mean over N rows, and d_loss is its
+gradient.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""Label smoothing: what the model is asked to predict.
+"""Label smoothing: the target distribution.
 
-Without smoothing the wanted distribution q of a row is 1 at the target and 0 at
+Without smoothing the target distribution q of a row is 1 at the target and 0 at
 all other tokens: the model can only reach it with infinite logits. The paper
 (section 5.4) takes a share epsilon of that 1 and spreads it evenly over all V
-tokens of the vocabulary, the target among them:
+tokens of the vocabulary, including the target:
 
     q_v = (1 - epsilon) [v = t] + epsilon / V
 

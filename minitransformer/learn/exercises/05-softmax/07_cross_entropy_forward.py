@@ -1,14 +1,14 @@
-"""The cross-entropy, forwards.
+"""The forward pass of the cross-entropy.
 
     p = softmax(logits)                                   (N, V)
     loss = mean over the rows of -sum_v q_v log p_v       one number
 
-q (N, V) says what is wanted of each row: 1 at the target and 0 elsewhere, or
-the smoothed distribution of the last exercise.
+q (N, V) is the target distribution of each row: 1 at the target and 0
+elsewhere, or the smoothed distribution of the last exercise.
 
-Logits may be large. If a row has the logits 0 and 1000, the first p is so small
-that the computer makes it 0, and its logarithm -infinity. Yet log p is only
--1000. So do not compute p. Take the logarithm of the formula first:
+Logits may be large. If a row has the logits 0 and 1000, the first p underflows
+to 0, and its logarithm is -inf. Yet log p is only -1000. So do not compute p.
+Take the logarithm of the formula first:
 
     log p_v = x_v - s        with s = log sum_u exp(x_u), as in log-sum-exp
 """

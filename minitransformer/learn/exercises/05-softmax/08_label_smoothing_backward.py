@@ -1,7 +1,7 @@
-"""The gradient of the cross-entropy to any distribution.
+"""The gradient of the cross-entropy for any target distribution.
 
-Now a row is not held against one token but against a distribution q over all V
-tokens, such as label smoothing makes:
+Now the target of a row is not one token but a distribution q over all V tokens,
+as in label smoothing:
 
     p = softmax(logits)                                   (N, V)
     loss = mean over the rows of -sum_v q_v log p_v       one number
@@ -10,8 +10,8 @@ Put log p_v = x_v - s into the loss of one row, with s = log sum_u exp(x_u):
 
     -sum_v q_v (x_v - s) = s sum_v q_v - sum_v q_v x_v
 
-What is sum_v q_v? And so, what is the derivative with respect to x_v? Compare
-it with cross-entropy-backward, where q was 1 in one place.
+What is sum_v q_v? And what, then, is the derivative with respect to x_v?
+Compare it with cross-entropy-backward, where q was 1 in one place.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""Targets that do not count.
+"""Ignored targets: padding in the loss.
 
 Sentences of a batch are padded to one length. A target that is padding, token
-0, must not count: its row has no loss, and so a gradient of exactly 0. The loss
-is the mean over the rows that do count.
+0, must not count: its row has no loss, and its gradient is exactly 0. The loss
+is the mean over the rows that count.
 
 If no row counts, the loss is 0, and so is every gradient.
 """

@@ -1,7 +1,7 @@
-"""Layer norm, forwards.
+"""The forward pass of layer norm.
 
-Each row of x holds the D features of one position. Layer norm brings every row
-by itself to mean 0 and variance 1, then scales and shifts each feature:
+Each row of x holds the D features of one position. Layer norm normalises each
+row to mean 0 and variance 1, then scales and shifts each feature:
 
     mu    = (1/D) sum_i x_i
     var   = (1/D) sum_i (x_i - mu)^2

@@ -4,8 +4,8 @@ The last line of layer norm is
 
     y = gain * x_hat + bias
 
-with x_hat and y (B, T, D), gain and bias (D,). So the one gain of feature i is
-used in all B * T rows, and so is its bias. Each use adds its share.
+with x_hat and y (B, T, D), gain and bias (D,). So the gain of feature i is used
+in all B * T rows, and so is its bias. Each use adds its share.
 
 What is the share of one row? Where the forward pass broadcasts, the backward
 pass sums.

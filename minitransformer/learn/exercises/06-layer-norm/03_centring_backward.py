@@ -4,13 +4,13 @@ In each row of D features
 
     c_i = x_i - mu          with mu = (1/D) sum_j x_j
 
-x_j stands in c_j itself, and with a share of 1/D in mu, and so in every c_i of
+x_j is in c_j directly, and with a factor of 1/D in mu, hence in every c_i of
 its row:
 
     dc_i/dx_j = delta_ij - 1/D        delta_ij = 1 if i = j, else 0
 
-Put that into the chain rule, d_x_j = sum_i d_c_i dc_i/dx_j, and see what the
-sum becomes.
+Insert this into the chain rule, d_x_j = sum_i d_c_i dc_i/dx_j, and simplify the
+sum.
 """
 
 import numpy as np

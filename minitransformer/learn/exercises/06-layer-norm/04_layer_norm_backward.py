@@ -1,6 +1,6 @@
-"""Layer norm, backwards: the gradient of x.
+"""The backward pass of layer norm: the gradient of x.
 
-The forward pass, line by line; it has kept x_hat and r:
+The forward pass, line by line; it has saved x_hat and r:
 
     c     = x - mean(x)                    (..., D)
     r     = 1 / sqrt(mean(c * c) + eps)    (..., 1), one number for each row
@@ -8,13 +8,12 @@ The forward pass, line by line; it has kept x_hat and r:
     y     = gain * x_hat + bias            (..., D)
 
 The means run over the D features of a row. Go back line by line, the last line
-first. c is used twice: each c_j stands in its own x_hat_j, and through
+first. c is used twice: each c_j is in its own x_hat_j, and through
 
     dr/dc_j = -r^2 x_hat_j / D
 
-it acts on every x_hat_i of its row. You know the way back through the first
-line from centring-backward. Put it all together: two means of each row are
-enough.
+it affects every x_hat_i of its row. The first line is centring-backward. Put it
+all together: two means of each row are enough.
 """
 
 import numpy as np

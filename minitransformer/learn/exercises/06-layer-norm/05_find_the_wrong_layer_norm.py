@@ -4,9 +4,9 @@ Layer norm without gain and bias is, for each row x of D features,
 
     (x - mean(x)) / sqrt(var(x) + eps)
 
-where var is the mean of the squares of x - mean(x). Five people have written
-it. Four are the same function, for every x and every eps > 0, though one of
-them loses digits where x is far from 0: that is not what is meant.
+where var is the mean of the squares of x - mean(x). Below are five versions.
+Four are the same function, for every x and every eps > 0. (One of these loses
+digits where x is far from 0; that does not count as wrong.)
 
 Give the letter of the one that is another function, and x (T, D) and eps on
 which it is off by more than one per cent. T and D are up to 8.
@@ -28,7 +28,7 @@ def b(x, eps):
 
 
 def c(x, eps):
-    """Multiplied through by the root of D."""
+    """With numerator and denominator times the root of D."""
     c = x - x.mean(-1, keepdims=True)
     d = x.shape[-1]
     return c * np.sqrt(d) / np.sqrt((c * c).sum(-1, keepdims=True) + d * eps)

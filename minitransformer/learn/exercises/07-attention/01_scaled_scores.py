@@ -1,13 +1,13 @@
-"""How well each query matches each key.
+"""Scaled scores: how well each query matches each key.
 
-Attention compares every query with every key by a dot product. With Dk features
-its size grows as sqrt(Dk), so that is divided out:
+Attention compares every query with every key by a dot product. Its size grows
+as sqrt(Dk) with the number Dk of features, so it is divided by sqrt(Dk):
 
     s_ij = (1/sqrt(Dk)) sum_c q_ic k_jc         s = q k^T / sqrt(Dk)
 
 q is (..., Tq, Dk), k is (..., Tk, Dk). The leading axes, batch and heads, are
-the same for both. Beware of k.T: it turns all axes round. k.swapaxes(-1, -2)
-exchanges the last two only.
+the same for both. Beware of k.T, which reverses all axes. k.swapaxes(-1, -2)
+swaps only the last two.
 """
 
 from math import sqrt

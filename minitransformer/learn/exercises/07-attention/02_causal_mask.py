@@ -1,7 +1,7 @@
-"""Nobody sees the future.
+"""The causal mask.
 
 A decoder that learns to predict the next token must not see it. So query i may
-attend to the keys 0, 1, ... i: to its own position and those before it.
+attend to the keys 0, 1, ..., i: to its own position and those before it.
 
 A mask is a boolean array: entry [i, j] is True where query i may attend to key
 j, and False where it may not.

@@ -1,12 +1,12 @@
-"""Padding is hidden.
+"""The padding mask.
 
-Sentences of a batch are filled up to one length with padding, token 0. No query
-of any head may attend to it. So the mask needs an entry for each sentence and
-each key; heads and queries make no difference.
+Sentences of a batch are padded to one length with token 0. No query of any head
+may attend to padding. So the mask needs an entry for each sentence and each
+key; it is the same for all heads and queries.
 
-The scores of the whole batch are (B, H, Tq, Tk). The mask has the shape
-(B, 1, 1, Tk): broadcasting repeats it for all heads and all queries. It is
-boolean, and True where a key may be attended to.
+The scores of the whole batch are (B, H, Tq, Tk). The mask has the shape (B, 1,
+1, Tk): broadcasting repeats it for all heads and all queries. It is boolean:
+True = may attend.
 """
 
 import numpy as np

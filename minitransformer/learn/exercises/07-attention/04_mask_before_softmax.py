@@ -1,9 +1,9 @@
-"""Masking comes before the softmax.
+"""Mask before the softmax.
 
 mask[i, j] is True where query i may attend to key j. Where it is False the
-weight must be exactly 0, and the weights that are left must still sum to 1.
-The softmax does both by itself, if the score of such a pair is so low that its
-exponential is 0. Only one score is low enough in every case.
+weight must be exactly 0, and the other weights must still sum to 1. The softmax
+does both by itself, if the score of such a pair is so low that its exponential
+is 0. Only one value is low enough in every case.
 
 The mask can be broadcast to the scores: for scores (B, H, Tq, Tk) it may be
 (Tq, Tk), or (B, 1, 1, Tk) where it hides padding. In this exercise every query

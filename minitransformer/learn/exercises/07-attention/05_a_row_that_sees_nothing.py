@@ -1,11 +1,12 @@
 """A query that may attend to nothing.
 
-It happens where a whole sentence is padding. Then every score of the row is
--inf, its largest too, and -inf - (-inf) is NaN. Even without that the row would
-be 0 / 0. A NaN in one row reaches every gradient of the batch.
+This happens if a whole sentence is padding. Then every score of the row is
+-inf, also the largest, and -inf - (-inf) is NaN. Without subtracting the
+largest, the row would be 0 / 0, NaN as well. A NaN in one row spreads to every
+gradient of the batch.
 
-What should come out: weights of exactly 0 in that row, and so an output of 0.
-All other rows are as they were.
+Return weights of exactly 0 in that row, so that its output is 0. The other rows
+do not change.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
-"""Backwards through y = w v.
+"""The backward pass of y = w v.
 
-The last step of attention is a matrix product, for every batch and head alike:
+The last step of attention is a matrix product, separately for each sentence and
+head:
 
     y_ic = sum_j w_ij v_jc          w (..., Tq, Tk)   v (..., Tk, Dv)
 

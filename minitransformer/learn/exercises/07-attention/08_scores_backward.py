@@ -1,7 +1,7 @@
-"""Backwards through the weights, with a mask.
+"""The backward pass of the masked softmax.
 
 The weights were w = softmax(s) along the keys, and exactly 0 where the mask is
-False. A score that was hidden does not matter, so its gradient is exactly 0.
+False. A masked score has no effect, so its gradient is exactly 0.
 
 You know the gradient of a softmax. Does the mask need anything more? Look at
 what the formula gives where w is 0, and in a row in which every w is 0.

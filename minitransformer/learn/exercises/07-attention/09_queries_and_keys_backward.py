@@ -1,10 +1,10 @@
-"""Backwards through the scores.
+"""The backward pass of the scaled scores.
 
     s_ij = (1/sqrt(Dk)) sum_c q_ic k_jc         s = q k^T / sqrt(Dk)
 
-q is (..., Tq, Dk), k is (..., Tk, Dk), s is (..., Tq, Tk). Ask of one entry
-how s grows with it, then sum over all entries of s in which it stands: q_ic
-stands in row i of s, k_jc in column j.
+q is (..., Tq, Dk), k is (..., Tk, Dk), s is (..., Tq, Tk). For one entry, find
+how s grows with it, then sum over all entries of s that contain it: q_ic is in
+row i of s, k_jc in column j.
 """
 
 from math import sqrt

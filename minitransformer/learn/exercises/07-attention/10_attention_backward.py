@@ -1,13 +1,13 @@
-"""Attention, backwards: all of it.
+"""The whole backward pass of attention.
 
     s = q k^T / sqrt(Dk)        scores    (..., Tq, Tk)
     w = softmax(s)              weights   (..., Tq, Tk), 0 where a key is hidden
     y = w v                     output    (..., Tq, Dv)
 
 q is (..., Tq, Dk), k is (..., Tk, Dk), v is (..., Tk, Dv). The forward pass has
-kept q, k, v and w. Go back through the three lines in mirrored order: first d_w
+saved q, k, v and w. Go back through the three lines in reverse order: first d_w
 and d_v from d_y, then d_s from d_w, then d_q and d_k from d_s. You have written
-each of the three before.
+each of the three steps before.
 """
 
 from math import sqrt

@@ -1,11 +1,11 @@
-"""A head is a slice of the features.
+"""Split the heads: a head is a slice of the features.
 
 Multi-head attention computes the queries of all H heads as one array (B, T, D),
-with D = H * Dk. Head 0 owns the first Dk features, head 1 the next Dk, and so
-on. Attention wants the heads beside the batch: (B, H, T, Dk).
+with D = H * Dk. Head 0 has the first Dk features, head 1 the next Dk, and so
+on. Attention needs the heads next to the batch: (B, H, T, Dk).
 
-reshape cuts an axis into two, or joins two that are neighbours; it never moves
-an entry. Moving an axis is a second step.
+reshape splits an axis into two, or joins two adjacent ones; it never moves an
+entry. Moving an axis is a second step.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""The heads, side by side again.
+"""Merge the heads.
 
 After attention every head has an output (T, Dv), all together (B, H, T, Dv).
-Concat(head_0, ..., head_(H-1)) lays them side by side: (B, T, H * Dv), where
+Concat(head_0, ..., head_(H-1)) puts them side by side: (B, T, H * Dv), where
 head 0 has the first Dv features, head 1 the next Dv, and so on.
 """
 

@@ -1,11 +1,11 @@
-"""One array, used three times.
+"""The backward pass of self-attention: one array, used three times.
 
-In self-attention queries, keys and values are made of one and the same x:
+In self-attention queries, keys and values are computed from the same x:
 
     q = x W_q        k = x W_k        v = x W_v
 
 x is (T, D), W_q and W_k are (D, Dk), W_v is (D, Dv). Attention's backward pass
-has given d_q, d_k (T, Dk) and d_v (T, Dv).
+has returned d_q, d_k (T, Dk) and d_v (T, Dv).
 
 What is d_x? When x grows by a little, all three change, and the loss changes by
 the sum of what each of them does.

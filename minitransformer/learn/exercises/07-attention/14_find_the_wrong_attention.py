@@ -1,15 +1,16 @@
 """One line of this backward pass is wrong: show it.
 
 It is self-attention of T positions: q, k and v are (T, D), the weights w and
-the scores s are (T, T). So a wrong line has a right shape, and the program
-runs.
+the scores s are (T, T). So a wrong line still has the right shape, and the
+program runs.
 
 einsum names the axes: "ic,jc->ij" is the sum over c of the first array's entry
-[i, c] times the second one's [j, c]. In what each line computes i should be a
-query, j a key, c a feature.
+[i, c] times the second one's [j, c]. In each line i should be a query, j a key,
+c a feature.
 
 Give the letter of the wrong line, and q, k, v and d_y on which its result is
-off by more than one per cent. T and D are yours, up to 8. Some inputs hide it.
+off by more than one per cent. Choose T and D, up to 8. Some inputs hide the
+mistake.
 """
 
 import numpy as np

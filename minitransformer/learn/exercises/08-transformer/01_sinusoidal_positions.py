@@ -1,13 +1,13 @@
-"""Positions as waves.
+"""Sinusoidal positions.
 
-Attention does not see the order of its inputs. So a pattern is added to each
-embedding that tells its position. For position pos and pair i (section 3.5):
+Attention does not see the order of its inputs. So a pattern that encodes the
+position is added to each embedding. For position pos and pair i (section 3.5):
 
     PE(pos, 2i)     = sin(pos / 10000^(2i/D))
     PE(pos, 2i + 1) = cos(pos / 10000^(2i/D))
 
 The even features are sines, the odd ones cosines; the sine and the cosine of a
-pair, which lie side by side, have the same angle. D is even here.
+pair have the same angle. D is even here.
 """
 
 import numpy as np

@@ -1,12 +1,12 @@
-"""The input of the first layer.
+"""The scale of embeddings: the input of the first layer.
 
-A token is looked up in a table, which gives a row of D features. The paper
+The embedding table gives each token a row of D features. The paper
 multiplies the row by sqrt(D) (section 3.4); then the position is added:
 
     x_bt = sqrt(D) * row_bt + PE_t
 
-A row of the table has a length of about 1, a row of positions has sqrt(D/2).
-Without the factor the positions would drown the tokens.
+A row of the table has a norm of about 1, a row of positions has sqrt(D/2).
+Without the factor the positions would dominate.
 """
 
 import numpy as np

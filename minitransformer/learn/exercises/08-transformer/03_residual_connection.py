@@ -1,11 +1,11 @@
-"""What surrounds a sub-layer.
+"""The residual connection around a sub-layer.
 
 In the paper (section 3.1) each sub-layer, such as attention or feed-forward, is
 surrounded by a shortcut and a layer norm: its output is added to its input, and
 the sum is normalised.
 
-Later models put the norm elsewhere (pre-norm). Here it is the paper's way,
-post-norm: everything that leaves has gone through the norm.
+Later models put the norm elsewhere (pre-norm). Here it is post-norm, as in the
+paper: the norm comes last.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
-"""Backwards through a shortcut and a layer norm.
+"""The backward pass of a residual connection with layer norm.
 
     s = x + sublayer(x)
     y = norm(s)
 
-All are (T, D). Somebody has written the backward passes of the two functions:
+All are (T, D). The backward passes of the two functions are given:
 norm_backward takes the gradient of y and returns that of s; sublayer_backward
 takes the gradient of sublayer(x) and returns that of x.
 

@@ -1,13 +1,13 @@
-"""Dropout.
+"""The forward pass of dropout.
 
 In training each entry of x is dropped with probability p: it becomes 0. So the
-model cannot rely on any single entry. Which entries are kept has been drawn
-already: keep is a boolean array, True where an entry is kept.
+model cannot rely on any single entry. keep has been drawn already: a boolean
+array, True where an entry is kept.
 
-When the model is used, nothing is dropped. So that the entries have the same
-size then, those that are kept are made larger in training, by a factor that
-makes the expected value of y_i equal to x_i. An entry is kept with probability
-1 - p. Which factor is it?
+At inference nothing is dropped. So that entries have the same scale in both
+cases, the kept ones are multiplied in training by a factor that makes the
+expected value of y_i equal to x_i. An entry is kept with probability 1 - p.
+What is the factor?
 """
 
 import numpy as np

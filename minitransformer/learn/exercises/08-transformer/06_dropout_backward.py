@@ -1,10 +1,10 @@
-"""Dropout, backwards.
+"""The backward pass of dropout.
 
-The forward pass, dropout-forward, had a draw keep, a boolean array that is True
-where an entry is kept, and the probability p of dropping an entry. The backward
-pass gets the same draw: another one would belong to another function.
+The forward pass, dropout-forward, used keep, a boolean array that is True where
+an entry is kept, and the probability p of dropping an entry. The backward pass
+gets the same keep: another one would belong to another function.
 
-For this draw y is a linear function of x. What is d_x?
+For a given keep, y is a linear function of x. What is d_x?
 """
 
 import numpy as np

@@ -1,13 +1,13 @@
-"""The feed-forward network, backwards.
+"""The backward pass of the feed-forward network.
 
     a = x w1 + b1        (B, T, F)
     h = max(0, a)        (B, T, F)
     y = h w2 + b2        (B, T, D)
 
 with x of shape (B, T, D), w1 (D, F), b1 (F,), w2 (F, D) and b2 (D,). The
-forward pass has kept x and h. It need not keep a: h tells where a > 0.
+forward pass has saved x and h. It need not save a: h shows where a > 0.
 
-Go back through the three lines in mirrored order. You have written each of the
+Go back through the three lines in reverse order. You have written each of the
 steps before, in linear-backward and in relu-and-its-corner.
 """
 

@@ -1,9 +1,9 @@
-"""How large weights are at the beginning.
+"""Xavier initialisation: the scale of initial weights.
 
 Let the entries of W (n_in, n_out) be random, with mean 0 and variance s^2. Then
 an entry of x W has n_in s^2 times the variance of an entry of x. On the way
 back an entry of d_y W^T has n_out s^2 times the variance of one of d_y. Both
-factors should be about 1, or else numbers grow or shrink from layer to layer.
+factors should be about 1, otherwise numbers grow or shrink from layer to layer.
 Glorot and Bengio take the mean of n_in and n_out:
 
     s^2 = 2 / (n_in + n_out)
@@ -19,10 +19,10 @@ import numpy as np
 
 
 def draw(rng, n_in, n_out):
-    """Return W (n_in, n_out), drawn by rng.uniform.
+    """Return W (n_in, n_out), drawn with rng.uniform.
 
-    rng is a generator such as np.random.default_rng(0) makes. Let it draw the
-    whole matrix at once: then the same seed gives the same matrix everywhere.
+    rng is a generator such as np.random.default_rng(0). Draw the whole matrix
+    at once, so that the same seed always gives the same matrix.
     """
     # [solution
     limit = np.sqrt(6 / (n_in + n_out))

@@ -1,7 +1,7 @@
-"""The learning rate: up, then down.
+"""The learning rate schedule: warm-up, then decay.
 
-The paper trains with a learning rate that rises in a straight line for some
-steps, the warm-up, then falls with the square root of the step (section 5.3):
+The paper's learning rate rises linearly during the warm-up, then falls with the
+inverse square root of the step (section 5.3):
 
     lr = d_model^(-1/2) * min(step^(-1/2), step * warmup_steps^(-3/2))
 

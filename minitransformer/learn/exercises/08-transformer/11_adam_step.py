@@ -1,13 +1,13 @@
 """One step of Adam.
 
 Adam keeps two running means for each parameter, of its gradient g and of the
-square of it:
+squared gradient:
 
     m = beta1 m + (1 - beta1) g
     v = beta2 v + (1 - beta2) g^2
 
-Both begin as 0, so at first they are too small: after t steps the weights in
-the mean add up to 1 - beta^t only. Divide that out, then move the parameter:
+Both start at 0, so at first they are too small: after t steps the weights in
+the mean add up to only 1 - beta^t. Divide by it, then update the parameter:
 
     m_hat = m / (1 - beta1^t)
     v_hat = v / (1 - beta2^t)

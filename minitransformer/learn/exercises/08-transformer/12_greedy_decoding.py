@@ -1,11 +1,11 @@
-"""Greedy decoding: always the best token.
+"""Greedy decoding: always the most probable token.
 
-A trained decoder writes one token after another. It sees what has been written
-so far, START first, and gives each of the V tokens a score for being next. The
-one with the highest score is written. When that is END, the sentence is over.
+A trained decoder writes one token after another. It sees the tokens so far,
+START first, and gives each of the V tokens a score for being next. The one with
+the highest score is written. If it is END, the sentence is complete.
 
-END is not a part of the sentence. A model that never says END has to be
-stopped: there are max_length steps at most.
+END is not part of the sentence. A model may never write END, so stop after
+max_length steps.
 """
 
 import numpy as np

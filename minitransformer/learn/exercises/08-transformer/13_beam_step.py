@@ -1,6 +1,6 @@
 """One step of beam search.
 
-Beam search keeps several hypotheses: W ways in which the sentence may go on.
+Beam search keeps several hypotheses: W beginnings of the sentence.
 log_p (W,) holds the log-probability of each. Each is continued with each of the
 V tokens; next_log_p (W, V) holds the log-probabilities of these tokens. The
 probability of a continuation is a product, so its logarithm is a sum.
@@ -15,7 +15,7 @@ import numpy as np
 def step(log_p, next_log_p, beam):
     """Return parents, tokens and log-probabilities, each (K,), with K = beam.
 
-    A parent is the number of the hypothesis that is continued, from 0 to W - 1.
+    A parent is the index of the continued hypothesis, from 0 to W - 1.
     """
     totals = log_p[:, None] + next_log_p  # (W, V)
     # [solution

@@ -1,4 +1,4 @@
-"""A whole encoder layer, backwards: the last exercise, without help.
+"""The backward pass of a whole encoder layer: the last exercise, without help.
 
     q, k, v = the heads of x w_q, x w_k and x w_v        (B, H, T, Dk)
     scores  = q k^T / sqrt(Dk)                           (B, H, T, T)
@@ -17,7 +17,7 @@ backward gets two dicts. p has the parameters:
 
     w_q, w_k, w_v, w_o, gain1, bias1, w1, b1, w2, b2, gain2, bias2
 
-kept has what the forward pass has kept; r1 and r2 are (B, T, 1):
+kept has the values saved by the forward pass; r1 and r2 are (B, T, 1):
 
     x, q, k, v, weights, c, x_hat1, r1, u, h, x_hat2, r2
 
@@ -27,13 +27,13 @@ this order, the order in which they can be computed:
     d_gain2, d_bias2, d_w2, d_b2, d_w1, d_b1, d_gain1, d_bias1, d_w_o,
     d_w_q, d_w_k, d_w_v, d_x
 
-You may return these as well, and they are checked in their places, so that you
-see where a mistake begins:
+You may return these as well; they are checked in order, so that you see where a
+mistake begins:
 
     d_s2, d_h, d_a, d_u, d_s1, d_c, d_weights, d_v, d_scores, d_q, d_k
 
-d_u and d_x are the sums of all shares. You can check what you have at any time:
-what is missing is named after what is wrong.
+d_u and d_x are the sums of all shares. You can check an incomplete dict at any
+time: wrong gradients are reported first, then missing ones.
 """
 
 import numpy as np
