@@ -43,7 +43,7 @@ _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, err
 
 
 def write_durably(path: Path, data: bytes) -> None:
-    """Replace a file: a power cut at any moment leaves the whole new file or the whole old one.
+    """Replace a file: a power cut at any moment leaves either the new or the old file intact.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def create(path: Path, data: bytes, flush: bool = True) -> None:
 
 
 def put_in_place(aside: Path, path: Path) -> None:
-    """Rename a file that is on the disk, and flush the folder, which holds its name."""
+    """Rename a file that is on the disk, and flush its folder."""
     os.replace(aside, path)
     flush_folder(path.parent)
 
@@ -150,7 +150,7 @@ def make_folder(path: Path) -> None:
 
 
 def is_partial(path: Path) -> bool:
-    """Tell by its name whether a file was left unfinished by a killed process."""
+    """Return whether a file was left unfinished by a killed process, judged by its name."""
     return _PARTIAL_NAME.fullmatch(path.name) is not None
 
 

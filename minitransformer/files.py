@@ -1,4 +1,4 @@
-"""Strict readers for untrusted files: each is read whole, or refused by a message that names it.
+"""Strict readers for untrusted files: each is read completely, or rejected with a message that names it.
 
 Only regular files of bounded size are read: reading a pipe or a device might never end. JSON and TOML are
 refused where they are nested too deeply for Python. A class of options declares and checks their values
@@ -30,7 +30,7 @@ _KINDS: dict[Callable[[int], bool], str] = {
 
 
 class FileError(ValueError):
-    """A file is missing, is not a regular file, or does not hold what it should; the message names it."""
+    """A file is missing, is not a regular file, or has unexpected contents; the message names it."""
 
 
 def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> None:

@@ -1,6 +1,6 @@
-"""Options: fields of frozen dataclasses, each declared once with its default, its range and the words that explain it.
+"""Options: fields of frozen dataclasses, each declared once with its default, its range and its help text.
 
-A class of options derives from ``Options`` and is handed down whole to whatever reads it::
+A class of options derives from ``Options``; its instances are passed on as a whole::
 
     @dataclass(frozen=True, kw_only=True)
     class SearchOptions(Options):
@@ -48,14 +48,14 @@ class OptionError(ValueError):
 
 
 class Declaration(NamedTuple):
-    """What a class of options says of one of them."""
+    """The declaration of one option in its class."""
 
     metadata: Mapping[str, Any]
-    """What `option` was told."""
+    """The arguments of `option`."""
     kind: Any
     """Its type."""
     part: str
-    """The part that has it; empty for an option that stands outside parts."""
+    """The part that has it; empty for an option outside parts."""
 
 
 def option(
@@ -80,7 +80,7 @@ def option(
     default
         Its default. None, where the type allows it, stands for "off" or "what suits the rest"; it is in every range.
     help : str
-        What it is, as the command line and the docstring of its class say it.
+        Its description on the command line and in the docstring of its class.
     at_least, at_most, above, below : float, optional
         The range of its value, which must be finite. Without ``at_most``, a whole number is at most the largest
         index of an array.
@@ -93,7 +93,7 @@ def option(
     flag : bool
         Whether the command line has it.
     added : bool
-        Whether runs of earlier versions lack it. Then its default is what they did.
+        Whether runs of earlier versions lack it. Then its default is their behaviour.
     editable : bool
         Whether it may be edited in an existing run folder, because the weights do not depend on it so far. A path is
         editable, as data may be moved.
@@ -159,7 +159,7 @@ class Options:
     @classmethod
     @cache
     def declarations(cls) -> Mapping[str, Declaration]:
-        """Return all options by name, those of the parts in their places."""
+        """Return all options by name, including those of the parts, in order."""
         found: dict[str, Declaration] = {}
         types = get_type_hints(cls)
         for field in dataclasses.fields(cls):
@@ -202,7 +202,7 @@ class Options:
 
 
 def _fault(value: Any, kind: Any, limits: Mapping[str, Any]) -> str | None:
-    """Return what a value should have been, or None if it is possible."""
+    """Return the expected kind of value, or None if the value is possible."""
     if value is None and type(None) in get_args(kind):
         return None
     kinds = [one for one in get_args(kind) if one is not type(None)] if isinstance(kind, UnionType) else [kind]

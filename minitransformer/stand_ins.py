@@ -1,7 +1,7 @@
-"""Functions for which another function may stand in.
+"""Replaceable functions and their stand-ins.
 
-On a GPU a CUDA kernel stands in for a pass of an operation. When learners train the model with their own solutions,
-these stand in for the engine's functions. A stand-in takes the same arguments and returns the same values::
+On a GPU a CUDA kernel replaces a pass of an operation. When learners train the model with their own solutions, these
+replace the engine's functions. A stand-in takes the same arguments and returns the same values::
 
     stand_in(softmax.forward, fused_forward, when=uses_kernels)  # for good
     with standing_in({softmax.backward: my_backward}):           # for a while
@@ -37,12 +37,12 @@ def in_this_thread() -> Condition:
 
 
 def replaceable(function: F) -> F:
-    """Return the function, made so that another may stand in for it."""
+    """Return the function in a form that another may replace."""
     others: list[tuple[StandIn, ...]] = [()]  # the latest first
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        for other, when in others[0]:  # a step of decoding makes so many calls that in_use would be noticeable
+        for other, when in others[0]:  # a decoding step makes many calls: in_use would be noticeable
             if when():
                 return other(*args, **options)
         return function(*args, **options)
@@ -52,7 +52,7 @@ def replaceable(function: F) -> F:
 
 
 def in_use(function: F) -> F:
-    """Return what a replaceable function is at present: the latest stand-in whose condition holds, or itself."""
+    """Return the current form of a replaceable function: the latest stand-in whose condition holds, or itself."""
     for other, when in vars(function)["stand_ins"][0]:
         if when():
             return cast(F, other)
@@ -70,13 +70,13 @@ def written_in(function: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
 
 
 def stand_in(function: Callable[..., Any], other: Callable[..., Any], when: Condition = _always) -> None:
-    """Let another function stand in for a replaceable one, whenever a condition holds."""
+    """Replace a function by another, whenever a condition holds."""
     _add(function, (other, when))
 
 
 @contextmanager
 def standing_in(others: Mapping[Callable[..., Any], Callable[..., Any]], when: Condition = _always) -> Iterator[None]:
-    """Let functions stand in for replaceable ones inside a ``with`` block, whenever a condition holds.
+    """Replace functions by others inside a ``with`` block, whenever a condition holds.
 
     Blocks of several threads may begin and end in any order.
     """

@@ -1,15 +1,15 @@
-"""How fast a training step and decoding are here: beside PyTorch, against the machine's own limit, and from the inside.
+"""Benchmarks of a training step and of decoding: beside PyTorch, against the machine's limit, and by parts.
 
 =======================  ====================================================================
 ``workloads.py``         what is measured: the configurations
 ``ours.py``              our training step
 ``pytorch.py``           PyTorch's, eager and compiled; torch is imported here ...
-``program.py``           a process that does training steps when it is told to
+``program.py``           a process that does training steps on request
 ``turns.py``             several such processes, taking turns
 ``gpu.py``               both of them on a GPU, and the rate of its matrix products
 ``figures.py``           medians, ratios, slopes and powers
-``machine.py``           the machine in words, and its memory
-``account.py``           an array that accounts for all that is done to it: time and operations
+``machine.py``           a description of the machine, and its memory
+``account.py``           an array that records the time and operations spent on it
 ``ceiling.py``           how fast this machine can do the step's matrix products
 ``anatomy.py``           where the time of our step goes: account and ceiling at work
 ``measure.py``           all of it for some configurations
@@ -20,7 +20,7 @@
 ``processes.py``         our training step in several processes over MPI
 ``network.py``           what they send, and a model of the time that a step takes
 ``scaling.py``           several processes beside threads and PyTorch, measured and modelled
-``report.py``            the results in words
+``report.py``            the results as text
 =======================  ====================================================================
 """
 

@@ -1,4 +1,4 @@
-"""``python -m minitransformer.bench``: a process that does training steps when it is told to; see ``program.py``."""
+"""``python -m minitransformer.bench``: a process that does training steps on request; see ``program.py``."""
 
 import sys
 

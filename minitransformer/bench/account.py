@@ -1,4 +1,4 @@
-"""An array that accounts for the time of everything that is done to it.
+"""An array that records the time of every operation on it.
 
 ``CountingArray`` is an ndarray. NumPy asks it to do every array operation in which it takes part. It does so on plain
 arrays, times that, and books the time under the source file that asked for it (found by looking up the stack), the

@@ -48,7 +48,7 @@ def shrink(workload: Workload) -> Workload:
 
 
 class WorkersShare:
-    """What one worker does in a training step, taken apart into forward pass, backward pass and optimiser.
+    """One worker's part of a training step, split into forward pass, backward pass and optimiser.
 
     Parameters
     ----------

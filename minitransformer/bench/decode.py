@@ -27,7 +27,7 @@ def decoding_workload(name: str) -> Workload:
 
 
 def agreement(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, int]:
-    """Compare what two programs have written.
+    """Compare the translations of two programs.
 
     Parameters
     ----------

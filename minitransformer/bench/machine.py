@@ -1,4 +1,4 @@
-"""The machine in words, for a report; how much memory it has, and how much of it a process has used."""
+"""A description of the machine for reports; its memory, and the memory of a process."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def settle() -> None:
         with suppress(OSError, AttributeError):  # a C library without it
             ctypes.CDLL(None).malloc_trim(0)
         with suppress(OSError):  # not allowed here
-            CLEAR.write_text("5")  # see the manual page proc(5): it resets VmHWM
+            CLEAR.write_text("5")  # resets VmHWM, see proc(5)
 
 
 def machine_memory() -> int | None:

@@ -1,4 +1,4 @@
-"""Our training step in several processes over MPI, in each of them: what it takes, receives and holds."""
+"""Our training step in several processes over MPI: the time, traffic and memory of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that makes a model and then does training steps when it is told to.
+"""A process that builds a model and then does training steps on request.
 
 ``python -m minitransformer.bench '{"program": "ours", "workload": {...}, "workers": null, "backend": "numpy"}'`` writes
 ``{"ready": {...}}`` to its standard output once it is warm, or ``{"failed": "why"}``. For each whole number k that it
@@ -69,7 +69,7 @@ def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
 
 
 def reason(error: Exception) -> str:
-    """Say in one line why a program cannot run."""
+    """Return in one line why a program cannot run."""
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
         return "PyTorch is not installed; python -m pip install torch"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -81,7 +81,7 @@ def reason(error: Exception) -> str:
 def main(arguments: list[str]) -> int:
     """Run one benchmark process."""
     told = json.loads(arguments[0])
-    # Libraries may print; only answers go where the answers are awaited.
+    # Libraries may print; only answers go to the original standard output.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 

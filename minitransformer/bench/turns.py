@@ -24,7 +24,7 @@ PAUSE = 0.2
 
 @dataclass(frozen=True)
 class Entrant:
-    """What is to take turns: its name, what people call it, and the command line that starts it."""
+    """A program that takes turns: its name, its name in reports, and its command line."""
 
     name: str
     label: str
@@ -33,15 +33,15 @@ class Entrant:
 
 @dataclass
 class Outcome:
-    """What became of a program."""
+    """The result of a program."""
 
     label: str
     description: dict[str, Any] = field(default_factory=dict)
-    """What it said of itself when it was ready."""
+    """Its description when it was ready."""
     answers: list[dict[str, Any]] = field(default_factory=list)
     """One for each round: ``"seconds"``, the time of each step, ``"peak"``, bytes or None, and what else it said."""
     failed: str | None = None
-    """Why it has not come to the end, if it has not."""
+    """Why it did not finish, if it did not."""
 
 
 class ProcessError(Exception):

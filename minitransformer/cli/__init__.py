@@ -48,7 +48,7 @@ COMMANDS = {
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Tell the default of an option, other than that a switch is off."""
+    """Show the default of every option but switches."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         return action.help if action.default is False else super()._get_help_string(action)
@@ -84,9 +84,9 @@ def build_parser() -> Parser:
 
 
 def _prepare_streams() -> None:
-    """Make sure that whatever is printed can be, whoever reads it: arrows, letters of any language."""
+    """Make the output streams accept every character, such as arrows and letters of any language."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # closed by whoever began us
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode), encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -130,7 +130,7 @@ def _run(args: argparse.Namespace) -> int:
         if hasattr(args, "backend"):
             use(args.backend)
         status = int(COMMANDS[args.command].run(args))
-        sys.stdout.flush()  # what cannot be written is told here, not when Python ends
+        sys.stdout.flush()  # errors of writing are reported here, not when Python ends
         return status
     except (UsageError, BackendError, MissingExtraError, RunError, FileError, UnknownTokenError) as error:
         print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)

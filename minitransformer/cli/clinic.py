@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show the patients or one of them, judge a diagnosis or a mended script; return the exit status."""
+    """Show the patients or one of them, judge a diagnosis or a corrected script; return the exit status."""
     if not hasattr(args, "name"):
         if hasattr(args, "ask") or hasattr(args, "diagnosis"):
             raise UsageError("--ask and --diagnosis are about a patient: give its number, as in `learn clinic 3`")
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(folder: Path) -> int:
     chart = Chart.read(folder)
-    print("Each patient is a small training script with one fault. Visit one, name the\ncause, mend the file.\n")
+    print("Each patient is a small training script with one fault. Visit one, name the\ncause, correct the file.\n")
     for case in cases():
         marks = [
             word
@@ -111,7 +111,7 @@ def _visit(case: Case, folder: Path, path: Path, text: str, report: Mapping[str,
         ask = command("clinic", f"{case.number}", "--ask", "WHAT", folder=folder)
         name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
         print(_fill(f"`{ask}` measures more; WHAT is {', '.join(ASK)}."))
-        print(_fill(f"`{name}` names the cause. Then mend the file and visit the patient again."))
+        print(_fill(f"`{name}` names the cause. Then correct the file and visit the patient again."))
         return 1
     healthy, words = judge(report, case.cause)
     print(_fill(f"{'Healthy.' if healthy else 'Still sick.'} {words}"))
@@ -125,7 +125,7 @@ def _visit(case: Case, folder: Path, path: Path, text: str, report: Mapping[str,
 
 
 def _diagnose(case: Case, folder: Path, name: str) -> int:
-    """Judge a diagnosis by the first text of the patient, whatever the learner has mended since."""
+    """Judge a diagnosis by the original script of the patient, not by the learner's corrections."""
     report = _examine(case, case.text, folder / case.file)
     right, words = diagnose(case, name, report)
     print(_fill(f"{case.name}, {name}: {'right' if right else 'this is not the cause'}."))

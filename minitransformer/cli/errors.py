@@ -1,4 +1,4 @@
-"""Errors of the command line, and how they are written."""
+"""Errors of the command line, and their messages."""
 
 from __future__ import annotations
 

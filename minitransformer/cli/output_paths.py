@@ -1,4 +1,4 @@
-"""Where a command is to write: checked before any work, so that none is lost."""
+"""Checks of output paths, before any work starts."""
 
 from __future__ import annotations
 

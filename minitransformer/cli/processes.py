@@ -1,4 +1,4 @@
-"""A command in several processes: which of them speaks, and how all of them end."""
+"""A command in several processes: which one prints, and how all of them end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from minitransformer.training.ranks import ALONE, Ranks, launched_rank, start
 __all__ = ["add_distributed", "quiet", "run_together", "start_ranks"]
 
 GRACE = 1.0
-"""Seconds for which other processes wait with an error of their own: one that all have is told by the first."""
+"""Seconds for which other processes hold back an error: the first process reports an error that all have."""
 
 
 def add_distributed(parser: argparse.ArgumentParser) -> None:

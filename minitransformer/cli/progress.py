@@ -1,4 +1,4 @@
-"""What a training prints and draws: what is trained, how it goes, how it ends."""
+"""The output of a training run: introduction, progress and result."""
 
 from __future__ import annotations
 

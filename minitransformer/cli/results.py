@@ -1,4 +1,4 @@
-"""What the commands that measure have in common: what they say, print, write and draw."""
+"""Shared functions of the measuring commands: messages, text, files and pictures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences of similar length together, padded to one array, so many tokens at a time."""
+"""Batches of sentences of similar length, padded, with a maximum number of tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ids = NDArray[np.int64]
 
 
 def pad(sequences: Sequence[Sequence[int]]) -> Ids:
-    """Make one array of sequences of different lengths.
+    """Return one padded array of sequences of different lengths.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ def pad(sequences: Sequence[Sequence[int]]) -> Ids:
     lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
     padded = np.full((len(sequences), lengths.max(initial=0)), PAD, dtype=np.int64)
     inside = np.arange(padded.shape[1]) < lengths[:, None]  # (B, T)
-    # index() refuses floats, which fromiter would cut off without a word
+    # index() refuses floats, which fromiter would silently truncate
     padded[inside] = np.fromiter(map(index, chain.from_iterable(sequences)), dtype=np.int64)
     return padded
 
 
 @replaceable
 def decoder_input(target_output: Ids) -> Ids:
-    """Return what the decoder sees where it has to predict a target: START, then each token before the wanted one.
+    """Return the decoder's input for a target: START, then the target without its last token.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def decoder_input(target_output: Ids) -> Ids:
 
 
 def token_batches(lengths: Sequence[int] | NDArray[np.integer], tokens: int, rng: np.random.Generator) -> list[Ids]:
-    """Share out the sentences of one epoch into batches of similar length.
+    """Group the sentences of one epoch into batches of similar length.
 
     The sentences are sorted by length, those of one length in random order, and cut into batches that
     are as large as the limit allows; then the batches are shuffled.
@@ -65,14 +65,14 @@ def token_batches(lengths: Sequence[int] | NDArray[np.integer], tokens: int, rng
     lengths : sequence of int, shape (n,)
         The length of each sentence in tokens.
     tokens : int
-        The most tokens in a batch, padding included: sentences times the longest length among them.
+        The maximum number of tokens in a batch, padding included: the number of sentences times the longest length.
     rng : numpy.random.Generator
-        Where the random order comes from.
+        The generator of the random order.
 
     Returns
     -------
     list of ndarrays of int64
-        For each batch the places of its sentences in `lengths`. Each place occurs exactly once.
+        For each batch the indices of its sentences in `lengths`. Each index occurs exactly once.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def token_batches(lengths: Sequence[int] | NDArray[np.integer], tokens: int, rng
 
 
 def _cuts(ascending: list[int], tokens: int) -> list[int]:
-    """Find where all batches but the first begin; the last sentence of a batch is its longest."""
+    """Return the start of every batch but the first; the last sentence of a batch is its longest."""
     cuts = []
     first = 0
     for place, length in enumerate(ascending):
@@ -114,9 +114,9 @@ class Batch(NamedTuple):
     source : ndarray, shape (B, Tk)
         Source sentences, each with `END`.
     target_input : ndarray, shape (B, Tq)
-        `START` and the target sentence: what the decoder has seen.
+        `START` and the target sentence: the decoder's input.
     target_output : ndarray, shape (B, Tq)
-        The target sentence and `END`: what the decoder has to say.
+        The target sentence and `END`: the tokens to predict.
     """
 
     source: Ids
@@ -125,17 +125,17 @@ class Batch(NamedTuple):
 
 
 class ParallelBatches:
-    """The batches of sentence pairs, epoch by epoch; it keeps no place, so any epoch can be asked for.
+    """The batches of sentence pairs, epoch by epoch; it has no state, so any epoch can be requested.
 
     Parameters
     ----------
     pairs : sequence of (list of int, list of int)
         Ids of source and target sentences, without `PAD`, `START` and `END`.
     tokens : int
-        The most tokens in a batch, counted as for `token_batches`. The length of a pair is that of its
-        longer side, with `END`.
+        The maximum number of tokens in a batch, counted as for `token_batches`. The length of a pair is the length of
+        its longer side, with `END`.
     seed : int
-        Decides, with the number of the epoch, which sentences go together and in which order.
+        Determines, with the number of the epoch, the batches and their order.
 
     Raises
     ------
@@ -158,29 +158,29 @@ class ParallelBatches:
                 )
         self._seed = seed
         self._tokens = tokens
-        # everything is padded once, so that a batch costs only a cut
+        # everything is padded once, so that a batch is only a slice
         self._source = pad([[*source, END] for source, _ in pairs])
         self._target_output = pad([[*target, END] for _, target in pairs])
         self._source_lengths = np.array([len(source) + 1 for source, _ in pairs])
         self._target_lengths = np.array([len(target) + 1 for _, target in pairs])
         self._lengths = np.maximum(self._source_lengths, self._target_lengths)
         self.batches_per_epoch = len(self._places(0))
-        """How many batches an epoch has: the same for all, as only sentences of one length change places."""
+        """The number of batches of an epoch: the same for all, because only sentences of equal length are permuted."""
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """Give the batches of one epoch; they depend only on the seed and the number.
+        """Yield the batches of one epoch; they depend only on the seed and the number.
 
         Parameters
         ----------
         number : int
-            Which epoch, from 0.
+            The number of the epoch, from 0.
         start : int, default 0
-            How many batches to leave out, when a run goes on in the middle of an epoch.
+            How many batches to skip, for a run that resumes in the middle of an epoch.
 
         Returns
         -------
         iterator of Batch
-            The batches from the place `start` on.
+            The batches from index `start` on.
 
         Raises
         ------

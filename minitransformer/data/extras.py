@@ -1,4 +1,4 @@
-"""Packages that only some people need: each comes with an extra of this package."""
+"""Optional packages, each installed by an extra of this package."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ __all__ = ["MissingExtraError"]
 
 
 class MissingExtraError(ImportError):
-    """A package is not installed that comes with an extra of this one.
+    """An optional package is not installed; the message names the extra that installs it.
 
     Parameters
     ----------
     what : str
-        What needs it, as the beginning of a sentence.
+        What needs it: the beginning of the message.
     package : str
         The package.
     extra : str

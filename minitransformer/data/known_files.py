@@ -1,4 +1,4 @@
-"""Files of published data: numbers can be compared only if the data is the same to the byte."""
+"""Files of published data: results are comparable only if the data is identical to the byte."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["KnownFile"]
 
 
 class KnownFile(NamedTuple):
-    """A file that is fetched by its user, and known by its contents.
+    """A file that the user downloads, identified by its contents.
 
     Parameters
     ----------
     name : str
         Its name, without ``.gz``.
     lines : int
-        How many lines it has.
+        The number of lines.
     sha256 : str
-        The SHA-256 checksum of its contents, unpacked: the same text can be packed in many ways.
+        The SHA-256 checksum of its uncompressed contents: the same text can be compressed in many ways.
     origin : str
         Where it comes from.
     """
@@ -37,7 +37,7 @@ class KnownFile(NamedTuple):
         Raises
         ------
         TextError
-            If the file is not in the folder, or is another than it should be.
+            If the file is not in the folder, or has other contents.
         """
         names = (self.name, f"{self.name}.gz")
         path = next((path for name in names if (path := Path(folder) / name).is_file()), None)

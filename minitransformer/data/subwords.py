@@ -1,7 +1,7 @@
-"""Byte-pair encoding: frequent words are one token, rare ones are made of several.
+"""Byte-pair encoding: frequent words are one token, rare ones several.
 
-By kept libraries, as it is not what is to be learned here: sentencepiece, which takes text as it is; and subword-nmt,
-which takes text split into words already, for holding results against published ones that were made so.
+It uses existing libraries: sentencepiece, for plain text; and subword-nmt, for text that is already split into words,
+to compare with published results.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabular
 
 __all__ = ["Bpe", "Merges"]
 
-# While it learns, sentencepiece leaves out, without a word, any line that holds the character U+2585, and takes the
-# names of the specials for the specials themselves, so that their letters would not be learned.
+# While it learns, sentencepiece silently skips any line with the character U+2585, and reads the names of the specials
+# as the specials themselves, so that their letters would not be learned.
 _UNSEEN = re.compile("[▅\0]")
 _SPELLED_OUT = re.compile("<(?=(?:pad|start|end|unk)>)")
 _SEPARATOR = "@@"
 
 
 class Bpe(Tokeniser):
-    """Byte-pair encoding by sentencepiece; spaces are part of the tokens, so that any text comes back.
+    """Byte-pair encoding by sentencepiece; spaces are part of the tokens, so any text can be restored.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Bpe(Tokeniser):
     Raises
     ------
     ValueError
-        If it is something else.
+        If it is not such a model.
     MissingExtraError
         If sentencepiece is not installed.
     """
@@ -67,7 +67,7 @@ class Bpe(Tokeniser):
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int = 8000) -> Bpe:
-        """Learn the subwords of a text; from the same text come the same bytes.
+        """Learn the subwords of a text; the same text gives the same bytes.
 
         The model knows all characters of the text, except U+2585 and U+0000, which sentencepiece cannot learn. It
         normalises nothing: `normalise_text` does that beforehand.
@@ -77,7 +77,7 @@ class Bpe(Tokeniser):
         texts : iterable of str
             The text, such as its lines: those of both languages, to have tokens in common.
         size : int, default 8000
-            The most tokens, specials and ``<unk>`` included; from a small text come fewer.
+            The maximum number of tokens, including the specials and ``<unk>``; a small text gives fewer.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class Bpe(Tokeniser):
                 hard_vocab_limit=False,  # fewer, if there is nothing more to merge
                 character_coverage=1.0,
                 normalization_rule_name="identity",
-                max_sentence_length=2**30,  # longer ones would be left out without a word
+                max_sentence_length=2**30,  # longer ones would be silently skipped
                 shuffle_input_sentence=False,
                 num_threads=1,  # the number is written into the model
                 minloglevel=2,
@@ -129,7 +129,7 @@ class Bpe(Tokeniser):
         return cls(model.getvalue())
 
     def encode(self, text: str) -> list[int]:
-        """Turn a text into ids; characters that are not known become ``<unk>``."""
+        """Turn a text into ids; unknown characters become ``<unk>``."""
         ids: list[int] = self._processor.encode(normalise_text(text))
         return ids
 
@@ -143,7 +143,7 @@ class Bpe(Tokeniser):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Make the tokeniser that `to_json` described, its model the same to the byte."""
+        """Restore the tokeniser that `to_json` described, its model identical to the byte."""
         try:
             model = base64.b64decode(field(value, "model", str), validate=True)
         except binascii.Error as error:
@@ -160,7 +160,7 @@ class Merges(Tokeniser):
     Parameters
     ----------
     merges : sequence of (str, str)
-        Which two subwords are joined, the first to be joined first.
+        The pairs of subwords to join, in order.
     vocabulary : Vocabulary
         The subwords; the first after the specials is ``<unk>``.
 
@@ -180,14 +180,14 @@ class Merges(Tokeniser):
 
     @classmethod
     def train(cls, texts: Iterable[str], merges: int = 10_000, min_count: int = 1) -> Merges:
-        """Learn the merges of a text, and collect the subwords that come of it.
+        """Learn the merges of a text, and collect the resulting subwords.
 
         Parameters
         ----------
         texts : iterable of str
             The text, such as its lines: those of both languages, to have tokens in common.
         merges : int, default 10000
-            The most merges; learning ends where no two subwords stand together twice.
+            The maximum number of merges; learning ends earlier if no pair of subwords occurs twice.
         min_count : int, default 1
             How often a subword has to occur.
 

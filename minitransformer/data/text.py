@@ -1,4 +1,4 @@
-"""Parallel text from files: sentences, and beside each of them its translation."""
+"""Parallel text from files: sentences with their translations."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _SPACE = "▁"
 
 
 class TextError(FileError):
-    """A file does not hold the text that it should."""
+    """A file does not contain the expected text."""
 
 
 def normalise_text(text: str) -> str:
-    """Return a text without invisible differences; every tokeniser does this first, and no more.
+    """Return a text without invisible differences; this is the only normalisation of every tokeniser.
 
     Unicode is brought to its composed form, NFC (é is one character, not e and an accent); each run of white space
-    becomes one space, and there is none at either end. Two strays are replaced: half a surrogate pair by U+FFFD, and
-    U+2581, by which sentencepiece writes a space, by a space.
+    becomes one space, and none remains at either end. Two characters are replaced: half a surrogate pair by U+FFFD, and
+    U+2581, sentencepiece's sign for a space, by a space.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def normalise_text(text: str) -> str:
     Returns
     -------
     str
-        It looks the same, and ``normalise_text`` leaves it as it is.
+        It looks the same, and normalising it again changes nothing.
     """
     composed = unicodedata.normalize("NFC", text)
     return " ".join(_HALVES.sub("\ufffd", composed).replace(_SPACE, " ").split())
@@ -60,7 +60,7 @@ def normalise_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many pairs there were, and why some of them were left out; `str` says it in words.
+    """The number of pairs, and why some of them were left out; `str` returns a sentence.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class ParallelText:
     pairs : list of (str, str)
         Source and target, as `normalise_text` returns them.
     left_out : LeftOut
-        What is in the files and not in `pairs`.
+        The pairs of the files that are not in `pairs`.
     """
 
     pairs: Pairs
@@ -103,11 +103,11 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
     r"""Read parallel text.
 
     Either two files, where line n of one is the translation of line n of the other; or one file whose lines are source,
-    tab, target. UTF-8, with or without a byte order mark, plain or packed by gzip. Lines end with ``\n`` or ``\r\n``,
-    and with nothing else that Unicode might call a line's end.
+    tab, target. UTF-8, with or without a byte order mark, plain or packed by gzip. Only ``\n`` and ``\r\n`` end a line,
+    and no other line separator of Unicode.
 
-    Both sides are normalised: see `normalise_text`. A pair with a side that is empty, or white space only, is left out
-    and counted; of one file, so is an empty line.
+    Both sides are normalised: see `normalise_text`. A pair with an empty or blank side is left out and counted; so is
+    an empty line of a single file.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
 
 
 def references(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Group the translations of each source: where there are several, any of them is right.
+    """Group the translations of each source; if there are several, any of them is right.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def split_lines(data: bytes, name: str) -> list[str]:
     data : bytes
         What is in a file.
     name : str
-        What messages call it.
+        Its name in messages.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def split_lines(data: bytes, name: str) -> list[str]:
     Raises
     ------
     TextError
-        If there is nothing in it, or something that is not UTF-8.
+        If it is empty or not UTF-8.
     """
     data = data.removeprefix(codecs.BOM_UTF8)
     if not data:

@@ -1,4 +1,4 @@
-"""Tokenisers by the name of their kind, those of both sides of a text together, and pairs as ids."""
+"""Tokenisers by the name of their kind, tokenisers for both sides of a text, and pairs as ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 KINDS: Mapping[str, type[Tokeniser]] = {kind.kind: kind for kind in (Bpe, Words, Characters, Merges)}
-"""What can be learned from a text, by name."""
+"""The tokenisers that can be learned from a text, by name."""
 
 
 def train_tokeniser(
@@ -48,7 +48,7 @@ def train_tokeniser(
     Raises
     ------
     ValueError
-        If there is no such kind, or it cannot be learned so from this text.
+        If there is no such kind, or it cannot be learned from this text.
     MissingExtraError
         If the library that it needs is not installed.
     """
@@ -93,7 +93,7 @@ def train_tokenisers(
     Raises
     ------
     ValueError
-        If sides of different kinds are to share, or a tokeniser cannot be learned.
+        If sides of different kinds should share, or a tokeniser cannot be learned.
     MissingExtraError
         If a library is not installed.
     """
@@ -133,7 +133,7 @@ def tokenisers_to_json(source: Tokeniser, target: Tokeniser) -> dict[str, Any]:
 
 
 def tokenisers_from_json(value: object) -> tuple[Tokeniser, Tokeniser]:
-    """Make the tokenisers that `tokenisers_to_json` described: one object twice, if they are shared.
+    """Restore the tokenisers that `tokenisers_to_json` described: one object twice, if they are shared.
 
     Raises
     ------
@@ -159,9 +159,9 @@ class EncodedPairs:
     pairs : list of (list of int, list of int)
         Ids of source and target, without `PAD`, `START` and `END`.
     places : list of int
-        For each of them its place among the pairs that were given.
+        For each of them its index among the given pairs.
     left_out : LeftOut
-        What was too long.
+        The pairs that were too long.
     """
 
     pairs: list[tuple[list[int], list[int]]]
@@ -181,8 +181,7 @@ def encode_pairs(
     source, target : Tokeniser
         Of either side.
     longest : int, optional
-        The most tokens of a side, `END` not counted; by default there is no limit. A batch has to have room for one
-        more.
+        The maximum number of tokens of a side, without `END`; by default there is no limit. A batch must hold one more.
 
     Returns
     -------

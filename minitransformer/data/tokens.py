@@ -1,4 +1,4 @@
-"""Tokenisers: how text becomes numbers, and numbers text again."""
+"""Tokenisers: from text to ids and back."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ class Tokeniser(ABC):
     vocabulary : Vocabulary
         The tokens.
     unknown : int, optional
-        The id of the token that stands for every one that the vocabulary does not have; by default there is none, and
-        such a token is refused.
+        The id for tokens that are not in the vocabulary; by default there is none, and such a token is refused.
     """
 
     kind: ClassVar[str]
-    """The name of the kind, by which a file says what it holds."""
+    """The name of the kind, as recorded in files."""
 
     def __init__(self, vocabulary: Vocabulary, unknown: int | None = None) -> None:
         self.vocabulary = vocabulary
@@ -112,17 +111,17 @@ class Tokeniser(ABC):
 
 
 class Words(Tokeniser):
-    """What stands between white space is a token.
+    """Each word between white space is a token.
 
-    This is also how to take text that is split into subwords already: such as that of subword-nmt, where ``@@`` ends
-    a subword that goes on in the next.
+    It also reads text that is already split into subwords, for example by subword-nmt, where ``@@`` marks a subword
+    that continues in the next token.
 
     Parameters
     ----------
     vocabulary : Vocabulary
         The words; the first after the specials is ``<unk>``.
     marker : str, default ""
-        What ends a token that `decode` joins with the next, without a space between; empty: nothing is joined.
+        The ending of tokens that `decode` joins to the next without a space; empty: nothing is joined.
     """
 
     kind = "words"
@@ -144,10 +143,10 @@ class Words(Tokeniser):
             The most tokens, specials and ``<unk>`` included: the most frequent are kept, and of equally frequent ones
             those that come first in the order of Unicode. By default there is no limit.
         min_count : int, default 2
-            How often a word has to occur. A word that occurs once teaches little by itself, and as ``<unk>`` it
-            teaches what to do with unknown words.
+            How often a word has to occur. From a word that occurs once a model learns little; as ``<unk>`` it teaches
+            the model to handle unknown words.
         marker : str, default ""
-            What ends a token that `decode` joins with the next.
+            The ending of tokens that `decode` joins to the next.
 
         Returns
         -------
@@ -228,10 +227,9 @@ class Characters(Tokeniser):
 
 
 class Closed(Tokeniser):
-    """All tokens that can occur are known: a text with any other is refused.
+    """A closed set of tokens: a text with any other token is refused.
 
-    It is the tokeniser of a task that says itself how its texts are split and joined; what is normalised is also up to
-    the task.
+    The tokeniser of a task that defines how its texts are split, joined and normalised.
 
     Parameters
     ----------
@@ -267,12 +265,12 @@ class Closed(Tokeniser):
         return self._join(self.vocabulary.decode(ids))
 
     def to_json(self) -> dict[str, Any]:
-        """Give kind and tokens; how to split and join is not in it."""
+        """Return kind and tokens, without the functions that split and join."""
         return {"kind": self.kind, "tokens": self.vocabulary.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Refuse, as the task alone knows how to split and join."""
+        """Raise an error: only the task can split and join."""
         raise ValueError("closed tokens cannot be read from a file alone; make them from their task")
 
 
@@ -307,7 +305,7 @@ def build_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int
             f"{who}: found size={size}, expected {UNKNOWN + 2} or more: {', '.join(SPECIALS)} and {UNKNOWN_TOKEN} "
             "count too"
         )
-    # written out in a text, these stand for what is unknown, never for an end
+    # when they occur in a text, these are unknown tokens, never an end
     taken = (*SPECIALS, UNKNOWN_TOKEN)
     frequent = sorted((-n, token) for token, n in counts.items() if n >= min_count and token not in taken)
     if not frequent:

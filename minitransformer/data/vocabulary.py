@@ -1,4 +1,4 @@
-"""The tokens a model knows, each with its number."""
+"""The vocabulary: the tokens of a model and their ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MOST_NAMES = 10
 
 
 class UnknownTokenError(ValueError):
-    """A text holds tokens that the vocabulary does not have."""
+    """A text contains tokens that are not in the vocabulary."""
 
 
 class Vocabulary:
-    """A fixed list of tokens; the place of a token in it is its number (id).
+    """A fixed list of tokens; the index of a token is its id.
 
     The first three are the specials: padding (`PAD`), the start (`START`) and the end (`END`) of a
-    sentence. They stand for no text, so `encode` never gives them.
+    sentence. They represent no text, so `encode` never returns them.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Vocabulary:
         tokens : sequence of str
             The tokens of one text.
         unknown : int, optional
-            The id that stands for every token that the vocabulary does not have; by default there is none.
+            The id for tokens that are not in the vocabulary; by default there is none.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class Vocabulary:
         Raises
         ------
         UnknownTokenError
-            If there are tokens that the vocabulary does not have, and no id for them; each is named once.
+            If there are unknown tokens and no id for them; each is named once.
         """
         if unknown is not None:
             return [self._ids.get(token, unknown) for token in tokens]

@@ -1,7 +1,7 @@
 """A trained model, taken apart in the browser.
 
 ==============  ================================================================================================
-``session.py``  a trained model and what is asked of it: each request is a method with JSON in and JSON out
+``session.py``  a trained model; each request is a method with JSON in and JSON out
 ``server.py``   the server on this machine
 ``saved.py``    one file with everything about a sentence, which needs neither Python nor a network
 ``bundle.py``   the files of ``page/`` in one

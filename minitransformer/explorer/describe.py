@@ -1,4 +1,4 @@
-"""What a model, a trace or a search holds, as JSON."""
+"""Models, traces and searches as JSON."""
 
 from __future__ import annotations
 

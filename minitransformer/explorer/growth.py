@@ -1,4 +1,4 @@
-"""How weights, gradients and attention change over the checkpoints of a training."""
+"""Changes of weights, gradients and attention over the checkpoints of a run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _row(
     target_ids: Sequence[int],
     kept: Recent[tuple[Any, ...], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return what is measured at one checkpoint, computed now or before."""
+    """Return the measurements at one checkpoint, cached or new."""
     of = (step, tuple(source_ids), tuple(target_ids))
     if (row := kept.get(of)) is None:
         row = _measure(models.at(step), np.asarray([source_ids]), np.asarray([target_ids]))

@@ -231,7 +231,7 @@ def _keys(answer: dict[str, Any]) -> Iterator[str]:
 
 
 def _gradients(answer: dict[str, Any], n_parameters: int, few: bool) -> list[str]:
-    """Return the steps and parameters whose gradients are held against differences: all, or those of a few steps."""
+    """Return the steps and parameters whose gradients are compared with differences: all, or those of a few steps."""
     found = [one for one in (*answer["steps"], *answer["parameters"]) if one["gradient"] and 0 not in one["shape"]]
     work = (len(answer["source"]) + len(answer["target_in"])) * (n_parameters + MORE_WORK)
     most = max(FEWEST, MOST_WORK // work)

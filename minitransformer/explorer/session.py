@@ -1,4 +1,4 @@
-"""A trained model and what is asked of it: each request is a method that takes and returns JSON objects.
+"""A trained model that answers requests: each is a method that takes and returns JSON objects.
 
 Arrays travel as base64 of little-endian float32. Traces are computed in float64, so that gradients can be compared with
 finite differences. Translations are those of ``minitransformer translate``.
@@ -29,7 +29,7 @@ from minitransformer.training import RunError, RunFolder, TrainedRun
 __all__ = ["REQUESTS", "Session"]
 
 REQUESTS = ("model", "translate", "trace", "tensor", "difference", "sources", "formulas", "training")
-"""What can be asked: the names of methods of `Session`."""
+"""The requests: names of methods of `Session`."""
 
 MOST_TOKENS = 128
 """The most tokens of a sentence, its end included."""
@@ -62,7 +62,7 @@ class _Traced:
 
 
 class Session:
-    """A trained model in memory, and the traces that were asked for last.
+    """A trained model in memory, and the latest traces.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Session:
         self._read_text(text)
 
     def model(self, body: object = ()) -> dict[str, Any]:
-        """Return what the model is: sizes, parts, vocabularies, checkpoints, examples."""
+        """Return a description of the model: sizes, parts, vocabularies, checkpoints, examples."""
         return self._constant("model", body)
 
     def sources(self, body: object = ()) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Session:
             return window(array, fields.integers("at", (), 32), rows, columns, stride)
 
     def difference(self, body: object) -> dict[str, Any]:
-        """Return the gradient of one entry beside central differences with several step sizes."""
+        """Return the gradient of one entry, and central differences with several step sizes."""
         fields = Body("difference", body, ("trace", "key", "index"))
         traced = self._find_trace(fields.text("trace"))
         with refusing("difference"):

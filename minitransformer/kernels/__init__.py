@@ -1,9 +1,9 @@
-"""Fused CUDA kernels that stand in for operations on a GPU.
+"""Fused CUDA kernels that replace operations on a GPU.
 
-The array code in ``ops/`` is the reference implementation, whose gradients are proved; a stand-in does the same in one
-pass over memory where the reference takes several. It has the same signature and the same ``saved``; where it has no
-kernel (another axis, another type) it falls back to the reference. Each file here makes itself the stand-in of an
-operation's passes in its last lines::
+The array code in ``ops/`` is the reference implementation, whose gradients are tested; a kernel computes the same in
+one pass over memory where the reference takes several. It has the same signature and the same ``saved``; for arguments
+without a kernel (another axis, another type) it falls back to the reference. Each file registers its functions as
+stand-ins for an operation's passes in its last lines::
 
     stand_in(softmax.forward, forward, uses_kernels)
     stand_in(softmax.backward, backward, uses_kernels)
@@ -20,4 +20,4 @@ __all__ = ["sources"]
 sources: dict[str, Source] = {
     module.source.file: module.source for module in (adam, cross_entropy, dropout, embedding, layer_norm, softmax)
 }
-"""Every file of kernels."""
+"""All files of kernels."""

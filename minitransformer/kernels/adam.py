@@ -1,4 +1,4 @@
-"""A step of Adam on a GPU: one kernel over the whole buffer, reading each gradient where it lies."""
+"""A step of Adam on a GPU: one kernel over the whole buffer, which reads each gradient without a copy."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ class AdamStep:
         self, gradients: Sequence[Array | None], theta: Array, mean: Array, mean_square: Array,
         betas: tuple[float, float], rate: float, eps: float, decay: float,
     ) -> bool:  # fmt: skip
-        """Move theta, mean and mean square as ``Adam.step`` does; tell whether there is a kernel for these arrays.
+        """Update theta, mean and mean square as ``Adam.step`` does; return whether there is a kernel for these arrays.
 
         Parameters
         ----------
         gradients : sequence of array or None
-            One for each parameter; None stands for zeros.
+            One for each parameter; None means zeros.
         theta, mean, mean_square : arrays
             The buffers, which are written to.
         betas : pair of float
         rate, eps, decay : float
-            As they stand in ``θ -= rate * m / (sqrt(v) + eps) + decay * θ``.
+            As in ``θ -= rate * m / (sqrt(v) + eps) + decay * θ``.
         """
         if theta.dtype.name not in TYPES or any(g is not None and g.dtype != theta.dtype for g in gradients):
             return False

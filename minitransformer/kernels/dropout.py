@@ -17,7 +17,7 @@ __all__ = ["backward", "forward"]
 source = Source("dropout.cu", "dropout_forward", "dropout_backward")
 THREADS = 256
 MOST_BLOCKS = 512
-"""Enough to fill a GPU; each thread then takes several words, and has to jump in the random numbers only once."""
+"""Enough to fill a GPU; each thread then processes several words, and skips ahead in the random numbers only once."""
 
 
 def forward(x: Array, p: float, rng: np.random.Generator, residual: Array | None = None) -> tuple[Array, Any]:

@@ -13,7 +13,7 @@ __all__ = ["backward", "forward"]
 
 source = Source("layer_norm.cu", "layer_norm_forward", "layer_norm_backward", "layer_norm_parameters")
 PARTS = 32
-"""Into how many parts the rows are cut at most to sum over them."""
+"""The maximum number of parts into which the rows are split for sums."""
 WARPS = 8
 """How many rows of a part are read at a time."""
 
@@ -24,7 +24,7 @@ def _fits(x: Array, gain: Array, others: Array) -> bool:
 
 def forward(x: Array, gain: Array, bias: Array, eps: float = 1e-5) -> tuple[Array, Any]:
     """Return x normalised over its last axis, times gain, plus bias; see the operation."""
-    # Shapes that do not match are left to the reference, which refuses them.
+    # The reference raises the error for shapes that do not match.
     if x.ndim == 0 or not gain.shape == bias.shape == x.shape[-1:] or not _fits(x, gain, bias):
         return reference(layer_norm.forward)(x, gain, bias, eps)
     x, gain, bias = (xp.ascontiguousarray(a) for a in (x, gain, bias))

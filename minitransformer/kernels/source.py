@@ -1,4 +1,4 @@
-"""CUDA source: where it lies, when it is compiled, and how a kernel is started."""
+"""CUDA source files: reading, compiling and launching kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["TYPES", "Source", "threads_for"]
 
 FOLDER = Path(__file__).parent
 TYPES = {"float32": "float", "float64": "double"}
-"""The element types that kernels are made for, and CUDA's words for them."""
+"""The element types of kernels, and CUDA's names for them."""
 WARP = 32
 
 
@@ -24,7 +24,7 @@ def threads_for(n: int, most: int = 256) -> int:
 
 
 class Source:
-    """A file of kernels, templates over the element type. It is compiled when one of them is first started.
+    """A file of kernels, templates over the element type. It is compiled when one of them is first launched.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The whole source, as the compiler gets it."""
+        """The whole source, as passed to the compiler."""
         return _text(self.file)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The kernels for each element type, as the compiler calls them."""
+        """The kernels for each element type, by the compiler's names."""
         return tuple(f"{kernel}<{word}>" for kernel in self.kernels for word in TYPES.values())
 
     def start(self, kernel: str, dtype: Any, blocks: int, threads: int, *arguments: Any) -> None:
-        """Start a kernel; it runs as soon as the GPU comes to it.
+        """Launch a kernel asynchronously.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Exercises that check themselves: from d(x y) to the backward pass of attention.
+"""Exercises with automatic checks: from d(x y) to the backward pass of attention.
 
 =====================  ============================================================
 The command is ``minitransformer learn``. In a notebook::
@@ -47,7 +47,7 @@ def check(name: str, *answers: Any) -> None:
     name : str
         The exercise, such as ``"softmax-backward"``.
     *answers
-        What it asks for, in order: mostly one function.
+        The answers, in the exercise's order: usually one function.
 
     Raises
     ------
@@ -70,18 +70,18 @@ def check(name: str, *answers: Any) -> None:
 
 
 def compare(name: str, found: Any, expected: Any, *, tolerance: float = 1e-9) -> None:
-    """Compare an answer with what was computed, in a notebook, and print the verdict.
+    """Compare an answer with the expected value, in a notebook, and print the verdict.
 
     Parameters
     ----------
     name : str
-        What the answer is, such as ``"best step"``.
+        The name of the answer, such as ``"best step"``.
     found : Any
-        The answer; ``...`` while there is none.
+        The answer; ``...`` if there is none yet.
     expected : Any
-        What it should be.
+        The expected value.
     tolerance : float
-        The error that numbers may have, in units of the largest one expected. Anything else has to be equal.
+        The allowed error of numbers, relative to the largest expected one. Other values must be equal.
     """
     try:
         refuse_unsolved(found)
@@ -103,7 +103,7 @@ def _show(name: str, verdict: Verdict) -> None:
 def check_file(path: str) -> bool:
     """Judge a learner's file and print the verdict; return whether it is right."""
     exercise = find(path)
-    with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
+    with using("numpy"):  # exercises are plain NumPy, also with another array library in use
         verdict = judge_file(exercise, Path(path))
     print(verdict.format(exercise.name))
     return verdict.right

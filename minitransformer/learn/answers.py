@@ -1,4 +1,4 @@
-"""A learner's functions, loaded from their files for a training."""
+"""A learner's functions, loaded from their files for a training run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Missing(Exception):
 def load_answer(folder: Path, name: str) -> Callable[..., Any]:
     """Return the function that a learner wrote for an exercise.
 
-    The exercise is not checked: whatever was written in the place of the TODO is returned.
+    The answer is not checked.
 
     Raises
     ------
@@ -58,12 +58,12 @@ def load_answer(folder: Path, name: str) -> Callable[..., Any]:
 
 
 def _same_code(one: str, other: str) -> bool:
-    """Return whether two sources differ in nothing but comments and layout."""
+    """Return whether two sources differ only in comments and layout."""
     return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
 
 
 def load_answers(folder: Path, names: Iterable[str]) -> dict[str, Callable[..., Any]]:
-    """Return the functions that a learner wrote for several exercises, each under its exercise's name.
+    """Return the functions that a learner wrote for several exercises, by the names of the exercises.
 
     Raises
     ------

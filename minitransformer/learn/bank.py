@@ -2,7 +2,7 @@
 
 ``exercises/NN-chapter/chapter.toml`` names the chapter and, in order, its exercises: for each a title, the place in the
 tutorials that teaches it, the derivation if there is one, and three hints. Beside it lies one source for each exercise,
-which runs as its solution. The learner's file is the source with other lines in one place, which two marks enclose::
+which runs as its solution. The learner's file is the source with the lines between two marks replaced::
 
     # [solution
     return d_y * (1 - y * y)
@@ -10,8 +10,8 @@ which runs as its solution. The learner's file is the source with other lines in
     #: # TODO
     #: return ...
 
-What a solution has to do is a function of the exercise's name (with underscores) in ``checks/``; its parameters are the
-names that it takes from the learner's file.
+An exercise is checked by the function of its name (with underscores) in ``checks/``; the parameters of this function
+are the names that it takes from the learner's file.
 """
 
 from __future__ import annotations
@@ -48,24 +48,24 @@ class Exercise:
     """One exercise."""
 
     name: str
-    """As it is typed: words with hyphens; no two exercises share one."""
+    """Words with hyphens; unique among all exercises."""
     title: str
     chapter: str
     """The title of its chapter."""
     file: str
-    """Where it lies in the learner's folder, and its source in ``exercises/``: with forward slashes."""
+    """Its path in the learner's folder, and of its source in ``exercises/``, with forward slashes."""
     tutorial: str
     """The tutorial and the heading that teach it, ``NN-name#heading``."""
     derivation: str
-    """The derivation that belongs to it, or nothing."""
+    """Its derivation, or an empty string."""
     hints: tuple[str, ...]
-    """From a nudge to nearly the answer."""
+    """The hints, from a first idea to nearly the answer."""
     check: Callable[..., str | None]
-    """Raises ``Wrong`` if an answer is not right; it may return what a right one shows."""
+    """Raises ``Wrong`` if an answer is not right; it may return a remark on a right one."""
 
     @property
     def text(self) -> str:
-        """What the learner begins with."""
+        """The learner's file at first."""
         return MARKED.sub(lambda place: place["todo"].replace("#: ", ""), self.source) + FOOTER
 
     @property
@@ -75,7 +75,7 @@ class Exercise:
 
     @property
     def source(self) -> str:
-        """What both are made from."""
+        """The source of both."""
         return (SOURCES / self.file).read_text(encoding="utf-8")
 
     @property
@@ -113,7 +113,7 @@ def find(name: str) -> Exercise:
     Raises
     ------
     LookupError
-        If there is none; the message names those that are meant most likely.
+        If there is none; the message suggests similar names.
     """
     wanted = Path(name).stem.lstrip("0123456789").strip("_-").replace("_", "-").lower()
     for exercise in bank():

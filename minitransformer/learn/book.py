@@ -1,4 +1,4 @@
-"""A learner's folder: their files, which nothing ever overwrites, and how far they have come."""
+"""A learner's folder: their files, which are never overwritten, and their progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from minitransformer.options import Options, option
 __all__ = ["FOLDER", "Book", "command", "find_folder"]
 
 FOLDER = Path("my-exercises")
-"""Where a learner's exercises are made, if nothing else is asked for."""
+"""The default folder of a learner's exercises."""
 PROGRESS = ".progress.json"
 
 
@@ -37,9 +37,9 @@ def find_folder() -> Path:
 
 
 def command(*words: str, folder: Path | None = None) -> str:
-    """Return what to type for the command `learn` to do something, such as ``command("hint")``.
+    """Return the command line of an action of `learn`, such as ``command("hint")``.
 
-    A folder is named unless it is the one that the command finds by itself.
+    It names the folder unless the command finds it by itself.
     """
     where = () if folder in (None, find_folder()) else ("--folder", shlex.quote(str(folder)))
     return " ".join(("minitransformer learn", *words, *where))
@@ -47,7 +47,7 @@ def command(*words: str, folder: Path | None = None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress(Options):
-    """How far a learner has come, as a folder keeps it."""
+    """A learner's progress, as stored in the folder."""
 
     done: Sequence[str] = option((), "the exercises that were right once")
     hints: Mapping[str, int] = field(default_factory=dict)
@@ -61,13 +61,13 @@ class Book:
     Attributes
     ----------
     folder : Path
-        Where it lies.
+        Its path.
     done : set of str
         The exercises that were right once.
     hints : dict of str to int
         How many hints of an exercise have been shown.
     current : str
-        The exercise that is worked on.
+        The current exercise.
     """
 
     folder: Path
@@ -77,7 +77,7 @@ class Book:
 
     @classmethod
     def open(cls, folder: Path) -> Book:
-        """Read a folder's progress; make the folder and the files that it lacks.
+        """Read a folder's progress; create the folder and the missing files.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Book:
                 book._write(exercise)
         book.reread()
         if not (folder / PROGRESS).exists():
-            book.save()  # by this file the folder is found from inside
+            book.save()  # this file marks the folder for commands run inside it
         return book
 
     def reread(self) -> None:
@@ -109,7 +109,7 @@ class Book:
         self.current = self.current or bank()[0].name
 
     def path(self, exercise: Exercise) -> Path:
-        """Return where an exercise lies in this folder."""
+        """Return the path of an exercise in this folder."""
         return self.folder / exercise.file
 
     def save(self) -> None:
@@ -118,7 +118,7 @@ class Book:
         write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
 
     def _renumber(self, exercise: Exercise) -> bool:
-        """Rename a file that has its number from an earlier version; return whether there is one."""
+        """Rename a file whose number is from an earlier version; return whether there is one."""
         path = self.path(exercise)
         check_folder(path.parent)
         earlier = next(path.parent.glob(f"[0-9][0-9]_{path.name[3:]}"), None)
@@ -127,14 +127,14 @@ class Book:
         return earlier is not None
 
     def _write(self, exercise: Exercise) -> None:
-        """Write an exercise's first text; what is in its place is replaced."""
+        """Write an exercise's original text; an existing file is replaced."""
         path = self.path(exercise)
         self.folder.mkdir(parents=True, exist_ok=True)
         make_folder(path.parent)
         write_whole(path, exercise.text.encode())
 
     def finish(self, exercise: Exercise) -> None:
-        """Note that an exercise is right, and go on to the next open one if it was the current."""
+        """Record that an exercise is right, and go on to the next open one if it was the current one."""
         self.done.add(exercise.name)
         if self.current == exercise.name:
             self.advance()
@@ -158,7 +158,7 @@ class Book:
         return number, exercise.hints[number - 1]
 
     def reset(self, exercise: Exercise) -> Path | None:
-        """Give an exercise its first text again; return where the learner's version is kept, if it was another."""
+        """Restore an exercise's original text; return the path of the learner's version, if it was different."""
         path = self.path(exercise)
         kept: Path | None = None
         check_folder(path.parent)

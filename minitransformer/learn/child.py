@@ -1,4 +1,4 @@
-"""Run a learner's code in a child process, so that an endless loop or a crash ends the child and nothing else.
+"""Run a learner's code in a child process, so that an endless loop or a crash ends only the child.
 
 On Linux the child is a fork: NumPy and the exercises are loaded already, so it costs some milliseconds. Elsewhere it
 starts anew, in about half a second, because the matrix products of macOS do not survive a fork and Windows has none.
@@ -43,12 +43,12 @@ MEMORY = 2 * 2**30
 
 
 class Limits(NamedTuple):
-    """How long a child process may take for each of its results."""
+    """The time limits of a child process for each result."""
 
     patience: float = 5.0
-    """When to tell which line is running, in seconds."""
+    """Seconds after which the running line is reported."""
     seconds: float = 20.0
-    """When to stop the child."""
+    """Seconds after which the child is stopped."""
 
 
 class Ended(Exception):
@@ -88,7 +88,7 @@ def judge_in_child(
     Parameters
     ----------
     exercise : Exercise
-        What the file should solve.
+        The exercise of the file.
     path : Path
         The file. If it is saved again, the child is stopped.
     tell : callable
@@ -251,7 +251,7 @@ def guard(judge: Callable[[], Verdict], files: Sequence[Path], memory: int) -> V
     try:
         with _limit_memory(memory):
             return judge()
-    except (MemoryError, KeyboardInterrupt) as error:  # no memory was left for the words; or the file raises it
+    except (MemoryError, KeyboardInterrupt) as error:  # no memory was left for the message; or the file raises it
         return explain(error.__context__ or error, {*map(str, files)})
 
 
@@ -287,7 +287,7 @@ def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, l
 
 @contextmanager
 def _limit_memory(more: int) -> Iterator[None]:
-    """Let this process use so many bytes more than it does now, where the system can be told so: on Linux."""
+    """Limit the memory of this process to its present use plus a number of bytes, on Linux only."""
     try:
         import resource
 

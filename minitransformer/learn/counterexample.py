@@ -1,7 +1,7 @@
-"""Several claims, one of them false: the learner names it and gives an input on which it is seen to be false.
+"""Several claims, one of them false: the learner names it and gives an input that shows it.
 
-Every claim is measured on that input. So a guess without such an input is refused, and no message tells more than what
-the input shows. An input on which a true claim is off as well, by rounding or beside a pole, shows nothing either.
+Every claim is measured on that input. So a guess without such an input is rejected, and messages reveal only what the
+input shows. An input on which a true claim is off as well, by rounding or near a pole, shows nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from minitransformer.learn.verdict import Wrong, compare, refuse_unsolved
 __all__ = ["Claim", "claims_of", "judge_claims", "measure_gradients", "read_answer", "read_arrays"]
 
 CLEAR = 1e-2
-"""How much the false claim has to be off, in units of the largest entry."""
+"""The minimum error of the false claim, relative to the largest entry."""
 SLIGHT = 1e-6
-"""How much a true one may be off."""
+"""The maximum error of a true one."""
 LARGEST = 8
 """The longest axis of an input."""
 NUMBERS = {4: "four", 5: "five"}
@@ -28,7 +28,7 @@ NUMBERS = {4: "four", 5: "five"}
 
 @dataclass(frozen=True)
 class Claim:
-    """What a claim gives on the learner's input, and what it should give: arrays by name."""
+    """The result of a claim on the learner's input, and the expected one: arrays by name."""
 
     found: Mapping[str, np.ndarray]
     expected: Mapping[str, np.ndarray]
@@ -110,12 +110,12 @@ def _read(name: str, value: Any, axes: Sequence[str], sizes: dict[str, int]) -> 
 def measure_gradients(
     function: Callable[..., Any], backward: Callable[[], Sequence[Any]], inputs: Mapping[str, np.ndarray], d_y: Any
 ) -> Claim:
-    """Compare claimed gradients with finite differences; what cannot be computed is NaN.
+    """Compare claimed gradients with finite differences; entries that cannot be computed are NaN.
 
     Parameters
     ----------
     function
-        What is differentiated.
+        The function to differentiate.
     backward
         Returns a claim for each input.
     inputs
@@ -130,7 +130,7 @@ def measure_gradients(
     except (ArithmeticError, ValueError):
         undefined = dict.fromkeys(inputs, np.asarray(np.nan))
         return Claim(undefined, undefined)
-    # What agrees within the error of the measurement is right.
+    # A claim that agrees within the error of the measurement is right.
     expected = [each.differences if each.wrong else claim for each, claim in zip(report.inputs, claimed, strict=True)]
     return Claim(dict(zip(inputs, claimed, strict=True)), dict(zip(inputs, expected, strict=True)))
 
@@ -143,7 +143,7 @@ def judge_claims(
     *,
     draw: Callable[[Claim], str] = Claim.draw,
 ) -> str:
-    """Return what the learner's input shows; raise ``Wrong`` if it does not show that the named claim is false.
+    """Return a remark on the learner's input; raise ``Wrong`` if it does not show that the named claim is false.
 
     Parameters
     ----------

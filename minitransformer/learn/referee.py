@@ -1,4 +1,4 @@
-"""Run and judge a learner's answer; errors in it become words, never a traceback through this package."""
+"""Run and judge a learner's answer; its errors become messages, never a traceback through this package."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ SILENT = {
     "MemoryError": "does a list grow without end?",
     "BdbQuit": "to use a breakpoint, run the file itself with `python`",
 }
-"""What to say of errors that come without a message."""
+"""Messages for errors that have none."""
 FACTORS = re.compile(r"^matmul: .* mismatch in its core dimension .*\(size (\d+) is different from (\d+)\)$")
-"""NumPy's words for factors of ``@`` that do not fit."""
+"""NumPy's message for factors of ``@`` that do not fit."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found about an answer."""
+    """The verdict on an answer."""
 
     right: bool
     words: str
-    """What is wrong; of a right answer what it shows, mostly nothing."""
+    """What is wrong; for a right answer a remark, usually empty."""
     solved: bool = True
-    """False while nothing has been written at the TODO."""
+    """False if nothing has been written at the TODO yet."""
 
     def format(self, name: str) -> str:
-        """Return the words to print, with the exercise's name before them, in lines of a terminal's width."""
+        """Return the text to print, with the exercise's name first, wrapped to the terminal's width."""
         blocks = f"{name}: {'right. ' if self.right else ''}{self.words}".rstrip().split("\n\n")
-        # What is indented is laid out already: code, a table, a drawing.
+        # Indented text is already laid out: code, a table, a drawing.
         return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
 
 
 def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
-    """Run a learner's file and return the names that it defines; what the file itself raises goes on its way.
+    """Run a learner's file and return the names that it defines; exceptions of the file itself propagate.
 
     Raises
     ------
@@ -81,13 +81,13 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
         return Verdict(False, str(wrong))
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # such as sys.exit(), which would end the command without a word
+    except BaseException as error:  # such as sys.exit(), which would end the command silently
         return explain(error, {str(path)})
     return judge(exercise, [names[name] for name in exercise.asks_for], path)
 
 
 def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> Verdict:
-    """Judge answers, in the order in which the exercise asks for them."""
+    """Judge answers, in the exercise's order."""
     files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
     try:
         words = exercise.check(*map(watch, answers)) or ""
@@ -111,7 +111,7 @@ def explain(error: BaseException, files: Collection[str]) -> Verdict:
 
 
 def _locate(error: BaseException, files: Collection[str]) -> str:
-    """Say which line of the learner's files raised what."""
+    """Return which line of the learner's files raised the error, and the error."""
     own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
     text = FACTORS.sub(r"the left factor of @ has \2 columns, the right one \1 rows", str(error)).strip().splitlines()
     kind = type(error).__name__

@@ -1,8 +1,8 @@
-"""What is wrong with an answer, in words that help: which result, where, both numbers, and the likely cause.
+"""Helpful messages on wrong answers: which result, where, both numbers, and the likely cause.
 
-A check calls the functions here, one after another, and the first that finds a fault raises ``Wrong``. Expected values
-come from this package's operations, whose gradients are proved. Gradients are compared with finite differences, by
-``mt.testing.gradcheck``, so a formula that only looks different from ours is right.
+A check calls these functions one after another, and the first that finds a fault raises ``Wrong``. Expected values come
+from this package's operations, whose gradients are tested. Gradients are compared with finite differences, by
+``mt.testing.gradcheck``, so a right formula in another form is accepted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def refuse_unsolved(value: Any) -> None:
 
 
 def _numbers(found: Any, expected: Any) -> tuple[str, str]:
-    """Write both numbers with so many digits, six or more, that they are seen to differ."""
+    """Write both numbers with enough digits, at least six, to show the difference."""
     written = ("", "")
     for digits in range(6, 18):
         one, other = (f"{x:.{digits}g}" if isinstance(x, float | np.floating) else str(x) for x in (found, expected))
@@ -64,7 +64,7 @@ def _numbers(found: Any, expected: Any) -> tuple[str, str]:
 
 
 def _grid(right: np.ndarray) -> list[str]:
-    """Draw which entries are right: the last two axes, and of those before them the first place with a wrong one."""
+    """Draw which entries are right: the last two axes, at the first index of the others with a wrong entry."""
     while right.ndim > 2:
         right = right[int(np.argmin(right.reshape(len(right), -1).all(axis=1)))]
     right = np.atleast_2d(right)
@@ -89,11 +89,11 @@ def agree(
     tolerance: float = 1e-9,
     inputs: str = "",
 ) -> None:
-    """Raise ``Wrong`` if a result differs from what is expected; say where and, if the pattern is clear, why.
+    """Raise ``Wrong`` if a result differs from the expected one; the message says where and, if clear, why.
 
     ``mistakes`` and ``sizes`` are those of ``likely_cause``: results of known mistakes, each under the sentence that
-    names it, and numbers by which a result is often too large or too small, such as ``{"Dk": 4}``. The tolerance is in
-    units of the largest expected entry. ``inputs`` are shown as they are.
+    names it, and numbers by which a result is often too large or too small, such as ``{"Dk": 4}``. The tolerance is
+    relative to the largest expected entry. ``inputs`` are shown unchanged.
     """
     expected = np.asarray(expected)
     values = _read(name, found, expected)
@@ -117,7 +117,7 @@ def _read(name: str, found: Any, expected: np.ndarray) -> np.ndarray:
 
 
 def _refuse_other_numbers(name: str, values: np.ndarray, expected: np.ndarray) -> None:
-    """Raise ``Wrong`` if right numbers have another type than the inputs."""
+    """Raise ``Wrong`` if right numbers have a different type from the inputs."""
     if expected.dtype.kind == "f" and values.dtype.kind == "b":
         raise Wrong(f"{name} is True and False; it should be {_kind(expected)} of {expected.dtype}.")
     if expected.dtype.kind == "f" and values.dtype.kind == "f" and values.dtype != expected.dtype:
@@ -136,7 +136,7 @@ def _compare(
     tolerance: float,
     inputs: str,
 ) -> None:
-    """Raise ``Wrong`` if the shape or a number is not as expected, up to the rounding of the type that it has."""
+    """Raise ``Wrong`` if the shape or a number is wrong, up to the rounding of its type."""
     if values.dtype.kind == "f" and values.dtype.itemsize < 8:
         tolerance = max(tolerance, float(np.finfo(values.dtype).eps) ** 0.5)
     right = _close(values, expected, tolerance) if values.shape == expected.shape else np.array(False)
@@ -188,7 +188,7 @@ def _badness(values: np.ndarray, expected: np.ndarray, right: np.ndarray) -> np.
 
 
 def check_bits(name: str, found: Any, expected: Any) -> None:
-    """Hold a result against what it should be, to the last bit."""
+    """Compare a result with the expected one, to the last bit."""
     agree(name, found, expected, tolerance=1e-6)
     if not np.array_equal(found, expected, equal_nan=True):
         n = np.count_nonzero(np.asarray(found) != expected)
@@ -202,7 +202,7 @@ def check_bits(name: str, found: Any, expected: Any) -> None:
 
 
 def refuse_writing(**inputs: tuple[Any, Any]) -> None:
-    """Raise ``Wrong`` if an input was written to: each by name, as it is now and as it was before."""
+    """Raise ``Wrong`` if an input was written to; each is given by name, as it is now and as it was before."""
     for name, (now, before) in inputs.items():
         if isinstance(before, dict) and list(now) == list(before):
             refuse_writing(**{f'{name}["{part}"]': (now[part], before[part]) for part in before})
@@ -220,7 +220,7 @@ def _same(now: Any, before: Any) -> bool:
 
 
 def take(names: Sequence[str], found: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> list[Any]:
-    """Return results, one for each name; of an array whose rows they are, too, if these have the given shapes."""
+    """Return results, one for each name; they may also be the rows of an array, if these have the given shapes."""
     refuse_unsolved(found)
     if isinstance(found, np.ndarray) and found.ndim and shapes is not None and [x.shape for x in found] == list(shapes):
         return list(found)
@@ -251,7 +251,7 @@ def check_gradients(
     output: str = "y",
     shown: Mapping[str, Any] | None = None,
 ) -> None:
-    """Raise ``Wrong`` if a gradient differs from finite differences of the function that it belongs to.
+    """Raise ``Wrong`` if a gradient differs from finite differences of its function.
 
     ``backward`` is called with a random ``d_output`` and returns a gradient for each input; ``function`` is called with
     the inputs and returns the value. A gradient is called ``d_`` and the input's name, unless ``names`` says otherwise.
@@ -295,8 +295,8 @@ def _differences(
 def check_cases(check: Callable[..., None], cases: Iterable[Sequence[Any]]) -> None:
     """Check an answer in several cases.
 
-    In most of them, NumPy refuses shapes that do not fit, with few words. So its error is raised only if the mistake
-    is not named in any other case, in which they fit by chance.
+    In most cases NumPy rejects shapes that do not fit, with a short message. That error is raised only if no other
+    case, in which the shapes fit by chance, identifies the mistake.
     """
     errors = []
     for case in cases:

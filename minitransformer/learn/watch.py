@@ -1,4 +1,4 @@
-"""Watch the calls of a learner's function: what goes in has to come out unchanged."""
+"""Watch the calls of a learner's function: it must not change its inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["watch"]
 def watch(answer: Any) -> Any:
     """Return a function that calls the answer with copies, and raises ``Wrong`` if the call has written to one.
 
-    The message calls the input by the learner's own name for it. What cannot be called is returned as it is.
+    The message calls the input by the learner's own name for it. Values that are not callable are returned unchanged.
     """
     if not callable(answer):
         return answer
@@ -35,7 +35,7 @@ def watch(answer: Any) -> Any:
 
 
 def _parameters(answer: Callable[..., Any]) -> list[str]:
-    """Return the names of a function's positional parameters, as far as they are known."""
+    """Return the names of a function's positional parameters, if they are known."""
     try:
         parameters = inspect.signature(answer).parameters.values()
     except (TypeError, ValueError):  # functions of NumPy
@@ -44,7 +44,7 @@ def _parameters(answer: Callable[..., Any]) -> list[str]:
 
 
 def _copy(value: Any) -> Any:
-    """Copy arrays and what holds them; functions stay as they are."""
+    """Copy arrays and their containers; functions are not copied."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):

@@ -2,12 +2,12 @@
 
 ====================  ===========================================================================
 ``layers.py``         the kinds of layer in Table 1
-``table1.py``         Table 1: operations, waiting and distance, measured
+``table1.py``         Table 1: operations, sequential operations and path lengths, measured
 ``paths.py``          the graph of a layer, position by position: chains and paths
-``recall.py``         which layers learn to say again what they read L positions ago ...
+``recall.py``         which layers learn to repeat what they read L positions ago ...
 ``recall_model.py``   ... in these models
-``extrapolation.py``  what those models do with longer sentences than in training
+``extrapolation.py``  these models on longer sentences than in training
 ``table3.py``         Table 3, small: one option of the model varied at a time
-``report.py``         the results in words
+``report.py``         the results as text
 ====================  ===========================================================================
 """

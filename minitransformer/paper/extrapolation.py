@@ -27,18 +27,18 @@ def measure_extrapolation(
     rates: Sequence[float] = RATES,
     seeds: Sequence[int] = (0, 1, 2),
 ) -> dict[str, Any]:
-    """Train on sentences of one length and ask in longer ones, with sinusoidal and with learned positions.
+    """Train on sentences of one length and test on longer ones, with sinusoidal and with learned positions.
 
     Parameters
     ----------
     sizes : RecallSizes
         The sizes; ``n`` is the length in training.
     tell : callable
-        Called with what was found.
+        Called with each result.
     distance : int
-        L: how far back the symbol is that is asked for.
+        L, the distance of the symbol to recall.
     times : int
-        How many times as long the sentences are in which is asked.
+        The length of the test sentences, in multiples of the training length.
     rates, seeds : sequences
         What to try; rates as in ``measure_recall``.
 

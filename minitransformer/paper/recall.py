@@ -1,4 +1,4 @@
-"""Recall: which kinds of layer can say again what they read L positions ago.
+"""Recall: which kinds of layer can repeat the symbol that they read L positions ago.
 
 A sentence is n symbols, each drawn alone and evenly from a small alphabet. At position t >= L the target is the symbol
 of position t - L; the first L positions have none. Nothing else in the sentence tells that symbol, so a model that
@@ -29,9 +29,9 @@ from minitransformer.paper.recall_model import RecallModel, RecallSizes, chance,
 __all__ = ["NO_TARGET", "accuracy_by_position", "draw_batch", "measure_recall", "train", "train_at_best_rate"]
 
 NO_TARGET = -1
-"""Stands where nothing is asked; ``cross_entropy`` leaves it out."""
+"""The target of positions without one; ``cross_entropy`` ignores it."""
 LAST = 20
-"""Over how many last steps a loss is averaged, to choose a learning rate."""
+"""The number of last steps over which a loss is averaged, to choose a learning rate."""
 DISTANCES = (1, 2, 4, 6, 7, 8, 9, 12, 15, 16, 24, 32, 48)
 RATES = (0.003, 0.01, 0.02)
 
@@ -39,14 +39,14 @@ RATES = (0.003, 0.01, 0.02)
 def draw_batch(
     sizes: RecallSizes, distance: int, rng: np.random.Generator, n: int | None = None
 ) -> tuple[Array, Array]:
-    """Draw a batch of sentences and what is to be said at each position.
+    """Draw a batch of sentences and the target at each position.
 
     Parameters
     ----------
     sizes : RecallSizes
         How many symbols and sentences, and how long.
     distance : int
-        L: how far back the symbol is that is asked for.
+        L, the distance of the symbol to recall.
     rng : numpy.random.Generator
         Draws the symbols.
     n : int, optional
@@ -81,7 +81,7 @@ def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, se
     sizes : RecallSizes
         The sentences and the steps.
     distance : int
-        L: how far back the symbol is that is asked for.
+        L, the distance of the symbol to recall.
     rate : float
         The highest learning rate.
     seed : int
@@ -107,16 +107,16 @@ def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, se
 def accuracy_by_position(
     model: RecallModel, sizes: RecallSizes, distance: int, n: int | None = None, seed: int = 1
 ) -> Array:
-    """Return how often a model is right, at each position that has a target.
+    """Return the accuracy of a model at each position that has a target.
 
     Parameters
     ----------
     model : RecallModel
-        What is asked.
+        The model to measure.
     sizes : RecallSizes
         ``fresh`` is the number of sentences.
     distance : int
-        L: how far back the symbol is that is asked for.
+        L, the distance of the symbol to recall.
     n : int, optional
         The length of the sentences; that of training by default.
     seed : int
@@ -182,14 +182,14 @@ def measure_recall(
     rates: Sequence[float] = RATES,
     seeds: Sequence[int] = (0, 1, 2),
 ) -> dict[str, Any]:
-    """Train every kind of layer at every distance, and ask each what it has learnt.
+    """Train every kind of layer at every distance, and measure its accuracy.
 
     Parameters
     ----------
     sizes : RecallSizes
         The sizes.
     tell : callable
-        Called with what was found.
+        Called with each result.
     distances, rates, seeds : sequences
         What to try.
 

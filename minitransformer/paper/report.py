@@ -1,4 +1,4 @@
-"""The results in words: plain text of at most 100 columns."""
+"""Reports: the results as plain text of at most 100 columns."""
 
 from __future__ import annotations
 

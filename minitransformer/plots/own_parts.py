@@ -26,7 +26,7 @@ COLUMNS = ("encoder",), ("decoder",), ("training", "decoding")
 
 
 class Row(Protocol):
-    """A part, or a remark on parts of another box, which are nobody's."""
+    """A part, or a remark on parts of another box."""
 
     @property
     def text(self) -> str: ...

@@ -1,4 +1,4 @@
-"""How far back each kind of layer can recall, and what it makes of sentences longer than those of its training."""
+"""Recall by distance for each kind of layer, and on sentences longer than in training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["draw_extrapolation", "draw_recall", "extrapolation_picture", "recall
 WINDOW = 8
 """Over how many positions accuracy is averaged where it is drawn by position."""
 SPREAD = (0, -0.012, -0.024, -0.036)
-"""How far the kinds' lines are moved down, so that those that agree can all be seen and none is above 100 %."""
+"""How far the lines of the kinds are shifted down, so that equal ones are all visible and none is above 100 %."""
 
 
 def recall_picture(result: Mapping[str, Any], path: Path | str) -> None:

@@ -1,4 +1,4 @@
-"""What can be trained: tasks that draw their own sentence pairs, and tasks that read them.
+"""The tasks: some draw their own sentence pairs, others read them from files.
 
 Each file of this folder that has tasks lists them in its ``TASKS``: by name, the function that makes each. There is no
 other list: a new task is a new file.
@@ -36,7 +36,7 @@ def build(name: str, /, **options: str) -> Task:
     name : str
         One of `TASKS`.
     **options : str
-        What the task's function in `TASKS` takes.
+        The arguments of the task's function in `TASKS`.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What a run is trained on: pairs of texts as ids, and pairs that are kept apart."""
+"""The data of a run: pairs to train on, as ids, and held-out pairs."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Corpus:
     ids : list of (list of int, list of int)
         The same as ids.
     valid : list of (str, str)
-        What is measured during training. A source may occur several times: each of its targets is right.
+        The pairs to evaluate on during training. A source may occur several times: each of its targets is right.
     held_out : list of (str, str)
-        What is measured at the end.
+        The pairs to evaluate on at the end.
     example : str
         A source text that makes a telling picture of attention.
     notes : sequence of str
-        What the user should know: how many pairs were left out, and why.
+        Notes for the user: how many pairs were left out, and why.
     files : mapping of str to str
         The SHA-256 checksum of each file that was read, by its path.
     """
@@ -61,7 +61,7 @@ class Corpus:
         return self.source is self.target
 
     def fingerprint(self) -> str:
-        """Return a checksum of all that training and measuring during training see."""
+        """Return a checksum of all data used for training and for evaluation during training."""
         return self._fingerprint
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Tasks that draw their own pairs; nothing has to be read."""
+"""Tasks that draw their own pairs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class DrawnTask(Task):
 
 
 def split(task: DrawnTask, n_train: int, n_held_out: int, rng: np.random.Generator) -> tuple[Pairs, Pairs]:
-    """Draw pairs to train on, and pairs to measure on of which none is trained on.
+    """Draw pairs to train on, and held-out pairs.
 
     Parameters
     ----------

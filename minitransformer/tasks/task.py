@@ -1,4 +1,4 @@
-"""What a task is: where its sentence pairs come from, how they are split into tokens, how to train it."""
+"""The definition of a task: its sentence pairs, its tokens and its training options."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TOY_MODEL: Mapping[str, Any] = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_f
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task(ABC):
-    """Something to be learned: texts of one kind, to be turned into texts of another.
+    """A task: to turn texts of one kind into texts of another.
 
     Parameters
     ----------
     name : str
-        What it is asked for by, as in ``build(name, **options)``.
+        Its name, as in ``build(name, **options)``.
     options : mapping of str to str
         The options that build the same task again.
     title : str
@@ -74,7 +74,7 @@ class Task(ABC):
         return {}
 
     def normalise_input(self, text: str) -> str:
-        """Return the source text that a person means who typed this one."""
+        """Return the normalised form of a source text that a user typed."""
         return text
 
     def corpus(self, data: DataOptions, seed: int = 0, tokenisers: Tokenisers | None = None) -> Corpus:

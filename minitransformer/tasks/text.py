@@ -1,4 +1,4 @@
-"""Text of one's own: sentences, and beside each of them its translation."""
+"""The task of a user's own text: sentences and their translations."""
 
 from __future__ import annotations
 

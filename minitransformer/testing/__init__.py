@@ -1,8 +1,8 @@
-"""Proof of gradients: a checker for any function of tensors, and what it takes to test one's own operations.
+"""Gradient tests: a checker for any function of tensors, and tools to test your own operations.
 
 ==============  ==========================================================================================
-``gradcheck``   a backward pass held against finite differences
-``prove``       an operation three ways, and that it keeps the rules for operations
+``gradcheck``   compares a backward pass with finite differences
+``prove``       checks an operation in three ways, and the rules for operations
 ``strategies``  Hypothesis strategies that draw inputs; they need the extra ``minitransformer[test]``
 ==============  ==========================================================================================
 """

@@ -29,7 +29,7 @@ class Case:
     options : dict
         Its other arguments.
     names : sequence of str, optional
-        What to call the inputs; by default as an operation's ``forward`` does, and numbers for other functions.
+        The inputs' names; by default those in an operation's ``forward``, and numbers for other functions.
 
     Raises
     ------
@@ -63,7 +63,7 @@ class Case:
             )
         self.names = [str(name) for name in names]
         self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
-        """The places of the inputs that have a gradient."""
+        """The indices of the inputs that have a gradient."""
         if not self.moving:
             raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
 
@@ -80,21 +80,21 @@ class Case:
     def call(
         self, inputs: Sequence[Any], requires_grad: bool = False, function: Callable[..., Tensor] | None = None
     ) -> tuple[Any, list[Any]]:
-        """Return what the function, or another one, makes of some inputs, and the tensors that it was given."""
+        """Return the output of the function, or of another one, for some inputs, and its input tensors."""
         given = [Tensor(asarray(x), requires_grad) if i in self.moving else x for i, x in enumerate(fresh(inputs))]
         return (self.function if function is None else function)(*given, **fresh(self.options)), given
 
     def claim(self, rng: np.random.Generator, d_output: Any = None) -> tuple[Array, dict[int, Array]]:
         """Return a cotangent and the gradients that the backward pass claims for it, on the host.
 
-        The function is seen to be deterministic and finite, and to write into nothing that it is given.
+        This checks that the function is deterministic and finite, and does not write into its inputs.
 
         Parameters
         ----------
         rng : numpy.random.Generator
             Draws the cotangent.
         d_output : array, optional
-            The cotangent, if it is not to be drawn.
+            The cotangent; drawn by default.
         """
         value = _numbers(self._call_guarded()[0])
         if not np.isfinite(value).all():
@@ -110,7 +110,7 @@ class Case:
         self._require_same(value, output)
         gradients = {i: to_numpy(g) for i, g in self.pull_back(output, given, cotangent).items()}
         self._require_untouched(given, "the backward pass")
-        for i, gradient in gradients.items():  # the core sees to this too, but the core may be what is tested
+        for i, gradient in gradients.items():  # the core checks this too, but the core may be under test
             self.require(
                 gradient.shape == self.inputs[i].shape,
                 f"the gradient of input {self.names[i]} has shape {gradient.shape}, "
@@ -119,7 +119,7 @@ class Case:
         return cotangent, gradients
 
     def pull_back(self, output: Tensor, given: Sequence[Any], d_output: Array) -> dict[int, Array]:
-        """Run the backward pass of what was called; return the gradients of its inputs, zero where there is none."""
+        """Run the backward pass of a call; return the gradients of its inputs, zero where there is none."""
         if output.requires_grad:
             output.backward(asarray(d_output))
         grads = {i: given[i].grad for i in self.moving}
@@ -138,28 +138,28 @@ class Case:
         return move
 
     def label(self, i: int) -> str:
-        """Return what to call the gradient of an input."""
+        """Return the name of the gradient of an input."""
         return f"the gradient of {self.names[i]}"
 
     def require(self, holds: Any, what: str) -> None:
-        """Raise an AssertionError that says what, unless something holds."""
+        """Raise an AssertionError with a message unless a condition is True."""
         if not holds:
             raise AssertionError(f"{self.title}: {what}")
 
     def _call_guarded(self, requires_grad: bool = False) -> tuple[Any, list[Any]]:
-        """Call the function with copies of the inputs, and see that it leaves them as they are."""
+        """Call the function with copies of the inputs, and check that it does not change them."""
         output, given = self.call([x.copy() if hasattr(x, "dtype") else x for x in self.inputs], requires_grad)
         self._require_untouched(given, "the function")
         return output, given
 
     def _require_untouched(self, given: Sequence[Any], who: str) -> None:
-        """See that what was given is still what the inputs are."""
+        """Check that the copies still equal the inputs."""
         for name, x, copied in zip(self.names, self.inputs, given, strict=True):
             untouched = not hasattr(x, "dtype") or same_bits(copied.data if isinstance(copied, Tensor) else copied, x)
             self.require(untouched, f"{who} wrote into its input {name}")
 
     def _require_same(self, value: Array, output: Any) -> None:
-        """Refuse a function that makes two values of one input."""
+        """Raise a ValueError if a function returns two values for the same input."""
         if not nearly_same(value, _numbers(output), 1e-10):
             raise ValueError(
                 f"{self.title}: two calls with the same input gave two values; seed the randomness inside the function"
@@ -176,30 +176,30 @@ class Result:
 
 
 def is_float(x: Any) -> bool:
-    """Tell whether something is an array of floating-point numbers."""
+    """Return whether a value is an array of floating-point numbers."""
     return isinstance(x, xp.ndarray) and x.dtype.kind == "f"
 
 
 def draw_cotangent(rng: np.random.Generator, shape: Sequence[int]) -> Array:
-    """Draw a gradient of an output: of both signs, no two entries alike, none near 0."""
+    """Draw a gradient of an output: both signs, all entries different, none near 0."""
     return rng.uniform(0.5, 2.0, tuple(shape)) * rng.choice((-1.0, 1.0), tuple(shape))
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """Tell whether two arrays hold the same, bit by bit."""
+    """Return whether two arrays are equal, bit by bit."""
     a, b = to_numpy(a), to_numpy(b)
     return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
 def nearly_same(a: Any, b: Any, tolerance: float) -> bool:
-    """Tell whether two results are the same, up to the order in which sums are rounded: it depends on the memory."""
+    """Return whether two results are equal up to the rounding of sums, which depends on the memory layout."""
     a, b = to_numpy(a), to_numpy(b)
     scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
     return a.shape == b.shape and np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True)
 
 
 def _widen(x: Any) -> Any:
-    """Return floating-point arrays in float64, in the memory layout that they have."""
+    """Return floating-point arrays in float64, with the same memory layout."""
     x = operand(np.asarray(x) if isinstance(x, np.floating) else x.data if isinstance(x, Tensor) else x)
     return x.astype(np.float64, copy=False) if is_float(x) else x
 
@@ -219,7 +219,7 @@ def fresh(value: Any) -> Any:
 
 
 def arrays_in(value: Any) -> Iterator[Array]:
-    """Find the arrays in what a forward pass has saved."""
+    """Return the arrays among the values that a forward pass has saved."""
     if isinstance(value, xp.ndarray):
         yield value
     elif isinstance(value, dict):

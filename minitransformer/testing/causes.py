@@ -20,7 +20,7 @@ def likely_cause(
     sizes: Mapping[str, int] | None = None,
     subject: str = "it",
 ) -> str:
-    """Return in a sentence why a result (the ``subject``) is not as expected, or nothing where no pattern is clear.
+    """Return a sentence on why a result (the ``subject``) is wrong, or an empty string if no pattern is clear.
 
     ``mistakes`` holds the results of known mistakes, each under the sentence to return; ``sizes``, by name, are numbers
     by which a result is often too large or too small.
@@ -39,7 +39,7 @@ def _same(a: Array, b: Array) -> bool:
 
 
 def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: str) -> Iterator[str]:
-    """Yield what fits, the most telling first."""
+    """Yield the causes that fit, the most specific first."""
     if found.shape == expected.shape and found.ndim and expected.dtype.kind == "f" and found.dtype.kind in "iub":
         cut = f"whole numbers: {found.dtype} cuts off what comes after the point"
         yield f"your numbers are {'True and False' if found.dtype.kind == 'b' else cut}"
@@ -74,7 +74,7 @@ def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: 
 
 
 def _sums(found: Array, expected: Array) -> Iterator[str]:
-    """Yield that a sum over an axis is missing, or is one too many."""
+    """Yield a cause if a sum over an axis is missing or superfluous."""
     for axis in range(found.ndim):
         for keep in (False, True):
             if found.shape[axis] > 1 and _same(found.sum(axis=axis, keepdims=keep), expected):
@@ -90,7 +90,7 @@ def _sums(found: Array, expected: Array) -> Iterator[str]:
 
 
 def _factors(found: Array, expected: Array, sizes: Mapping[str, int]) -> Iterator[str]:
-    """Yield that every entry is the same number of times what it should be."""
+    """Yield a cause if every entry is off by the same factor."""
     big = np.abs(expected) > 1e-6 * np.abs(expected).max(initial=0.0)
     if np.count_nonzero(big) < 1 or expected.size < 2:
         return

@@ -24,11 +24,11 @@ class Example(NamedTuple):
     inputs: tuple[Any, ...]
     options: dict[str, Any]
     case: str = ""
-    """What is special about it."""
+    """What is special about this example."""
 
 
 def examples(operation: Operation, seed: int = 0) -> list[Example]:
-    """Return the examples of an operation, its own or those that follow from the shapes of its inputs.
+    """Return the examples of an operation, its own or drawn by the shapes of its inputs.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def examples(operation: Operation, seed: int = 0) -> list[Example]:
 
 
 def _from_shapes(operation: Operation, rng: np.random.Generator) -> Iterator[Example]:
-    """Draw all arrays of an operation; then leave out each that may be left out."""
+    """Draw all arrays of an operation; then leave out each optional one in turn."""
     inputs = inputs_of(operation)
     n = 2 if inputs.any_axes else 0
     shapes = inputs.shapes(range(2, 2 + n), range(2 + n, 2 + n + len(inputs.least)))
@@ -83,7 +83,7 @@ def _softmax(rng: np.random.Generator) -> Iterator[Example]:
 
 
 def _masking(rng: np.random.Generator) -> Iterator[Example]:
-    # Nothing may be hidden here: -inf has no finite difference. Attention proves masks that hide.
+    # No entry may be masked here: -inf has no finite difference. Attention tests such masks.
     yield Example((rng.normal(size=(2, 3, 5)), np.ones((3, 5), dtype=bool)), {}, "all may attend")
 
 

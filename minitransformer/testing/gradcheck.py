@@ -1,13 +1,13 @@
-"""The gradient checker: backward passes held against finite differences.
+"""The gradient checker: compares backward passes with finite differences.
 
-For a function y = f(x) and a random cotangent c of the shape of y, the number L(x) = Σ c y has a gradient that the
-backward pass claims to know. The checker moves one entry of x at a time and measures how fast L changes (see
-``slopes``). The claim g and the measurement n agree if
+For a function y = f(x) and a random cotangent c of the shape of y, let L(x) = Σ c y. The backward pass claims a
+gradient of L. The checker moves one entry of x at a time and measures how fast L changes (see ``slopes``). The claim g
+and the measurement n agree if
 
     |g - n| / max(|g|, |n|, floor) <= tolerance          floor = (the error of n) / tolerance
 
-so a small gradient is held to the same relative accuracy as a large one, down to what can be measured at all.
-A constant cotangent would be blind: the rows of a softmax sum to one, whatever its input.
+so a small gradient must have the same relative accuracy as a large one, down to the error of the measurement. A
+constant cotangent would miss mistakes: the rows of a softmax sum to one, whatever its input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["GradientError", "GradientReport", "InputReport", "gradcheck"]
 
 @dataclass
 class InputReport:
-    """What was found about the gradient of one input."""
+    """The result for the gradient of one input."""
 
     name: str
     shape: tuple[int, ...]
@@ -39,9 +39,9 @@ class InputReport:
     """How many of these were directions, in which all entries move at once."""
     wrong: int = 0
     worst_error: float = 0.0
-    """The largest relative error, where the measurement can tell."""
+    """The largest relative error among reliable measurements."""
     worst_index: tuple[int, ...] | None = None
-    """Where; None if it was in a direction."""
+    """Its index; None if it was in a direction."""
     claim: float = 0.0
     """The backward pass at the worst place."""
     measurement: float = 0.0
@@ -55,7 +55,7 @@ class InputReport:
     """The finite differences, in the shape of the input; NaN where none was taken."""
 
     def enter(self, claim: float, slope: Slope, tolerance: float, index: tuple[int, ...] | None) -> None:
-        """Enter one comparison: of the entry at an index, or of a direction."""
+        """Record one comparison: of the entry at an index, or of a direction."""
         error = slope.disagreement(claim, tolerance)
         if error > self.worst_error or not self.comparisons:
             self.worst_error, self.worst_index, self.sides = error, index, slope.sides
@@ -138,40 +138,39 @@ def gradcheck(
     smooth: bool = False,
     **options: Any,
 ) -> GradientReport:
-    """Hold a function's backward pass against finite differences.
+    """Compare a function's backward pass with finite differences.
 
     Parameters
     ----------
     function : callable
-        A function of tensors that returns a tensor; an ``Operation`` is one. It must return the same for the same
-        input, so one that draws from a generator of its own has to seed it on each call.
+        A function of tensors that returns a tensor; an ``Operation`` is one. It must be deterministic: if it draws from
+        its own generator, it has to seed it on each call.
     inputs : sequence of array or other
-        What the function is called with. Floating-point arrays are inputs to be checked, in float64; everything else is
-        passed on as it is, random generators as copies, so that all calls draw alike. An entry that is infinite cannot
-        be moved, so nothing is measured there.
+        The arguments of the function. Gradients of floating-point arrays are checked, in float64; other arguments are
+        passed on unchanged, random generators as copies, so that all calls draw the same numbers. Infinite entries
+        cannot be moved, so they are skipped.
     names : sequence of str, optional
         The inputs' names, for the report; by default those of an operation's ``forward``, and numbers otherwise.
     d_output : array, optional
         The cotangent; random and non-uniform by default.
     tolerance : float
-        The relative error that is allowed beyond what the measurement itself explains.
+        The allowed relative error, beyond the error of the measurement itself.
     max_entries : int
-        Inputs with at most this many entries are checked entry by entry; of larger ones as many random entries, and
-        also random directions, in which every entry takes part.
-    n_directions : int
-        How many directions.
+        Inputs with at most this many entries are checked entry by entry; of larger ones, this many random entries and
+        some random directions, which move all entries at once.
+    n_directions : int How many directions.
     seed : int
         Seeds the cotangent, the choice of entries and the directions.
     smooth : bool
-        Whether the function is known to have no narrow flank near the inputs. Then a wrong gradient is found with fewer
-        calls. With a flank, a right gradient would be called wrong.
+        Whether the function is known to have no narrow steep part near the inputs. Then wrong gradients are found with
+        fewer calls; if the assumption is false, right gradients may be reported as wrong.
     **options
         Passed on to the function.
 
     Returns
     -------
     GradientReport
-        What was compared and how well it agrees.
+        The comparisons and how well they agree.
 
     Raises
     ------
@@ -181,7 +180,7 @@ def gradcheck(
     TypeError
         If the inputs are one array instead of a sequence of them.
     ValueError
-        If the check itself is impossible: no input has a gradient, the function is not deterministic or not finite.
+        If the check is impossible: no input has a gradient, or the function is not deterministic or not finite.
 
     Examples
     --------
@@ -223,7 +222,7 @@ def gradcheck(
             )
             report.enter(along, slope, tolerance, None)
         if report.wrong:
-            known = np.isfinite(differences)  # where the function jumps there is nothing to compare with
+            known = np.isfinite(differences)  # at a jump there is no derivative to compare with
             where = ... if known.all() else known
             report.guess = likely_cause(gradient[where], differences[where], subject="the gradient")
         report.differences = differences

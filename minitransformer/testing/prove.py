@@ -1,8 +1,8 @@
 """The three-way proof of an operation.
 
-Three descriptions of one gradient are held against each other: the backward pass written by hand, the operation
-composed of elementary ones and differentiated by the autograd core, and finite differences. Hand-written and composed
-are two ways to compute the same numbers, so only rounding may part them; how much that is, `rounding` finds out.
+Three versions of one gradient are compared: the hand-written backward pass, the operation composed of elementary ones
+and differentiated by the autograd core, and finite differences. Hand-written and composed compute the same numbers, so
+they may differ only by rounding; the module `rounding` measures by how much.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ COMPOSED_TOLERANCE = 1e-12
 FLOAT32_TOLERANCE = 1e-5
 """For float32: a hundred roundings."""
 MORE_LOST = 4.0
-"""How many times more the value may lose in float32 than the composed form does, where that is more than this."""
+"""The factor by which the value's float32 error may exceed that of the composed form, where that is larger."""
 FLOAT32_LARGEST = 100.0
 """Inputs above this are not compared in float32. A score of 1e4 is rounded by 1e-3 there, one of two such factors by
 10, and the exponential turns that into a relative error as large or larger: nothing is left to compare."""
 MAX_ENTRIES = 64
-"""How many entries of each input are moved one by one; of larger inputs random ones, and all in random directions."""
+"""How many entries of each input are moved one by one; larger inputs are also moved in random directions."""
 
 COMPOSED_ENTRIES = 4
-"""How many entries of each input are moved in the composed form, the slowest to run."""
+"""How many entries of each input are moved in the composed form, which is the slowest."""
 
 
 @dataclass
 class Way:
-    """Two descriptions of an operation, held against each other."""
+    """The comparison of two versions of an operation."""
 
     title: str
     errors: dict[str, float] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Proof:
 
     name: str
     hand_written: Way
-    """The hand-written backward pass against finite differences."""
+    """The comparison of the hand-written backward pass with finite differences."""
     composed: Way | None
     """Hand-written against composed, value and gradients; None if the operation has no composed form."""
     composed_numeric: Way | None
@@ -91,20 +91,21 @@ def prove(
     seed: int = 0,
     **options: Any,
 ) -> Proof:
-    """Prove an operation three ways, and that it keeps the rules for operations.
+    """Check an operation in three ways, and the rules for operations.
 
     The ways: hand-written against finite differences; hand-written against composed, to rounding; composed against
-    finite differences. The rules: forward and backward write into nothing that they are given; backward gives the
-    same again; gradients have the shape and type of their inputs and memory of their own; float32 stays float32 and
-    agrees with float64.
+    finite differences. The rules: forward and backward do not write into their arguments; backward is repeatable;
+    gradients have the shape and type of their inputs and memory of their own; float32 stays float32 and agrees with
+    float64.
 
     Parameters
     ----------
     operation : Operation
-        What is to be proved. Without a composed form it is proved by finite differences alone.
+        The operation. Without a composed form it is checked by finite differences only.
     inputs : sequence of array or other
-        The positional inputs. Floating-point arrays are differentiated, in float64; everything else is passed on as
-        it is. Random generators, here and among the options, are copied for each call, so that all calls draw alike.
+        The positional inputs. Floating-point arrays are differentiated, in float64; other arguments are passed on
+        unchanged. Random generators, here and among the options, are copied for each call, so that all calls draw the
+        same numbers.
     names : sequence of str, optional
         The inputs' names, for the report; those of ``forward`` by default.
     tolerance : float
@@ -126,8 +127,8 @@ def prove(
     TypeError
         If this is not an operation; a plain function of tensors can be tested by ``gradcheck``.
     ValueError
-        If there is nothing to prove: no input has a gradient, or the value is not finite. Only -inf is allowed, as
-        the score that a mask leaves behind; it counts as constant.
+        If no input has a gradient, or the value is not finite. Only -inf is allowed, as the score of a masked key; it
+        counts as a constant.
 
     Examples
     --------
@@ -147,7 +148,7 @@ def prove(
     result = keep_rules(case, rng)
     checks: dict[str, Any] = {"names": case.names, "tolerance": tolerance, "seed": seed, "max_entries": MAX_ENTRIES}
     hand_written = Way("hand-written against finite differences", _errors(case, "hand-written", operation, checks))
-    # A few are enough: every entry is also compared with the hand-written gradient, and that with differences.
+    # A few are enough: every entry is also compared with the hand-written gradient, which was checked above.
     checks |= {"max_entries": COMPOSED_ENTRIES, "n_directions": 0}
     composed = composed_numeric = None
     if operation.composed is not None:
@@ -158,7 +159,7 @@ def prove(
 
 
 _finite = Operation(lambda y: (xp.where(y == -xp.inf, 0, y), None), lambda saved, d_y: (d_y,), name="finite")
-"""Show -inf, a constant, as 0, so that it can be measured that it is one; d_output passes unchanged."""
+"""Replace -inf, a constant, by 0, so that finite differences can be taken; d_output passes unchanged."""
 
 
 def _errors(case: Case, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> dict[str, float]:
@@ -173,7 +174,7 @@ def _errors(case: Case, form: str, function: Callable[..., Tensor], checks: dict
 
 
 def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> Way:
-    """Hold the hand-written passes against the composed form."""
+    """Compare the hand-written passes with the composed form."""
     way = Way("hand-written against composed")
     output, theirs = from_parts(case, result)
     pairs = [("the value", "value", to_numpy(result.value), to_numpy(output.data))]
@@ -204,13 +205,13 @@ def _relative_errors(a: Array, b: Array, size: Array) -> Array:
 
 
 def _numbers(a: Array, b: Array) -> tuple[Array, Array]:
-    """Replace what cannot be subtracted: equal infinities are equal, anything else beside a number is wrong."""
+    """Replace values that cannot be subtracted: equal infinities count as equal, all others as wrong."""
     same = change(a, b) == 0
     return np.where(same, 0.0, a), np.where(same, 0.0, b)
 
 
 def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Way | None:
-    """See that float32 stays float32 and, where float32 can tell, that it agrees with float64."""
+    """Check that float32 stays float32 and, for inputs that are not too large, agrees with float64."""
     narrow = [x.astype(np.float32) if i in case.moving else x for i, x in enumerate(case.inputs)]
     d_narrow = result.d_output.astype(np.float32)
     value, saved = case.forward(narrow)
@@ -240,7 +241,7 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
     pairs = [(value, exact.value), *((gradients[i], g) for i, g in exact.gradients.items())]
     numbers = [_numbers(to_numpy(ours).astype(np.float64), to_numpy(theirs)) for ours, theirs in pairs]
     for sizes in sizes_of_terms(wide, exact, rng):
-        # One scale for the whole array: a single entry may owe its rounding to larger neighbours.
+        # One scale for the whole array: the rounding of an entry may come from larger neighbours.
         scales = [
             float(np.max(np.maximum(np.abs(b), size), initial=0.0)) for (_, b), size in zip(numbers, sizes, strict=True)
         ]
@@ -248,7 +249,7 @@ def _compare_float32(case: Case, result: Result, rng: np.random.Generator) -> Wa
         if max(errors) <= FLOAT32_TOLERANCE:
             break
     if not errors[0] <= FLOAT32_TOLERANCE and case.function.composed is not None:
-        # log(1 + 1e-9), say, is 0 in float32 in any form: as much may be lost as in the composed form
+        # log(1 + 1e-9), for example, is 0 in float32 in any form: the composed form's error is allowed
         lost = MORE_LOST * loss_of_float32(wide, rng) / FLOAT32_TOLERANCE
         errors[0] = _worst(*numbers[0], max(scales[0], lost))
     for (label, name), error in zip(labels, errors, strict=True):

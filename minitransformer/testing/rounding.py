@@ -1,15 +1,15 @@
-"""How far rounding may part two ways to compute the same numbers: the size of the terms that an entry is the sum of.
+"""How much two ways to compute the same numbers may differ by rounding: the size of the terms of each sum.
 
-A sum of numbers of size S is off by about ε S, also where the numbers cancel and the sum itself is small. So two
+A sum of numbers of size S has a rounding error of about ε S, even where the numbers cancel and the sum is small. So two
 results a and b are compared by
 
     |a - b| / max(|a|, |b|, S)
 
 and S is found by experiment: each input, each saved number and d_output are changed by a random relative δ,
 independently of each other, as rounding would change them, and S = |change of the result| / δ, the largest of a few
-tries, entry by entry. Where terms cancel that a backward pass computes anew from what it has saved, no change of that
-shows their size; so the gradients inside the composed form are changed in the same way too. What remains after
-division by S is a small multiple of ε = 2e-16 for float64.
+tries, entry by entry. If terms cancel that a backward pass recomputes from saved values, changes of these values do not
+show their size; so the gradients inside the composed form are changed in the same way. After division by S, correct
+results differ by a small multiple of ε = 2e-16 in float64.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from minitransformer.testing.case import Case, Result, is_float
 
 __all__ = ["change", "from_parts", "loss_of_float32", "sizes_of_terms"]
 
-DELTA = 2.0**-26  # the square root of ε: changes are seen well, and their squares are not
+DELTA = 2.0**-26  # the square root of ε: changes are visible, and their squares are not
 NEARBY = 2.0**-18  # some roundings of float32
 TRIES = 8
 
@@ -46,7 +46,8 @@ def _perturb(value: Any, delta: float, rng: np.random.Generator) -> Any:
 def sizes_of_terms(case: Case, result: Result, rng: np.random.Generator) -> Iterator[list[Array]]:
     """Yield S (see above) for each entry of the value and of each gradient: after each try, the largest so far.
 
-    Each try runs both passes of both forms, so take the next sizes only if the ones before do not explain a difference.
+    Each try runs both passes of both forms, so take the next sizes only if the previous ones do not explain a
+    difference.
     """
     old = [result.value, *result.gradients.values()]
     sizes = [np.zeros(x.shape) for x in old]
@@ -89,7 +90,7 @@ def from_parts(case: Case, result: Result, rng: np.random.Generator | None = Non
 
 
 def loss_of_float32(case: Case, rng: np.random.Generator) -> float:
-    """Return what the composed form's value loses where it is computed in float32: the most of a few tries nearby."""
+    """Return the float32 error of the composed form's value: the largest of a few tries nearby."""
     worst = 0.0
     for _ in range(TRIES):
         narrow = [

@@ -1,4 +1,4 @@
-"""The rules that every operation keeps, whatever it computes."""
+"""The rules that every operation must keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["keep_rules"]
 
 
 def keep_rules(case: Case, rng: np.random.Generator) -> Result:
-    """Run the operation and see that it keeps the rules."""
+    """Run the operation and check that it keeps the rules."""
     given = [*zip(case.names, case.inputs, strict=True), *case.options.items()]
     before = [(name, x, x.copy()) for name, x in given if hasattr(x, "dtype")]
 
@@ -26,7 +26,7 @@ def keep_rules(case: Case, rng: np.random.Generator) -> Result:
     value = value if isinstance(value, xp.ndarray) else asarray(value)
     unchanged("forward")
     case.require(value.dtype == np.float64, f"float64 inputs gave a value of type {value.dtype}")
-    # The axes lie in memory in reverse order, as they do after a transpose: backward must not rely on the usual one.
+    # The axes are in reverse order in memory, as after a transpose: backward must not rely on C order.
     signs = rng.choice((-1.0, 1.0), value.shape[::-1])
     d_output = asarray((rng.uniform(0.5, 2.0, value.shape[::-1]) * signs).T)
     kept = [x.copy() for x in arrays_in(saved)]
@@ -58,7 +58,7 @@ def keep_rules(case: Case, rng: np.random.Generator) -> Result:
 
 
 def _share_nothing(case: Case, value: Array, saved: Any, d_output: Array, gradients: Sequence[Array | None]) -> None:
-    """See that each gradient has memory of its own, so that whoever receives it may write into it."""
+    """Check that each gradient has memory of its own, so that the caller may write into it."""
     others = [(f"the input {name}", x) for name, x in zip(case.names, case.inputs, strict=True)]
     others += [(f"a saved array of shape {x.shape}", x) for x in arrays_in(saved)]
     others += [("d_output", d_output), ("the value", value)]

@@ -1,7 +1,7 @@
 """The shapes of an operation's inputs, as the docstring of its ``forward`` states them.
 
-An operation whose inputs are floating-point arrays needs no example and no strategy of its own: both follow from lines
-such as these, in which the same letter is the same size::
+An operation whose inputs are floating-point arrays needs no example and no strategy of its own: both are derived from
+lines such as these, in which the same letter means the same size::
 
     x : array, shape (..., D), D >= 1
     w1, b1 : arrays, shapes (D, F) and (F,)
@@ -27,23 +27,23 @@ class Inputs(NamedTuple):
     axes: dict[str, tuple[str, ...]]
     """For each array its axes: letters, and ``...`` for any number of axes."""
     optional: list[str]
-    """The names of those that may be left out."""
+    """The names of the optional ones."""
     least: dict[str, int]
-    """For each letter the least size that is allowed."""
+    """For each letter the smallest allowed size."""
 
     def shapes(self, leading: Sequence[int], sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each array for given sizes of what ``...`` stands for and of the letters."""
+        """Return the shape of each array, given the sizes of ``...`` and of the letters."""
         found = dict(zip(self.least, ((size,) for size in sizes), strict=True)) | {"...": tuple(leading)}
         return {name: sum((found[axis] for axis in axes), ()) for name, axes in self.axes.items()}
 
     @property
     def any_axes(self) -> bool:
-        """Whether there may be any number of axes before the others."""
+        """Whether the arrays may have any number of leading axes."""
         return any("..." in axes for axes in self.axes.values())
 
 
 def inputs_of(operation: Operation) -> Inputs:
-    """Return what the docstring of an operation's ``forward`` says about its arrays.
+    """Return the arrays of an operation as the docstring of its ``forward`` states them.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def inputs_of(operation: Operation) -> Inputs:
     Raises
     ------
     LookupError
-        If an input is no floating-point array, or its shape is not stated.
+        If an input is not a floating-point array, or its shape is not stated.
     """
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\w+\n-+\n|\Z)", operation.__doc__ or "", re.MULTILINE | re.DOTALL)
     found = Inputs({}, [], {})

@@ -1,20 +1,20 @@
-"""How steep a function of one number is at 0, measured by moving it, with a bound on what the measurement is worth.
+"""The derivative of a function of one number at 0 by finite differences, with a bound on the error.
 
     D(h) = (L(h) - L(-h)) / 2h         =  L'(0) + O(h²)
     R(h) = (4 D(h/2) - D(h)) / 3       =  L'(0) + O(h⁴)          (Richardson's extrapolation)
 
 Two errors meet in R: truncation, which grows with h, and rounding, about ε |L| / h with ε the machine's precision,
-which falls with h. |R(h) - D(h/2)| bounds the first, the formula the second. Rounding inside L may be larger than that
-of its result; it shows in the fourth difference of the five values, which for a smooth function is only O(h⁴):
+which falls with h. |R(h) - D(h/2)| bounds the first, the formula the second. Rounding inside L may be larger than the
+rounding of its result; it shows in the fourth difference of the five values, which is only O(h⁴) for a smooth function:
 
     L(h) - 4 L(h/2) + 6 L(0) - 4 L(-h/2) + L(-h)
 
-and where it is so coarse that all five may be equal, in the first change that L shows at all as h grows from almost
-nothing: log(1 + x) near x = 1e-9 goes up in steps of ε.
+and if it is so coarse that all five may be equal, in the first change of L as h grows: log(1 + x) near x = 1e-9 rises
+in steps of ε.
 
-A kink shows in the slopes on both sides: their difference stays the same however small h is, where that of a smooth
-function falls with h. At a kink every number between the two slopes is a subgradient. Where the function jumps, the
-slopes grow as h falls: it has no gradient there.
+A kink shows in the slopes on both sides: their difference does not shrink with h, while that of a smooth function does.
+At a kink every number between the two slopes is a subgradient. At a jump the slopes grow as h shrinks: there is no
+gradient.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ __all__ = ["STEP", "Slope", "Step", "measure", "relative_error", "take_step"]
 
 EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
-"""Where the truncation error h⁴ of R meets the rounding error ε/h, for a function that changes over a length of 1."""
+"""The step at which R's truncation error h⁴ equals the rounding error ε/h, for a function with a length scale of 1."""
 SAFETY = 4.0
 FAR = 100.0
-"""How many times as far from a claim as from each other two measurements are that refute it."""
+"""A claim is refuted by two measurements that are this many times farther from it than from each other."""
 COARSEST = 2.0**-36
 """The most that rounding inside L moves L by, beside terms of size 1: 65,536 times ε."""
 SHRINK = (1.0, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536)
@@ -44,7 +44,7 @@ class Slope(NamedTuple):
     value: float
     """Infinite if the function jumps."""
     error: float
-    """What truncation and rounding may have done to the value."""
+    """A bound on the truncation and rounding error of the value."""
     sides: tuple[float, float] | None = None
     """The lower and the higher of the slopes to the left and right, if there is a kink."""
 
@@ -60,7 +60,7 @@ class Slope(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What one step h tells."""
+    """The measurement with one step h."""
 
     h: float
     central: float
@@ -75,12 +75,12 @@ class Step(NamedTuple):
 
     @property
     def jump(self) -> float:
-        """How far the slopes on both sides are apart."""
+        """The difference of the slopes on both sides."""
         return abs(self.right - self.left)
 
     @property
     def looks_smooth(self) -> bool:
-        """Whether the slopes on both sides agree, as far as this step can tell."""
+        """Whether the slopes on both sides agree within the error of this step."""
         return self.jump <= 64 * self.rounding + 0.05 * abs(self.slope)
 
 
@@ -92,7 +92,7 @@ def relative_error(a: Any, b: Any, floor: Any = 0.0) -> Any:
     a, b : array or number
         What is compared.
     floor : array or number
-        What the difference is held against where a and b are smaller.
+        The divisor where a and b are smaller.
 
     Returns
     -------
@@ -111,18 +111,18 @@ def measure(
     tolerance: float,
     smooth: bool = False,
 ) -> Slope:
-    """Measure the slope of a function of one number at 0, with the step that suits it.
+    """Measure the slope of a function of one number at 0, with the best step.
 
     Parameters
     ----------
     loss : callable
-        ``loss(t) -> (L, size)``: the value, and the sum of the absolute values of what was added up to it.
+        ``loss(t) -> (L, size)``: the value, and the sum of the absolute values of its terms.
     middle : float
         L(0), which is the same whatever is moved.
     step : float
         The first h; it is made smaller until the measurement is good enough.
     claimed : float
-        What the slope is said to be. It decides only how hard to look: where it disagrees, every step is tried.
+        The claimed slope. It only decides how many steps are tried: all of them if it disagrees.
     tolerance : float
         The relative error that a good measurement stays below.
     smooth : bool
@@ -132,20 +132,19 @@ def measure(
     -------
     Slope
     """
-    step = 2.0 ** round(log2(step))  # sums with powers of two are rarely rounded, so h is what it is said to be
+    step = 2.0 ** round(log2(step))  # sums with powers of two are rarely rounded, so the actual step is h
     steps: list[Step] = []
     for shrink in SHRINK:
         steps.append(take_step(loss, middle, step * shrink))
         result = _best(steps)
-        # A verdict needs an error well below the slope, or below all that rounding leaves to be seen.
+        # A verdict needs an error well below the slope, or below the resolution that rounding leaves.
         precise = result.error <= max(tolerance * abs(result.value), 2 * steps[-1].rounding)
         if precise and steps[-1].looks_smooth and result.disagreement(claimed, tolerance) <= tolerance:
             return result
         cautious = _best(steps, SAFETY)
         if smooth and _refute(steps, claimed) and cautious.disagreement(claimed, tolerance) > tolerance:
             return cautious
-    # Before a claim is called wrong: the errors may have looked small by chance, so look a few times more, and allow
-    # for more than was seen.
+    # Before a claim is called wrong: errors may look small by chance, so try a few more steps and widen the bound.
     more = [take_step(loss, middle, step * SHRINK[-1] * part) for part in (7 / 8, 6 / 8, 5 / 8)]
     quantum = _quantum(loss, step)
     return _kink(steps, quantum) or _best(steps + more, SAFETY, quantum)
@@ -162,9 +161,9 @@ def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: fl
 
 
 def _refute(steps: list[Step], claimed: float) -> bool:
-    """Tell whether the last two steps agree far better with each other than with the claim.
+    """Return whether the last two steps agree far better with each other than with the claim.
 
-    Where L does not move at all, rounding may hide the slope, so nothing is refuted.
+    If L does not change at all, rounding may hide the slope, so nothing is refuted.
     """
     if len(steps) < 2 or not steps[-1].slope:
         return False
@@ -179,17 +178,17 @@ def _quantum(loss: Callable[[float], tuple[float, float]], step: float) -> float
         if high != low:
             change = abs(high - low)
             return change if change <= COARSEST * max(1.0, size) else 0.0  # else L itself jumps
-    return 4 * EPS  # it does not move at all: a change among terms of size 1 could not be seen
+    return 4 * EPS  # no change at all: among terms of size 1 it would be invisible
 
 
 def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
-    """Return the slope of the step with the smallest error; noise is the least that there is."""
+    """Return the slope of the step with the smallest error; noise is a lower bound of the errors."""
     found = []
     for s in reversed(steps):
-        # Rounding noise does not fall with h as truncation does, so a smaller step tells of the noise in a larger one.
+        # Rounding noise does not fall with h as truncation does, so a smaller step reveals the noise in a larger one.
         noise = max(noise, s.noise)
         found.append(Slope(s.slope, safety * (s.truncation + noise / s.h) + s.rounding))
-    # A larger step that contradicts a smaller one has gone past what that one sees: a steep narrow flank, say.
+    # A larger step that contradicts a smaller one has missed a detail, such as a narrow steep part.
     trusted: list[Slope] = []
     for slope in found:
         if all(abs(slope.value - other.value) <= slope.error + other.error for other in trusted):
@@ -198,7 +197,7 @@ def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
 
 
 def _kink(steps: list[Step], noise: float) -> Slope | None:
-    """Return what is known of a kink or a jump, if the smallest steps that rounding lets through agree on one."""
+    """Return the slopes at a kink or jump, if the smallest steps above the rounding noise agree on one."""
     steps = [s._replace(rounding=s.rounding + noise / s.h) for s in steps]
     clear = [s for s in steps if 1e3 * s.rounding < max(abs(s.left), abs(s.right))][-3:]
     if len(clear) < 3 or any(s.jump <= 64 * s.rounding + 1e-6 * (abs(s.left) + abs(s.right)) for s in clear):
@@ -206,7 +205,7 @@ def _kink(steps: list[Step], noise: float) -> Slope | None:
     last = clear[-1]
     if all(0.8 < s.jump / last.jump < 1.25 for s in clear):
         sides = min(last.left, last.right), max(last.left, last.right)
-        return Slope(last.slope, last.rounding, sides)  # the other signs of an error are those of the kink itself
+        return Slope(last.slope, last.rounding, sides)  # the kink itself causes the other signs of an error
     if all(0.8 < s.jump * s.h / (last.jump * last.h) < 1.25 for s in clear):
         return Slope(float("inf"), 0.0)
     return None

@@ -1,4 +1,4 @@
-"""Hypothesis strategies: inputs for the proof of an operation, one's own or ours.
+"""Hypothesis strategies: inputs for `prove`, for this package's operations and your own.
 
 ``inputs`` draws an ``Example`` for each operation in ``mt.ops.registry``, and for one of your own that takes
 floating-point arrays and states their shapes in the docstring of ``forward`` (see ``minitransformer.testing.shapes``)::
@@ -8,7 +8,7 @@ floating-point arrays and states their shapes in the docstring of ``forward`` (s
         prove(mt.ops.softmax, example.inputs, **example.options)
 
 The parts, to build strategies from: ``sizes``, ``arrays``, ``masks``, ``ids`` and ``cotangents``. A strategy for an
-operation of one's own, which scales the rows of a matrix::
+operation of your own, which scales the rows of a matrix::
 
     @st.composite
     def scaled_rows(draw):
@@ -16,8 +16,8 @@ operation of one's own, which scales the rows of a matrix::
         return draw(strategies.arrays((n, d))), draw(strategies.arrays((n, 1)))
 
 Hypothesis draws the sizes, the flags and a seed; the entries come from a NumPy generator with that seed. A failing
-example shrinks to small sizes and few flags, which is what helps to understand it; shrinking each of its entries too
-would take far longer and say little. What is special about entries (ties, zeros) is therefore a flag.
+example shrinks to small sizes and few flags, which makes it easy to understand; shrinking each entry too would take far
+longer and add little. Special properties of entries (ties, zeros) are therefore flags.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LAYOUTS = ("C", "transposed", "strided", "reversed", "read-only")
 MASKS = ("none", "full", "causal", "padding", "per-head", "random")
 LARGE = 1e4
 BLOCK_SIZES = st.one_of(st.none(), st.integers(1, 9))
-"""How many queries are worked through at a time: all, or from one to more than there are."""
+"""How many queries are processed at a time: all, or from one to more than exist."""
 STRATEGIES: dict[str, Callable[..., st.SearchStrategy[Example]]] = {}
 """By name: for operations that take more than floating-point arrays, or not every size or value of them."""
 
@@ -49,7 +49,7 @@ STRATEGIES: dict[str, Callable[..., st.SearchStrategy[Example]]] = {}
 
 @st.composite
 def sizes(draw: st.DrawFn, n: int, min: int | Sequence[int] = 0, max: int = 6) -> tuple[int, ...]:
-    """Draw the sizes of n axes, all different, so that no axis can be taken for another.
+    """Draw the sizes of n axes, all different, so that swapped axes are caught.
 
     In half of the draws one of the sizes is replaced by 1 or 0, where ``min`` allows it.
 
@@ -60,7 +60,7 @@ def sizes(draw: st.DrawFn, n: int, min: int | Sequence[int] = 0, max: int = 6) -
     min : int or sequence of int
         The least size, of all axes or of each.
     max : int
-        The largest size; raised if there are not n different sizes from 2 up to it.
+        The largest size; raised if there are fewer than n sizes from 2 to it.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def arrays(
     extreme: bool = False,
     large: float = LARGE,
 ) -> Array:
-    """Draw a float64 array for a proof.
+    """Draw a float64 array.
 
     Parameters
     ----------
@@ -120,13 +120,13 @@ def arrays(
     distance : float
         How far.
     ties : bool
-        Whether some draws may consist of few values, many of them equal, zeros among them.
+        Whether some draws may consist of few distinct values, including zeros.
     layouts : sequence of {"C", "transposed", "strided", "reversed", "read-only"}
-        How the array may lie in memory.
+        The possible memory layouts.
     extreme : bool
-        Whether entries may be large; about half of them are, then.
+        Whether entries may be large; then about half of them are.
     large : float
-        What large ones are, of both signs.
+        The size of large ones, of both signs.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def arrays(
 
 
 def lay_out(values: Array, layout: str) -> Array:
-    """Return an array with the same entries that lies in memory in the way that is asked for.
+    """Return an array with the same entries in another memory layout.
 
     Parameters
     ----------
@@ -164,13 +164,13 @@ def lay_out(values: Array, layout: str) -> Array:
     array
     """
     values = np.asarray(values)
-    if not values.ndim:  # a single number lies in one way only
+    if not values.ndim:  # a single number has only one layout
         layout = "read-only" if layout == "read-only" else "C"
     if layout == "transposed":
         return np.asfortranarray(values)
     if layout == "strided":
         every_other = (slice(None, None, 2),) * values.ndim
-        larger = np.full([2 * n for n in values.shape], np.nan)  # nothing may read what lies between
+        larger = np.full([2 * n for n in values.shape], np.nan)  # the entries between must never be read
         larger[every_other] = values
         return larger[every_other]
     if layout == "reversed":
@@ -246,7 +246,7 @@ def ids(draw: st.DrawFn, shape: Sequence[int], n: int) -> Array:
 
 @st.composite
 def cotangents(draw: st.DrawFn, shape: Sequence[int]) -> Array:
-    """Draw a gradient of an output: random, of both signs, no two entries alike, none near 0.
+    """Draw a gradient of an output: random, both signs, all entries different, none near 0.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def cotangents(draw: st.DrawFn, shape: Sequence[int]) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Operations. `inputs` says what the parameter `extreme` of each strategy is.
+# Operations. `inputs` documents the parameter `extreme` of each strategy.
 
 
 def inputs(operation: Operation, extreme: bool = False) -> st.SearchStrategy[Example]:
@@ -295,14 +295,14 @@ Arguments = ParamSpec("Arguments")
 def _for_operation(
     function: Callable[Concatenate[st.DrawFn, Arguments], Example],
 ) -> Callable[Arguments, st.SearchStrategy[Example]]:
-    """Make a function the strategy for the operation of the same name."""
+    """Register a function as the strategy for the operation of the same name."""
     STRATEGIES[function.__name__] = strategy = st.composite(function)
     return strategy
 
 
 @st.composite
 def _from_shapes(draw: st.DrawFn, wanted: Inputs, extreme: bool) -> Example:
-    """Draw the arrays of an operation; those that may be left out sometimes are."""
+    """Draw the arrays of an operation; optional ones are sometimes left out."""
     n = draw(_leading()) if wanted.any_axes else 0
     lengths = draw(sizes(n + len(wanted.least), min=(*(0,) * n, *wanted.least.values())))
     shapes = wanted.shapes(lengths[:n], lengths[n:])
@@ -311,7 +311,7 @@ def _from_shapes(draw: st.DrawFn, wanted: Inputs, extreme: bool) -> Example:
 
 
 def _leading(most: int = 2) -> st.SearchStrategy[int]:
-    """Draw how many axes there are before those that an operation is about."""
+    """Draw the number of leading axes."""
     return st.integers(0, most)
 
 
@@ -416,7 +416,7 @@ def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 @_for_operation
 def feed_forward(draw: st.DrawFn, extreme: bool = False) -> Example:
-    """Draw inputs and parameters such that nothing inside comes near the kink of the ReLU."""
+    """Draw inputs and parameters such that no hidden value is near the kink of the ReLU."""
     *batch, d_in, d_ff, d_out = draw(sizes(3 + draw(_leading(1)), max=5))
     x = draw(arrays((*batch, d_in), extreme=extreme))
     w1, w2 = draw(arrays((d_in, d_ff))), draw(arrays((d_ff, d_out)))

@@ -1,4 +1,4 @@
-"""How the error of finite differences depends on their step: truncation at one end, rounding at the other."""
+"""The error of finite differences over the step size: truncation at one end, rounding at the other."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def sweep(
     seed: int = 0,
     **options: Any,
 ) -> Sweep:
-    """Hold a backward pass against finite differences of many step sizes.
+    """Compare a backward pass with finite differences of many step sizes.
 
     Parameters
     ----------
     function : callable
         A function of tensors that returns a tensor; an ``Operation`` is one.
     inputs : sequence of array or other
-        What it is called with; floating-point arrays are moved, one entry at a time, in float64. Random generators are
+        Its arguments; floating-point arrays are moved, one entry at a time, in float64. Random generators are
         copied for each call.
     names : sequence of str, optional
         The inputs' names, as in ``gradcheck``.

@@ -3,14 +3,14 @@
 ====================  ==================================================================================
 ``recording.py``      ``trace``: run a model on sentences and record every value and gradient
 ``values.py``         ``Trace``: what was recorded, by name
-``objectives.py``     the number that is differentiated: the loss, or the log-probability of a token
-``watching.py``       see the steps of a model while it runs, and replace what they compute
-``lines.py``          see the values inside the operations, line by line
+``objectives.py``     the objective: the loss, or the log-probability of a token
+``watching.py``       observe the steps of a model while it runs, and replace their outputs
+``lines.py``          record the values inside the operations, line by line
 ``sources.py``        the source lines of each operation and elementary rule
 ``edits.py``          the edits: an entry overwritten, a head switched off, ...
 ``editing.py``        run a model with edits in force
-``first_order.py``    what the gradient alone says that edits do
-``differences.py``    ``difference``: a gradient beside central differences of many step sizes
+``first_order.py``    the effect of edits to first order, by the gradient
+``differences.py``    ``difference``: a gradient compared with central differences
 ``search.py``         ``write`` and ``beam_tree``: how a translation is found
 ``twin.py``           a copy of a model that shares its values, so that nothing changes in the model
 ====================  ==================================================================================

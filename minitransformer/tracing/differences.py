@@ -1,9 +1,9 @@
-"""A gradient of a model beside the central difference of the same entry, for many step sizes.
+"""A gradient of a model, compared with central differences of the same entry for many step sizes.
 
     D(h) = (L(x + h) - L(x - h)) / 2h
 
-Its error falls as h² until rounding, about ε |L| / h, takes over. The estimate is D at the step from which the next
-one differs least: this choice knows nothing of the gradient.
+Its error falls as h² until rounding, about ε |L| / h, dominates. The estimate is D at the step whose successor differs
+least; the gradient plays no part in this choice.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ __all__ = ["Difference", "Point", "difference"]
 
 STEPS = tuple(10.0**-n for n in range(1, 13))
 TOLERANCE = 1e-6
-"""The relative error that rounding alone may cause: gradients so small that it would cause more are held against it."""
+"""The relative error that rounding alone may cause; smaller gradients are compared with this noise."""
 TOKENS = 2048
-"""How many tokens are computed at a time."""
+"""The number of tokens computed at a time."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -54,7 +54,7 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Difference:
-    """The gradient of one entry, and what finite differences say."""
+    """The gradient of one entry, and its finite differences."""
 
     value: float
     """The entry."""
@@ -79,7 +79,7 @@ def difference(
     index: tuple[int, ...],
     steps: Sequence[float] | None = None,
 ) -> Difference:
-    """Hold the gradient of one entry against central differences.
+    """Compare the gradient of one entry with central differences.
 
     Parameters
     ----------
@@ -88,10 +88,10 @@ def difference(
     source_ids, target_ids, objective
         As for `run`.
     edits : sequence of Edit
-        What is changed in the model.
+        The changes of the model.
     key : str
-        A step, for its output; a parameter; or a value inside a forward pass of which the backward pass computes a
-        gradient with the same name and ``d_`` before it.
+        A step, for its output; a parameter; or a value inside a forward pass whose gradient the backward pass computes
+        under the same name with the prefix ``d_``.
     index : tuple of int
         One number for each axis.
     steps : sequence of float, optional
@@ -186,7 +186,7 @@ class _Entry:
             yield
 
     def _tracing(self) -> dict[Callable[..., Any], Callable[..., Any]]:
-        """Return what stands in for a forward pass to trace its lines: tracing all steps would take much longer."""
+        """Return the replacement of a forward pass that traces its lines: tracing all steps would take much longer."""
         operation = ops.registry.get(self._step.rpartition("/")[2].partition(".")[0])
         if not self._is_inside or operation is None:
             return {}
@@ -210,7 +210,7 @@ class _Entry:
 
         def see(call: Call) -> tuple[Array, Backward] | None:
             if self._parameter is not None and call.name not in ops.registry:
-                # A rule that computes with the parameter, and does not only show it in another shape.
+                # A rule that computes with the parameter, and is not only a view of it.
                 used = any(_shares(one.array, self._parameter._data) for one in call.inputs)
                 self._is_repeated &= not used or _shares(call.value, self._parameter._data)
             if call.key != self._step:
@@ -247,7 +247,7 @@ class _Entry:
         return float(seen[self._key][self._index]), at_entry, objective.item()
 
     def _check_inside(self, forward: list[Line], backward: list[Line]) -> str:
-        """Return the key of the gradient of a value inside a pass; refuse what has none, or has no such entry."""
+        """Return the key of the gradient of a value inside a pass; raise an error if it or the entry does not exist."""
         values = {line.key: line.array.shape for line in forward}
         if self._key not in values:
             raise ValueError(f"difference: {self._step} computes no {self._key}; it computes {some(values)}")
@@ -262,7 +262,7 @@ class _Entry:
         return found
 
     def _prepare(self, shape: tuple[int, ...]) -> None:
-        """Get ready to move the entry: what does not depend on it is computed once."""
+        """Compute once what does not depend on the entry."""
         self._shape = shape
         self._is_repeated &= shape != ()
         if self._parameter is not None:
@@ -273,7 +273,7 @@ class _Entry:
                 self._memory = self._model.encode(self._source).data
 
     def objectives(self, values: Sequence[float]) -> list[float]:
-        """Return the objective with each of these values in the place of the entry."""
+        """Return the objective with each of these values as the entry."""
         if not self._is_repeated:
             return [self._alone(value) for value in values]
         n, found = max(1, TOKENS // (self._source.size + self._target.size)), []
@@ -284,7 +284,7 @@ class _Entry:
         return found
 
     def _alone(self, value: float) -> float:
-        """Return the objective with a value in the place of the entry, in a pass of its own."""
+        """Return the objective with a value as the entry, in a separate pass."""
         if self._parameter is None:
             [found] = self._side_by_side([value])
             return found
@@ -294,7 +294,7 @@ class _Entry:
 
     def _side_by_side(self, values: Sequence[float]) -> list[float]:
         """Return the objective for each of these values: one pass over a batch that is repeated for each."""
-        # Without a graph attention computes long sentences in blocks: then its values are in several arrays.
+        # Without a graph attention computes long sentences in blocks, so its values are in several arrays.
         with nullcontext() if self._is_inside else no_grad():
             with self._splitting(values) if self._parameter is not None else self._writing(values):
                 logits = self._logits(len(values)).data
@@ -306,7 +306,7 @@ class _Entry:
 
     @contextmanager
     def _splitting(self, values: Sequence[float]) -> Iterator[None]:
-        """Let each repetition of the batch have its value in the parameter, in the operations that use it."""
+        """Give each repetition of the batch its own value of the parameter, in the operations that use it."""
         assert self._parameter is not None
         array = self._parameter._data
         n, rows, unchanged, running = len(values), len(self._source), array[self._index].item(), False
@@ -363,5 +363,5 @@ class _Entry:
 
 
 def _shares(x: Any, array: Array) -> bool:
-    """Tell whether x is an array that shows the memory of another."""
+    """Return whether x is an array that is a view of another."""
     return isinstance(x, xp.ndarray) and bool(xp.may_share_memory(x, array))

@@ -1,6 +1,6 @@
-"""Run a model with edits in force: the changes that they make, put where the model computes.
+"""Run a model with edits: apply their changes where the model computes.
 
-An attention is changed inside, so functions stand in for its passes and for those of the softmax that it calls::
+Edits inside an attention replace its passes, and those of the softmax that it calls::
 
     forward    scores, mask -> changed -> softmax -> weights -> changed -> sum -> heads -> changed
     backward   d_scores <- / T <- softmax's, of the weights before the change <- overwritten ones 0 <- d_weights
@@ -28,7 +28,7 @@ See = Callable[[Call], "tuple[Array, Backward] | None"]
 
 
 class Editor:
-    """Puts edits in force while a model runs, forward and backward.
+    """Applies edits while a model runs, forward and backward.
 
     The batch may be that of the layout repeated: then each repetition is edited alike.
 
@@ -39,7 +39,7 @@ class Editor:
     edits : sequence of Edit
         What is changed.
     layout : Layout or None
-        What there is in the model; needed if there are edits.
+        The layout of the model; needed if there are edits.
 
     A forward pass runs inside ``with editor.watching():``. Its backward pass needs no such block around it.
 
@@ -64,7 +64,7 @@ class Editor:
 
     @contextmanager
     def watching(self, see: See | None = None, **options: Any) -> Iterator[Watcher]:
-        """See the steps of the model that runs inside the ``with`` block, with the edits in force.
+        """Observe the steps of the model that runs inside the ``with`` block, with the edits applied.
 
         Arguments as for `Watcher`; ``see(call)`` is called with the edited value.
         """
@@ -122,7 +122,7 @@ class Editor:
         return self._forward("output", key, call.value), backward
 
     def _forward_passes(self, watcher: Watcher) -> StandIns:
-        """Return what stands in for the forward pass of attention; it saves the weights before their change too."""
+        """Return the replacement of the forward pass of attention; it saves the weights before their change too."""
         attend, normalise = in_use(attention.forward), in_use(softmax.forward)
 
         def forward(
@@ -160,7 +160,7 @@ class Editor:
         return {attention.forward: forward}
 
     def _backward_passes(self, key: str) -> StandIns:
-        """Return what stands in for the backward pass of an attention that is changed inside."""
+        """Return the replacement of the backward pass of an attention that is changed inside."""
         attend, normalise = in_use(attention.backward), in_use(softmax.backward)
 
         def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None, None)) -> Any:
@@ -177,7 +177,7 @@ class Editor:
 
 
 def layout_of(model: Transformer, source_ids: Any, target_ids: Any, objective: Any = None) -> Layout:
-    """Run a model once, without a gradient, and return what there is in it to be edited; arguments as for `run`."""
+    """Run a model once, without a gradient, and return its layout; arguments as for `run`."""
     outputs: dict[str, tuple[int, ...]] = {}
     weights: dict[str, tuple[int, ...]] = {}
     attend = in_use(attention.forward)

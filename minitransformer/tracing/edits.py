@@ -1,8 +1,7 @@
 """Changes of a model while it runs: an entry overwritten, a head switched off, a mask changed, a temperature.
 
-An edit is exact in the backward pass too. An entry that is overwritten is a constant: its gradient is that of the loss
-with respect to the value written there, and nothing flows from it to what it was computed from. With f the change of an
-array and d the gradient of the changed array:
+An edit is exact in the backward pass too. An overwritten entry is a constant: it has a gradient with respect to the
+written value, but passes none on to its inputs. With f the change of an array and d the gradient of the changed array:
 
     overwrite     y = x, but y_i = c         d_x = d, but d_x_i = 0
     temperature   y = x / T                  d_x = d / T
@@ -51,7 +50,7 @@ Function = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Layout:
-    """What there is in a model to be edited, for sentences of one length."""
+    """The parts of a model that can be edited, for sentences of one length."""
 
     outputs: dict[str, tuple[int, ...]]
     """The shape of each step's output, by its key."""
@@ -101,7 +100,7 @@ class Edit(ABC):
 
     @abstractmethod
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does, after seeing that it fits the model.
+        """Yield the changes of the edit, after checking that it fits the model.
 
         Raises
         ------
@@ -112,7 +111,7 @@ class Edit(ABC):
 
 @dataclass(frozen=True)
 class SetEntry(Edit):
-    """One entry of a step's output or of a parameter is overwritten.
+    """Overwrite one entry of a step's output or of a parameter.
 
     Parameters
     ----------
@@ -121,7 +120,7 @@ class SetEntry(Edit):
     index : tuple of int
         One number for each axis.
     value : float
-        What is written.
+        The new value.
     """
 
     key: str
@@ -129,7 +128,7 @@ class SetEntry(Edit):
     value: float
 
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does."""
+        """Yield the changes of the edit."""
         check_index(self, self.index, layout.shape(self, self.key), self.key)
         site = "parameter" if self.key in layout.parameters else "output"
         yield _overwrite(site, self.key, self.index, _check_value(self, self.value, layout.dtype))
@@ -137,7 +136,7 @@ class SetEntry(Edit):
 
 @dataclass(frozen=True)
 class SetWeight(Edit):
-    """One attention weight is overwritten before the weighted sum; the others of its row stay as they are.
+    """Overwrite one attention weight before the weighted sum; the others of its row do not change.
 
     Parameters
     ----------
@@ -146,7 +145,7 @@ class SetWeight(Edit):
     index : tuple of int
         Sentence, head, query and key.
     value : float
-        What is written.
+        The new value.
     """
 
     step: str
@@ -154,14 +153,14 @@ class SetWeight(Edit):
     value: float
 
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does."""
+        """Yield the changes of the edit."""
         check_index(self, self.index, layout.weights_shape(self, self.step), f"the weights of {self.step}")
         yield _overwrite("weights", self.step, self.index, _check_value(self, self.value, layout.dtype))
 
 
 @dataclass(frozen=True)
 class HeadOff(Edit):
-    """The output of one attention head is 0.
+    """Set the output of one attention head to 0.
 
     Parameters
     ----------
@@ -175,7 +174,7 @@ class HeadOff(Edit):
     head: int
 
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does."""
+        """Yield the changes of the edit."""
         n_heads = layout.weights_shape(self, self.step)[1]
         if not is_whole(self.head) or not 0 <= self.head < n_heads:
             raise ValueError(f"{self}: expected a head from 0 to {n_heads - 1}, found {self.head!r}")
@@ -184,7 +183,7 @@ class HeadOff(Edit):
 
 @dataclass(frozen=True)
 class SublayerOff(Edit):
-    """The output of an attention or feed-forward sub-layer is 0; the residual connection goes round it.
+    """Set the output of an attention or feed-forward sub-layer to 0, so that only the residual connection remains.
 
     Parameters
     ----------
@@ -195,14 +194,14 @@ class SublayerOff(Edit):
     place: str
 
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does."""
+        """Yield the changes of the edit."""
         step = _find(self, self.place, layout.sublayers(), "sub-layer")
         yield _overwrite("output", step, ..., 0.0)
 
 
 @dataclass(frozen=True)
 class LayerOff(Edit):
-    """The outputs of all sub-layers of a layer are 0; its layer normalisations stay.
+    """Set the outputs of all sub-layers of a layer to 0; its layer normalisations remain.
 
     Parameters
     ----------
@@ -213,14 +212,14 @@ class LayerOff(Edit):
     place: str
 
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does."""
+        """Yield the changes of the edit."""
         for sublayer in _find(self, self.place, layout.layers(), "layer"):
             yield from SublayerOff(sublayer).changes(layout)
 
 
 @dataclass(frozen=True)
 class Temperature(Edit):
-    """What a softmax takes is divided by a temperature: an attention's scores, or the logits.
+    """Divide the input of a softmax by a temperature: an attention's scores, or the logits.
 
     Parameters
     ----------
@@ -234,7 +233,7 @@ class Temperature(Edit):
     value: float
 
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does."""
+        """Yield the changes of the edit."""
         steps = {**layout.weights, **{key: () for key in layout.outputs if key == LOGITS}}
         _find(self, self.step, steps, "softmax at")
         value = _check_value(self, self.value, layout.dtype)
@@ -253,7 +252,7 @@ LOGITS = "/linear"
 
 @dataclass(frozen=True)
 class SetMask(Edit):
-    """A query is allowed to see a key, or no longer allowed, in every sentence and head.
+    """Allow or forbid a query to see a key, in every sentence and head.
 
     Parameters
     ----------
@@ -270,7 +269,7 @@ class SetMask(Edit):
     visible: bool
 
     def changes(self, layout: Layout) -> Iterator[Change]:
-        """Yield what the edit does."""
+        """Yield the changes of the edit."""
         check_index(self, self.index, layout.weights_shape(self, self.step)[2:], f"the mask of {self.step}")
         if not isinstance(self.visible, bool | np.bool_):
             raise ValueError(f"{self}: expected visible True or False, found {self.visible!r}")
@@ -334,7 +333,7 @@ def some(names: Iterable[str]) -> str:
 
 
 def check_index(owner: Any, index: Any, shape: tuple[int, ...], what: str) -> None:
-    """Refuse what is not the index of an entry; the message begins with its owner."""
+    """Raise an error unless this is the index of an entry; the message begins with its owner."""
     whole = isinstance(index, tuple) and all(map(is_whole, index)) and len(index) == len(shape)
     if not whole or not all(0 <= i < n for i, n in zip(index, shape, strict=True)):
         raise ValueError(

@@ -1,10 +1,10 @@
-"""What the gradient alone says that edits do: the change of each edited array times its gradient.
+"""The effect of edits to first order: the change of each edited array times its gradient.
 
     L(x + Δ) = L(x) + Σ_i Δ_i ∂L/∂x_i + O(Δ²)
 
 The array x is the one that an edit writes to: a parameter, a step's output, the weights of an attention, the outputs of
-its heads. A temperature divides scores, x = s and Δ = s / T - s. A mask that changes is no small change of the scores;
-there x = softmax(s), and Δ is the exact change of the weights.
+its heads. A temperature divides scores, x = s and Δ = s / T - s. A mask does not change the scores by a small amount;
+for masks x = softmax(s), and Δ is the exact change of the weights.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
     TypeError, ValueError
         If one is not an edit, or does not fit the model.
     Unpredictable
-        If one acts inside an attention whose passes are functions that stand in for the engine's: their values are not
-        traced.
+        If an edit acts inside an attention whose passes are replaced by other functions: their values are not traced.
     """
     for edit in edits:
         _check_lines(trace, getattr(edit, "step", None))
@@ -69,7 +68,7 @@ def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
 
 
 def _check_lines(trace: Trace, key: object) -> None:
-    """Refuse an attention that ran in functions of which no lines are traced."""
+    """Raise an error for an attention whose passes are not traced."""
     for step in trace.steps:
         if step.key == key and step.name == "multi_head_attention":
             values = {f"{line.function}.{line.name}" for line in (*step.forward, *step.backward)}
@@ -109,7 +108,7 @@ def _at(trace: Trace, site: str, key: str, changes: list[Change]) -> tuple[Array
 
 
 def _mask(step: Step, scores: Array) -> Array:
-    """Return what each query sees; its weight may be 0 all the same, where a score is far below the largest."""
+    """Return the mask; the weight of a visible key may still be 0, if its score is far below the largest."""
     seen = np.ones(scores.shape, dtype=bool)
     for given in step.inputs:
         if given.name == "mask":

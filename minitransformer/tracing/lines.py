@@ -1,7 +1,7 @@
 """What each line of an operation's forward and backward pass computes.
 
-``sys.settrace`` tells when a line of a pass begins, and so when the line before is done. Which names a line binds,
-and into which arrays it writes, is read from its source: so the names do not depend on the numbers.
+``sys.settrace`` reports when a line of a pass begins, and so when the previous line is done. The names that a line
+binds, and the arrays that it writes into, are read from its source, so they do not depend on the numbers.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Statement(NamedTuple):
 
 
 def _is_empty(node: ast.expr) -> bool:
-    """Tell whether an expression allocates an array without values, which later lines write."""
+    """Return whether an expression allocates an array without values, which later lines fill."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr in ("empty", "empty_like")
     if isinstance(node, ast.IfExp):
@@ -54,7 +54,7 @@ def _is_empty(node: ast.expr) -> bool:
 
 
 def _written_names(node: ast.expr) -> Iterator[str]:
-    """Yield the arrays into which something is written, if it is written to this expression."""
+    """Yield the names of the arrays that an assignment to this expression writes into."""
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.Subscript | ast.Attribute | ast.Starred):
@@ -65,7 +65,7 @@ def _written_names(node: ast.expr) -> Iterator[str]:
 
 
 def _read(node: ast.stmt) -> Statement:
-    """Return what a statement, or the head of a compound one, does to which names."""
+    """Return the names that a statement, or the head of a compound one, binds or writes to."""
     heads: list[ast.AST]
     if isinstance(node, ast.For):
         heads = [node.target, node.iter]
@@ -141,12 +141,12 @@ class Pass(NamedTuple):
 
 
 class LineTracer:
-    """A trace function for ``sys.settrace`` that hands on each value of each operation's passes.
+    """A trace function for ``sys.settrace`` that reports each value of each operation's passes.
 
     Parameters
     ----------
     step_of : callable
-        ``step_of(frame)`` returns the key of the step that a pass runs in, or None if nobody wants its values.
+        ``step_of(frame)`` returns the key of the step that a pass runs in, or None if its values are not needed.
     see : callable
         ``see(value)`` is called with each `Value` when its line is done.
     """

@@ -92,7 +92,7 @@ def _check_index(what: str, index: int, n: int) -> None:
 def as_arguments(
     function: str, model: Any, source_ids: Any, target_ids: Any, objective: Objective | None
 ) -> tuple[Any, Any, Objective]:
-    """Return source ids, target ids and the objective of a run, after seeing that they fit the model."""
+    """Return source ids, target ids and the objective of a run, after checking that they fit the model."""
     check_model(function, model)
     source_ids, target_ids, objective = np.asarray(source_ids), np.asarray(target_ids), objective or Loss()
     if target_ids.ndim != 2 or target_ids.shape[1] < 2:

@@ -34,7 +34,7 @@ class _Recorder:
         self._lines: defaultdict[str, list[Line]] = defaultdict(list)
         self._steps: dict[str, Step] = {}
         self._parts: defaultdict[str, list[Part]] = defaultdict(list)
-        # Arrays of the forward pass by id, with a reference that keeps the id from being used again.
+        # Arrays of the forward pass by id; the reference prevents reuse of the id.
         self._forward: dict[int, tuple[Any, str]] = {}
         self._owners: dict[int, Any] = {}
         for name, parameter in model.named_parameters():
@@ -97,7 +97,7 @@ class _Recorder:
                 step.backward.append(Line(line, f"d_{name}", inner, part.gradient, call.name, 0))
 
     def finish(self) -> None:
-        """Record the parameters, whose parts have all come now."""
+        """Record the parameters, whose gradients are now complete."""
         visits = self.trace.walk
         after: defaultdict[str, list[Visit]] = defaultdict(list)
         for name, parameter in self.model.named_parameters():
@@ -116,7 +116,7 @@ class _Recorder:
 
 
 def _owner(array: Any) -> Any:
-    """Return the array whose memory an array shows."""
+    """Return the array of which an array is a view."""
     while isinstance(getattr(array, "base", None), type(array)):
         array = array.base
     return array
@@ -139,7 +139,7 @@ def trace(
 ) -> Trace:
     """Return every value and gradient of one forward and backward pass, by name.
 
-    Nothing is dropped out, and nothing changes in the model: neither its parameters nor their gradients.
+    There is no dropout, and the model does not change: neither its parameters nor their gradients.
 
     Parameters
     ----------
@@ -161,9 +161,9 @@ def trace(
     Raises
     ------
     TypeError
-        If the objective is none.
+        If the objective is not an `Objective`.
     ValueError
-        If the ids are no matrices, the target has fewer than two tokens, or an edit does not fit the model.
+        If the ids are not matrices, the target has fewer than two tokens, or an edit does not fit the model.
     IndexError
         If an id is out of range, or the objective names a position or token that does not exist.
     RuntimeError

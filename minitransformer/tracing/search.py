@@ -1,7 +1,7 @@
-"""How a translation is found, step by step: the alternatives of each token, and the tree of a beam search.
+"""Searches step by step: the alternatives of each token, and the tree of a beam search.
 
 Both searches compute what ``greedy`` and ``beam_search`` compute. With edits they run a full forward pass for each
-token instead of one new position, so that every edit holds.
+token instead of one new position, so that every edit applies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["Alternative", "BeamNode", "BeamTree", "Choice", "beam_tree", "write"
 
 
 class Alternative(NamedTuple):
-    """A token that may be written at a position."""
+    """A possible token at a position."""
 
     token: int
     probability: float
@@ -56,11 +56,11 @@ class BeamNode:
     """A hypothesis of one step of a beam search: its parent's tokens and one more."""
 
     id: int
-    """Its place in ``BeamTree.nodes``."""
+    """Its index in ``BeamTree.nodes``."""
     parent: int | None
-    """The id of the hypothesis that it continues; None for the root, which has the start token alone."""
+    """The id of its parent; None for the root, which has only the start token."""
     step: int
-    """How many tokens it has, the start token not among them."""
+    """The number of its tokens, without the start token."""
     token: int
     log_probability: float
     """The sum of the logarithms of the probabilities of its tokens."""
@@ -103,7 +103,7 @@ class FullPasses:
     edits : sequence of Edit
         What is changed in the model.
     most : int
-        The most tokens that may be written: positions below that may be edited.
+        The maximum number of tokens; positions below it may be edited.
     """
 
     def __init__(self, model: Transformer, source_ids: Ids, edits: Sequence[Edit], most: int) -> None:
@@ -137,7 +137,7 @@ class FullPasses:
             return self._model.decode(written, memory, self._memory_mask).data[:, -1]
 
     def select(self, going: Any) -> Ids:
-        """Return which sentences are kept."""
+        """Return the indices of the sentences to keep."""
         return np.flatnonzero(going)
 
 
@@ -276,10 +276,10 @@ class _GrowingTree:
         self.best = in_use(best_continuations)
         self.nodes = [BeamNode(0, None, 0, START, 0.0, None, "kept")]
         self.step = 0
-        self.places: list[int | None] = [0]  # the id of the hypothesis at each place of the beam
+        self.places: list[int | None] = [0]  # the id of the hypothesis at each position of the beam
 
     def continue_all(self, log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids, Array]:
-        """Stand in for ``best_continuations``: find some more than are kept, and add all of them to the tree."""
+        """Replace ``best_continuations``: find some more than are kept, and add all of them to the tree."""
         parents, tokens, totals = self.best(log_p, logits, beam + self.n_dropped)
         self.step += 1
         places: list[int | None] = []

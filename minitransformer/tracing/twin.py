@@ -17,8 +17,8 @@ M = TypeVar("M", bound=Module)
 def twin(model: M, dtype: str | None = None) -> M:
     """Return a copy of a model with parameters of its own that hold the same arrays.
 
-    Gradients of the copy do not reach the model. Nothing is dropped out. Nothing is computed in blocks or a second time
-    to save memory: a trace keeps every value.
+    Gradients of the copy do not reach the model. There is no dropout, no attention in blocks and no recomputation: a
+    trace keeps every value.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def twin(model: M, dtype: str | None = None) -> M:
     def convert(value: Any) -> Any:
         if isinstance(value, Parameter):
             if id(value) not in parameters:
-                array: Array = value._data  # .data would announce that somebody may write
+                array: Array = value._data  # reading .data would mark the array as possibly modified
                 parameters[id(value)] = Parameter(array if dtype is None else array.astype(dtype))
                 parameters[id(value)].requires_grad = value.requires_grad
             return parameters[id(value)]
@@ -63,13 +63,13 @@ def in_double(model: M) -> M:
 
 
 def check_model(function: str, model: Any) -> None:
-    """Raise a TypeError if something is no model."""
+    """Raise a TypeError unless a value is a model."""
     if not isinstance(model, Module):
         raise TypeError(f"{function}: expected a model, found {type(model).__name__}; that of a run is run.model")
 
 
 def modules(model: Module, prefix: str = "") -> Iterator[tuple[str, Module]]:
-    """Yield a model and every part of it, with the way to it: ``encoder.layers.0.self_attention``."""
+    """Yield a model and every part of it, with its path: ``encoder.layers.0.self_attention``."""
     yield prefix, model
     before = f"{prefix}." if prefix else ""
     for name, value in vars(model).items():

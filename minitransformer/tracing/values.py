@@ -1,4 +1,4 @@
-"""What a trace holds: steps, the values inside them, parameters, and the order of the backward pass."""
+"""The contents of a trace: steps, the values inside them, parameters, and the order of the backward pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Line", "Part", "Step", "Trace", "TracedParameter", "Visit", "gradien
 
 
 class Line(NamedTuple):
-    """A value inside an operation, as a line of its source left it."""
+    """A value inside an operation, after a line of its source."""
 
     number: int
     """The line, counted from 1 in the operation's file."""
@@ -39,7 +39,7 @@ class Step:
     key, place, name : str
         ``PLACE/NAME``, the part of the model, and the operation.
     inputs : list of Input
-        The arrays that it was called with.
+        The arrays passed to it.
     options : dict
         Its other arguments.
     output : array
@@ -82,7 +82,7 @@ class Part(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A step, or a parameter, whose turn has come in the backward pass: the sum of the parts is its gradient."""
+    """A step or parameter in the order of the backward pass: the sum of the parts is its gradient."""
 
     key: str
     parts: list[Part]
@@ -99,7 +99,7 @@ class Trace:
     source_ids, target_ids : integer arrays, shapes (B, Tk) and (B, Tq + 1)
         The sentences.
     objective : Objective
-        What was differentiated.
+        The differentiated number.
     value : float
         Its value.
     steps : list of Step

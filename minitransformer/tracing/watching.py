@@ -1,9 +1,9 @@
-"""Run a model while somebody sees each step, and may replace its output or change a value inside it.
+"""Run a model while observing each step; its output, or a value inside it, may be replaced.
 
-A step is one call of an operation or elementary rule: one node of the graph. Its key says where in the model it is
-and what it does: ``encoder.layers.0.self_attention/multi_head_attention``. The model has no code for this. Every step
-ends in ``make_tensor``, for which a function of this module stands in. The frames of the running functions tell which
-part of the model the step belongs to.
+A step is one call of an operation or elementary rule: one node of the graph. Its key is the part of the model and the
+operation: ``encoder.layers.0.self_attention/multi_head_attention``. The model needs no code for this: every step ends
+in ``make_tensor``, which a function of this module replaces, and the stack of running functions shows the part of the
+model to which the step belongs.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from minitransformer.tracing.twin import modules
 __all__ = ["Call", "Input", "Run", "Watcher", "run", "watching"]
 
 Backward: TypeAlias = Callable[[Array], Sequence[Array | None]]
-_REPLACEABLE = make_tensor.__code__  # of every function for which another may stand in: call(*args, **options)
+_REPLACEABLE = make_tensor.__code__  # of every replaceable function: call(*args, **options)
 
 
 class Input(NamedTuple):
-    """An array that a step was called with."""
+    """An array passed to a step."""
 
     name: str
     key: str | None
@@ -52,14 +52,14 @@ class Input(NamedTuple):
 
 @dataclass
 class Call:
-    """A step of which the value has just been computed."""
+    """A step whose value has just been computed."""
 
     key: str
     place: str
     name: str
     inputs: list[Input]
     options: dict[str, Any]
-    """Arguments that are no arrays."""
+    """Arguments that are not arrays."""
     names: list[str]
     """The name of the argument that each edge belongs to."""
     value: Array
@@ -71,7 +71,7 @@ class Call:
 
 
 class Watcher:
-    """Sees the steps of a model that runs inside ``with watching(...)``.
+    """Observes the steps of a model that runs inside ``with watching(...)``.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Watcher:
         self._places: dict[int, str] = {}
         for place, module in modules(model):
             self._places.setdefault(id(module), place)
-        # By id, with a reference that keeps the id from being used again.
+        # By id; the reference prevents reuse of the id.
         self._keys: dict[int, tuple[Tensor | Node, str]] = {
             id(parameter): (parameter, name) for name, parameter in model.named_parameters()
         }
@@ -115,7 +115,7 @@ class Watcher:
         return self._keys.get(id(target), (None, None))[1]
 
     def in_backward(self) -> bool:
-        """Tell whether the backward pass of a step is running."""
+        """Return whether the backward pass of a step is running."""
         return self._backward is not None
 
     def _running(self, frame: FrameType | None) -> str | None:
@@ -141,7 +141,7 @@ class Watcher:
         return "", None
 
     def _make_tensor(self, name: str, value: Array, edges: Sequence[Edge | None], backward: Backward) -> Tensor:
-        frame = sys._getframe(2)  # 1 is the call of the function for which this stands in
+        frame = sys._getframe(2)  # 1 is the call of the replaced function
         place, line = self._locate(frame)
         key = _numbered(f"{place}/{name}", self._steps)
         inputs, options, names = self._inputs(frame) if self.see or self.see_backward else ([], {}, [])
@@ -166,7 +166,7 @@ class Watcher:
         return tensor
 
     def _inputs(self, frame: FrameType) -> tuple[list[Input], dict[str, Any], list[str]]:
-        """Return what a step was called with: its arrays, everything else, and the names of both in order."""
+        """Return the arguments of a step: its arrays, all others, and the names of both in order."""
         given = frame.f_locals
         if frame.f_code is Operation.__call__.__code__:
             names, values = list(given["self"].signature.parameters), given["inputs"]
@@ -187,13 +187,13 @@ class Watcher:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """See the steps that are made in the ``with`` block, in this thread."""
+        """Observe the steps of the ``with`` block, in this thread."""
         with standing_in({make_tensor: self._make_tensor}, when=in_this_thread()):
             yield
 
     @contextmanager
     def tracing_lines(self) -> Iterator[None]:
-        """Hand on the values inside the passes that run in the ``with`` block."""
+        """Report the values inside the passes that run in the ``with`` block."""
         before = sys.gettrace()
         try:
             sys.settrace(LineTracer(self._running, self._see_value))
@@ -221,14 +221,14 @@ def _numbered(key: str, counts: Counter[str], advance: bool = True) -> str:
 
 @contextmanager
 def watching(model: Module, **options: Any) -> Iterator[Watcher]:
-    """See the steps of a model that runs inside the ``with`` block, in this thread; arguments as for `Watcher`."""
+    """Observe the steps of a model that runs inside the ``with`` block, in this thread; arguments as for `Watcher`."""
     watcher = Watcher(model, **options)
     with watcher.in_place():
         yield watcher
 
 
 class Run(NamedTuple):
-    """What a forward pass of a model has computed."""
+    """The results of a forward pass of a model."""
 
     objective: Tensor
     logits: Tensor
@@ -242,7 +242,7 @@ def run(
     see: Callable[[Call], tuple[Array, Backward] | None] | None = None,
     change: Mapping[str, Callable[[Array], None]] | None = None,
 ) -> Run:
-    """Run a model forward, without dropout, while its steps are seen.
+    """Run a model forward, without dropout, and report its steps.
 
     Parameters
     ----------
@@ -260,7 +260,7 @@ def run(
     Raises
     ------
     ValueError
-        If a value to be changed has the memory of a parameter, which would stay changed.
+        If a value to be changed shares memory with a parameter, which would remain changed.
     """
     change = change or {}
     steps = {key.partition(":")[0] for key in change}

@@ -1,4 +1,4 @@
-"""Chapter 7: attention, forwards and backwards."""
+"""Chapter 7: attention, forward and backward."""
 
 from __future__ import annotations
 

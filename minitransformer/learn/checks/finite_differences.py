@@ -1,4 +1,4 @@
-"""Chapter 4: finite differences, and what makes a test of gradients one that can fail."""
+"""Chapter 4: finite differences, and gradient tests that detect mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chapter 2: the order of a backward pass, and why it adds up."""
+"""Chapter 2: the order of a backward pass, and accumulation."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def walk(steps: Steps, d_loss: float, mistake: str = "", stopped: frozenset[str]
 def _hold_walk(
     found: Any, steps: Steps, d_loss: float, wrong: Mapping[str, str], stopped: frozenset[str] = frozenset()
 ) -> None:
-    """Hold the learner's dictionary against the right one; a mistake is known by all gradients together."""
+    """Compare the learner's dictionary with the right one; mistakes are recognised by all gradients together."""
     refuse_unsolved(found)
     if not isinstance(found, dict):
         raise Wrong(f"backward should return d, a dictionary, but it returns {type(found).__name__}.")
@@ -248,7 +248,7 @@ def stop_the_gradient(backward: Callable[..., Any]) -> None:
 
 Graph = dict[str, list[tuple[str, float]]]
 MOST_NODES, MOST_PARTS = 10, 20
-"""Two of the engines follow every path, and so many parts make no more than some thousand."""
+"""Two of the engines follow every path; this limit keeps them to a few thousand."""
 
 
 def find_the_wrong_engine(counterexample: Callable[..., Any]) -> str:

@@ -1,4 +1,4 @@
-"""Chapter 7: the heads of attention, cut and laid side by side."""
+"""Chapter 7: the heads of attention, split and merged."""
 
 from __future__ import annotations
 

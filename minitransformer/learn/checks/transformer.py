@@ -1,4 +1,4 @@
-"""Chapter 8: what makes a Transformer of attention, and how it is trained and used."""
+"""Chapter 8: the parts around attention, training and decoding."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _residual_gradient(backward: Callable[..., Any], x: np.ndarray, rng: np.rand
 
 
 def shifted_targets(seen: Callable[..., Any]) -> None:
-    """Check what the decoder sees, wherever a token is wanted."""
+    """Check the decoder's input, wherever a token is wanted."""
     for wanted in ([[7, 4, 9, 5, END], [6, 8, END, PAD, PAD]], [[3, END, PAD, PAD], [5, 6, 3, END], [9, 4, END, PAD]]):
         _shifted(seen, np.array(wanted))
 
@@ -187,7 +187,7 @@ def greedy_decoding(greedy: Callable[..., Any]) -> None:
 def _greedy_sentence(greedy: Callable[..., Any], sentence: list[int], max_length: int) -> None:
     rng = np.random.default_rng(88)
     all_scores = rng.normal(size=(max_length + 1, 8))
-    wanted = [*sentence, END, *[4] * max_length]  # whoever goes on after END finds more
+    wanted = [*sentence, END, *[4] * max_length]  # for answers that continue after END
     for scores, token in zip(all_scores, wanted, strict=False):
         scores[token] = scores.max() + 1
         scores[PAD] = scores.min() - 1  # what the smallest score would give

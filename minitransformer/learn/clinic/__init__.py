@@ -1,11 +1,11 @@
-"""The clinic: ten trainings with one fault each, to be diagnosed and mended.
+"""The clinic: ten training scripts with one fault each, to be diagnosed and corrected.
 
 ==================  =========================================================================
-``healthy.py``      the training script of which all patients are copies
+``healthy.py``      the correct training script; all patients are copies of it
 ``cases.toml``      what is changed in each copy
 ``cases.py``        the patients, and their files in the learner's folder
 ``examination.py``  runs a script and measures it, in a process of its own
-``causes.py``       what may be wrong, and what the measurements say for or against it
+``causes.py``       the possible causes, and the evidence for or against each
 ``visit.py``        trains a learner's file, judges it, and judges a diagnosis
 ``show.py``         the measurements as text
 ==================  =========================================================================

@@ -23,7 +23,7 @@ class Case:
     number : int
         From 1.
     cause : str
-        The name of what is wrong; see ``causes.py``.
+        The name of the cause; see ``causes.py``.
     text : str
         The training script, with the fault.
     """
@@ -34,12 +34,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What the learner calls it."""
+        """The learner's name for it."""
         return f"patient-{self.number}"
 
     @property
     def file(self) -> str:
-        """Where it lies in the learner's folder."""
+        """Its path in the learner's folder."""
         return f"clinic/{self.number:02}_patient.py"
 
 

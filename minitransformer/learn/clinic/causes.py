@@ -1,4 +1,4 @@
-"""What may be wrong with a training, and what a report says for or against it."""
+"""Possible causes of a failed training run, and the evidence in a report for or against each."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["CAUSES", "Cause"]
 
 Report = Mapping[str, Any]
 Finding = tuple[bool, str]
-"""Whether a measurement speaks for the cause, and the measurement in words."""
+"""Whether a measurement supports the cause, and the measurement in words."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that may be wrong.
+    """A possible cause.
 
     Attributes
     ----------
     text : str
-        What it is, in a sentence.
+        The cause in a sentence.
     ask : str
         The measurement that shows it.
     finding : callable
-        Returns, for a report, whether it speaks for this cause, and why.
+        Returns, for a report, whether it supports this cause, and why.
     """
 
     text: str

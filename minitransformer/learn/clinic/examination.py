@@ -24,7 +24,7 @@ from minitransformer.data import END, PAD, START, pad
 __all__ = ["examine", "held_out"]
 
 MORE_PADDING = 8
-"""Columns of padding in the held-out batch, as if a longer row were in it."""
+"""Columns of padding in the held-out batch, as if it contained a longer row."""
 DIGIT = 3
 """The id of the digit 0."""
 
@@ -36,7 +36,7 @@ def held_out(n: int, seed: int = 99) -> list[list[int]]:
 
 
 class Recorder:
-    """Records what a training does, step by step."""
+    """Records a training run, step by step."""
 
     def __init__(self, norm_steps: Sequence[int]) -> None:
         self.norm_steps = set(norm_steps)
@@ -51,7 +51,7 @@ class Recorder:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let optimiser and loss tell what passes through them."""
+        """Wrap optimiser and loss to record their calls."""
         step, clear, loss = optim.Adam.step, optim.Adam.zero_grad, ops.cross_entropy
 
         def record_step(optimiser: optim.Adam, learning_rate: float, *rest: Any) -> None:
@@ -94,7 +94,7 @@ class Recorder:
             }
 
     def _record_inputs(self, model: Any) -> None:
-        """Keep what the model reads at the second step."""
+        """Keep the model's inputs at the second step."""
         kind, call = type(model), type(model).__call__
 
         def record(this: Any, source: Any, target: Any, *rest: Any, **options: Any) -> Any:
@@ -142,7 +142,7 @@ def recorded_maps(maps: list[Any]) -> Iterator[None]:
 
 
 def _answer(row: Sequence[int]) -> list[int]:
-    """Return what stands before the end token; with no end token, a list that no answer equals."""
+    """Return the tokens before the end token; without an end token, a list that equals no answer."""
     row = [int(token) for token in row]
     return row[: row.index(END)] if END in row else [PAD]
 
@@ -207,7 +207,7 @@ def _moments(values: Any) -> list[float]:
 
 
 def _writing(script: ModuleType, model: Any, rows: list[list[int]]) -> dict[str, Any]:
-    """Measure what the model writes: in a batch, again, and each row alone."""
+    """Measure the model's translations: in a batch, again, and each row alone."""
     few = rows[: max(len(rows) // 5, 1)]
     wide = script.write(model, _sources(rows, MORE_PADDING))
     again = script.write(model, _sources(few, MORE_PADDING))

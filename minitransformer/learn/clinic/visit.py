@@ -21,11 +21,11 @@ from minitransformer.options import Options, option
 __all__ = ["Chart", "ScriptError", "diagnose", "examine_text", "find_report", "judge"]
 
 TIME_LIMIT = 120.0
-"""Seconds after which a training is stopped; a healthy one takes 4 to 6 on one core."""
+"""Seconds after which a training run is stopped; a healthy one takes 4 to 6 on one core."""
 SCORE = 0.9
 """The share of held-out rows that a healthy model writes exactly: over seeds 1 to 3 it was 0.97 or more."""
 STEPS, PARAMETERS, TARGETS = 250, 33_984, 96_000
-"""What the healthy training has: steps, parameters of the model, and target positions in all batches."""
+"""Properties of the healthy training run: steps, parameters, and target positions in all batches."""
 
 
 class ScriptError(Exception):
@@ -92,12 +92,12 @@ def _train(text: str, name: str, time_limit: float) -> dict[str, Any]:
 
 
 def judge(report: Mapping[str, Any], cause: str) -> tuple[bool, str]:
-    """Return whether a training is healthy, and why; ``cause`` is what was wrong with it at first."""
+    """Return whether a training run is healthy, and why; ``cause`` is its original fault."""
     allowed = (("steps", len(report["rates"]), STEPS), ("parameters", report["parameters"], PARAMETERS),
                ("target positions", report["targets"], TARGETS))  # fmt: skip
     for what, found, most in allowed:
         if found > most:
-            return False, f"It has {found} {what}, the healthy training {most}: mend the fault, with no more than that."
+            return False, f"It has {found} {what}, the healthy training {most}: correct only the fault."
     score = report["score"]
     if not score >= SCORE:
         return False, f"It writes {score:.0%} of the held-out rows exactly; a healthy one writes {SCORE:.0%} or more."
@@ -109,7 +109,7 @@ def judge(report: Mapping[str, Any], cause: str) -> tuple[bool, str]:
 
 
 def diagnose(case: Case, name: str, report: Mapping[str, Any]) -> tuple[bool, str]:
-    """Return whether a cause is the one that was planted, and what the report says for or against it.
+    """Return whether a cause is the planted one, and the evidence in the report for or against it.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def diagnose(case: Case, name: str, report: Mapping[str, Any]) -> tuple[bool, st
 
 @dataclass(frozen=True, kw_only=True)
 class Chart(Options):
-    """Which patients a learner has diagnosed and healed."""
+    """The patients that a learner has diagnosed and healed."""
 
     diagnosed: Sequence[int] = option((), "the patients whose cause was named")
     healed: Sequence[int] = option((), "the patients whose training was healthy once")

@@ -64,7 +64,7 @@ def embedding(f: Functions) -> StandIns:
 
 
 def positions(f: Functions) -> StandIns:
-    """Make stand-ins for the waves."""
+    """Make stand-ins for sinusoidal positions."""
 
     def waves(length: int, d_model: int, dtype: Any = "float64") -> Array:
         return np.asarray(f["sinusoidal-positions"](length, d_model), dtype=dtype)
@@ -164,7 +164,7 @@ def attention(f: Functions) -> StandIns:
 
 
 def attention_backward(f: Functions) -> StandIns:
-    """Make stand-ins for the three lines of attention, in mirrored order."""
+    """Make stand-ins for the three lines of attention, in reverse order."""
 
     def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None, None)) -> tuple[Array, ...]:
         q, k, v, weights = saved

@@ -1,4 +1,4 @@
-"""Which parts of a run were whose: ``parts.json`` in the run folder, and the learner's functions back in their places.
+"""The parts of a run that are the learner's: ``parts.json`` in the run folder, and loading these functions again.
 
 The record holds names and checksums, and no code. Code is run from the learner's own folder only, never from a run
 folder, which somebody else may have made.
@@ -46,7 +46,7 @@ class Record(Options):
 
 
 def record(parts: Parts, run: Path) -> None:
-    """Write down which parts of a run are the learner's."""
+    """Record which parts of a run are the learner's."""
     digests = {name: _digest(parts.folder / find(name).file) for name in parts.functions}
     kept = Record(folder=str(parts.folder.resolve()), parts=digests)
     write_durably(run / FILE, (json.dumps(kept.flat(), indent=1) + "\n").encode())

@@ -1,4 +1,4 @@
-"""Each part of a learner's: checked as its exercise is, and compared with the engine's on the model's own batch.
+"""The trial of a learner's parts: each is checked as an exercise, and compared with the engine's on a batch.
 
 The learner's code runs in a child process, so an endless loop in one part ends the check of that part and nothing else.
 """
@@ -41,7 +41,7 @@ SLOWER = 100
 
 
 class Trial(NamedTuple):
-    """What came of a trial."""
+    """The result of a trial."""
 
     parts: Parts
     """The parts that a training can use, right or wrong."""
