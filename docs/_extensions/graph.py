@@ -120,6 +120,12 @@ def equations(document: Path) -> frozenset[int]:
     return frozenset(found | {int(n) for n in re.findall(r"\. \((\d+)\)$", text, re.MULTILINE)})  # those in words
 
 
+def derivation_title(name: str) -> str:
+    """Return the title of a derivation."""
+    found = re.search(r"^# (.+)$", derivations()[name].read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else name
+
+
 def source_of(derivation: str) -> str:
     """Return the file of the operation that a derivation is about, or of the elementary rules."""
     path = f"{OPS}/{derivation.replace('-', '_')}.py"
@@ -330,7 +336,7 @@ def exercise_links(exercise: Exercise) -> str:
     titles = [section.title for section in tutorials() if (section.tutorial, section.anchor) == (tutorial, heading)]
     taught = f"{int(tutorial[:2])}. {(titles or [heading])[0]}"
     derivation, equation = derivation_for(exercise)
-    name = derivation.replace("-", " ") + f", equation ({equation})" * bool(equation)
+    name = derivation and derivation_title(derivation) + f", equation ({equation})" * bool(equation)
     target = f"site:derivations/{derivation}" + f"#eq-{equation}" * bool(equation)
     rows = (
         ("Tutorial", [link(taught, f"site:tutorials/{exercise.tutorial}")]),
@@ -350,7 +356,7 @@ def related(path: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
         about = [name for name in derivations() if path in tests_of(name)]
     else:
         about = [derivation] if derivation else []
-    yield "Derivation", [(name.replace("-", " "), f"site:derivations/{name}") for name in about]
+    yield "Derivation", [(derivation_title(name), f"site:derivations/{name}") for name in about]
     if is_test:
         yield "Code", [(source_of(name), f"source:{source_of(name)}") for name in about]
     elif derivation and path == source_of(derivation):

@@ -54,4 +54,7 @@ def use_style() -> None:
         }
     )
     if "IPython" in sys.modules:
-        import_module("matplotlib_inline.backend_inline").set_matplotlib_formats("svg")
+        import_module("matplotlib_inline.backend_inline").set_matplotlib_formats(
+            "svg",
+            metadata={"Date": None},  # so that equal pictures are equal files
+        )
