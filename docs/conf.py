@@ -64,6 +64,7 @@ nb_execution_excludepatterns = ["tutorials/*", "tutorials/ko/*"]
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+nb_code_prompt_show = nb_code_prompt_hide = "How this is drawn"  # tutorials/render.py says the same for notebooks
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"

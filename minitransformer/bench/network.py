@@ -46,7 +46,7 @@ class Network:
     bandwidth: float = 0.0
 
     def seconds(self, messages: int, size: float) -> float:
-        """Return how long a process takes to exchange so many messages of so many bytes in all."""
+        """Return the seconds that a process takes to exchange messages with this total number of bytes."""
         return messages * self.latency + (size / self.bandwidth if self.bandwidth else 0.0)
 
 

@@ -22,7 +22,7 @@ __all__ = ["WARM_UP", "Program", "build", "prepare", "prepare_growth", "random_b
 WARM_UP = 2
 """How many steps are done before the first that counts."""
 Program = tuple[Callable[[int], dict[str, Any]], dict[str, Any]]
-"""What a benchmark process runs: a function that does so many steps and returns their times, and a description."""
+"""A benchmark program: a function that does a number of steps and returns their times, and a description."""
 
 
 def build(workload: Workload) -> Transformer:

@@ -19,7 +19,7 @@ from minitransformer.training.ranks import MPI
 __all__ = ["DelayedMPI", "prepare"]
 
 GLANCE = 0.005
-"""How often, in seconds, a process looks whether its turn has come; a call of MPI would keep a core busy meanwhile."""
+"""The interval in seconds at which a process checks for its turn; a blocking MPI call would keep a core busy."""
 
 
 class DelayedMPI(MPI):

@@ -144,7 +144,7 @@ class Process(AbstractContextManager["Process"]):
 
 
 def steps_in_a_turn(seconds: float) -> int:
-    """Return how many steps a turn has, when one takes so many seconds: about 1.2 s of them, 2 to 100."""
+    """Return the number of steps in a turn of about 1.2 s, given the seconds of a step: 2 to 100."""
     return min(max(round(TURN / max(seconds, 1e-9)), 2), 100)
 
 

@@ -1,4 +1,4 @@
-"""A learner's own functions in the model: the options, and what is said before training."""
+"""A learner's own functions in the model: the options, and the check before training."""
 
 from __future__ import annotations
 

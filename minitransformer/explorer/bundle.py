@@ -22,7 +22,7 @@ TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-"""What the page consists of: media types by the end of the name."""
+"""The kinds of files of the page: media types by file suffix."""
 
 _NAMES = r"\{(?P<names>[^}]*)\}"
 _IMPORT = re.compile(rf'^import\s+(?:(?:{_NAMES}|\*\s+as\s+(?P<whole>\w+))\s+from\s+)?"\./(?P<file>[\w.-]+)";?', re.M)
@@ -96,7 +96,7 @@ def bundle(page: Mapping[str, str], first: str) -> str:
     page : mapping of str to str
         The modules by file name, beside other files.
     first : str
-        The one that is to run; those that it imports run before it, each once.
+        The module to run; those that it imports run before it, each once.
 
     Raises
     ------

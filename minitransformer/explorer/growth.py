@@ -21,7 +21,7 @@ from minitransformer.tracing.twin import modules, twin
 __all__ = ["growth"]
 
 MOST_CHECKPOINTS = 40
-"""Of more, so many are shown, at even distances; the last one is always among them."""
+"""The maximum number of checkpoints shown, evenly spaced; the last one is always included."""
 MOST_WEIGHTS = 1_000_000
 """The most attention weights in an answer; with more, they are left out."""
 MORE_THAN_TARGET = 10

@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """The values that were used last, at most so many and of at most so many bytes; the newest is always kept.
+    """The values used last, with a maximum number and total size; the newest is always kept.
 
     Several threads may use it.
     """
@@ -38,7 +38,7 @@ class Recent(Generic[K, V]):
             return self._kept[key][0]
 
     def put(self, key: K, value: V, size: int) -> V:
-        """Keep a value of so many bytes; return it."""
+        """Keep a value with its size in bytes; return it."""
         with self._lock:
             self._kept[key] = (value, size)
             self._kept.move_to_end(key)

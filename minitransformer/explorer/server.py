@@ -97,7 +97,7 @@ class Explorer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def server_bind(self) -> None:

@@ -1,4 +1,4 @@
-"""The kinds of layer in the paper's Table 1: what the paper says of each, and how to run it."""
+"""The kinds of layer in the paper's Table 1: the paper's formulas for each, and how to run it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LayerSizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Layer:
-    """A row of the table: what the paper says, and how the operation is called."""
+    """A row of the table: the paper's formulas, and how the operation is called."""
 
     theory: tuple[str, str, str]
     """Complexity per layer, sequential operations and maximum path length, in the paper's words."""

@@ -4,7 +4,7 @@ Each position x_1 ... x_n is a leaf of its own, and each position of a layer is 
 the positions that it reads: one step of the recurrence, one query with the keys that it sees, one place of the kernel.
 Autograd records the graph as it does in training, and what is asked here is read from the recorded nodes and edges:
 
-- the longest chain: how many steps have to wait for one another, on the way from any input to any output;
+- the longest chain: how many steps must run one after another, from any input to any output;
 - the shortest path from input i to output j: how few steps lie between them.
 
 Only calls of the operation are steps. Nodes that put positions side by side or take one out move numbers and compute

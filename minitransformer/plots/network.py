@@ -21,7 +21,7 @@ WIDTH = 10.4
 
 
 def network_curves(result: Mapping[str, Any], path: Path | str) -> None:
-    """Draw which part of a step several processes spend on computing, as the model of cost says.
+    """Draw the fraction of a step that several processes spend on computing, by the cost model.
 
     Parameters
     ----------
