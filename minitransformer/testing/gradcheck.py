@@ -158,7 +158,8 @@ def gradcheck(
     max_entries : int
         Inputs with at most this many entries are checked entry by entry; of larger ones, this many random entries and
         some random directions, which move all entries at once.
-    n_directions : int How many directions.
+    n_directions : int
+        How many directions.
     seed : int
         Seeds the cotangent, the choice of entries and the directions.
     smooth : bool
