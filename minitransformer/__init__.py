@@ -11,43 +11,79 @@ array([[ 0.04 , -0.005, -0.035]])
 """
 
 import importlib
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-try:
-    from minitransformer import autograd, kernels, nn, ops, optim, testing
-    from minitransformer.arrays import BackendError, backend, use
-    from minitransformer.autograd import *  # noqa: F403
-except KeyboardInterrupt:
-    # The command loads this package first, before it can handle Ctrl-C itself. In any other program it is an error.
-    if sys.argv[0] == "-m" or Path(sys.argv[0]).stem == "minitransformer":
-        sys.exit(130)
-    raise
+from minitransformer import stand_ins
 
 if TYPE_CHECKING:
-    from minitransformer import data, decoding, learn, paper, plots, tasks, tracing, training
+    from minitransformer import (
+        data,
+        decoding,
+        kernels,
+        learn,
+        nn,
+        ops,
+        optim,
+        paper,
+        plots,
+        tasks,
+        testing,
+        tracing,
+        training,
+    )
+    from minitransformer.arrays import BackendError, backend, use
+    from minitransformer.autograd import (
+        Operation,
+        Tensor,
+        concatenate,
+        exp,
+        is_recording,
+        log,
+        matmul,
+        max,
+        maximum,
+        mean,
+        no_grad,
+        relu,
+        reshape,
+        sigmoid,
+        sqrt,
+        stack,
+        sum,
+        swapaxes,
+        tanh,
+        transpose,
+        where,
+    )
     from minitransformer.tracing import trace
     from minitransformer.training import load
 
 __version__ = "0.1.0"
 
-LAZY = ("data", "decoding", "learn", "paper", "plots", "tasks", "tracing", "training")
-"""The packages that are loaded when they are first used: importing minitransformer stays quick."""
+PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "kernels", "learn", "nn", "ops", "optim")
+PACKAGES += ("paper", "plots", "tasks", "testing", "tracing", "training")
+"""The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
-__all__ = ["BackendError", "backend", "data", "decoding", "kernels", "learn", "load", "nn", "ops", "optim", "paper"]
-__all__ += ["plots", "tasks", "testing", "trace", "tracing", "training", "use"]
-__all__ += autograd.__all__
+ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "training", "trace": "tracing", "use": "arrays"}
+"""Where the names come from that are not from ``autograd``."""
+
+__all__ = ["BackendError", "Operation", "Tensor", "backend", "concatenate", "data", "decoding", "exp", "is_recording"]
+__all__ += ["kernels", "learn", "load", "log", "matmul", "max", "maximum", "mean", "nn", "no_grad", "ops", "optim"]
+__all__ += ["paper", "plots", "relu", "reshape", "sigmoid", "sqrt", "stack", "sum", "swapaxes", "tanh", "tasks"]
+__all__ += ["testing", "trace", "tracing", "training", "transpose", "use", "where"]
+
+# Whoever imports operations, by whatever way, gets the kernels that replace them on a GPU.
+stand_ins.load_later(lambda: importlib.import_module("minitransformer.kernels"))
 
 
 def __getattr__(name: str) -> Any:
-    if name in LAZY:
+    if name in PACKAGES:
         return importlib.import_module(f"minitransformer.{name}")
-    if name == "load":
-        return importlib.import_module("minitransformer.training").load
-    if name == "trace":
-        return importlib.import_module("minitransformer.tracing").trace
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    origin = importlib.import_module(f"minitransformer.{ORIGINS.get(name, 'autograd')}")
+    globals()[name] = value = getattr(origin, name)
+    return value
 
 
 def __dir__() -> list[str]:

@@ -8,6 +8,9 @@ replace the engine's functions. A stand-in takes the same arguments and returns 
         train()
 
 Of several stand-ins whose conditions hold, the latest is called.
+
+Stand-ins may lie in a package above that of the function. The package above then gives a loader to ``load_later``, and
+the package of the function calls ``load`` when its functions are there.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ from functools import wraps
 from threading import Lock, get_ident
 from typing import Any, TypeVar, cast
 
-__all__ = ["in_this_thread", "in_use", "reference", "replaceable", "stand_in", "standing_in", "written_in"]
+__all__ = ["in_this_thread", "in_use", "load", "load_later", "reference", "replaceable", "stand_in", "standing_in"]
+__all__ += ["written_in"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[[], bool]
 StandIn = tuple[Callable[..., Any], Condition]
 _CHANGING = Lock()
+_LATER: list[Callable[[], Any]] = []
 
 
 def _always() -> bool:
@@ -67,6 +72,17 @@ def reference(function: F) -> F:
 def written_in(function: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
     """Return the functions in which the work of a stand-in is written: those in its attribute ``calls``, or itself."""
     return tuple(getattr(function, "calls", ())) or (function,)
+
+
+def load_later(loader: Callable[[], Any]) -> None:
+    """Let the next ``load`` call a function that loads stand-ins."""
+    _LATER.append(loader)
+
+
+def load() -> None:
+    """Load the stand-ins that wait for it."""
+    while _LATER:
+        _LATER.pop()()
 
 
 def stand_in(function: Callable[..., Any], other: Callable[..., Any], when: Condition = _always) -> None:

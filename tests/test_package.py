@@ -22,12 +22,36 @@ def test_everything_that_is_promised_is_there():
 def test_packages_are_loaded_when_they_are_first_used():
     code = """
 import sys, minitransformer as mt
-late = {f"minitransformer.{name}" for name in mt.LAZY}
-assert not late & sys.modules.keys(), late & sys.modules.keys()
+def ours():
+    return {name.split(".")[1] for name in sys.modules if name.startswith("minitransformer.")}
+assert ours() == {"stand_ins"} and "numpy" not in sys.modules, ours()
+from minitransformer.testing import prove
+assert ours() == {"stand_ins", "arrays", "autograd", "testing"}, ours()
+assert not {"hypothesis", "matplotlib"} & sys.modules.keys()
+assert mt.testing.prove is prove and mt.Tensor is mt.autograd.Tensor
 assert mt.tasks.build("copy").name == "copy" and "minitransformer.tasks" in sys.modules
 assert callable(mt.load) and mt.load is mt.training.load
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("statement", ["from minitransformer.ops import softmax", "import minitransformer.kernels"])
+def test_operations_bring_their_kernels(statement):
+    code = f"""
+import sys
+{statement}
+from minitransformer.ops import softmax; forward = softmax.forward
+from minitransformer.stand_ins import in_use, reference
+from minitransformer.arrays.namespace import xp
+assert in_use(forward) is reference(forward) and "_backend" not in vars(xp)
+vars(xp)["_kernels"] = True
+assert in_use(forward).__module__ == "minitransformer.kernels.softmax"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_all_names_of_the_core_are_those_of_the_package():
+    assert set(mt.autograd.__all__) <= set(mt.__all__) <= set(dir(mt))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from threading import Thread
 
+from minitransformer import stand_ins
 from minitransformer.stand_ins import in_this_thread, in_use, reference, replaceable, stand_in, standing_in
 
 
@@ -44,3 +45,12 @@ def test_blocks_may_end_in_any_order():
     assert function() == 3
     second.__exit__(None, None, None)
     assert in_use(function) is reference(function)
+
+
+def test_what_is_loaded_later_is_loaded_once(monkeypatch):
+    monkeypatch.setattr(stand_ins, "_LATER", [])
+    calls = []
+    stand_ins.load_later(lambda: (calls.append("kernels"), stand_ins.load()))
+    stand_ins.load()
+    stand_ins.load()
+    assert calls == ["kernels"]

@@ -112,7 +112,7 @@ def test_ctrl_c_while_modules_are_loaded_is_no_traceback(name, program):
 
 
 def test_a_program_that_imports_the_package_gets_its_interrupt():
-    script = STOPPED.format(argv=["program"], name="numpy", code="import minitransformer")
+    script = STOPPED.format(argv=["program"], name="numpy", code="import minitransformer.ops")
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, encoding="utf-8")
     assert done.returncode in (130, -signal.SIGINT)
     assert "KeyboardInterrupt" in done.stderr
