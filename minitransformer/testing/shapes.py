@@ -1,4 +1,7 @@
-"""The shapes of an operation's inputs, as the docstring of its ``forward`` states them.
+"""The shapes of a function's inputs: as a signature states them, or the docstring of an operation's ``forward``.
+
+In the signature ``(B, T, D), (D, F), D >= 1`` the same letter means the same size, ``...`` any number of axes, and a
+number a fixed size; ``()`` is a single number.
 
 An operation whose inputs are floating-point arrays needs no example and no strategy of its own: both are derived from
 lines such as these, in which the same letter means the same size::
@@ -18,14 +21,14 @@ from typing import NamedTuple
 
 from minitransformer.autograd import Operation
 
-__all__ = ["Inputs", "inputs_of"]
+__all__ = ["Inputs", "inputs_in", "inputs_of"]
 
 
 class Inputs(NamedTuple):
     """The floating-point arrays that an operation takes."""
 
     axes: dict[str, tuple[str, ...]]
-    """For each array its axes: letters, and ``...`` for any number of axes."""
+    """For each array its axes: letters, fixed sizes, and ``...`` for any number of axes."""
     optional: list[str]
     """The names of the optional ones."""
     least: dict[str, int]
@@ -34,12 +37,48 @@ class Inputs(NamedTuple):
     def shapes(self, leading: Sequence[int], sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
         """Return the shape of each array, given the sizes of ``...`` and of the letters."""
         found = dict(zip(self.least, ((size,) for size in sizes), strict=True)) | {"...": tuple(leading)}
+        found |= {axis: (int(axis),) for axes in self.axes.values() for axis in axes if axis.isdecimal()}
         return {name: sum((found[axis] for axis in axes), ()) for name, axes in self.axes.items()}
 
     @property
     def any_axes(self) -> bool:
         """Whether the arrays may have any number of leading axes."""
         return any("..." in axes for axes in self.axes.values())
+
+
+def inputs_in(signature: str) -> Inputs:
+    """Return the arrays of a signature such as ``"(..., T, D), (D, 3), D >= 1"``; their names are their numbers.
+
+    Parameters
+    ----------
+    signature : str
+        The shape of each array in brackets, then the smallest sizes where 0 is not allowed.
+
+    Returns
+    -------
+    Inputs
+
+    Raises
+    ------
+    ValueError
+        If a part of the signature is neither.
+    """
+    found = Inputs({}, [], {})
+    for part in (part.strip() for part in re.split(r",(?![^(]*\))", signature)):
+        least = re.fullmatch(r"(\w+)\s*>=\s*(\d+)", part)
+        shape = re.fullmatch(r"\(\s*([^()]*)\)", part)
+        axes = [axis.strip() for axis in shape[1].removesuffix(",").split(",")] if shape and shape[1] else []
+        if shape and all(axis.isidentifier() or axis.isdecimal() or axis == "..." for axis in axes):
+            found.axes[str(len(found.axes))] = tuple(axes)
+            found.least.update({axis: found.least.get(axis, 0) for axis in axes if axis.isidentifier()})
+        elif least and least[1] in found.least:
+            found.least[least[1]] = int(least[2])
+        else:
+            raise ValueError(
+                f"the signature {signature!r} has a part that cannot be read: {part!r}; write the shape of each array "
+                'in brackets, then the smallest sizes of their letters: "(..., T, D), (D, 3), D >= 1"'
+            )
+    return found
 
 
 def inputs_of(operation: Operation) -> Inputs:

@@ -1,6 +1,12 @@
-"""Hypothesis strategies: inputs for `prove`, for this package's operations and your own.
+"""Hypothesis strategies: inputs for `check` and `prove`, for your functions and this package's operations.
 
-``inputs`` draws an ``Example`` for each operation in ``mt.ops.registry``, and for one of your own that takes
+``inputs`` draws the arrays of a signature, in which the same letter means the same size::
+
+    @given(strategies.inputs("(B, T, D), (D, F)"))
+    def test_my_layer(inputs):
+        check(my_layer, inputs=inputs)
+
+It also draws an ``Example`` for each operation in ``mt.ops.registry``, and for one of your own that takes
 floating-point arrays and states their shapes in the docstring of ``forward`` (see ``minitransformer.testing.shapes``)::
 
     @given(strategies.inputs(mt.ops.softmax))
@@ -23,7 +29,7 @@ longer and add little. Special properties of entries (ties, zeros) are therefore
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, overload
 
 import numpy as np
 from hypothesis import strategies as st
@@ -32,7 +38,7 @@ from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
 from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.examples import Example
-from minitransformer.testing.shapes import Inputs, inputs_of
+from minitransformer.testing.shapes import Inputs, inputs_in, inputs_of
 
 LAYOUTS = ("C", "transposed", "strided", "reversed", "read-only")
 MASKS = ("none", "full", "causal", "padding", "per-head", "random")
@@ -106,8 +112,9 @@ def arrays(
     layouts: Sequence[str] = LAYOUTS,
     extreme: bool = False,
     large: float = LARGE,
+    dtype: Any = np.float64,
 ) -> Array:
-    """Draw a float64 array.
+    """Draw an array of floating-point numbers.
 
     Parameters
     ----------
@@ -120,13 +127,16 @@ def arrays(
     distance : float
         How far.
     ties : bool
-        Whether some draws may consist of few distinct values, including zeros.
+        Whether some draws may consist of few distinct values, including zeros. Without, the entries of an array keep
+        a distance from each other, so that no maximum is near a tie.
     layouts : sequence of {"C", "transposed", "strided", "reversed", "read-only"}
         The possible memory layouts.
     extreme : bool
         Whether entries may be large; then about half of them are.
     large : float
         The size of large ones, of both signs.
+    dtype : dtype
+        The type of the entries.
 
     Returns
     -------
@@ -137,15 +147,21 @@ def arrays(
     >>> x = draw(arrays((3, 4), away_from=0.0))  # doctest: +SKIP
     """
     rng = draw(generators())
-    values = rng.uniform(low, high, tuple(shape))
-    if ties and draw(st.sampled_from((False, False, True))):
+    values: Array = rng.uniform(low, high, tuple(shape))
+    if not ties:
+        places = rng.permutation(values.size).reshape(values.shape) + rng.uniform(0.25, 0.75, values.shape)
+        values = low + (high - low) * places / max(values.size, 1)
+    elif draw(st.sampled_from((False, False, True))):
         values = np.clip(np.round(2 * values) / 2 + 0.0, low, high)
     if extreme and draw(st.booleans()):
-        values = np.where(rng.random(values.shape) < 0.5, values, rng.choice((-large, large), values.shape))
+        larger = rng.choice((-large, large), values.shape) if ties else values * (large / max(abs(low), abs(high)))
+        values = np.where(rng.random(values.shape) < 0.5, values, larger)
     if away_from is not None:
         near = np.abs(values - away_from) < distance
         values += near * np.where(values < away_from, -distance, distance)
-    return lay_out(values, draw(st.sampled_from(tuple(layouts))))
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * rng.permutation(values.ravel()).reshape(values.shape)
+    return lay_out(values.astype(dtype, copy=False), draw(st.sampled_from(tuple(layouts))))
 
 
 def lay_out(values: Array, layout: str) -> Array:
@@ -170,7 +186,7 @@ def lay_out(values: Array, layout: str) -> Array:
         return np.asfortranarray(values)
     if layout == "strided":
         every_other = (slice(None, None, 2),) * values.ndim
-        larger = np.full([2 * n for n in values.shape], np.nan)  # the entries between must never be read
+        larger = np.full([2 * n for n in values.shape], np.nan, values.dtype)  # the entries between must never be read
         larger[every_other] = values
         return larger[every_other]
     if layout == "reversed":
@@ -262,31 +278,67 @@ def cotangents(draw: st.DrawFn, shape: Sequence[int]) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Operations. `inputs` documents the parameter `extreme` of each strategy.
+# Signatures and operations. `inputs` documents the parameter `extreme` of each strategy.
 
 
-def inputs(operation: Operation, extreme: bool = False) -> st.SearchStrategy[Example]:
-    """Draw inputs and options of an operation.
+@overload
+def inputs(
+    of: str, extreme: bool = False, *, ties: bool = False, dtype: Any = np.float64
+) -> st.SearchStrategy[list[Array]]: ...
+
+
+@overload
+def inputs(of: Operation, extreme: bool = False) -> st.SearchStrategy[Example]: ...
+
+
+def inputs(
+    of: str | Operation, extreme: bool = False, *, ties: bool | None = None, dtype: Any = None
+) -> st.SearchStrategy[Any]:
+    """Draw the arrays of a signature, or inputs and options of an operation.
 
     Parameters
     ----------
-    operation : Operation
-        One with a strategy of its name below, or one whose inputs are floating-point arrays.
+    of : str or Operation
+        A signature such as ``"(B, T, D), (D, F)"`` (see ``minitransformer.testing.shapes``); the drawn sizes of the
+        letters differ, and some are 1 or 0. Or an operation with a strategy of its name below, or one whose inputs are
+        floating-point arrays.
     extreme : bool
         Whether inputs may be large: ±1e4, unless the strategy says something else.
+    ties : bool
+        For a signature: whether some draws may consist of few distinct values, including zeros. By default the entries
+        of an array keep a distance from each other, because many functions have no derivative at ties.
+    dtype : dtype
+        For a signature: the type of the arrays, real or complex; float64 by default.
 
     Returns
     -------
-    strategy for Example
+    strategy for list of array, or for Example
 
     Raises
     ------
+    ValueError
+        If a part of the signature cannot be read.
+    TypeError
+        If the type has no fractions, or the options of a signature are given for an operation.
     LookupError
-        If there is no such strategy and the docstring does not tell the shapes.
+        If there is no strategy for an operation and the docstring does not state the shapes.
+
+    Examples
+    --------
+    >>> @given(strategies.inputs("(..., T, D), (D, 3), D >= 1", dtype="float32"))  # doctest: +SKIP
+    ... def test_my_layer(inputs):
+    ...     check(my_layer, inputs=inputs)
     """
-    if operation.name in STRATEGIES:
-        return STRATEGIES[operation.name](extreme)
-    return _from_shapes(inputs_of(operation), extreme)
+    if isinstance(of, str):
+        dtype = np.dtype(np.float64 if dtype is None else dtype)
+        if np.asarray(0.5).astype(dtype) != 0.5:
+            raise TypeError(f"strategies.inputs: found dtype {dtype}, expected a floating-point or complex type")
+        return _from_shapes(inputs_in(of), extreme=extreme, ties=bool(ties), dtype=dtype)
+    if ties is not None or dtype is not None:
+        raise TypeError(f"strategies.inputs of {of.name}: ties and dtype are for signatures; operations draw their own")
+    if of.name in STRATEGIES:
+        return STRATEGIES[of.name](extreme)
+    return _from_shapes(inputs_of(of), extreme=extreme).map(lambda arrays: Example(tuple(arrays), {}))
 
 
 Arguments = ParamSpec("Arguments")
@@ -301,13 +353,13 @@ def _for_operation(
 
 
 @st.composite
-def _from_shapes(draw: st.DrawFn, wanted: Inputs, extreme: bool) -> Example:
-    """Draw the arrays of an operation; optional ones are sometimes left out."""
+def _from_shapes(draw: st.DrawFn, /, wanted: Inputs, **kind: Any) -> list[Array | None]:
+    """Draw arrays of some kind; optional ones are sometimes left out."""
     n = draw(_leading()) if wanted.any_axes else 0
     lengths = draw(sizes(n + len(wanted.least), min=(*(0,) * n, *wanted.least.values())))
     shapes = wanted.shapes(lengths[:n], lengths[n:])
     kept = {name: name not in wanted.optional or draw(st.booleans()) for name in shapes}
-    return Example(tuple(draw(arrays(shapes[name], extreme=extreme)) if kept[name] else None for name in shapes), {})
+    return [draw(arrays(shapes[name], **kind)) if kept[name] else None for name in shapes]
 
 
 def _leading(most: int = 2) -> st.SearchStrategy[int]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 import minitransformer as mt
 from minitransformer.testing import prove, strategies
 from minitransformer.testing.examples import examples
-from minitransformer.testing.shapes import inputs_of
+from minitransformer.testing.shapes import inputs_in, inputs_of
 
 
 def operation(documented, composed=None, name="scaled"):
@@ -102,3 +102,39 @@ def test_what_is_not_stated_is_asked_for(documented, names):
 def test_an_operation_with_an_entry_keeps_it():
     assert [example.case for example in examples(mt.ops.layer_norm)] == ["random gain", "far from 0"]
     assert [example.case for example in examples(mt.ops.linear)] == ["with bias", "without bias"]
+
+
+def test_a_signature_gives_axes_and_smallest_sizes():
+    wanted = inputs_in(" (..., T,D),( D, 3 ), (T,), (), D >= 1,T>=2")
+    assert wanted.axes == {"0": ("...", "T", "D"), "1": ("D", "3"), "2": ("T",), "3": ()}
+    assert wanted.least == {"T": 2, "D": 1}
+    assert wanted.any_axes
+    assert wanted.shapes((7,), (4, 5)) == {"0": (7, 4, 5), "1": (5, 3), "2": (4,), "3": ()}
+    assert not inputs_in("(B, T, D), (D, F)").any_axes
+
+
+@pytest.mark.parametrize(
+    ("signature", "part"),
+    [
+        ("", ""),
+        ("B, (D)", "B"),
+        ("(B T)", "(B T)"),
+        ("(2 D)", "(2 D)"),
+        ("(B, -1)", "(B, -1)"),
+        ("(,)", "(,)"),
+        ("(B, , D)", "(B, , D)"),
+        ("(B) (D)", "(B) (D)"),
+        ("((B), D)", "((B), D)"),
+        ("(B", "(B"),
+        ("(D), E >= 1", "E >= 1"),
+        ("D >= 1, (D)", "D >= 1"),
+        ("(D), D >= -1", "D >= -1"),
+        ("(D),", ""),
+    ],
+)
+def test_a_signature_that_cannot_be_read_names_the_part(signature, part):
+    with pytest.raises(ValueError, match=r"has a part that cannot be read: ") as caught:
+        inputs_in(signature)
+    assert f"read: {part!r}; write the shape of each array in brackets" in str(caught.value)
+    with pytest.raises(ValueError, match="cannot be read"):
+        strategies.inputs(signature)  # when the test is defined, not when it runs

@@ -249,3 +249,82 @@ def test_ids_may_be_the_last_token_and_few_of_many():
     many = strategies.ids((60,), 9)
     assert drawn(many, lambda ids: len(np.unique(ids)) == 2)
     assert drawn(many, lambda ids: len(np.unique(ids)) == 9)
+
+
+SIGNATURE = "(B, T, D), (D, F), (3,), F >= 1"
+
+
+@given(strategies.inputs(SIGNATURE))
+def test_arrays_of_a_signature_fit(inputs):
+    x, w, b = inputs
+    assert isinstance(inputs, list)
+    assert x.ndim == 3
+    assert w.shape[0] == x.shape[2]
+    assert w.shape[1] >= 1
+    assert b.shape == (3,)
+    assert len({*x.shape, *w.shape}) == 4  # a swap of axes is no valid shape
+    assert {a.dtype for a in inputs} == {np.dtype(np.float64)}
+    for a in inputs:
+        assert len(np.unique(a)) == a.size  # no ties, unless asked for
+        assert np.abs(a).max(initial=0) <= 2
+
+
+@pytest.mark.parametrize(
+    "property_",
+    [
+        lambda x, w: 0 in x.shape,
+        lambda x, w: x.shape[1] == 1 and x.size,
+        lambda x, w: w.shape[0] == 0,
+        lambda x, w: w.flags.f_contiguous and w.size > 9,
+        lambda x, w: min(x.strides) > x.itemsize and x.size > 9,
+        lambda x, w: min(x.strides) < 0 and x.size > 9,
+        lambda x, w: not w.flags.writeable,
+    ],
+)
+def test_arrays_of_a_signature_are_of_every_kind(property_):
+    assert drawn(strategies.inputs("(B, T, D), (D, F)"), lambda inputs: property_(*inputs))
+
+
+def test_a_signature_may_have_any_number_of_leading_axes():
+    for n in range(3):
+        assert drawn(strategies.inputs("(..., D)"), lambda inputs, n=n: inputs[0].ndim == n + 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "property_"),
+    [
+        ({"ties": True}, lambda x: len(np.unique(x)) < x.size // 2 and 0 in x),
+        ({"extreme": True}, lambda x: x.max(initial=0) > 5e3 and x.min(initial=0) < -5e3 and (np.abs(x) < 3).any()),
+        ({"extreme": True, "ties": True}, lambda x: (np.abs(x) == 1e4).sum() > 1),
+    ],
+)
+def test_ties_and_extreme_values_are_drawn_where_asked(kind, property_):
+    assert drawn(strategies.inputs("(B, T)", **kind), lambda inputs: property_(inputs[0]))
+
+
+@given(strategies.inputs("(B, T)", extreme=True))
+def test_large_entries_tie_only_where_asked(inputs):
+    assert len(np.unique(inputs[0])) == inputs[0].size
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", np.complex64])
+def test_arrays_of_a_signature_have_the_type(dtype):
+    layouts = set()
+
+    @given(strategies.inputs("(B, T)", dtype=dtype))
+    def typed(inputs):
+        (x,) = inputs
+        assert x.dtype == dtype
+        assert len(np.unique(x)) == x.size
+        layouts.add((x.flags.c_contiguous, x.flags.f_contiguous, x.flags.writeable))
+
+    typed()
+    assert len(layouts) > 2
+    assert drawn(strategies.inputs("(B,)", dtype="complex128"), lambda inputs: (inputs[0].imag != 0).any())
+
+
+def test_what_a_signature_does_not_allow_is_refused():
+    with pytest.raises(TypeError, match="found dtype int64, expected a floating-point or complex type"):
+        strategies.inputs("(B,)", dtype="int64")
+    with pytest.raises(TypeError, match="softmax: ties and dtype are for signatures"):
+        strategies.inputs(mt.ops.softmax, dtype="float32")
