@@ -24,6 +24,7 @@ FLOORS = {
     "durable": 0,
     "stand_ins": 0,
     "plots": 0,
+    "pytest_plugin": 0,
     "data": 1,
     "autograd": 1,
     "tasks": 2,

@@ -1,0 +1,157 @@
+"""``pytest --gradcheck-report`` shows the worst entry of each failing gradient check, and costs nothing otherwise."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from minitransformer import pytest_plugin
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.numpy_only("starts pytest, with checks on the host")
+
+FAKE = """
+    from collections import namedtuple
+    import pytest
+
+    Entry = namedtuple("Entry", "input index found expected")
+
+    class Report:
+        __module__ = "minitransformer.testing.examine"
+        inputs = []
+
+        def __init__(self, name, verdict="wrong", worst=Entry("x", (0, 2), 0.25, -0.25), cause="the sign is wrong"):
+            self.name, self.verdict, self.worst, self.cause = name, verdict, worst, cause
+
+    class CheckError(AssertionError):
+        def __init__(self, *arguments):
+            self.report = Report(*arguments)
+"""
+
+
+@pytest.fixture
+def run(pytester, monkeypatch):
+    """Run pytest on tests that begin with the fakes above; return the lines of the terminal."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+    def run(tests, *options, plugins=("minitransformer.pytest_plugin",)):
+        pytester.makepyfile(FAKE + tests)
+        loaded = [argument for plugin in plugins for argument in ("-p", plugin)]
+        return pytester.runpytest_inprocess(*loaded, "-p", "no:cacheprovider", *options).stdout
+
+    return run
+
+
+TESTS = """
+    def test_sign():
+        raise CheckError("f")
+
+    def test_passes():
+        pass
+
+    def test_other():
+        assert 0
+
+    @pytest.fixture
+    def checked():
+        raise CheckError("wide", "not finite", Entry("w", (), 1e30, 2 + 1j), "")
+
+    def test_setup(checked): ...
+
+    def test_several():
+        raise ExceptionGroup("two", [CheckError("g", "kink", Entry("b", None, 1, 2)), CheckError("h", "mutates", None)])
+
+    def test_cause():
+        try:
+            raise CheckError("k")
+        except CheckError as error:
+            raise AssertionError("around it") from error
+
+    @pytest.mark.xfail
+    def test_expected():
+        raise CheckError("expected")
+"""
+TABLE = """\
+verdict     function  entry           backward  finite differences  test
+wrong       f         x[0, 2]         0.25      -0.25               {file}::test_sign
+            the sign is wrong
+kink        g         b, a direction  1         2                   {file}::test_several
+            the sign is wrong
+mutates     h                                                       {file}::test_several
+            the sign is wrong
+wrong       k         x[0, 2]         0.25      -0.25               {file}::test_cause
+            the sign is wrong
+not finite  wide      w               1e+30     2+1j                {file}::test_setup"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n1",)])
+def test_the_worst_entry_of_each_failure_is_a_row(run, request, options):
+    plugins = ["minitransformer.pytest_plugin"] + ["xdist"] * bool(options)
+    if options:
+        pytest.importorskip("xdist")
+    out = run(TESTS, "--gradcheck-report", *options, plugins=plugins)
+    file = f"{request.node.originalname}.py"
+    out.fnmatch_lines(["*= gradient checks: the worst entry of each failure =*"])
+    table = [line.replace("[", "[[]") for line in TABLE.format(file=file).splitlines()]
+    out.fnmatch_lines(table, consecutive=True)
+    out.no_fnmatch_line("*expected *test_expected")
+
+
+def test_without_failures_it_says_so(run):
+    run("    def test_other(): assert 0", "--gradcheck-report").fnmatch_lines(["no gradient check failed"])
+
+
+def test_without_the_option_there_is_nothing(run):
+    out = run(TESTS)
+    out.no_fnmatch_line("*gradient checks*")
+    assert "no gradient check" not in out.str()
+
+
+def test_the_errors_of_gradcheck_are_known(run):
+    out = run(
+        """
+    import numpy as np
+    import minitransformer as mt
+
+    def test_square():
+        wrong = mt.Operation(lambda x: (x * x, x), lambda x, d_y: (x * d_y,), name="square")
+        mt.testing.gradcheck(wrong, [np.array([[1.0, 2.0]])])
+""",
+        "--gradcheck-report",
+    )
+    out.fnmatch_lines(["wrong    square    x[[]0, *  *::test_square", "         every entry is 0.5 times*"])
+
+
+@pytest.mark.parametrize(
+    ("x", "text"),
+    [
+        (np.float32(0.1), "0.1"),
+        (np.float16(0.1), "0.0999756"),
+        (np.complex64(1 - 2j), "1-2j"),
+        (-np.inf, "-inf"),
+        ((2, 3), "(2, 3)"),
+        (None, "None"),
+        ("int64", "int64"),
+    ],
+)
+def test_numbers_of_every_type_are_shown(x, text):
+    assert pytest_plugin._number(x) == text
+
+
+def test_an_unknown_report_is_left_alone():
+    error = AssertionError()
+    error.report = [1, 2]
+    assert list(pytest_plugin.reports_in(error)) == []
+
+
+def test_the_plugin_loads_nothing_else():
+    code = """
+import sys, pytest
+before = set(sys.modules)
+import minitransformer.pytest_plugin
+print(sorted({name.partition(".")[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))
+print("minitransformer.arrays" in sys.modules)
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines() == ["['minitransformer']", "False"]
