@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import minitransformer as mt
+from minitransformer.pytest_plugin import row
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "prove-your-own-operation.md"
 BLOCKS = re.findall(r"^```(python|text)\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
@@ -18,13 +19,15 @@ def numbers_apart(text):
 
 def test_the_guide_shows_what_happens(capsys):
     kinds = [kind for kind, _ in BLOCKS]
-    assert kinds == ["python", "python", "text", "python", "text", "python"]
-    (first, check, wrong, right, proof, drawn) = (text for _, text in BLOCKS)
+    assert kinds == ["python", "python", "text", "python", "text", "python", "text"]
+    (first, check, wrong, right, proof, drawn, table) = (text for _, text in BLOCKS)
     names: dict = {}
     exec(first, names)
     with pytest.raises(AssertionError) as error:
         exec(check, names)
     assert str(error.value) == wrong.strip()
+    shown = table.splitlines()[1].split("  ")
+    assert [cell.strip() for cell in shown if cell][:-1] == row(error.value.report)[:-1]
     exec(right, names)
     assert numbers_apart(capsys.readouterr().out) == numbers_apart(proof)
     exec(drawn, names)
