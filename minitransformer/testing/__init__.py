@@ -1,6 +1,7 @@
 """Gradient tests: a checker for any function of tensors, and tools to test your own operations.
 
 ==============  ==========================================================================================
+``check``       checks the gradient of a function of anybody's arrays; ``examine`` returns the report
 ``gradcheck``   compares a backward pass with finite differences
 ``prove``       checks an operation in three ways, and the rules for operations
 ``strategies``  Hypothesis strategies that draw inputs; they need the extra ``minitransformer[test]``
@@ -10,13 +11,16 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from minitransformer.testing.check import check, examine
 from minitransformer.testing.gradcheck import GradientError, GradientReport, gradcheck
 from minitransformer.testing.prove import Proof, prove
+from minitransformer.testing.report import CheckError, Report
 
 if TYPE_CHECKING:
     from minitransformer.testing import strategies
 
-__all__ = ["GradientError", "GradientReport", "Proof", "gradcheck", "prove", "strategies"]
+__all__ = ["CheckError", "GradientError", "GradientReport", "Proof", "Report"]
+__all__ += ["check", "examine", "gradcheck", "prove", "strategies"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,8 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
+from minitransformer.testing.adapters import Adapter, Tensors, fresh
+from minitransformer.testing.slopes import EPS
 
 __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
 
@@ -30,6 +31,9 @@ class Case:
         Its other arguments.
     names : sequence of str, optional
         The inputs' names; by default those in an operation's ``forward``, and numbers for other functions.
+    adapter : Adapter, optional
+        The library whose arrays the function takes. With it, inputs keep their own precision; by default the function
+        takes tensors in float64.
 
     Raises
     ------
@@ -46,13 +50,17 @@ class Case:
         inputs: Sequence[Any],
         options: dict[str, Any],
         names: Sequence[str] | None = None,
+        adapter: Adapter | None = None,
     ) -> None:
         self.function, self.options = function, options
         self.name = str(getattr(function, "name", None) or getattr(function, "__name__", "the function"))
         self.title = f"{checker} of {self.name}"
         if hasattr(inputs, "dtype"):
             raise TypeError(f"{self.title}: the inputs are one array; write (x,) for a single input")
-        self.inputs = [_widen(x) for x in inputs]
+        self.adapter = Tensors() if adapter is None else adapter
+        self.given = list(inputs)
+        """The inputs as they were handed over."""
+        self.inputs = [_widen(x) if adapter is None else _on_host(x, adapter) for x in inputs]
         if names is None:
             known = [*function.signature.parameters] if isinstance(function, Operation) else []
             names = known[: len(inputs)] + [str(i) for i in range(len(known), len(inputs))]
@@ -62,7 +70,8 @@ class Case:
                 "give one for each, also for those without a gradient"
             )
         self.names = [str(name) for name in names]
-        self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
+        floating = is_float if adapter is None else _is_host_float
+        self.moving = [i for i, x in enumerate(self.inputs) if floating(x)]
         """The indices of the inputs that have a gradient."""
         if not self.moving:
             raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
@@ -125,15 +134,38 @@ class Case:
         grads = {i: given[i].grad for i in self.moving}
         return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
 
-    def loss(self, i: int, direction: Array, cotangent: Array) -> Callable[[float], tuple[float, float]]:
-        """Return L as a function of how far input i has moved in a direction, and the size of the terms of L."""
+    def wrap(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return inputs on the host as copies in the library that the function takes."""
+        return [
+            self.adapter.like(x, given) if i in self.moving or self.adapter.recognises(given) else x
+            for i, (x, given) in enumerate(zip(fresh(inputs), self.given, strict=True))
+        ]
+
+    def value(self, inputs: Sequence[Any]) -> Array:
+        """Return the value of the function for some inputs, on the host."""
+        return self.adapter.to_numpy(self.function(*self.wrap(inputs), **fresh(self.options)))
+
+    def loss(
+        self, i: int, direction: Array, cotangent: Array, middle: float = 0.0, eps: float = EPS
+    ) -> Callable[[float], tuple[float, float]]:
+        """Return L as a function of how far input i has moved in a direction, and the size of the terms of L.
+
+        In the precision ``eps`` of the input a step is rounded. What that changes, beside ``middle`` = L(0), is added
+        to the size.
+        """
         start = to_numpy(self.inputs[i])
+        length = float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
-            inputs = [start + t * direction if j == i else x for j, x in enumerate(self.inputs)]
+            moved = (start + t * direction).astype(start.dtype, copy=False)
+            inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
-                terms = cotangent * _numbers(self.call(inputs)[0])
-            return float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
+                terms = cotangent * self.value(inputs)
+            loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
+            if start.dtype != np.float64 and t and length:
+                rounded = np.abs(moved.astype(np.float64) - start - t * direction).sum() / abs(t * length)
+                size += float(abs(loss - middle) * rounded) / eps
+            return loss, size
 
         return move
 
@@ -204,18 +236,17 @@ def _widen(x: Any) -> Any:
     return x.astype(np.float64, copy=False) if is_float(x) else x
 
 
+def _on_host(x: Any, adapter: Adapter) -> Any:
+    """Return an array of a library as a NumPy array of the same precision."""
+    return np.array(adapter.to_numpy(x)) if hasattr(x, "dtype") else x
+
+
+def _is_host_float(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+
+
 def _numbers(output: Any) -> Array:
     return to_numpy(output.data if isinstance(output, Tensor) else output)
-
-
-def fresh(value: Any) -> Any:
-    """Return inputs or options with copies of the random generators, so that each call draws the same."""
-    if isinstance(value, dict):
-        return {key: fresh(x) for key, x in value.items()}
-    if isinstance(value, list | tuple):
-        parts = [fresh(x) for x in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-    return copy.deepcopy(value) if isinstance(value, np.random.Generator) else value
 
 
 def arrays_in(value: Any) -> Iterator[Array]:

@@ -38,6 +38,8 @@ class InputReport:
     directions: int = 0
     """How many of these were directions, in which all entries move at once."""
     wrong: int = 0
+    entries_wrong: int = 0
+    """How many of the wrong ones were entries."""
     worst_error: float = 0.0
     """The largest relative error among reliable measurements."""
     worst_index: tuple[int, ...] | None = None
@@ -50,12 +52,21 @@ class InputReport:
     """The slopes on both sides, if there is a kink at the worst place."""
     kinks: list[tuple[int, ...]] = field(default_factory=list)
     """Entries where the function has a kink: there the claim must lie between the slopes on both sides."""
+    jumps: list[tuple[int, ...]] = field(default_factory=list)
+    """Entries where the function jumps, which ``check`` does not compare."""
     guess: str = ""
     differences: Array = field(default_factory=lambda: np.empty(0))
     """The finite differences, in the shape of the input; NaN where none was taken."""
+    largest: float = 0.0
+    """The largest gradient among the comparisons, claimed or measured."""
+    resolution: float = 0.0
+    """The largest error bound of a measurement; infinite if one was not finite."""
 
     def enter(self, claim: float, slope: Slope, tolerance: float, index: tuple[int, ...] | None) -> None:
         """Record one comparison: of the entry at an index, or of a direction."""
+        known = not np.isnan(slope.value)
+        self.resolution = max(self.resolution, slope.error if known else np.inf)
+        self.largest = max(self.largest, *(abs(x) for x in (claim, slope.value) if np.isfinite(x)), 0.0)
         error = slope.disagreement(claim, tolerance)
         if error > self.worst_error or not self.comparisons:
             self.worst_error, self.worst_index, self.sides = error, index, slope.sides
@@ -63,6 +74,7 @@ class InputReport:
         self.comparisons += 1
         self.directions += index is None
         self.wrong += error > tolerance
+        self.entries_wrong += error > tolerance and index is not None
         if slope.sides is not None and index is not None:
             self.kinks.append(index)
 

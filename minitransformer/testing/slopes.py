@@ -15,6 +15,8 @@ in steps of ε.
 A kink shows in the slopes on both sides: their difference does not shrink with h, while that of a smooth function does.
 At a kink every number between the two slopes is a subgradient. At a jump the slopes grow as h shrinks: there is no
 gradient.
+
+Functions of other precisions take the same measurement with their own ε: steps from ε^(1/5) down to about ε^(1/2).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["STEP", "Slope", "Step", "measure", "relative_error", "take_step"]
+__all__ = ["EPS", "STEP", "Slope", "Step", "first_step", "measure", "relative_error", "take_step"]
 
 EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
@@ -33,9 +35,10 @@ STEP = EPS**0.2
 SAFETY = 4.0
 FAR = 100.0
 """A claim is refuted by two measurements that are this many times farther from it than from each other."""
-COARSEST = 2.0**-36
-"""The most that rounding inside L moves L by, beside terms of size 1: 65,536 times ε."""
-SHRINK = (1.0, 1 / 16, 1 / 256, 1 / 4096, 1 / 65536)
+COARSEST = 2.0**16
+"""The most that rounding inside L moves L by, beside terms of size 1, in units of ε."""
+N_STEPS = 5
+"""How many steps are tried, from the first one down to about the square root of ε."""
 
 
 class Slope(NamedTuple):
@@ -110,6 +113,7 @@ def measure(
     claimed: float,
     tolerance: float,
     smooth: bool = False,
+    eps: float = EPS,
 ) -> Slope:
     """Measure the slope of a function of one number at 0, with the best step.
 
@@ -127,6 +131,8 @@ def measure(
         The relative error that a good measurement stays below.
     smooth : bool
         Whether the function is known to have no narrow flank near 0, so that two steps can show that a claim is wrong.
+    eps : float
+        The precision in which L is computed; that of float64 by default.
 
     Returns
     -------
@@ -134,8 +140,9 @@ def measure(
     """
     step = 2.0 ** round(log2(step))  # sums with powers of two are rarely rounded, so the actual step is h
     steps: list[Step] = []
-    for shrink in SHRINK:
-        steps.append(take_step(loss, middle, step * shrink))
+    shrink = 2.0 ** -max(1, round(0.075 * -log2(eps)))  # 1/16 in float64, 1/4 in float32, 1/2 in float16
+    for n in range(N_STEPS):
+        steps.append(take_step(loss, middle, step * shrink**n, eps))
         result = _best(steps)
         # A verdict needs an error well below the slope, or below the resolution that rounding leaves.
         precise = result.error <= max(tolerance * abs(result.value), 2 * steps[-1].rounding)
@@ -145,19 +152,24 @@ def measure(
         if smooth and _refute(steps, claimed) and cautious.disagreement(claimed, tolerance) > tolerance:
             return cautious
     # Before a claim is called wrong: errors may look small by chance, so try a few more steps and widen the bound.
-    more = [take_step(loss, middle, step * SHRINK[-1] * part) for part in (7 / 8, 6 / 8, 5 / 8)]
-    quantum = _quantum(loss, step)
+    more = [take_step(loss, middle, steps[-1].h * part, eps) for part in (7 / 8, 6 / 8, 5 / 8)]
+    quantum = _quantum(loss, step, eps)
     return _kink(steps, quantum) or _best(steps + more, SAFETY, quantum)
 
 
-def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> Step:
+def first_step(eps: float) -> float:
+    """Return the step at which R's truncation error h⁴ equals the rounding error ε/h."""
+    return float(eps**0.2)
+
+
+def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: float, eps: float = EPS) -> Step:
     """Take one step to both sides."""
     (high, size), (low, _), (high2, _), (low2, _) = (loss(t) for t in (h, -h, h / 2, -h / 2))
     coarse, fine = (high - low) / (2 * h), (high2 - low2) / h
     slope = (4 * fine - coarse) / 3
     noise = abs(high - 4 * high2 + 6 * middle - 4 * low2 + low)
     left, right = (middle - low2) / (h / 2), (high2 - middle) / (h / 2)
-    return Step(h, coarse, slope, abs(slope - fine), 8 * EPS * size / h, noise, left, right)
+    return Step(h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right)
 
 
 def _refute(steps: list[Step], claimed: float) -> bool:
@@ -171,14 +183,14 @@ def _refute(steps: list[Step], claimed: float) -> bool:
     return FAR * abs(last.slope - before.slope) < abs(claimed - last.slope)
 
 
-def _quantum(loss: Callable[[float], tuple[float, float]], step: float) -> float:
+def _quantum(loss: Callable[[float], tuple[float, float]], step: float, eps: float) -> float:
     """Return the smallest change that L shows up to this step, if rounding explains it: it is the noise in L."""
     for h in (step * 2.0**n for n in range(-40, 1)):
         (high, size), (low, _) = loss(h), loss(-h)
         if high != low:
             change = abs(high - low)
-            return change if change <= COARSEST * max(1.0, size) else 0.0  # else L itself jumps
-    return 4 * EPS  # no change at all: among terms of size 1 it would be invisible
+            return change if change <= COARSEST * eps * max(1.0, size) else 0.0  # else L itself jumps
+    return 4 * eps  # no change at all: among terms of size 1 it would be invisible
 
 
 def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:

@@ -1,0 +1,57 @@
+"""What the checker needs to know of a library of arrays."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from minitransformer.arrays import Array
+
+__all__ = ["Adapter", "Malformed", "as_array", "fresh", "library_of"]
+
+
+class Malformed(Exception):
+    """A function or its backward pass returned something that cannot be a value or gradients."""
+
+
+class Adapter(Protocol):
+    """Moves arrays between NumPy and a library, and runs the library's backward pass."""
+
+    def recognises(self, x: Any) -> bool:
+        """Return whether a value is an array of this library."""
+
+    def to_numpy(self, x: Any) -> Array:
+        """Return an array of this library, or a value of the function, as a NumPy array."""
+
+    def like(self, array: Array, x: Any) -> Any:
+        """Return a copy of a NumPy array as an array of this library, where x is."""
+
+    def vjp(
+        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
+    ) -> list[Any]:
+        """Return the gradient of each input, or None, for a gradient of the output."""
+
+
+def library_of(x: Any) -> str:
+    """Return the name of the package that defines the type of a value."""
+    return type(x).__module__.partition(".")[0]
+
+
+def as_array(value: Any, what: str) -> Array:
+    """Return a value as a NumPy array; raise ``Malformed`` if it is none."""
+    if hasattr(value, "dtype") or isinstance(value, float | int | complex):
+        return np.asarray(value)
+    raise Malformed(f"{what} is of type {type(value).__name__}; return an array")
+
+
+def fresh(value: Any) -> Any:
+    """Return inputs or options with copies of the random generators, so that each call draws the same."""
+    if isinstance(value, dict):
+        return {key: fresh(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        parts = [fresh(x) for x in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return copy.deepcopy(value) if isinstance(value, np.random.Generator) else value

@@ -1,0 +1,46 @@
+"""Functions of arrays with a backward pass of their own: ``d_x, d_w = backward(x, w, d_y)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.testing.adapters.base import Malformed, as_array, fresh, library_of
+
+__all__ = ["Plain"]
+
+
+class Plain:
+    """A backward pass that takes the inputs and the gradient of the output, and returns the gradient of each input."""
+
+    def __init__(self, backward: Callable[..., Any]) -> None:
+        self.backward = backward
+
+    def recognises(self, x: Any) -> bool:
+        """Return whether a value is an array of NumPy or CuPy."""
+        return library_of(x) in ("numpy", "cupy") and hasattr(x, "dtype")
+
+    def to_numpy(self, x: Any) -> Array:
+        """Return an array on the host."""
+        return np.asarray(x.get()) if library_of(x) == "cupy" else as_array(x, "the value")
+
+    def like(self, array: Array, x: Any) -> Any:
+        """Return a copy, on the GPU where x is there."""
+        return x.__array_namespace__().asarray(array) if library_of(x) == "cupy" else array.copy(order="K")
+
+    def vjp(
+        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
+    ) -> list[Any]:
+        """Call the function, in case it keeps what the backward pass needs, and then the backward pass."""
+        function(*fresh(inputs))
+        found = self.backward(*fresh(inputs), d_output)
+        gradients = list(found) if isinstance(found, tuple | list) else [found]
+        if len(gradients) != len(inputs):
+            raise Malformed(
+                f"the backward pass returned {len(gradients)} gradients for {len(inputs)} inputs; return one for each, "
+                "None where there is none"
+            )
+        return gradients

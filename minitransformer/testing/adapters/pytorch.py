@@ -1,0 +1,45 @@
+"""Functions of PyTorch tensors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.testing.adapters.base import Malformed, as_array, library_of
+
+__all__ = ["PyTorch"]
+
+
+class PyTorch:
+    """PyTorch; the caller has imported it, as the inputs are its tensors."""
+
+    def recognises(self, x: Any) -> bool:
+        """Return whether a value is a PyTorch tensor."""
+        return library_of(x) == "torch"
+
+    def to_numpy(self, x: Any) -> Array:
+        """Return a tensor's numbers on the host."""
+        return np.asarray(x.detach().cpu().numpy()) if self.recognises(x) else as_array(x, "the value")
+
+    def like(self, array: Array, x: Any) -> Any:
+        """Return a tensor on the device of x."""
+        return sys.modules["torch"].tensor(array, device=x.device)
+
+    def vjp(
+        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
+    ) -> list[Any]:
+        """Run the backward pass of PyTorch's graph."""
+        torch = sys.modules["torch"]
+        for i in moving:
+            inputs[i].requires_grad_()
+        # A function may write into its input, which PyTorch forbids for leaves of the graph.
+        output = function(*inputs)
+        if not self.recognises(output) or not output.requires_grad:
+            raise Malformed("the value has no graph behind it: it was detached, or does not depend on any input")
+        found = torch.autograd.grad(output, [inputs[i] for i in moving], d_output, allow_unused=True)
+        gradients = dict(zip(moving, found, strict=True))
+        return [gradients.get(i) for i in range(len(inputs))]
