@@ -1,7 +1,8 @@
 """Check the gradients.
 
 Compares the hand-written backward pass of one operation, or of all, with automatic differentiation and with finite
-differences. The exit status is 0 if they agree, else 1.
+differences; or the backward pass of a function of your own, MODULE:FUNCTION, with finite differences. The exit status
+is 0 if they agree, else 1.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 from pathlib import Path
 
 from minitransformer import ops
+from minitransformer.cli import own_function
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.cli.parser import path
@@ -21,21 +23,30 @@ __all__ = ["add_arguments", "run"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the operation, the seed and the picture."""
-    parser.add_argument("operation", nargs="?", default="all", help=f"one of {', '.join(ops.registry)}; or all")
+    """Add the operation or function, its arrays, the seed and the picture."""
+    parser.add_argument(
+        "operation",
+        nargs="?",
+        default="all",
+        help=f"one of {', '.join(ops.registry)}; or all; or MODULE:FUNCTION, a function of your own",
+    )
+    own_function.add_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs and cotangents")
     parser.add_argument(
         "--plot",
         type=path,
         default=argparse.SUPPRESS,
         metavar="PNG",
-        help="draw the error of finite differences over the step size, for one operation",
+        help="draw the error of finite differences over the step size, for one operation or function",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a table of the worst relative errors."""
     name = args.operation
+    if ":" in name:
+        return own_function.run(args)
+    own_function.refuse(args)
     if name != "all" and name not in ops.registry:
         raise UsageError(f"there is no operation {name!r}; the operations are {', '.join(ops.registry)}")
     if hasattr(args, "plot") and name == "all":

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.testing.shapes import inputs_of
+from minitransformer.testing.shapes import inputs_in, inputs_of
 
-__all__ = ["EXAMPLES", "Example", "examples"]
+__all__ = ["EXAMPLES", "Example", "examples", "examples_of_signature"]
 
 
 class Example(NamedTuple):
@@ -48,6 +48,43 @@ def examples(operation: Operation, seed: int = 0) -> list[Example]:
     """
     rng = np.random.default_rng(seed)
     return list(EXAMPLES[operation.name](rng) if operation.name in EXAMPLES else _from_shapes(operation, rng))
+
+
+def examples_of_signature(signature: str, dtype: Any = np.float64, seed: int = 0) -> list[Example]:
+    """Return fixed inputs for a function whose arrays have the shapes of a signature (see ``testing.shapes``).
+
+    Parameters
+    ----------
+    signature : str
+        Such as ``"(B, T, D), (D, F)"``.
+    dtype : dtype
+        The type of the arrays, real or complex.
+    seed : int
+        Seeds the entries.
+
+    Returns
+    -------
+    list of Example
+        Sizes that all differ, each size 1 and 0 where that is allowed, and arrays that are views.
+    """
+    rng, wanted, dtype = np.random.default_rng(seed), inputs_in(signature), np.dtype(dtype)
+    leading = (2, 3) if wanted.any_axes else ()
+    first = max((2 + len(leading), *wanted.least.values()))
+    usual = {letter: first + i for i, letter in enumerate(wanted.least)}
+
+    def example(case: str, leading: tuple[int, ...], special: dict[str, int]) -> Example:
+        shapes = wanted.shapes(leading, [*(usual | special).values()]).values()
+        drawn = [rng.normal(size=shape) for shape in shapes]
+        if dtype.kind == "c":
+            drawn = [x + 1j * rng.normal(size=x.shape) for x in drawn]
+        return Example(tuple(x.astype(dtype) for x in drawn), {}, case)
+
+    cases = [example("sizes differ", leading, {})]
+    cases += [example("no leading axes", (), {})] if leading else []
+    cases += [example(f"{letter} = 1", leading, {letter: 1}) for letter, least in wanted.least.items() if least <= 1]
+    cases += [example(f"{letter} = 0", leading, {letter: 0}) for letter, least in wanted.least.items() if least == 0]
+    views = tuple(np.repeat(x, 2, axis=-1)[..., ::-2] if x.ndim else x for x in example("", leading, {}).inputs)
+    return [*cases, Example(views, {}, "views")]
 
 
 def _from_shapes(operation: Operation, rng: np.random.Generator) -> Iterator[Example]:

@@ -1,0 +1,119 @@
+"""``minitransformer gradcheck MODULE:FUNCTION`` checks a function of the user's own."""
+
+import re
+import sys
+
+import pytest
+
+from minitransformer.cli import main
+
+pytestmark = pytest.mark.numpy_only("checks functions of NumPy arrays")
+
+MODULE = """
+import numpy as np
+
+COUNT = 3
+
+def project(x, w):
+    return x @ w
+
+def backward(x, w, d_y):
+    return d_y @ w.T, np.einsum("bti,btj->ij", x, d_y)
+
+def wrong(x, w, d_y):
+    return d_y @ w.T, -np.einsum("bti,btj->ij", x, d_y)
+
+def fails(x, w):
+    raise RuntimeError("no such luck")
+
+def tensors(x, w):
+    return (x @ w).tanh()
+"""
+SIGNATURE = ("--signature", "(B, T, D), (D, F)")
+
+
+@pytest.fixture
+def gradcheck(tmp_path, monkeypatch, capsys):
+    """Run the command in a folder with the module above; return its status, output and errors."""
+    (tmp_path / "own_layers.py").write_text(MODULE)
+    (tmp_path / "broken_layers.py").write_text("import numpy as np\n1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+
+    def gradcheck(*arguments):
+        status = main(["gradcheck", *arguments])
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    yield gradcheck
+    for name in {"own_layers", "broken_layers"} - before:
+        sys.modules.pop(name, None)
+
+
+def test_a_right_gradient_is_a_table_of_cases(gradcheck, tmp_path):
+    path = list(sys.path)
+    status, out, _ = gradcheck(
+        "own_layers:project", *SIGNATURE, "--dtype", "float32", "--backward", "own_layers:backward", "--plot", "p.png"
+    )
+    assert status == 0
+    rows = dict(re.findall(r"^(.{16})  (\w+)", out, re.M))
+    cases = ["sizes differ", *(f"{letter} = {n}" for n in (1, 0) for letter in "BTDF"), "views"]
+    assert [case.rstrip() for case in rows] == ["case", *cases]
+    assert set(rows.values()) == {"verdict", "right"}
+    assert re.search(r"^B = 0 +right$", out, re.M)  # nothing to compare
+    assert "the picture of sizes differ is p.png" in out
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    assert sys.path == path
+
+
+def test_a_wrong_gradient_ends_with_status_1_and_its_report(gradcheck):
+    status, out, _ = gradcheck("own_layers:project", *SIGNATURE, "--backward", "own_layers:wrong")
+    assert status == 1
+    assert re.search(r"^T = 1 +wrong +w\[", out, re.M)
+    assert "T = 1: project: the gradient is WRONG\n  cause: the sign is wrong" in out
+    assert "T = 0: " not in out
+
+
+def test_the_seed_changes_the_numbers(gradcheck):
+    first, again, other = (
+        gradcheck("own_layers:tensors", "--signature", "(2, 3), (3,)", "--seed", seed)[1] for seed in "001"
+    )
+    assert first == again != other
+
+
+def test_a_function_of_tensors_needs_no_backward_pass(gradcheck):
+    status, out, _ = gradcheck("own_layers:tensors", "--signature", "(..., D), (D, F)")
+    assert status == 0
+    assert re.search(r"^no leading axes +right", out, re.M)
+
+
+def test_an_error_of_the_function_is_shown(gradcheck):
+    status, out, _ = gradcheck("own_layers:fails", *SIGNATURE, "--backward", "own_layers:backward")
+    assert status == 1
+    assert re.search(r"^views +an error$", out, re.M)
+    assert "RuntimeError: no such luck" in out
+    assert 'own_layers.py", line 16' in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["own_layers:project"], "a function needs --signature with the shapes of its arrays"),
+        (["own_layers:project", "--signature", "(B"], "--signature: the signature '(B' has a part that cannot be read"),
+        (["own_layers:project", *SIGNATURE, "--dtype", "float33"], "--dtype: found 'float33', expected float64"),
+        (["own_layers:project", *SIGNATURE, "--dtype", "int32"], "--dtype: found int32, expected a floating-point"),
+        (["own_layers:project", *SIGNATURE, "--seed", "-1"], "--seed must be 0 or more, found -1"),
+        (["own_layers:project", *SIGNATURE, "--plot", "p.txt"], "--plot writes .png"),
+        (["nowhere:f", *SIGNATURE], "nowhere:f cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        (["own_layers:projekt", *SIGNATURE], "cannot be imported: AttributeError: module 'own_layers' has no"),
+        (["broken_layers:f", *SIGNATURE], "cannot be imported: ZeroDivisionError: division by zero"),
+        (["own_layers:COUNT", *SIGNATURE], "the function own_layers:COUNT is a int, expected a function"),
+        (["own_layers:project", *SIGNATURE, "--backward", "own_layers:b"], "--backward own_layers:b cannot be"),
+        (["softmax", "--dtype", "float32"], "--dtype is for a function of your own, found the operation softmax"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(gradcheck, arguments, message):
+    status, out, errors = gradcheck(*arguments)
+    assert (status, out) == (2, "")
+    assert message in errors
+    assert len(errors.splitlines()) == 1
