@@ -1,11 +1,12 @@
 """Operations whose docstring states the shapes of their inputs get examples and a strategy without an entry."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import minitransformer as mt
 from minitransformer.testing import prove, strategies
-from minitransformer.testing.examples import examples
+from minitransformer.testing.examples import examples, examples_of_signature
 from minitransformer.testing.shapes import inputs_in, inputs_of
 
 
@@ -138,3 +139,21 @@ def test_a_signature_that_cannot_be_read_names_the_part(signature, part):
     assert f"read: {part!r}; write the shape of each array in brackets" in str(caught.value)
     with pytest.raises(ValueError, match="cannot be read"):
         strategies.inputs(signature)  # when the test is defined, not when it runs
+
+
+def test_a_signature_has_fixed_examples():
+    cases = {example.case: example.inputs for example in examples_of_signature("(..., D), (D, 3), (F,), D >= 1", "f4")}
+    assert list(cases) == ["sizes differ", "no leading axes", "D = 1", "F = 1", "F = 0", "views"]
+    shapes = {case: [x.shape for x in inputs] for case, inputs in cases.items()}
+    assert shapes["sizes differ"] == shapes["views"] == [(2, 3, 4), (4, 3), (5,)]
+    assert shapes["no leading axes"] == [(4,), (4, 3), (5,)]
+    assert shapes["D = 1"] == [(2, 3, 1), (1, 3), (5,)]
+    assert shapes["F = 0"] == [(2, 3, 4), (4, 3), (0,)]
+    for case, inputs in cases.items():
+        assert {x.dtype for x in inputs} == {np.dtype("f4")}
+        assert all(x.base is not None and x.strides[-1] < 0 for x in inputs) == (case == "views")
+    assert [x.shape for x in examples_of_signature("(D), D >= 9")[0].inputs] == [(9,)]
+    (scalar, pair) = examples_of_signature("(), (2)", "complex64", seed=1)[-1].inputs
+    assert scalar.shape == ()
+    assert pair.dtype == np.complex64
+    assert pair.imag.all()
