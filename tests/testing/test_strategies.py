@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 import minitransformer as mt
-from minitransformer.testing import strategies
+from minitransformer.testing import CheckError, check, strategies
 
 pytestmark = pytest.mark.numpy_only("draws on the host")
 
@@ -328,3 +328,24 @@ def test_what_a_signature_does_not_allow_is_refused():
         strategies.inputs("(B,)", dtype="int64")
     with pytest.raises(TypeError, match="softmax: ties and dtype are for signatures"):
         strategies.inputs(mt.ops.softmax, dtype="float32")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_arrays_of_a_signature_are_inputs_of_check(dtype):
+    def backward(x, w, d_y):
+        axes = range(x.ndim - 1)
+        return d_y @ w.T, np.tensordot(x, d_y, (axes, axes))
+
+    @settings(max_examples=5)
+    @given(inputs=strategies.inputs("(..., T, D), (D, F)", dtype=dtype))
+    def right(inputs):
+        check(np.matmul, inputs=inputs, backward=backward)
+
+    @settings(max_examples=10, phases=[Phase.generate])
+    @given(inputs=strategies.inputs("(B, T), (T,)", dtype=dtype))
+    def wrong(inputs):
+        check(lambda x, b: x + b, inputs=inputs, backward=lambda x, b, d_y: (d_y, -d_y.sum(0)))
+
+    right()
+    with pytest.raises(CheckError, match="the gradient is WRONG"):
+        wrong()
