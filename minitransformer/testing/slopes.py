@@ -39,6 +39,8 @@ COARSEST = 2.0**16
 """The most that rounding inside L moves L by, beside terms of size 1, in units of ε."""
 N_STEPS = 5
 """How many steps are tried, from the first one down to about the square root of ε."""
+MOST_SMALLER = 8
+"""How many smaller steps are tried in a low precision before a claim is called wrong."""
 
 
 class Slope(NamedTuple):
@@ -153,7 +155,11 @@ def measure(
             return cautious
     # Before a claim is called wrong: errors may look small by chance, so try a few more steps and widen the bound.
     more = [take_step(loss, middle, steps[-1].h * part, eps) for part in (7 / 8, 6 / 8, 5 / 8)]
+    if eps > EPS:
+        more += _smaller(loss, middle, steps[-1].h * shrink, claimed - result.value, eps)
     quantum = _quantum(loss, step, eps)
+    if quantum and eps > EPS:
+        quantum = max(quantum, _scatter(loss, step * eps**0.8))
     return _kink(steps, quantum) or _best(steps + more, SAFETY, quantum)
 
 
@@ -172,6 +178,23 @@ def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: fl
     return Step(h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right)
 
 
+def _smaller(
+    loss: Callable[[float], tuple[float, float]], middle: float, h: float, difference: float, eps: float
+) -> list[Step]:
+    """Take smaller steps while rounding stays well below a difference.
+
+    In a low precision the first steps are so large that a function may oscillate between them.
+    """
+    steps: list[Step] = []
+    while len(steps) < MOST_SMALLER:
+        step = take_step(loss, middle, h, eps)
+        if not 16 * step.rounding <= abs(difference):
+            break
+        steps.append(step)
+        h /= 4
+    return steps
+
+
 def _refute(steps: list[Step], claimed: float) -> bool:
     """Return whether the last two steps agree far better with each other than with the claim.
 
@@ -185,12 +208,25 @@ def _refute(steps: list[Step], claimed: float) -> bool:
 
 def _quantum(loss: Callable[[float], tuple[float, float]], step: float, eps: float) -> float:
     """Return the smallest change that L shows up to this step, if rounding explains it: it is the noise in L."""
-    for h in (step * 2.0**n for n in range(-40, 1)):
+    farthest = 0 if eps <= EPS else 8  # a low precision hides changes at larger steps
+    for h in (step * 2.0**n for n in range(-40, farthest + 1)):
         (high, size), (low, _) = loss(h), loss(-h)
         if high != low:
             change = abs(high - low)
-            return change if change <= COARSEST * eps * max(1.0, size) else 0.0  # else L itself jumps
+            small = change <= COARSEST * eps * max(1.0, size)
+            if h > step and not small:
+                break
+            # A large change is a jump of L itself; in a low precision only if it is at x, not a short way off.
+            return change if small or (eps > EPS and h > 4 * eps**0.8 * step) else 0.0
     return 4 * eps  # no change at all: among terms of size 1 it would be invisible
+
+
+def _scatter(loss: Callable[[float], tuple[float, float]], rounding: float) -> float:
+    """Return how far L scatters about a straight line within a few roundings of x: rounding inside L."""
+    points = 2 * rounding * np.arange(-4.0, 5.0)
+    values = np.array([loss(float(t))[0] for t in points])
+    values -= values.mean()
+    return float(2 * np.abs(values - points * (points @ values) / (points @ points)).max())
 
 
 def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:

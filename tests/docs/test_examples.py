@@ -18,7 +18,7 @@ PUBLIC = {
     **{f"nn.{name}": getattr(mt.nn, name) for name in CLASSES.split()},
     **{f"optim.{name}": getattr(mt.optim, name) for name in ("Adam", "warmup")},
     **{f"decoding.{name}": getattr(mt.decoding, name) for name in ("greedy", "beam_search")},
-    **{f"testing.{name}": getattr(mt.testing, name) for name in ("gradcheck", "prove")},
+    **{f"testing.{name}": getattr(mt.testing, name) for name in ("check", "gradcheck", "prove")},
     **{name: getattr(mt, name) for name in ("Tensor", "Operation", "trace", "load")},
     "tasks.build": mt.tasks.build,
 }

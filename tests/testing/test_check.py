@@ -343,13 +343,16 @@ HARD = {
 }
 
 
+HIDDEN = ("mixed scales", "softmax of large scores", "layer norm of near-equal features")
+"""What cannot be measured to a percent in float32: a score of 1e4, for example, is rounded to 1e-3."""
+
+
 @each_type
 @pytest.mark.parametrize("name", HARD)
 def test_a_right_gradient_is_never_called_wrong(name, dtype):
     function, backward, x = HARD[name]
     report = verdict(function, backward, x, dtype=dtype)
-    # In float32 the 1e8 among the outputs hides the others.
-    hidden = name == "mixed scales" and dtype == np.float32
+    hidden = name in HIDDEN and dtype == np.float32
     assert report.verdict == ("undecided" if hidden else "right"), report
 
 
@@ -358,7 +361,33 @@ def test_a_right_gradient_is_never_called_wrong(name, dtype):
 def test_the_same_gradient_made_wrong_is_called_wrong(name, dtype):
     function, backward, x = HARD[name]
     report = verdict(function, lambda x, d_y: dtype(1.1) * backward(x, d_y), x, dtype=dtype)
-    assert report.verdict == "wrong", report
+    hidden = name == "mixed scales" and dtype == np.float32
+    assert report.verdict == ("undecided" if hidden else "wrong"), report
+
+
+def test_a_constant_that_hides_the_slope_in_float32_makes_no_gradient_wrong():
+    def bell(x):
+        u = 1 / np.sqrt(x * x + np.float32(1e-3))
+        return u - u.mean(axis=-1, keepdims=True)
+
+    def backward(x, d_y):
+        return (d_y - d_y.mean(axis=-1, keepdims=True)) * -x * (x * x + np.float32(1e-3)) ** np.float32(-1.5)
+
+    for seed in range(6):
+        x = 1e-4 * np.random.default_rng(seed).normal(size=(2, 4))
+        assert verdict(bell, backward, x, dtype=np.float32, seed=seed).verdict in ("right", "undecided")
+
+
+def test_a_function_that_oscillates_within_a_step_makes_no_gradient_wrong():
+    x = np.array([183.2, -97.5, 20.0])
+    for phase in range(6):
+        report = verdict(
+            lambda x: np.sin(x * x + np.float32(phase)),  # noqa: B023
+            lambda x, d_y: 2 * x * np.cos(x * x + np.float32(phase)) * d_y,  # noqa: B023
+            x,
+            dtype=np.float32,
+        )
+        assert report.verdict in ("right", "undecided"), report
 
 
 # --- many entries, and misuse
