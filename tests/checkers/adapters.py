@@ -114,7 +114,7 @@ def autograd_check_grads(forward: Any, backward: Any, inputs: list[Any]) -> str:
         return np.asarray(forward(*placed(inputs, xs)))
 
     def rule(i: int) -> Any:
-        return lambda y, *xs: lambda d_y: backward(*placed(inputs, xs), np.array(d_y))[i]
+        return lambda y, *xs: lambda d_y: backward(*placed(inputs, xs), np.asarray(d_y))[i]
 
     defvjp(function, *[rule(i) for i in moving(inputs)])
     given = [inputs[i] for i in moving(inputs)]

@@ -3,14 +3,18 @@
 ``python tests/checkers/compare.py`` compares the checkers; these tests need none of them.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
-from compare import OURS, run
+from adapters import quietly
+from compare import OURS, run, tables
 from corpus import CORPUS, of
 from from_gallery import GALLERY, NO_PLAIN_FORM, samples
 from reported import REPORTED
 from sample import cotangent, measure
 from wrong_core import CORE
+from wrong_entry import VALUE
 from wrong_operations import OPERATIONS
 
 pytestmark = pytest.mark.numpy_only("the corpus consists of functions of NumPy arrays")
@@ -24,6 +28,7 @@ def test_every_entry_of_the_gallery_is_there_or_has_a_reason():
     names = {entry.name for entry in (*OPERATIONS, *CORE)}
     assert {sample.name for sample in GALLERY} | NO_PLAIN_FORM.keys() == names
     assert len(GALLERY) + len(NO_PLAIN_FORM) == len(names)
+    assert {entry.name for entry in OPERATIONS if entry.message == VALUE} <= NO_PLAIN_FORM.keys()
 
 
 def test_the_corpus_has_enough_hard_ones_with_a_reason_each():
@@ -77,3 +82,23 @@ def test_a_comparison_counts_verdicts_and_calls():
     results = run(OURS, chosen, "float64")
     assert [result.verdict for result in results] == ["accepted", "rejected"]
     assert all(result.calls > 5 and result.seconds > 0 for result in results)
+    row = next(line for line in tables({"float64": {OURS: results}}).splitlines() if line.startswith(f"| {OURS} |"))
+    assert row.startswith(f"| {OURS} | 1 of 1 | 1 of 1 | 0 | 0 |")
+
+
+@pytest.mark.skipif(not PRECISE, reason="longdouble is no more precise than float64 here")
+@pytest.mark.parametrize("name", ["x² at 1e6", "sine in float16", "ReLU at 0, slope 1/2", "norm near 0"])
+def test_a_small_mistake_would_be_seen(name):
+    sample = OWN[name]
+
+    def backward(*inputs_and_d_y):
+        return [gradient * 1.001 for gradient in sample.backward(*inputs_and_d_y)]
+
+    assert measure(dataclasses.replace(sample, backward=backward), "float64")[0] > 3e-4
+
+
+def test_an_exception_is_a_rejection():
+    def fail(forward, backward, inputs):
+        raise TypeError("float16 is not supported")
+
+    assert quietly(fail, None, None, []) == ("rejected", "TypeError: float16 is not supported")
