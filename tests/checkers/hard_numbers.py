@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import pi, sqrt
 from typing import Any
 
 import numpy as np
-from sample import ALL, BOTH, Sample
+from sample import ALL, Sample, add_right
 
 HARD_NUMBERS: list[Sample] = []
+add = partial(add_right, HARD_NUMBERS)
 
 
 def draw(*shape: int, seed: int = 1) -> Any:
     """Draw standard normal numbers."""
     return np.random.default_rng((seed, *shape)).standard_normal(shape)
-
-
-def add(name: str, note: str, forward: Any, backward: Any, *inputs: Any, **fields: Any) -> None:
-    """Add a right gradient."""
-    fields = {"dtypes": BOTH, **fields}
-    HARD_NUMBERS.append(
-        Sample(
-            name=name, group="hard", forward=forward, backward=backward, inputs=inputs, right=True, note=note, **fields
-        )
-    )
 
 
 def pointwise(name: str, note: str, f: Any, slope: Callable[[Any], Any], x: Any, **fields: Any) -> None:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from hard_numbers import draw
-from sample import BOTH, Sample
+from sample import Sample, add_right
 
 HARD_POINTS: list[Sample] = []
-
-
-def add(name: str, note: str, forward: Any, backward: Any, *inputs: Any, **fields: Any) -> None:
-    """Add a right gradient."""
-    fields = {"dtypes": BOTH, **fields}
-    HARD_POINTS.append(
-        Sample(
-            name=name, group="hard", forward=forward, backward=backward, inputs=inputs, right=True, note=note, **fields
-        )
-    )
+add = partial(add_right, HARD_POINTS)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

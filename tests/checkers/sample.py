@@ -50,6 +50,17 @@ class Sample:
         return [i for i, x in enumerate(self.inputs) if is_float(x)]
 
 
+def add_right(
+    samples: list[Sample], name: str, note: str, forward: Any, backward: Any, *inputs: Any, **fields: Any
+) -> None:
+    """Add a right gradient that is hard to see as right."""
+    samples.append(
+        Sample(
+            name=name, group="hard", forward=forward, backward=backward, inputs=inputs, right=True, note=note, **fields
+        )
+    )
+
+
 def is_float(x: Any) -> bool:
     """Return whether an input has a gradient."""
     return isinstance(x, np.ndarray) and x.dtype.kind == "f"
