@@ -1,0 +1,151 @@
+"""Gradient checkers under one interface: each takes a pair of NumPy functions with inputs and returns a verdict."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import minitransformer as mt
+from minitransformer import testing
+
+ACCEPTED, UNDECIDED, REJECTED = "accepted", "undecided", "rejected"
+
+Checker = Callable[[Any, Any, list[Any]], str]
+"""``verdict = checker(forward, backward, inputs)``; a checker that raises has rejected the gradient."""
+
+
+def moving(inputs: list[Any]) -> list[int]:
+    """Return the indices of the inputs that have a gradient."""
+    return [i for i, x in enumerate(inputs) if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+
+
+def placed(inputs: list[Any], arrays: Any) -> list[Any]:
+    """Return the inputs with other arrays in place of those that have a gradient."""
+    result = list(inputs)
+    for i, x in zip(moving(inputs), arrays, strict=True):
+        result[i] = np.array(x)
+    return result
+
+
+def ours_in_float64(forward: Any, backward: Any, inputs: list[Any]) -> str:
+    """Run ``minitransformer.testing.gradcheck``, which computes in float64."""
+    operation = mt.Operation(lambda *xs: (forward(*xs), xs), lambda xs, d_y: backward(*xs, d_y), name="sample")
+    testing.gradcheck(operation, inputs)
+    return ACCEPTED
+
+
+def ours(forward: Any, backward: Any, inputs: list[Any]) -> str:
+    """Run ``minitransformer.testing.examine``, which computes in the inputs' own precision."""
+    report = testing.examine(forward, backward=backward, inputs=inputs)
+    return {"right": ACCEPTED, "kink": UNDECIDED, "undecided": UNDECIDED}.get(report.verdict, REJECTED)
+
+
+def torch_gradcheck(forward: Any, backward: Any, inputs: list[Any], **options: Any) -> str:
+    """Run ``torch.autograd.gradcheck`` on an autograd function around the pair."""
+    import torch
+
+    class Pair(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *tensors: Any) -> Any:
+            ctx.save_for_backward(*tensors)
+            return torch.from_numpy(np.array(forward(*placed(inputs, [x.detach().numpy() for x in tensors]))))
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: Any, d_y: Any) -> Any:
+            arrays = placed(inputs, [x.detach().numpy() for x in ctx.saved_tensors])
+            gradients = list(backward(*arrays, d_y.detach().numpy()))
+            found = [gradients[i] for i in moving(inputs)]
+            return tuple(None if g is None else torch.from_numpy(np.array(g)) for g in found)
+
+    tensors = [torch.from_numpy(inputs[i].copy()).requires_grad_() for i in moving(inputs)]
+    torch.autograd.gradcheck(Pair.apply, tensors, **options)
+    return ACCEPTED
+
+
+def jax_check_grads(forward: Any, backward: Any, inputs: list[Any]) -> str:
+    """Run ``jax.test_util.check_grads`` on a function with a custom derivative, which calls back to the pair."""
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import jax
+    from jax.test_util import check_grads
+
+    jax.config.update("jax_enable_x64", True)
+
+    def call(*arrays: Any) -> Any:
+        return np.asarray(forward(*placed(inputs, arrays)))
+
+    def pull_back(*arrays: Any) -> Any:
+        *xs, d_y = arrays
+        gradients = list(backward(*placed(inputs, xs), np.array(d_y)))
+        return tuple(
+            np.zeros_like(inputs[i]) if gradients[i] is None else np.asarray(gradients[i]) for i in moving(inputs)
+        )
+
+    def shape(x: Any) -> Any:
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    given = [inputs[i] for i in moving(inputs)]
+    y_shape, x_shapes = shape(call(*given)), tuple(shape(x) for x in given)
+
+    @jax.custom_vjp
+    def function(*xs: Any) -> Any:
+        return jax.pure_callback(call, y_shape, *xs)
+
+    function.defvjp(
+        lambda *xs: (function(*xs), xs),
+        lambda xs, d_y: jax.pure_callback(pull_back, x_shapes, *xs, d_y),
+    )
+    check_grads(function, given, order=1, modes=["rev"])
+    return ACCEPTED
+
+
+def autograd_check_grads(forward: Any, backward: Any, inputs: list[Any]) -> str:
+    """Run HIPS autograd's ``check_grads`` on a primitive with derivatives from the pair."""
+    from autograd.extend import defvjp, primitive
+    from autograd.test_util import check_grads
+
+    @primitive
+    def function(*xs: Any) -> Any:
+        return np.asarray(forward(*placed(inputs, xs)))
+
+    def rule(i: int) -> Any:
+        return lambda y, *xs: lambda d_y: backward(*placed(inputs, xs), np.asarray(d_y))[i]
+
+    defvjp(function, *[rule(i) for i in moving(inputs)])
+    given = [inputs[i] for i in moving(inputs)]
+    check_grads(function, tuple(range(len(given))), modes=["rev"], order=1)(*given)
+    return ACCEPTED
+
+
+OURS_IN_FLOAT64 = "minitransformer gradcheck (in float64)"
+OURS = "minitransformer examine"
+LOOSE = {"eps": 1e-3, "atol": 1e-2, "rtol": 1e-2}
+"""Options with which float32 is checked in PyTorch's forum, as its defaults are for float64."""
+
+CHECKERS: dict[str, tuple[Checker, str]] = {
+    OURS: (ours, "minitransformer"),
+    OURS_IN_FLOAT64: (ours_in_float64, "minitransformer"),
+    "torch gradcheck, slow": (torch_gradcheck, "torch"),
+    "torch gradcheck, fast": (partial(torch_gradcheck, fast_mode=True), "torch"),
+    "torch gradcheck, slow, eps 1e-3, tolerances 1e-2": (partial(torch_gradcheck, **LOOSE), "torch"),
+    "jax check_grads": (jax_check_grads, "jax"),
+    "HIPS autograd check_grads": (autograd_check_grads, "autograd"),
+}
+"""The checkers with the package that each needs. MyGrad has no public checker: its own is part of its tests."""
+if not hasattr(testing, "examine"):
+    del CHECKERS[OURS]
+
+
+def quietly(checker: Checker, forward: Any, backward: Any, inputs: list[Any]) -> tuple[str, str]:
+    """Return a checker's verdict and the reason; an exception is a rejection."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return checker(forward, backward, inputs), ""
+        except Exception as error:  # whatever a checker raises, its user sees a failure
+            return REJECTED, f"{type(error).__name__}: {error}"

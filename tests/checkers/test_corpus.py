@@ -1,0 +1,104 @@
+"""The corpus on which gradient checkers are compared is what it says: right gradients are right, wrong ones wrong.
+
+``python tests/checkers/compare.py`` compares the checkers; these tests need none of them.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from adapters import quietly
+from compare import OURS, run, tables
+from corpus import CORPUS, of
+from from_gallery import GALLERY, NO_PLAIN_FORM, samples
+from reported import REPORTED
+from sample import cotangent, measure
+from wrong_core import CORE
+from wrong_entry import VALUE
+from wrong_operations import OPERATIONS
+
+pytestmark = pytest.mark.numpy_only("the corpus consists of functions of NumPy arrays")
+
+OWN = {sample.name: sample for sample in CORPUS if sample.group != "gallery"}
+PRECISE = np.finfo(np.longdouble).eps < 1e-18
+"""Whether differences can be taken in a higher precision than float64."""
+
+
+def test_every_entry_of_the_gallery_is_there_or_has_a_reason():
+    names = {entry.name for entry in (*OPERATIONS, *CORE)}
+    assert {sample.name for sample in GALLERY} | NO_PLAIN_FORM.keys() == names
+    assert len(GALLERY) + len(NO_PLAIN_FORM) == len(names)
+    assert {entry.name for entry in OPERATIONS if entry.message == VALUE} <= NO_PLAIN_FORM.keys()
+
+
+def test_the_corpus_has_enough_hard_ones_with_a_reason_each():
+    hard = [sample for sample in CORPUS if sample.group == "hard"]
+    assert len(hard) >= 60
+    assert all(sample.right and sample.note for sample in hard)
+    assert len({sample.name for sample in CORPUS}) == len(CORPUS)
+    assert all(sample.source for sample in REPORTED)
+    assert len(of("float16", right=True)) >= 8
+
+
+@pytest.mark.skipif(not PRECISE, reason="longdouble is no more precise than float64 here")
+@pytest.mark.parametrize("name", OWN)
+def test_differences_in_a_higher_precision_agree_with_the_labels(name):
+    sample = OWN[name]
+    for dtype in sample.dtypes:
+        error, jump = measure(sample, dtype)
+        allowed = max(sample.tolerance, sample.rounding * float(np.finfo(dtype).eps))
+        assert (error <= allowed) == sample.right, f"{dtype}: the gradient is off by {error:.1e}"
+        assert (jump > 0.1) == sample.kink, f"{dtype}: the slopes on both sides differ by {jump:.1e}"
+
+
+@pytest.mark.parametrize(("wrong", "right"), [*zip(GALLERY, samples(wrong=False), strict=True)], ids=lambda s: s.name)
+def test_the_gallery_is_wrong_in_each_precision(wrong, right):
+    """The tests of the gallery hold that its right versions are right."""
+    for dtype in wrong.dtypes:
+        d_y = cotangent(right, "float64")
+        inputs = wrong.at(dtype)
+        given = d_y.astype(dtype)
+        with np.errstate(all="ignore"):
+            found = wrong.backward(*inputs, given)
+        expected = right.backward(*[x.astype("float64") if i in wrong.moving else x for i, x in enumerate(inputs)], d_y)
+        if wrong.name == "softmax: writes into d_y":
+            assert not np.array_equal(given, d_y.astype(dtype))
+            continue
+        off = [distance(found[i], expected[i]) for i in wrong.moving]
+        assert max(off) > 3e-6, f"{dtype}: the gradient is off by {max(off):.1e} only"
+
+
+def distance(found, expected):
+    """Return the largest difference, relative to the largest entry; infinite where the shape differs."""
+    if found is None or expected is None:
+        return 0.0 if found is expected else np.inf
+    if found.shape != expected.shape or not np.isfinite(found).all():
+        return np.inf
+    return np.abs(found - expected).max() / max(np.abs(found).max(), np.abs(expected).max())
+
+
+def test_a_comparison_counts_verdicts_and_calls():
+    chosen = [OWN["x² at 1e6"], next(sample for sample in GALLERY if sample.name == "tanh: input for output")]
+    results = run(OURS, chosen, "float64")
+    assert [result.verdict for result in results] == ["accepted", "rejected"]
+    assert all(result.calls > 5 and result.seconds > 0 for result in results)
+    row = next(line for line in tables({"float64": {OURS: results}}).splitlines() if line.startswith(f"| {OURS} |"))
+    assert row.startswith(f"| {OURS} | 1 of 1 | 1 of 1 | 0 | 0 |")
+
+
+@pytest.mark.skipif(not PRECISE, reason="longdouble is no more precise than float64 here")
+@pytest.mark.parametrize("name", ["x² at 1e6", "sine in float16", "ReLU at 0, slope 1/2", "norm near 0"])
+def test_a_small_mistake_would_be_seen(name):
+    sample = OWN[name]
+
+    def backward(*inputs_and_d_y):
+        return [gradient * 1.001 for gradient in sample.backward(*inputs_and_d_y)]
+
+    assert measure(dataclasses.replace(sample, backward=backward), "float64")[0] > 3e-4
+
+
+def test_an_exception_is_a_rejection():
+    def fail(forward, backward, inputs):
+        raise TypeError("float16 is not supported")
+
+    assert quietly(fail, None, None, []) == ("rejected", "TypeError: float16 is not supported")
