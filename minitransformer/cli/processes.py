@@ -21,6 +21,9 @@ __all__ = ["add_distributed", "quiet", "run_together", "start_ranks"]
 GRACE = 1.0
 """Seconds for which other processes hold back an error: the first process reports an error that all have."""
 
+LAST_WORDS = 0.5
+"""Seconds between an error's report and the end of all processes: a launcher can drop output that it has not read."""
+
 
 def add_distributed(parser: argparse.ArgumentParser) -> None:
     """Add how several processes find each other."""
@@ -86,5 +89,6 @@ def run_together(command: Callable[[], int], ranks: Callable[[], Ranks], errors:
             errors.write("".join(f"process {ranks().rank}: {line}\n" for line in sys.stderr.getvalue().splitlines()))
         errors.flush()
         sys.stdout.flush()
+        time.sleep(LAST_WORDS)
         ranks().abort(status)
     return status

@@ -22,6 +22,7 @@ class Processes:
 @pytest.fixture(autouse=True)
 def without_waiting(monkeypatch):
     monkeypatch.setattr(processes, "GRACE", 0)
+    monkeypatch.setattr(processes, "LAST_WORDS", 0)
 
 
 @pytest.mark.parametrize(("rank", "printed"), [(None, "words\n"), (0, "words\n"), (1, ""), (2, "")])

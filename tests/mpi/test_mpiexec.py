@@ -177,7 +177,7 @@ def test_processes_that_differ_are_refused_before_anything_is_written(tmp_path):
         cwd=tmp_path, env=ENVIRONMENT, text=True, capture_output=True, timeout=60, check=False,
     )  # fmt: skip
     assert found.returncode == 2
-    assert "process 1 has another option seed than process 0: 2, expected 1" in found.stderr
+    assert "process 1 has another option seed than process 0: 2, expected 1" in found.stderr, found.stdout
     assert not list(tmp_path.iterdir())
 
 
