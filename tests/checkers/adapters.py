@@ -49,6 +49,8 @@ def torch_gradcheck(forward: Any, backward: Any, inputs: list[Any], **options: A
     """Run ``torch.autograd.gradcheck`` on an autograd function around the pair."""
     import torch
 
+    torch.set_num_threads(1)
+
     class Pair(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *tensors: Any) -> Any:
