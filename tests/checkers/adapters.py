@@ -65,7 +65,7 @@ def torch_gradcheck(forward: Any, backward: Any, inputs: list[Any], **options: A
             found = [gradients[i] for i in moving(inputs)]
             return tuple(None if g is None else torch.from_numpy(np.array(g)) for g in found)
 
-    tensors = [torch.from_numpy(inputs[i].copy()).requires_grad_() for i in moving(inputs)]
+    tensors = [torch.tensor(inputs[i], requires_grad=True) for i in moving(inputs)]
     torch.autograd.gradcheck(Pair.apply, tensors, **options)
     return ACCEPTED
 
