@@ -49,6 +49,8 @@ def torch_gradcheck(forward: Any, backward: Any, inputs: list[Any], **options: A
     """Run ``torch.autograd.gradcheck`` on an autograd function around the pair."""
     import torch
 
+    torch.set_num_threads(1)
+
     class Pair(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *tensors: Any) -> Any:
@@ -63,7 +65,7 @@ def torch_gradcheck(forward: Any, backward: Any, inputs: list[Any], **options: A
             found = [gradients[i] for i in moving(inputs)]
             return tuple(None if g is None else torch.from_numpy(np.array(g)) for g in found)
 
-    tensors = [torch.from_numpy(inputs[i].copy()).requires_grad_() for i in moving(inputs)]
+    tensors = [torch.tensor(inputs[i], requires_grad=True) for i in moving(inputs)]
     torch.autograd.gradcheck(Pair.apply, tensors, **options)
     return ACCEPTED
 
