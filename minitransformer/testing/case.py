@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,6 +134,12 @@ class Case:
             output.backward(asarray(d_output))
         grads = {i: given[i].grad for i in self.moving}
         return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
+
+    def widened(self) -> Case:
+        """Return the same case with its inputs in float64."""
+        wide = copy.copy(self)
+        wide.inputs = [x.astype(np.float64) if i in self.moving else x for i, x in enumerate(self.inputs)]
+        return wide
 
     def wrap(self, inputs: Sequence[Any]) -> list[Any]:
         """Return inputs on the host as copies in the library that the function takes."""

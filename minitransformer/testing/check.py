@@ -27,13 +27,11 @@ from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.precision import UNCLEAR, Loss, losses, widen
 from minitransformer.testing.report import CheckError, Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS, take_step
 
 __all__ = ["check", "examine"]
-
-UNCLEAR = 0.01
-"""If the error bound of a measurement is this part of the largest gradient of an input, nothing is decided."""
 
 
 def check(function: Callable[..., Any], **arguments: Any) -> Report:
@@ -143,8 +141,13 @@ def examine(
         return Report(case.name, stop.verdict, stop.cause)
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
-    records = [_compare(claim, i, max_entries, n_directions) for i in case.moving]
-    return _judge(claim, records)
+    wide = widen(claim) if claim.eps > EPS else claim
+    measured = claim if isinstance(wide, str) else wide
+    records = [_compare(measured, i, max_entries, n_directions) for i in case.moving]
+    report = _judge(measured, records, wide if isinstance(wide, str) else "")
+    if measured is not claim and report.verdict in ("right", "kink"):
+        _judge_rounding(report, claim, losses(claim, measured))
+    return report
 
 
 def _parameters(function: Callable[..., Any], inputs: Sequence[Any]) -> list[str] | None:
@@ -219,7 +222,7 @@ def _find_wrong(claim: Claim, i: int, direction: Array) -> int | None:
     return int(entries[0])
 
 
-def _judge(claim: Claim, records: list[InputReport]) -> Report:
+def _judge(claim: Claim, records: list[InputReport], why_not_float64: str) -> Report:
     """Return the report with the verdict."""
     case = claim.case
     for i, record in zip(case.moving, records, strict=True):
@@ -250,9 +253,32 @@ def _judge(claim: Claim, records: list[InputReport]) -> Report:
         return report
     unclear = [r for r in records if _is_unclear(r)]
     if unclear:
-        return _report(claim, "undecided", _why_unclear(claim, unclear[0]), unclear[0], records)
+        return _report(claim, "undecided", _why_unclear(claim, unclear[0], why_not_float64), unclear[0], records)
     worst = max(records, key=lambda r: r.worst_error)
     return _report(claim, "right", "", worst, records)
+
+
+def _judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
+    """Change the verdict on a gradient that is right in float64, if rounding in the inputs' own precision spoils it."""
+    report.measured = f"measured in float64; the gradient in {claim.precision} agrees up to rounding"
+    for verdict in ("wrong", "undecided"):
+        for loss in found:
+            if loss.verdict == verdict:
+                report.worst = Entry(claim.case.names[loss.i], loss.index, loss.found, loss.expected)
+                report.verdict = loss.verdict
+                report.cause = _why_lost(claim, loss)
+                report.measured = "measured in float64"
+                return
+
+
+def _why_lost(claim: Claim, loss: Loss) -> str:
+    where = f"in {claim.precision} {claim.case.label(loss.i)} at {list(loss.index)} is {loss.found:.6g}"
+    if loss.verdict == "wrong":
+        return f"the formula is right in float64, but {where}, where {loss.expected:.6g} is expected"
+    return (
+        f"the formula is right in float64; {where} instead of {loss.expected:.6g}, and rounding explains an error of "
+        f"{loss.explained:.1e}; compute the backward pass in float64, or give inputs at which less cancels"
+    )
 
 
 def _is_unclear(record: InputReport) -> bool:
@@ -264,7 +290,7 @@ def _is_within(record: InputReport) -> bool:
     return bool(abs(record.claim - record.measurement) <= record.resolution)
 
 
-def _why_unclear(claim: Claim, record: InputReport) -> str:
+def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str:
     if record.resolution == np.inf:
         return f"the function is not finite around the input {record.name}; use inputs farther inside its domain"
     text = (
@@ -272,7 +298,7 @@ def _why_unclear(claim: Claim, record: InputReport) -> str:
         f"entries are at most {record.largest:.1e}; "
     )
     if claim.eps > EPS and record.resolution * (EPS / claim.eps) ** 0.8 <= UNCLEAR * record.largest:
-        return text + "give the inputs in float64, which would do"
+        return text + f"float64 would do, but {why_not_float64}"
     return text + "give inputs at which the function changes more"
 
 

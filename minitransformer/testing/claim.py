@@ -53,7 +53,7 @@ class Claim:
 
     def __init__(self, case: Case, rng: np.random.Generator, d_output: Any = None) -> None:
         self.case, self.rng = case, rng
-        value = self._call()
+        value = self.value = self._call()
         if d_output is None:
             d_output = draw_cotangent(rng, value.shape)
         self.d_output = np.asarray(d_output).astype(value.dtype)
@@ -93,13 +93,21 @@ class Claim:
         if self._noise is None:
             self._noise = {j: np.zeros(g.shape) for j, g in self.gradients.items()}
             for _ in range(TRIES):
-                nearby = [self._nudge(x) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
                 with np.errstate(all="ignore"):
-                    found = self._gradients(nearby, self.d_output)
+                    found = self._gradients(self.nearby(self.eps), self.d_output)
                 for j, g in self.gradients.items():
                     if found[j].shape == g.shape and np.isfinite(found[j]).all():
                         self._noise[j] = np.maximum(self._noise[j], np.abs(found[j] - g))
         return self._noise[i]
+
+    def nearby(self, change: float) -> list[Any]:
+        """Return inputs of which each entry has changed by plus or minus a relative amount."""
+
+        def nudge(x: Array) -> Array:
+            signs = self.rng.choice((-1.0, 1.0), x.shape)
+            return np.asarray(x.astype(np.float64) * (1 + change * signs)).astype(x.dtype)
+
+        return [nudge(x) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
 
     def ignores_d_output(self) -> bool:
         """Return whether another gradient of the output leaves the gradients of the inputs as they are."""
@@ -108,10 +116,6 @@ class Claim:
             other = self._gradients(self.case.inputs, d_output)
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
-
-    def _nudge(self, x: Array) -> Array:
-        signs = self.rng.choice((-1.0, 1.0), x.shape)
-        return np.asarray(x * (1 + self.eps * signs)).astype(x.dtype)
 
     def _call(self) -> Array:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""

@@ -48,11 +48,14 @@ class Report:
     inputs: list[InputReport] = field(default_factory=list)
     subgradient: bool = False
     """Whether the gradient lies between the slopes on both sides, at each kink."""
+    measured: str = ""
+    """In which precision, if it is not that of the inputs."""
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {HEADLINES[self.verdict]}"]
         lines += [f"  cause: {self.cause}"] if self.cause else []
-        return "\n".join(lines + [f"  {record}" for record in self.inputs])
+        lines += [f"  {record}" for record in self.inputs]
+        return "\n".join(lines + ([f"  {self.measured}"] if self.measured else []))
 
 
 class CheckError(AssertionError):
