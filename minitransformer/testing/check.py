@@ -27,7 +27,7 @@ from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.gradcheck import InputReport
-from minitransformer.testing.precision import UNCLEAR, Loss, losses, widen
+from minitransformer.testing.low_precision import UNCLEAR, Loss, losses, widen
 from minitransformer.testing.report import CheckError, Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS, take_step
 
