@@ -237,8 +237,8 @@ def _widen(x: Any) -> Any:
 
 
 def _on_host(x: Any, adapter: Adapter) -> Any:
-    """Return an array of a library as a NumPy array of the same precision."""
-    return np.array(adapter.to_numpy(x)) if hasattr(x, "dtype") else x
+    """Return an array of a library as a NumPy array of the same precision; other values as they are."""
+    return np.array(adapter.to_numpy(x)) if adapter.recognises(x) or isinstance(x, np.ndarray | np.generic) else x
 
 
 def _is_host_float(x: Any) -> bool:

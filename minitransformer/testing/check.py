@@ -92,7 +92,8 @@ def examine(
     Parameters
     ----------
     function : callable
-        A function of arrays: of NumPy arrays together with ``backward``, or of the tensors of this project or PyTorch.
+        A function of arrays: of NumPy or CuPy arrays together with ``backward``, or of the arrays or tensors of this
+        project, PyTorch, JAX, MyGrad or HIPS autograd. The library is recognised by the inputs, or by the value.
     inputs : sequence of array or other
         Its arguments. Floating-point arrays are differentiated in their own precision; other arguments are passed on
         unchanged, random generators as copies, so that all calls draw the same numbers.
@@ -136,7 +137,8 @@ def examine(
         raise ValueError(f"check: order is {order}; only 1 is supported")
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
-    case = Case("check", function, inputs, options or {}, names, find_adapter(inputs, backward))
+    adapter = find_adapter(function, inputs, backward, options)
+    case = Case("check", adapter.prepare(function), inputs, options or {}, names, adapter)
     try:
         claim = Claim(case, np.random.default_rng(seed), d_output)
     except Stop as stop:

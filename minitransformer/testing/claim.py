@@ -177,7 +177,7 @@ class Claim:
 
     def _require_untouched(self, given: Sequence[Any], inputs: Sequence[Any], who: str) -> None:
         for name, x, passed in zip(self.case.names, inputs, given, strict=True):
-            if hasattr(passed, "dtype") and not same_bits(after := self.case.adapter.to_numpy(passed), x):
+            if isinstance(x, np.ndarray) and not same_bits(after := self.case.adapter.to_numpy(passed), x):
                 place = _first(after, after != x) if after.shape == np.shape(x) else f"of shape {after.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 

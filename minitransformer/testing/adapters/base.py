@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +18,29 @@ class Malformed(Exception):
     """A function or its backward pass returned something that cannot be a value or gradients."""
 
 
-class Adapter(Protocol):
+class Adapter(ABC):
     """Moves arrays between NumPy and a library, and runs the library's backward pass."""
 
+    name = ""
+    """The package that the library is imported from."""
+
+    @abstractmethod
     def recognises(self, x: Any) -> bool:
         """Return whether a value is an array of this library."""
 
+    @abstractmethod
     def to_numpy(self, x: Any) -> Array:
         """Return an array of this library, or a value of the function, as a NumPy array."""
 
+    @abstractmethod
     def like(self, array: Array, x: Any) -> Any:
         """Return a copy of a NumPy array as an array of this library, where x is."""
 
+    def prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function such that it runs under the settings of the library that its inputs need."""
+        return function
+
+    @abstractmethod
     def vjp(
         self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
     ) -> list[Any]:

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Malformed, as_array, library_of
+from minitransformer.testing.adapters.base import Adapter, Malformed, as_array, library_of
 
 __all__ = ["PyTorch"]
 
 
-class PyTorch:
+class PyTorch(Adapter):
     """PyTorch; the caller has imported it, as the inputs are its tensors."""
+
+    name = "torch"
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a PyTorch tensor."""
