@@ -178,3 +178,84 @@ class TestCuPy:
         inputs = [cupy.asarray(X), cupy.asarray(IDS), cupy.asarray(W)]
         report = examine(lambda x, ids, unused: x[:, ids], backward=backward, inputs=inputs)
         assert report.verdict == "right", report
+
+
+# --- low precisions: float64 shows whether the formula is right, where the function runs in it
+
+FEW_DIGITS = pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+SIGNS = pytest.mark.parametrize("sign", [1, -1])
+
+
+def assert_low(report, sign):
+    assert report.verdict in (("right", "undecided") if sign == 1 else ("wrong",)), report
+    if report.verdict == "undecided":
+        assert report.cause.endswith("give the inputs in float64, which would do")
+
+
+@FEW_DIGITS
+@SIGNS
+def test_few_digits_in_numpy(dtype, sign):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    seen = []
+
+    def backward(x, d_y):
+        seen.append((str(x.dtype), str(d_y.dtype)))
+        return x.dtype.type(sign) * d_y * (x.dtype.type(1) - np.tanh(x) ** 2)
+
+    assert_low(examine(np.tanh, backward=backward, inputs=[X.astype(dtype)]), sign)
+    assert seen[0] == (dtype, dtype)
+
+
+@needs("torch")
+@FEW_DIGITS
+@SIGNS
+def test_few_digits_in_pytorch(dtype, sign):
+    import torch
+
+    seen = []
+
+    class Tanh(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(torch.tanh(x))
+            return torch.tanh(x)
+
+        @staticmethod
+        def backward(ctx, d_y):
+            seen.append(d_y.dtype)
+            return sign * d_y * (1 - ctx.saved_tensors[0] ** 2)
+
+    inputs = [torch.tensor(X).to(getattr(torch, dtype)), torch.tensor(W, dtype=torch.float32)]
+    assert_low(examine(lambda x, w: Tanh.apply(x) * w.to(x.dtype), inputs=inputs), sign)
+    assert seen[0] == getattr(torch, dtype)
+
+
+@needs("torch")
+def test_inputs_and_value_may_differ_in_precision():
+    import torch
+
+    inputs = [torch.tensor(X, dtype=torch.bfloat16), torch.tensor(W, dtype=torch.float32)]
+    assert_low(examine(lambda x, w: (torch.tanh(x).float() * w).sum(), inputs=inputs), 1)
+
+
+@needs("jax")
+@FEW_DIGITS
+@SIGNS
+def test_few_digits_in_jax(dtype, sign):
+    import jax
+    import jax.numpy as jnp
+
+    seen = []
+
+    @jax.custom_vjp
+    def tanh(x):
+        return jnp.tanh(x)
+
+    def backward(x, d_y):
+        seen.append(d_y.dtype)
+        return (sign * d_y * (1 - jnp.tanh(x) ** 2),)
+
+    tanh.defvjp(lambda x: (tanh(x), x), backward)
+    assert_low(examine(tanh, inputs=[jnp.asarray(X, dtype)]), sign)
+    assert seen[0] == dtype

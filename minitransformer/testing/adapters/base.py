@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
+from minitransformer.testing.precision import is_bfloat16
 
 __all__ = ["Adapter", "Malformed", "as_array", "fresh", "library_of"]
 
@@ -30,11 +31,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def to_numpy(self, x: Any) -> Array:
-        """Return an array of this library, or a value of the function, as a NumPy array."""
+        """Return an array of this library, or a value of the function, as a NumPy array; bfloat16 as float32."""
 
     @abstractmethod
     def like(self, array: Array, x: Any) -> Any:
-        """Return a copy of a NumPy array as an array of this library, where x is."""
+        """Return a copy of a NumPy array as an array of this library, where x is; float32 as bfloat16 if x is that."""
 
     def prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function such that it runs under the settings of the library that its inputs need."""
@@ -55,7 +56,7 @@ def library_of(x: Any) -> str:
 def as_array(value: Any, what: str) -> Array:
     """Return a value as a NumPy array; raise ``Malformed`` if it is none."""
     if hasattr(value, "dtype") or isinstance(value, float | int | complex):
-        return np.asarray(value)
+        return np.asarray(value, np.float32 if is_bfloat16(value) else None)
     raise Malformed(f"{what} is of type {type(value).__name__}; return an array")
 
 

@@ -8,8 +8,11 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters.base import Adapter, as_array, library_of
+from minitransformer.testing.precision import is_bfloat16
 
 __all__ = ["Jax"]
 
@@ -32,7 +35,8 @@ class Jax(Adapter):
         jax = sys.modules["jax"]
         with _precision([array]):
             # JAX shares the memory of aligned NumPy arrays.
-            return jax.device_put(array.copy(), x.sharding if self.recognises(x) else None)
+            array = array.astype(x.dtype if is_bfloat16(x) and array.dtype == np.float32 else array.dtype)
+            return jax.device_put(array, x.sharding if self.recognises(x) else None)
 
     def prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function in the precision of its inputs."""
