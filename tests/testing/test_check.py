@@ -1,5 +1,8 @@
 """The checker for functions of plain arrays: each verdict, wrong gradients, and right ones that are hard to see."""
 
+import inspect
+import pydoc
+import re
 import sys
 
 import numpy as np
@@ -407,6 +410,11 @@ def test_of_many_entries_a_single_wrong_one_is_found_by_halving():
     assert report.verdict == "wrong"
     assert report.worst.index == (17, 23)
     assert verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=4).inputs[0].directions == 8
+
+
+def test_check_states_the_arguments_of_examine():
+    assert inspect.signature(check) == inspect.signature(examine)
+    assert re.search("max_entries: '?int'? = 256", pydoc.plain(pydoc.render_doc(check)))
 
 
 def test_misuse_is_an_error_and_no_verdict():
