@@ -11,6 +11,7 @@ from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Malformed, Plain, Tensors
 from minitransformer.testing.case import Case, draw_cotangent, fresh, nearly_same, same_bits
 from minitransformer.testing.hidden import captured_arrays, changed_names, where_not_finite
+from minitransformer.testing.precision import precision_of
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import Slope, first_step, measure
 
@@ -54,20 +55,17 @@ class Claim:
     def __init__(self, case: Case, rng: np.random.Generator, d_output: Any = None) -> None:
         self.case, self.rng = case, rng
         value = self.value = self._call()
+        precision = precision_of(self._value, value)
         if d_output is None:
             d_output = draw_cotangent(rng, value.shape)
-        self.d_output = np.asarray(d_output).astype(value.dtype)
+        self.d_output = precision.round(case.adapter.to_numpy(d_output))
         if self.d_output.shape != value.shape:
             raise ValueError(
                 f"{case.title}: d_output has shape {self.d_output.shape}, but the value has shape {value.shape}; "
                 "give one number for each entry of the value"
             )
-        types = [value.dtype, *(case.inputs[i].dtype for i in case.moving)]
-        self.precision = max(types, key=lambda dtype: float(np.finfo(dtype).eps))
+        self.precision = max(precision, *case.precisions.values(), key=lambda precision: precision.eps)
         """The coarsest type in which the function works."""
-        self.eps = float(np.finfo(self.precision).eps)
-        self.tolerance = max(1e-7, self.eps**0.5)
-        """The relative error of a gradient that is not yet wrong."""
         self._require_same(value, self._call())
         self.middle = float((self.d_output.astype(np.float64) * value).sum(dtype=np.longdouble))
         self.none: set[int] = set()
@@ -75,6 +73,16 @@ class Claim:
         self.gradients = self._pull_back(self.d_output)
         self._require_same_gradients(self._pull_back(self.d_output))
         self._noise: dict[int, Array] | None = None
+
+    @property
+    def eps(self) -> float:
+        """The distance from 1 to the next number of the coarsest type."""
+        return self.precision.eps
+
+    @property
+    def tolerance(self) -> float:
+        """The relative error of a gradient that is not yet wrong."""
+        return max(1e-7, self.eps**0.5)
 
     def slope(self, i: int, direction: Array, length: float) -> Slope:
         """Measure how L changes along a direction in one input, which is smooth over about this length."""
@@ -103,15 +111,14 @@ class Claim:
     def nearby(self, change: float) -> list[Any]:
         """Return inputs of which each entry has changed by plus or minus a relative amount."""
 
-        def nudge(x: Array) -> Array:
-            signs = self.rng.choice((-1.0, 1.0), x.shape)
-            return np.asarray(x.astype(np.float64) * (1 + change * signs)).astype(x.dtype)
+        def nudge(i: int, x: Array) -> Array:
+            return self.case.precisions[i].round(x * (1 + change * self.rng.choice((-1.0, 1.0), x.shape)))
 
-        return [nudge(x) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
+        return [nudge(i, x) if i in self.case.moving else x for i, x in enumerate(self.case.inputs)]
 
     def ignores_d_output(self) -> bool:
         """Return whether another gradient of the output leaves the gradients of the inputs as they are."""
-        d_output = draw_cotangent(self.rng, self.d_output.shape).astype(self.d_output.dtype)
+        d_output = precision_of(self._value, self.d_output).round(draw_cotangent(self.rng, self.d_output.shape))
         with np.errstate(all="ignore"):
             other = self._gradients(self.case.inputs, d_output)
         used = [i for i, g in self.gradients.items() if g.any()]
@@ -125,7 +132,8 @@ class Claim:
         before = captured_arrays(*functions)
         try:
             with np.errstate(all="ignore"):
-                value = case.adapter.to_numpy(case.function(*given, **fresh(case.options)))
+                self._value = case.function(*given, **fresh(case.options))
+                value = case.adapter.to_numpy(self._value)
         except TypeError as error:
             if isinstance(case.adapter, Tensors):
                 error.add_note("check: if this is a function of NumPy arrays, give its backward pass: backward=")
@@ -156,8 +164,7 @@ class Claim:
     def _gradients(self, inputs: Sequence[Any], d_output: Array, guarded: bool = False) -> dict[int, Array]:
         case = self.case
         given = case.wrap(inputs)
-        template = next(case.given[i] for i in case.moving)
-        d_given = case.adapter.like(d_output, template)
+        d_given = case.adapter.like(d_output, self._value)
         options = fresh(case.options)
         found = case.adapter.vjp(lambda *x: case.function(*x, **options), given, case.moving, d_given)
         if guarded:
@@ -181,7 +188,7 @@ class Claim:
 
     def _require_untouched(self, given: Sequence[Any], inputs: Sequence[Any], who: str) -> None:
         for name, x, passed in zip(self.case.names, inputs, given, strict=True):
-            if hasattr(passed, "dtype") and not same_bits(after := self.case.adapter.to_numpy(passed), x):
+            if isinstance(x, np.ndarray) and not same_bits(after := self.case.adapter.to_numpy(passed), x):
                 place = _first(after, after != x) if after.shape == np.shape(x) else f"of shape {after.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 

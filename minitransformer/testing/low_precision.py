@@ -21,6 +21,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.claim import ROUNDINGS, Claim
+from minitransformer.testing.precision import precision_of
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import EPS
 
@@ -31,6 +32,10 @@ UNCLEAR = 0.01
 TRIES = 8
 NEARBY = 2.0**-6
 """How far away another rounding of the value is looked for, relative to the inputs."""
+LINE = 2.0**-25
+"""How far the inputs move at a time to see whether a function rounds inside, relative to the inputs."""
+COARSE = 2.0**-28
+"""Values in float64 that scatter by more, relative to the largest, come from a shorter type."""
 SPREAD = 8.0
 """Rounding errors of a value are at most this many times as large as they differ from point to point."""
 
@@ -52,19 +57,55 @@ class Loss:
 
 def widen(claim: Claim) -> Claim | str:
     """Return the claim of the same function in float64, or why there is none that stands for this one."""
-    kept = f"the function computes in {claim.precision} whatever its inputs are"
+    shorter = "the function rounds to a shorter type inside, whatever its inputs are"
+    if claim.eps <= EPS:
+        if not _rounds_inside(claim):
+            return claim
+        claim.precision = precision_of(None, np.empty(0, np.float32))
+        return shorter
     if all(claim.case.inputs[i].dtype == np.float64 for i in claim.case.moving):
-        return kept
+        return f"the function computes in {claim.precision} whatever its inputs are"
     try:
         wide = Claim(claim.case.widened(), claim.rng, claim.d_output)
     except Exception as error:  # whatever a library raises for a type that it does not support
         first = str(error).partition("\n")[0]
         return f"the function does not run in float64 ({type(error).__name__}{first and ': '}{first})"
     if wide.eps > EPS:
-        return kept
+        return f"the function computes in {wide.precision} whatever its inputs are"
     if any(g.shape != wide.gradients[i].shape for i, g in claim.gradients.items()) or not _agree(claim, wide):
         return "the function computes something else in float64"
-    return wide
+    return shorter if _rounds_inside(wide) else wide
+
+
+def _rounds_inside(claim: Claim) -> bool:
+    """Return whether the value of a function in float64 stands still or scatters as the inputs move by 2⁻²⁵ and less.
+
+    At five points at equal distances, the fourth difference of a smooth function is about 2⁻¹⁰⁰, and 0 if there is a
+    kink at the inputs; that of a function that rounds to float32 inside is 2⁻²⁴.
+    """
+    steps = {i: claim.rng.choice((-LINE, LINE), x.shape) * _sizes(x) for i, x in _moving(claim).items()}
+    line = []
+    for n in range(1, 6):
+        moved = {i: x + n * steps[i] for i, x in _moving(claim).items()}
+        with np.errstate(all="ignore"):
+            line.append(claim.case.value([moved.get(i, x) for i, x in enumerate(claim.case.inputs)]))
+    if not all(np.isfinite(y).all() for y in line):
+        return False
+    if all(np.array_equal(y, claim.value) for y in line):
+        change = sum(float((g * steps[i]).sum()) for i, g in claim.gradients.items() if g.shape == steps[i].shape)
+        return abs(change) > COARSE * LINE * float(np.abs(claim.d_output * claim.value).sum())
+    fourth = line[0] - 4 * line[1] + 6 * line[2] - 4 * line[3] + line[4]
+    return bool(np.abs(fourth).max() > COARSE * np.abs(claim.value).max())
+
+
+def _moving(claim: Claim) -> dict[int, Array]:
+    return {i: claim.case.inputs[i].astype(np.float64) for i in claim.case.moving}
+
+
+def _sizes(x: Array) -> Array:
+    """Return the size of each entry, or that of a typical one where it is 0."""
+    sizes = np.where(np.isfinite(x), np.abs(x), 0.0)
+    return np.where(x == 0, (float(np.median(sizes)) if x.size else 0.0) or 1.0, sizes)
 
 
 def losses(claim: Claim, wide: Claim) -> list[Loss]:
@@ -91,10 +132,8 @@ def _loss(claim: Claim, wide: Claim, i: int) -> Loss:
 
 def _inner_rounding(claim: Claim, i: int) -> Array:
     """Return how much the rounding of a number of the size of the value may change a gradient, entry by entry."""
-    sizes = np.abs(claim.case.inputs[i].astype(np.float64))
-    finite = np.isfinite(sizes)
-    typical = float(np.median(sizes[finite])) if finite.any() else 0.0
-    scales = np.where(finite, np.maximum(sizes, typical), 1.0)
+    sizes = _sizes(_moving(claim)[i])
+    scales = np.maximum(sizes, np.median(sizes))
     largest = float(np.abs(claim.d_output.astype(np.float64) * claim.value).max(initial=0.0))
     return claim.eps * largest / np.where(scales == 0, 1.0, scales)
 

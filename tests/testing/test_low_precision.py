@@ -90,3 +90,31 @@ def test_a_function_that_refuses_float64_is_measured_in_its_own_type():
 
     report = verdict(far, lambda x, d_y: d_y * np.cos(x), [0.5, 1.0])
     assert report.cause.endswith("the function does not run in float64 (TypeError: give float32)")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("short", [np.float32, np.float16])
+def test_a_function_that_rounds_inside_is_not_called_wrong(dtype, short):
+    x = np.random.default_rng(0).normal(size=6)
+
+    def rounded(x):
+        return np.tanh(x).astype(short).astype(np.float64) * 3
+
+    def backward(x, d_y):
+        return 3 * d_y * (1 - np.tanh(x) ** 2)
+
+    assert verdict(rounded, backward, x, dtype).verdict in ("right", "undecided")
+    report = verdict(rounded, lambda x, d_y: 2 * backward(x, d_y), x, dtype)
+    assert report.verdict in ("wrong", "undecided")
+    assert verdict(lambda x: rounded(x) + 1e5, backward, x, dtype).verdict in ("right", "undecided")
+
+
+def test_a_value_that_stands_still_along_a_line_is_not_rounded():
+    for seed in range(4):
+        report = examine(
+            np.arctan2,
+            backward=lambda y, x, d: (d * x / (x * x + y * y), -d * y / (x * x + y * y)),
+            inputs=[np.array([1e-3]), np.array([-1.0])],
+            seed=seed,
+        )
+        assert report.verdict == "right"
