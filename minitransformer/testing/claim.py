@@ -58,13 +58,14 @@ class Claim:
         self.case, self.rng = case, rng
         self.output = self._call()
         try:
-            d_value = self._draw() if d_output is None else self.output.read(d_output, case.adapter.to_numpy)
+            given = None if d_output is None else self.output.read(d_output, case.adapter.to_numpy)
         except ValueError as error:
             raise ValueError(f"{case.title}: {error}") from None
-        types = [self.output.precision, *(case.inputs[i].dtype for i in case.moving)]
-        self.precision = max(types, key=lambda dtype: float(np.finfo(dtype).eps))
+        d_value = self._draw() if given is None else self.output.rounded(given)
+        precisions = [self.output.precision, *case.precisions.values()]
+        self.precision = max(precisions, key=lambda precision: precision.eps)
         """The coarsest type in which the function works."""
-        self.eps = float(np.finfo(self.precision).eps)
+        self.eps = self.precision.eps
         self.tolerance = max(1e-7, self.eps**0.5)
         """The relative error of a gradient that is not yet wrong."""
         self._require_same(self._call())
@@ -103,7 +104,7 @@ class Claim:
         if self._noise is None:
             self._noise = {j: np.zeros(g.shape) for j, g in self.gradients.items()}
             for _ in range(TRIES):
-                nearby = [self._nudge(x) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
+                nearby = [self._nudge(j) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
                 with np.errstate(all="ignore"):
                     found = self._gradients(nearby, self.d_output)
                 for j, g in self.gradients.items():
@@ -127,9 +128,9 @@ class Claim:
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
 
-    def _nudge(self, x: Array) -> Array:
-        signs = self.rng.choice((-1.0, 1.0), x.shape)
-        return np.asarray(x * (1 + self.eps * signs)).astype(x.dtype)
+    def _nudge(self, i: int) -> Array:
+        x = self.case.inputs[i]
+        return self.case.precisions[i].round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
 
     def _call(self) -> Output:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""
@@ -171,8 +172,7 @@ class Claim:
         case = self.case
         wrapped = case.wrap(inputs)
         d_host = self.output.cotangent(d_output)
-        _, template = case.leaves[case.moving_leaves[0]]
-        d_leaves = [case.adapter.like(d_leaf, template) for d_leaf in d_host]
+        d_leaves = [case.adapter.like(*pair) for pair in zip(d_host, self.output.templates, strict=True)]
         found = case.pull_back_parts(wrapped, self.output, d_leaves)
         if guarded:
             self._require_untouched(wrapped, inputs, "the backward pass")
@@ -188,7 +188,7 @@ class Claim:
         if len(passed) != len(names):
             raise Stop("mutates", f"{who} adds to or takes from a list or dictionary among its inputs")
         for name, x, leaf in zip(names, case.host_leaves(inputs), passed, strict=True):
-            if hasattr(leaf, "dtype") and not same_bits(after := case.adapter.to_numpy(leaf), x):
+            if isinstance(x, np.ndarray) and not same_bits(after := case.adapter.to_numpy(leaf), x):
                 place = _first(after, after != x) if after.shape == np.shape(x) else f"of shape {after.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 

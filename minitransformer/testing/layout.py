@@ -18,9 +18,13 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Malformed
+from minitransformer.testing.precision import Precision, precision_of
 
-__all__ = ["Output", "align", "is_inexact", "join", "leaves", "rebuild", "split"]
+__all__ = ["Malformed", "Output", "align", "is_inexact", "join", "leaves", "rebuild", "split"]
+
+
+class Malformed(Exception):
+    """A function or its backward pass returned something that cannot be a value or gradients."""
 
 
 def leaves(value: Any, name: str = "") -> list[tuple[str, Any]]:
@@ -117,7 +121,11 @@ class Output:
         """Which leaves have a gradient."""
         self.arrays: list[Array] = []
         """These leaves on the host."""
+        self.templates: list[Any] = []
+        """These leaves in their library."""
         self.parts: list[tuple[str, Array]] = []
+        self.precisions: list[Precision] = []
+        """The types of the parts."""
         for n, (name, leaf) in enumerate(named):
             if leaf is None and not self.lone:
                 self.constants.append(f"{name} (None)")
@@ -129,7 +137,9 @@ class Output:
             if is_inexact(array):
                 self.kept.append(n)
                 self.arrays.append(array)
+                self.templates.append(leaf)
                 self.parts += split(name, array)
+                self.precisions += [precision_of(leaf, part) for _, part in self.parts[len(self.precisions) :]]
             else:
                 self.constants.append(f"{name} ({array.dtype})")
         if self.lone and not self.parts:
@@ -138,7 +148,7 @@ class Output:
             what = ", ".join(self.constants) or "nothing"
             raise Malformed(f"the value holds {what}; return an array of floating-point numbers")
         self.vector: Array = np.concatenate([part.reshape(-1) for _, part in self.parts])
-        self.precision = max((part.dtype for _, part in self.parts), key=lambda dtype: float(np.finfo(dtype).eps))
+        self.precision = max(self.precisions, key=lambda precision: precision.eps)
         """The coarsest type among the parts."""
 
     def title(self, name: str) -> str:
@@ -159,21 +169,15 @@ class Output:
         return [(self.title(name), owners == n) for n, name in enumerate(names)]
 
     def cotangent(self, vector: Array) -> list[Array]:
-        """Return the gradients of the leaves that have one.
-
-        They have the types of the leaves; if the vector has another type than that of the value, then that type.
-        """
+        """Return the gradients of the leaves that have one, in their types."""
         pieces = iter([piece for _, piece in self.pieces(vector)])
         found = [join([next(pieces) for _ in split("", leaf)]) for leaf in self.arrays]
-        if vector.dtype != self.vector.dtype:
-            return found
         return [d_leaf.astype(leaf.dtype, copy=False) for d_leaf, leaf in zip(found, self.arrays, strict=True)]
 
     def rounded(self, vector: Array) -> Array:
-        """Return a vector rounded to the types of the parts."""
-        types = [part.dtype for _, part in self.parts]
-        pieces = [piece.astype(dtype) for (_, piece), dtype in zip(self.pieces(vector), types, strict=True)]
-        return np.concatenate([piece.reshape(-1) for piece in pieces])
+        """Return a vector rounded to the precisions of the parts."""
+        pieces = zip(self.precisions, self.pieces(vector), strict=True)
+        return np.concatenate([precision.round(piece).reshape(-1) for precision, (_, piece) in pieces])
 
     def structure(self, d_leaves: Sequence[Any]) -> Any:
         """Return gradients of the leaves that have one as the function returned its value; None for the others."""

@@ -12,6 +12,7 @@ from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Adapter, Malformed, fresh
 from minitransformer.testing.case import Case
 from minitransformer.testing.layout import Output, align, is_inexact, join, leaves, rebuild, split
+from minitransformer.testing.precision import Precision, precision_of
 
 __all__ = ["RealCase"]
 
@@ -44,7 +45,7 @@ class RealCase(Case):
         self.given, self.argument_names = inputs, names
         self.leaves = [leaf for name, x in zip(names, inputs, strict=True) for leaf in leaves(x, name)]
         """The arrays in the inputs, as they were handed over, and what else stands there; with names."""
-        host = [np.array(self.adapter.to_numpy(x)) if hasattr(x, "dtype") else x for _, x in self.leaves]
+        host = [self._on_host(x) for _, x in self.leaves]
         self.moving_leaves = [n for n, x in enumerate(host) if is_inexact(x)]
         parts = [split(name, x) for (name, _), x in zip(self.leaves, host, strict=True)]
         ends = np.cumsum([0, *map(len, parts)])
@@ -52,6 +53,15 @@ class RealCase(Case):
         """The indices of the parts of each leaf among the inputs."""
         named = [part for leaf in parts for part in leaf]
         return [name for name, _ in named], [x for _, x in named]
+
+    def _on_host(self, x: Any) -> Any:
+        """Return an array of a library as a NumPy array of the same precision; other values as they are."""
+        known = self.adapter.recognises(x) or isinstance(x, np.ndarray | np.generic)
+        return np.array(self.adapter.to_numpy(x)) if known else x
+
+    def _precision(self, i: int) -> Precision:
+        leaf = next(x for (_, x), places in zip(self.leaves, self.places, strict=True) if i in places)
+        return precision_of(leaf, self.inputs[i])
 
     def host_leaves(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the leaves that consist of some parts, on the host."""
