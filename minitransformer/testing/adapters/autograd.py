@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -34,9 +33,9 @@ class Autograd(Adapter):
 
     def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Call ``autograd.make_vjp``."""
-        autograd, builtins = sys.modules["autograd"], importlib.import_module("autograd.builtins")
+        autograd = sys.modules["autograd"]
         try:
-            pull_back, _ = autograd.make_vjp(lambda *x: builtins.list(function(*x)), tuple(moving))(*inputs)
+            pull_back, _ = autograd.make_vjp(lambda *x: autograd.list(function(*x)), tuple(moving))(*inputs)
         except (TypeError, ValueError) as error:
             error.add_note("check: if this function does not use autograd.numpy, give its backward pass: backward=")
             raise
