@@ -11,6 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.adapters import Adapter, Tensors, fresh
+from minitransformer.testing.precision import precision_of
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
@@ -73,6 +74,7 @@ class Case:
         floating = is_float if adapter is None else _is_host_float
         self.moving = [i for i, x in enumerate(self.inputs) if floating(x)]
         """The indices of the inputs that have a gradient."""
+        self.precisions = {i: precision_of(self.given[i] if adapter else 0, self.inputs[i]) for i in self.moving}
         if not self.moving:
             raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
 
@@ -157,7 +159,7 @@ class Case:
         length = float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
-            moved = (start + t * direction).astype(start.dtype, copy=False)
+            moved = self.precisions[i].round(start + t * direction)
             inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
                 terms = cotangent * self.value(inputs)
@@ -237,8 +239,8 @@ def _widen(x: Any) -> Any:
 
 
 def _on_host(x: Any, adapter: Adapter) -> Any:
-    """Return an array of a library as a NumPy array of the same precision."""
-    return np.array(adapter.to_numpy(x)) if hasattr(x, "dtype") else x
+    """Return an array of a library as a NumPy array of the same precision; other values as they are."""
+    return np.array(adapter.to_numpy(x)) if adapter.recognises(x) or isinstance(x, np.ndarray | np.generic) else x
 
 
 def _is_host_float(x: Any) -> bool:
