@@ -11,7 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.adapters import fresh
-from minitransformer.testing.precision import Precision, precision_of
+from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
@@ -65,16 +65,12 @@ class Case:
         self.names, self.inputs = self._lay_out([str(name) for name in names], list(inputs))
         self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
         """The indices of the inputs that have a gradient."""
-        self.precisions = {i: self._precision(i) for i in self.moving}
         if not self.moving:
             raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
 
     def _lay_out(self, names: list[str], inputs: list[Any]) -> tuple[list[str], list[Any]]:
         """Return the inputs as they are moved, with their names: here in float64."""
         return names, [_widen(x) for x in inputs]
-
-    def _precision(self, i: int) -> Precision:
-        return precision_of(None, self.inputs[i])
 
     def forward(self, inputs: Sequence[Any]) -> tuple[Array, Any]:
         """Return the value and what is saved."""
@@ -134,6 +130,10 @@ class Case:
         grads = {i: given[i].grad for i in self.moving}
         return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
 
+    def precision(self, i: int) -> Precision:
+        """Return the precision of an input with a gradient."""
+        return precision_of(self.inputs[i], self.inputs[i])
+
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, on the host."""
         return _numbers(self.call(inputs)[0])
@@ -146,11 +146,11 @@ class Case:
         In the precision ``eps`` of the input a step is rounded. What that changes, beside ``middle`` = L(0), is added
         to the size.
         """
-        start = to_numpy(self.inputs[i])
+        start, precision = to_numpy(self.inputs[i]), self.precision(i)
         length = float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
-            moved = self.precisions[i].round(start + t * direction)
+            moved = precision.round(start + t * direction)
             inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
                 terms = cotangent.reshape(-1) * self.value(inputs).reshape(-1)

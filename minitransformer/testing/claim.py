@@ -62,7 +62,7 @@ class Claim:
         except ValueError as error:
             raise ValueError(f"{case.title}: {error}") from None
         d_value = self._draw() if given is None else self.output.rounded(given)
-        precisions = [self.output.precision, *case.precisions.values()]
+        precisions = [self.output.precision, *map(case.precision, case.moving)]
         self.precision = max(precisions, key=lambda precision: precision.eps)
         """The coarsest type in which the function works."""
         self.eps = self.precision.eps
@@ -130,7 +130,7 @@ class Claim:
 
     def _nudge(self, i: int) -> Array:
         x = self.case.inputs[i]
-        return self.case.precisions[i].round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
+        return self.case.precision(i).round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
 
     def _call(self) -> Output:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.precision import Precision, precision_of
+from minitransformer.testing.dtypes import Precision, precision_of
 
 __all__ = ["Malformed", "Output", "align", "is_inexact", "join", "leaves", "rebuild", "split"]
 
@@ -124,8 +125,6 @@ class Output:
         self.templates: list[Any] = []
         """These leaves in their library."""
         self.parts: list[tuple[str, Array]] = []
-        self.precisions: list[Precision] = []
-        """The types of the parts."""
         for n, (name, leaf) in enumerate(named):
             if leaf is None and not self.lone:
                 self.constants.append(f"{name} (None)")
@@ -139,7 +138,6 @@ class Output:
                 self.arrays.append(array)
                 self.templates.append(leaf)
                 self.parts += split(name, array)
-                self.precisions += [precision_of(leaf, part) for _, part in self.parts[len(self.precisions) :]]
             else:
                 self.constants.append(f"{name} ({array.dtype})")
         if self.lone and not self.parts:
@@ -148,8 +146,17 @@ class Output:
             what = ", ".join(self.constants) or "nothing"
             raise Malformed(f"the value holds {what}; return an array of floating-point numbers")
         self.vector: Array = np.concatenate([part.reshape(-1) for _, part in self.parts])
-        self.precision = max(self.precisions, key=lambda precision: precision.eps)
+
+    @cached_property
+    def precisions(self) -> list[Precision]:
+        """The types of the parts."""
+        pairs = zip(self.templates, self.arrays, strict=True)
+        return [precision_of(leaf, part) for leaf, array in pairs for _, part in split("", array)]
+
+    @property
+    def precision(self) -> Precision:
         """The coarsest type among the parts."""
+        return max(self.precisions, key=lambda precision: precision.eps)
 
     def title(self, name: str) -> str:
         """Return how a message names a leaf or part."""

@@ -11,8 +11,8 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Adapter, Malformed, fresh
 from minitransformer.testing.case import Case
+from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.layout import Output, align, is_inexact, join, leaves, rebuild, split
-from minitransformer.testing.precision import Precision, precision_of
 
 __all__ = ["RealCase"]
 
@@ -59,7 +59,8 @@ class RealCase(Case):
         known = self.adapter.recognises(x) or isinstance(x, np.ndarray | np.generic)
         return np.array(self.adapter.to_numpy(x)) if known else x
 
-    def _precision(self, i: int) -> Precision:
+    def precision(self, i: int) -> Precision:
+        """Return the precision of a real input with a gradient."""
         leaf = next(x for (_, x), places in zip(self.leaves, self.places, strict=True) if i in places)
         return precision_of(leaf, self.inputs[i])
 

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from minitransformer.arrays import Array
+from minitransformer.testing.dtypes import is_bfloat16
 from minitransformer.testing.layout import Malformed
-from minitransformer.testing.precision import is_bfloat16
 
 __all__ = ["Adapter", "Flat", "Malformed", "as_array", "fresh", "library_of"]
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters.base import Adapter, Flat, as_array, library_of
+from minitransformer.testing.dtypes import is_bfloat16
 from minitransformer.testing.layout import leaves
-from minitransformer.testing.precision import is_bfloat16
 
 __all__ = ["Jax"]
 
