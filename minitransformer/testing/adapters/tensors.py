@@ -15,6 +15,8 @@ __all__ = ["Tensors"]
 class Tensors(Adapter):
     """The autograd core; an ``Operation`` is a function of tensors."""
 
+    name = "minitransformer"
+
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a tensor."""
         return isinstance(x, Tensor)
