@@ -21,7 +21,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.claim import ROUNDINGS, Claim
-from minitransformer.testing.precision import precision_of
+from minitransformer.testing.dtypes import precision_of
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import EPS
 
@@ -66,7 +66,8 @@ def widen(claim: Claim) -> Claim | str:
     if all(claim.case.inputs[i].dtype == np.float64 for i in claim.case.moving):
         return f"the function computes in {claim.precision} whatever its inputs are"
     try:
-        wide = Claim(claim.case.widened(), claim.rng, claim.d_output)
+        d_output = claim.output.structure(claim.output.cotangent(claim.d_output))
+        wide = Claim(claim.case.widened(), claim.rng, d_output)
     except Exception as error:  # whatever a library raises for a type that it does not support
         first = str(error).partition("\n")[0]
         return f"the function does not run in float64 ({type(error).__name__}{first and ': '}{first})"
@@ -91,11 +92,11 @@ def _rounds_inside(claim: Claim) -> bool:
             line.append(claim.case.value([moved.get(i, x) for i, x in enumerate(claim.case.inputs)]))
     if not all(np.isfinite(y).all() for y in line):
         return False
-    if all(np.array_equal(y, claim.value) for y in line):
+    if all(np.array_equal(y, claim.output.vector) for y in line):
         change = sum(float((g * steps[i]).sum()) for i, g in claim.gradients.items() if g.shape == steps[i].shape)
-        return abs(change) > COARSE * LINE * float(np.abs(claim.d_output * claim.value).sum())
+        return abs(change) > COARSE * LINE * float(np.abs(claim.d_output * claim.output.vector).sum())
     fourth = line[0] - 4 * line[1] + 6 * line[2] - 4 * line[3] + line[4]
-    return bool(np.abs(fourth).max() > COARSE * np.abs(claim.value).max())
+    return bool(np.abs(fourth).max() > COARSE * np.abs(claim.output.vector).max())
 
 
 def _moving(claim: Claim) -> dict[int, Array]:
@@ -134,16 +135,16 @@ def _inner_rounding(claim: Claim, i: int) -> Array:
     """Return how much the rounding of a number of the size of the value may change a gradient, entry by entry."""
     sizes = _sizes(_moving(claim)[i])
     scales = np.maximum(sizes, np.median(sizes))
-    largest = float(np.abs(claim.d_output.astype(np.float64) * claim.value).max(initial=0.0))
+    largest = float(np.abs(claim.d_output.astype(np.float64) * claim.output.vector).max(initial=0.0))
     return claim.eps * largest / np.where(scales == 0, 1.0, scales)
 
 
 def _agree(claim: Claim, wide: Claim) -> bool:
     """Return whether the values agree up to rounding, which is another one at each point; a difference is not."""
-    if claim.value.shape != wide.value.shape:
+    if claim.output.vector.shape != wide.output.vector.shape:
         return False
-    error = claim.value - wide.value
-    if np.abs(error).max(initial=0.0) <= claim.tolerance * np.abs(wide.value).max(initial=0.0):
+    error = claim.output.vector - wide.output.vector
+    if np.abs(error).max(initial=0.0) <= claim.tolerance * np.abs(wide.output.vector).max(initial=0.0):
         return True
     spread = 0.0
     for _ in range(TRIES):
