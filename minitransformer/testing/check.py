@@ -22,7 +22,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters import Malformed, find_adapter
+from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
@@ -108,6 +108,8 @@ def examine(
         return Report(case.name, stop.verdict, stop.cause)
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
+    except Mutates as error:
+        return Report(case.name, "mutates", str(error))
     records = [_compare(claim, i, max_entries, n_directions) for i in case.moving]
     return _judge(claim, records)
 

@@ -12,11 +12,15 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import is_bfloat16
 
-__all__ = ["Adapter", "Malformed", "as_array", "fresh", "library_of"]
+__all__ = ["Adapter", "Malformed", "Mutates", "as_array", "fresh", "library_of"]
 
 
 class Malformed(Exception):
     """A function or its backward pass returned something that cannot be a value or gradients."""
+
+
+class Mutates(Exception):
+    """A backward pass writes into the gradient of its output, which others may use."""
 
 
 class Adapter(ABC):
