@@ -11,13 +11,15 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
 from minitransformer.autograd.graph import Node, count_uses
-from minitransformer.testing.adapters.base import Adapter, Malformed, Mutates, as_array
+from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, Mutates, as_array
 
 __all__ = ["Tensors", "around_each_pass", "forbid_writing"]
 
 
 class Tensors(Adapter):
     """The autograd core; an ``Operation`` is a function of tensors."""
+
+    name = "minitransformer"
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a tensor."""
@@ -31,20 +33,18 @@ class Tensors(Adapter):
         """Return a tensor."""
         return Tensor(asarray(array))
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Run the backward pass of the graph."""
         given = [Tensor(x.data, requires_grad=True) if i in moving else x for i, x in enumerate(inputs)]
-        output = function(*given)
-        if not isinstance(output, Tensor):
-            raise Malformed(
-                f"the value is of type {type(output).__name__}, without a graph; for a function of plain arrays, give "
-                "its backward pass: backward="
-            )
-        if output.requires_grad:
-            forbid_writing(output)
-            output.backward(d_output.data)
+        for output, d_output in zip(function(*given), d_outputs, strict=True):
+            if not isinstance(output, Tensor):
+                raise Malformed(
+                    f"the value is of type {type(output).__name__}, without a graph; for a function of plain arrays, "
+                    "give its backward pass: backward="
+                )
+            if output.requires_grad:
+                forbid_writing(output)
+                output.backward(d_output.data)
         return [given[i].grad if i in moving else None for i in range(len(given))]
 
 
