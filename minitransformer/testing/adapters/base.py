@@ -3,36 +3,64 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from minitransformer.arrays import Array
+from minitransformer.testing.dtypes import is_bfloat16
+from minitransformer.testing.layout import Malformed
 
-__all__ = ["Adapter", "Malformed", "as_array", "fresh", "library_of"]
-
-
-class Malformed(Exception):
-    """A function or its backward pass returned something that cannot be a value or gradients."""
+__all__ = ["Adapter", "Flat", "Malformed", "as_array", "fresh", "library_of"]
 
 
-class Adapter(Protocol):
+class Flat(Protocol):
+    """A function of arrays, which returns a list of arrays, whatever structures the user's function has."""
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Return the arrays in the function's value that have a gradient."""
+
+    def arguments(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the arguments of the user's function."""
+
+    def d_value(self, d_outputs: Sequence[Any]) -> Any:
+        """Return gradients of the outputs in the structure of the function's value."""
+
+    def gradients(self, found: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the inputs, for one gradient of each argument."""
+
+
+class Adapter(ABC):
     """Moves arrays between NumPy and a library, and runs the library's backward pass."""
 
+    name = ""
+    """The package that the library is imported from."""
+
+    @abstractmethod
     def recognises(self, x: Any) -> bool:
         """Return whether a value is an array of this library."""
 
+    @abstractmethod
     def to_numpy(self, x: Any) -> Array:
-        """Return an array of this library, or a value of the function, as a NumPy array."""
+        """Return an array of this library, or a value of the function, as a NumPy array; bfloat16 as float32."""
 
+    @abstractmethod
     def like(self, array: Array, x: Any) -> Any:
-        """Return a copy of a NumPy array as an array of this library, where x is."""
+        """Return a copy of a NumPy array as an array of this library, where x is; float32 as bfloat16 if x is that."""
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
-        """Return the gradient of each input, or None, for a gradient of the output."""
+    def prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function such that it runs under the settings of the library that its inputs need."""
+        return function
+
+    @abstractmethod
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
+        """Return the gradient of each input, or None, for one gradient of each output.
+
+        The gradient of a complex x is dL/dRe(x) + i dL/dIm(x), of outputs as of inputs. A library that returns the
+        complex conjugate of that also takes it: conjugate both.
+        """
 
 
 def library_of(x: Any) -> str:
@@ -43,7 +71,7 @@ def library_of(x: Any) -> str:
 def as_array(value: Any, what: str) -> Array:
     """Return a value as a NumPy array; raise ``Malformed`` if it is none."""
     if hasattr(value, "dtype") or isinstance(value, float | int | complex):
-        return np.asarray(value)
+        return np.asarray(value, np.float32 if is_bfloat16(value) else None)
     raise Malformed(f"{what} is of type {type(value).__name__}; return an array")
 
 
