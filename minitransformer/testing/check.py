@@ -21,7 +21,7 @@ from typing import Any, Literal, ParamSpec
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters import Malformed, find_adapter
+from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare
 from minitransformer.testing.low_precision import losses, widen
@@ -113,6 +113,8 @@ def examine(
         return Report(case.name, stop.verdict, stop.cause)
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
+    except Mutates as error:
+        return Report(case.name, "mutates", str(error))
     wide = widen(claim)
     measured = claim if isinstance(wide, str) else wide
     records = [compare(measured, i, max_entries, n_directions) for i in case.moving]

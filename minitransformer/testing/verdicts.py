@@ -107,7 +107,7 @@ def _report(claim: Claim, verdict: Verdict, cause: str, record: InputReport, rec
 
 
 def _outputs_at_fault(claim: Claim, places: list[int]) -> str:
-    """Return which outputs the wrong gradients of inputs come from, and the likely cause; empty if it is all of them."""
+    """Return which outputs the wrong gradients of inputs come from, and the cause; empty if it is all of them."""
     causes = {}
     others = False
     for name, alone in claim.of_each_output():
