@@ -79,7 +79,7 @@ class Claim:
         self.none: set[int] = set()
         """The inputs for which the backward pass returned None."""
         self.gradients = self._pull_back(d_output)
-        self._noise: dict[int, Array] | None = None
+        self._noise: dict[int, list[Array]] | None = None
 
     @property
     def eps(self) -> float:
@@ -119,8 +119,7 @@ class Claim:
             loss, self.middle, first_step(self.eps) * length, along, self.tolerance, eps=self.eps, enough=enough
         )
         if known and slope.sides is None and slope.disagreement(along, self.tolerance) > self.tolerance:
-            noise = float((self.noise(i) * np.abs(direction)).sum())
-            slope = slope._replace(error=slope.error + ROUNDINGS * noise)
+            slope = slope._replace(error=slope.error + self.noise_along(i, direction))
         return slope
 
     def _glance_step(self, slope: float) -> float:
@@ -131,14 +130,22 @@ class Claim:
 
     def noise(self, i: int) -> Array:
         """Return how much one rounding of the inputs changes the gradient of an input, entry by entry."""
+        return np.max(np.abs(self._changes(i)), axis=0)
+
+    def noise_along(self, i: int, direction: Array) -> float:
+        """Return the error along a direction that the rounding of the backward pass explains."""
+        return ROUNDINGS * max(abs(float((change * direction).sum())) for change in self._changes(i))
+
+    def _changes(self, i: int) -> list[Array]:
+        """Return some changes of the gradient of an input by one rounding of the inputs."""
         if self._noise is None:
-            self._noise = {j: np.zeros(g.shape) for j, g in self.gradients.items()}
+            self._noise = {j: [np.zeros(g.shape)] for j, g in self.gradients.items()}
             for _ in range(TRIES):
                 with np.errstate(all="ignore"):
                     found = self._gradients(self.nearby(self.eps), self.d_output)
                 for j, g in self.gradients.items():
                     if found[j].shape == g.shape and np.isfinite(found[j]).all():
-                        self._noise[j] = np.maximum(self._noise[j], np.abs(found[j] - g))
+                        self._noise[j].append(found[j] - g)
         return self._noise[i]
 
     def nearby(self, change: float) -> list[Any]:
