@@ -23,8 +23,8 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters import Malformed, find_adapter
-from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
+from minitransformer.testing.explain import likely_cause, outputs_at_fault
 from minitransformer.testing.gradcheck import InputReport
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import CheckError, Entry, Report, Verdict
@@ -102,6 +102,10 @@ def examine(
     ``a, b = f(x)``, the backward pass is called as ``backward(x, (d_a, d_b))``. The output y = (a, b) has the names
     ``y[0]`` and ``y[1]`` in messages. Whole numbers, such as the indices of a maximum, and None have no gradient: in
     ``d_y`` they are None, and the report lists them.
+
+    The gradient of a complex x is d_x = dL/dRe(x) + i dL/dIm(x) with a real L = Σ Re(conj(d_y) y), as in PyTorch; JAX
+    and HIPS autograd return, and take as ``d_y``, the complex conjugate. For y = f(x) with a complex derivative f',
+    this is d_x = conj(f'(x)) d_y. The report has an entry each for ``x.real`` and ``x.imag``.
     """
     if kinks not in ("report", "accept"):
         raise ValueError(f'check: kinks is {kinks!r}; expected "report" or "accept"')
@@ -117,7 +121,7 @@ def examine(
         return Report(case.name, stop.verdict, stop.cause)
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
-    records = [_compare(claim, i, max_entries, n_directions) for i in case.moving]
+    records = _compare_all(claim, max_entries, n_directions)
     report = _judge(claim, records)
     report.constants = claim.output.constants
     return report
@@ -186,13 +190,22 @@ def _parameters(function: Callable[..., Any], inputs: Sequence[Any]) -> list[str
     return known[: len(inputs)] if len(known) >= len(inputs) else None
 
 
+def _compare_all(claim: Claim, max_entries: int = MAX_ENTRIES, n_directions: int = N_DIRECTIONS) -> list[InputReport]:
+    case = claim.case
+    records = {i: _compare(claim, i, max_entries, n_directions) for i in case.moving}
+    largest = {i: max(records[j].largest for j in case.leaf_of(i)[1]) for i in case.moving}
+    for i, record in records.items():
+        record.largest = largest[i]  # the imaginary part of a gradient may be 0, up to the rounding of the real one
+    return list(records.values())
+
+
 def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
     """Compare the gradient of one input with finite differences."""
     x, gradient, rng = claim.case.inputs[i], claim.gradients[i], claim.rng
     known = gradient.shape == x.shape  # otherwise only the measurement is of use: it shows the cause
     record = InputReport(claim.case.names[i], x.shape, differences=np.full(x.shape, np.nan))
     movable = np.flatnonzero(np.isfinite(x))
-    scales = _scales(x, movable)
+    scales = _scales(claim.case.sizes(i), movable)
 
     def enter(index: tuple[int, ...]) -> None:
         direction = np.zeros(x.shape)
@@ -225,9 +238,9 @@ def _index(flat: Any, x: Array) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(flat, x.shape))
 
 
-def _scales(x: Array, movable: Array) -> Array:
+def _scales(sizes: Array, movable: Array) -> Array:
     """Return a power of two of the size of each entry, or of a typical entry where that is larger."""
-    sizes = np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
+    sizes = np.where(np.isfinite(sizes), sizes, 0.0)
     sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
     return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
 
@@ -255,14 +268,14 @@ def _judge(claim: Claim, records: list[InputReport]) -> Report:
         if claim.gradients[i].shape != record.shape:
             cause = (
                 f"{case.label(i)} has shape {claim.gradients[i].shape}, but the input has shape {record.shape}; "
-                f"{_cause(claim, i, record) or 'return a gradient of the shape of the input'}"
+                f"{likely_cause(claim, i, records) or 'return a gradient of the shape of the input'}"
             )
             return Report(case.name, "malformed", cause, inputs=[r for r in records if r.comparisons])
     wrong = [r for r in records if r.wrong and not (claim.eps > EPS and _is_unclear(r) and _is_within(r))]
     if wrong:
         record = max(wrong, key=lambda r: r.worst_error)
         i = case.moving[records.index(record)]
-        record.guess = _outputs_at_fault(claim, i) or _cause(claim, i, record)
+        record.guess = outputs_at_fault(claim, i, _compare_all) or likely_cause(claim, i, records)
         return _report(claim, "wrong", record.guess, record, records)
     jumps = [record for record in records if record.jumps]
     if jumps:
@@ -318,62 +331,7 @@ def _errors(claim: Claim, record: InputReport) -> list[tuple[float, float]]:
     x = claim.case.inputs[i]
     direction = np.zeros(x.shape)
     direction[record.worst_index] = 1.0
-    scale = float(_scales(x, np.flatnonzero(np.isfinite(x)))[record.worst_index])
+    scale = float(_scales(claim.case.sizes(i), np.flatnonzero(np.isfinite(x)))[record.worst_index])
     loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
     return [(h, abs(take_step(loss, claim.middle, h, claim.eps).central - record.claim)) for h in steps]
-
-
-def _outputs_at_fault(claim: Claim, i: int) -> str:
-    """Return which outputs a wrong gradient comes from, and the likely cause; empty if that is all of them."""
-    causes = {}
-    others = False
-    for name, alone in claim.of_each_output():
-        record = _compare(alone, i, MAX_ENTRIES, N_DIRECTIONS)
-        if not record.wrong:
-            others = True
-        elif any(gradient.any() for gradient in alone.gradients.values()):
-            causes[name] = _cause(alone, i, record)
-        else:
-            causes[name] = "the backward pass ignores its gradient"
-    if not causes or not others:
-        return ""
-    cause = next(iter(causes.values()))
-    return f"what comes from {' and '.join(causes)} is wrong{cause and ': '}{cause}"
-
-
-def _cause(claim: Claim, i: int, record: InputReport) -> str:
-    """Return the likely cause of a wrong gradient, or an empty string."""
-    if i in claim.none:
-        return f"the backward pass returns None for {record.name}, but the value depends on it"
-    if claim.ignores_d_output():
-        return "the backward pass ignores the gradient of the output: it returns the same for another one"
-    found, expected = claim.gradients[i], record.differences
-    known = np.isfinite(expected)
-    if found.shape == expected.shape and not known.all():
-        found, expected = found[known], expected[known]
-    sizes = {
-        f"{claim.case.names[j]}.shape[{axis}]": n
-        for j in claim.case.moving
-        for axis, n in enumerate(claim.case.inputs[j].shape)
-        if n not in (1, 2, 4)  # a factor of 2 has other causes
-    }
-    tolerance = 1e-5 if claim.eps <= EPS else 30 * claim.eps**0.5
-    if record.largest and np.isfinite(record.resolution):
-        tolerance = min(max(tolerance, record.resolution / record.largest), UNCLEAR)
-    subject = claim.case.label(i)
-    return likely_cause(found, expected, None, sizes, subject, _candidates(claim), tolerance)
-
-
-def _candidates(claim: Claim) -> dict[str, Array]:
-    """Return terms that a gradient may lack, by name."""
-    arrays = {claim.case.names[j]: claim.case.inputs[j].astype(np.float64) for j in claim.case.moving}
-    d_parts = claim.output.pieces(claim.d_output.astype(np.float64))
-    d_outputs = {f"d_output{name.removeprefix('y')}": d_part for name, d_part in d_parts}
-    products = {
-        f"{d_name} * {name}": d_part * array
-        for d_name, d_part in d_outputs.items()
-        for name, array in arrays.items()
-        if array.shape == d_part.shape
-    }
-    return {**d_outputs, **arrays, **products}

@@ -128,6 +128,14 @@ class Claim:
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
 
+    def gradients_for_conjugate(self) -> dict[int, Array]:
+        """Return the gradients for the complex conjugate of the gradient of the output; none if the output is real."""
+        d_output = self.output.conjugate(self.d_output)
+        if np.array_equal(d_output, self.d_output):
+            return {}
+        with np.errstate(all="ignore"):
+            return self._gradients(self.case.inputs, d_output)
+
     def _nudge(self, i: int) -> Array:
         x = self.case.inputs[i]
         return self.case.precision(i).round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))

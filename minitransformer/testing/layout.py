@@ -168,6 +168,11 @@ class Output:
         flat = zip(self.parts, np.split(vector, ends), strict=True)
         return [(name, piece.reshape(part.shape)) for (name, part), piece in flat]
 
+    def conjugate(self, vector: Array) -> Array:
+        """Return the vector of the complex conjugate."""
+        signs = [np.full(a.size, sign) for a in self.arrays for sign, _ in zip((1, -1), split("", a), strict=False)]
+        return np.asarray(vector * np.concatenate(signs).astype(vector.dtype))
+
     def masks(self) -> list[tuple[str, Array]]:
         """Return where in the vector each leaf is, with its name."""
         names = [leaves(self.value, "y")[n][0] for n in self.kept]
