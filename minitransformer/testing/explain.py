@@ -123,7 +123,7 @@ def _terms(claim: Claim) -> dict[str, Array]:
     """Return terms that a gradient may lack, by name."""
     arrays = {claim.case.names[j]: claim.case.inputs[j].astype(np.float64) for j in claim.case.moving}
     d_parts = claim.output.pieces(claim.d_output.astype(np.float64))
-    d_outputs = {f"d_output{name.removeprefix('y')}": d_part for name, d_part in d_parts}
+    d_outputs = {f"d_output{name.removeprefix(claim.output.root)}": d_part for name, d_part in d_parts}
     products = {
         f"{d_name} * {name}": d_part * array
         for d_name, d_part in d_outputs.items()

@@ -37,7 +37,7 @@ class RealCase(Case):
         names: Sequence[str] | None,
         adapter: Adapter,
     ) -> None:
-        self.adapter = adapter
+        self.adapter, self.output_name = adapter, "y"
         super().__init__(checker, function, inputs, options, names)
 
     def _lay_out(self, names: list[str], inputs: list[Any]) -> tuple[list[str], list[Any]]:
@@ -90,7 +90,8 @@ class RealCase(Case):
 
     def output(self, arguments: Sequence[Any]) -> Output:
         """Return the value of the function for some arguments."""
-        return Output(self.function(*arguments, **fresh(self.options)), self.adapter.to_numpy)
+        value = self.function(*arguments, **fresh(self.options))
+        return Output(value, self.adapter.to_numpy, self.output_name)
 
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, as a vector."""
