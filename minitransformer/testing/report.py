@@ -50,6 +50,8 @@ class Report:
     """Whether the gradient lies between the slopes on both sides, at each kink."""
     order: int = 1
     """2 if the report is on the backward pass, as a function that has a backward pass itself."""
+    measured: str = ""
+    """In which precision, if it is not that of the inputs."""
     constants: list[str] = field(default_factory=list)
     """Outputs without a gradient: whole numbers, and None."""
 
@@ -59,7 +61,7 @@ class Report:
         lines += [f"  cause: {self.cause}"] if self.cause else []
         lines += [f"  {record}" for record in self.inputs]
         lines += [f"  outputs without a gradient: {', '.join(self.constants)}"] if self.constants else []
-        return "\n".join(lines)
+        return "\n".join(lines + ([f"  {self.measured}"] if self.measured else []))
 
 
 class CheckError(AssertionError):
