@@ -116,7 +116,10 @@ def examine(
         raise ValueError(f"check: order is {order!r}; expected 1 or 2")
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
-    first, second = backward if isinstance(backward, tuple | list) else (backward, None)
+    pair = tuple(backward) if isinstance(backward, Sequence) else (backward, None)
+    if len(pair) != 2:
+        raise ValueError(f"check: backward holds {len(pair)} functions; expected one, or (first, second) for order=2")
+    first, second = pair
     adapter = find_adapter(function, inputs, first, options)
     case = RealCase("check", adapter.prepare(function), inputs, options or {}, names, adapter)
     if order == 2:

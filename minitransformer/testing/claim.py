@@ -153,10 +153,10 @@ class Claim:
     def _call(self) -> Output:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""
         case = self.case
-        arguments = case.arguments(case.wrap(case.inputs))
         functions = (case.function, case.adapter.backward if isinstance(case.adapter, Plain) else None)
         before = captured_arrays(*functions)
         try:
+            arguments = case.arguments(case.wrap(case.inputs))
             with np.errstate(all="ignore"):
                 output = case.output(arguments)
         except TypeError as error:

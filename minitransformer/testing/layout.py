@@ -44,9 +44,10 @@ def rebuild(value: Any, new: Iterator[Any]) -> Any:
     built = {key: rebuild(child, new) for key, child in children.items()}
     if isinstance(value, dict):
         result = copy.copy(value)  # of the same type, whatever its constructor takes
-        result.update(built)
+        for key, child in built.items():
+            result[key] = child
         return result
-    return type(value)(*built.values()) if hasattr(value, "_fields") else type(value)(built.values())
+    return getattr(type(value), "_make", type(value))(built.values())
 
 
 def align(value: Any, other: Any, name: str = "") -> list[Any]:

@@ -52,7 +52,7 @@ def test_right_gradients(name):
     check(function, backward=backward, inputs=[x])
 
 
-CONJUGATE = "the gradient of z is the complex conjugate of what it should be, which is d_z = dL/dRe(z) + i dL/dIm(z)"
+CONJUGATE = "the gradient of z is the complex conjugate of what it should be; return d_z = dL/dRe(z) + i dL/dIm(z)"
 WRONG = {
     "conjugate": (
         lambda z, w, d_y: (np.conj(product_backward(z, w, d_y)[0]), product_backward(z, w, d_y)[1]),
@@ -114,6 +114,12 @@ def test_a_complex_gradient_of_a_real_input():
     report = examine(lambda x: np.exp(1j * x), backward=lambda x, d_y: np.exp(1j * x) * d_y, inputs=[Z.real])
     assert report.verdict == "malformed"
     assert report.cause == "the gradient of x is of type complex128, but x is real; return the real part"
+
+
+def test_our_tensors_are_real():
+    with pytest.raises(TypeError, match="expected numbers, found ndarray of complex128") as error:
+        examine(lambda z: z * z, inputs=[Z])
+    assert "give its backward pass: backward=" in error.value.__notes__[0]
 
 
 def test_what_is_not_finite_and_what_differs():

@@ -128,6 +128,8 @@ def test_a_kink_of_the_function_and_of_the_backward_pass():
 
 
 def test_what_is_no_second_order():
+    with pytest.raises(ValueError, match=r"backward holds 3 functions; expected one, or \(first, second\)"):
+        examine(layer, backward=(first, second, second), inputs=[X, W], order=2)
     with pytest.raises(ValueError, match=r"check of layer: order=2 .* but backward is one function; .* give backward="):
         examine(layer, backward=first, inputs=[X, W], order=2)
     with pytest.raises(ValueError, match=r"check of softmax: order=2 .* are written by hand and leave no graph"):
