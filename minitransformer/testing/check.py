@@ -22,7 +22,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters import Malformed, find_adapter
+from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.explain import likely_cause, outputs_at_fault
 from minitransformer.testing.gradcheck import InputReport
@@ -148,6 +148,8 @@ def _examine(
         return Report(case.name, stop.verdict, stop.cause), None
     except Malformed as error:
         return Report(case.name, "malformed", str(error)), None
+    except Mutates as error:
+        return Report(case.name, "mutates", str(error)), None
     wide = widen(claim)
     measured = claim if isinstance(wide, str) else wide
     records = _compare_all(measured, max_entries, n_directions)
