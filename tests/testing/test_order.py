@@ -221,6 +221,10 @@ def test_jax():
 
     report = examine_cube(lambda x, d_y: (3 * x**2 * d_y,))
     assert (report.order, report.verdict) == (2, "right")
+    with jax.enable_x64(True):
+        z = jnp.asarray(X + 1j * X[::-1])
+    report = examine(lambda z: jnp.exp(jnp.conj(z)), inputs=[z], order=2)
+    assert (report.order, report.verdict) == (2, "right")
     report = examine_cube(lambda x, d_y: (3 * jax.lax.stop_gradient(x) ** 2 * d_y,))
     assert (report.order, report.verdict) == (2, "wrong")
 
@@ -243,5 +247,7 @@ def test_autograd():
         return examine(lambda x: anp.tanh(cube(x)), inputs=[X], order=2)
 
     assert examine_cube(lambda x, d_y: 3 * x**2 * d_y).verdict == "right"
+    report = examine(lambda z: anp.exp(anp.conj(z)).sum(), inputs=[X + 1j * X[::-1]], order=2)
+    assert (report.order, report.verdict) == (2, "right")
     report = examine_cube(lambda x, d_y: 3 * getattr(x, "_value", x) ** 2 * d_y)
     assert (report.order, report.verdict) == (2, "wrong")

@@ -83,7 +83,7 @@ def as_array(value: Any, what: str) -> Array:
 
 
 def conjugate(x: Any) -> Any:
-    """Return the complex conjugate, which JAX and HIPS autograd call the gradient; a real array itself."""
+    """Return the complex conjugate, which JAX calls the gradient; a real array itself."""
     return x.conjugate() if np.iscomplexobj(x) else x
 
 
