@@ -11,7 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.adapters import Adapter, Tensors, fresh
-from minitransformer.testing.precision import precision_of
+from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
@@ -74,7 +74,6 @@ class Case:
         floating = is_float if adapter is None else _is_host_float
         self.moving = [i for i, x in enumerate(self.inputs) if floating(x)]
         """The indices of the inputs that have a gradient."""
-        self.precisions = {i: precision_of(self.given[i] if adapter else 0, self.inputs[i]) for i in self.moving}
         if not self.moving:
             raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
 
@@ -136,6 +135,10 @@ class Case:
         grads = {i: given[i].grad for i in self.moving}
         return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
 
+    def precision(self, i: int) -> Precision:
+        """Return the precision of an input with a gradient."""
+        return precision_of(self.given[i], self.inputs[i])
+
     def wrap(self, inputs: Sequence[Any]) -> list[Any]:
         """Return inputs on the host as copies in the library that the function takes."""
         return [
@@ -155,11 +158,11 @@ class Case:
         In the precision ``eps`` of the input a step is rounded. What that changes, beside ``middle`` = L(0), is added
         to the size.
         """
-        start = to_numpy(self.inputs[i])
+        start, precision = to_numpy(self.inputs[i]), self.precision(i)
         length = float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
-            moved = self.precisions[i].round(start + t * direction)
+            moved = precision.round(start + t * direction)
             inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
                 terms = cotangent * self.value(inputs)

@@ -10,8 +10,8 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Malformed, Plain, Tensors
 from minitransformer.testing.case import Case, draw_cotangent, fresh, nearly_same, same_bits
+from minitransformer.testing.dtypes import precision_of
 from minitransformer.testing.hidden import captured_arrays, changed_names, where_not_finite
-from minitransformer.testing.precision import precision_of
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import Slope, first_step, measure
 
@@ -64,7 +64,7 @@ class Claim:
                 f"{case.title}: d_output has shape {self.d_output.shape}, but the value has shape {value.shape}; "
                 "give one number for each entry of the value"
             )
-        self.precision = max(precision, *case.precisions.values(), key=lambda precision: precision.eps)
+        self.precision = max(precision, *map(case.precision, case.moving), key=lambda p: p.eps)
         """The coarsest type in which the function works."""
         self.eps = self.precision.eps
         self.tolerance = max(1e-7, self.eps**0.5)
@@ -112,7 +112,7 @@ class Claim:
 
     def _nudge(self, i: int) -> Array:
         x = self.case.inputs[i]
-        return self.case.precisions[i].round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
+        return self.case.precision(i).round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
 
     def _call(self) -> Array:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.precision import is_bfloat16
+from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["Adapter", "Malformed", "as_array", "fresh", "library_of"]
 

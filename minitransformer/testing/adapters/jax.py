@@ -12,7 +12,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters.base import Adapter, as_array, library_of
-from minitransformer.testing.precision import is_bfloat16
+from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["Jax"]
 

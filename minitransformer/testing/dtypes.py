@@ -44,7 +44,7 @@ def is_bfloat16(x: Any) -> bool:
 
 
 def precision_of(x: Any, on_host: Array) -> Precision:
-    """Return the precision of an array of any library that is also on the host."""
-    if is_bfloat16(x):
+    """Return the precision of an array on the host, which stands for one of any library."""
+    if is_bfloat16(x) and on_host.dtype == np.float32:
         return Precision("bfloat16", 2.0 ** (1 - BITS), on_host.dtype)
     return Precision(str(on_host.dtype), float(np.finfo(on_host.dtype).eps), on_host.dtype)
