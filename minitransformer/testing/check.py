@@ -23,15 +23,16 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters import Malformed, find_adapter
-from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import CheckError, Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS, take_step
 
 __all__ = ["check", "examine"]
 
+MAX_ENTRIES, N_DIRECTIONS = 256, 8
 UNCLEAR = 0.01
 """If the error bound of a measurement is this part of the largest gradient of an input, nothing is decided."""
 
@@ -46,8 +47,8 @@ def examine(
     d_output: Any = None,
     kinks: Literal["report", "accept"] = "report",
     order: int = 1,
-    max_entries: int = 256,
-    n_directions: int = 8,
+    max_entries: int = MAX_ENTRIES,
+    n_directions: int = N_DIRECTIONS,
     seed: int = 0,
 ) -> Report:
     """Return a report on a function's gradient: its verdict, the cause, and the worst entry.
@@ -57,18 +58,19 @@ def examine(
     function : callable
         A function of arrays: of NumPy or CuPy arrays together with ``backward``, or of the arrays or tensors of this
         project, PyTorch, JAX, MyGrad or HIPS autograd. The library is recognised by the inputs, or by the value.
+        Arguments and output may also be tuples, lists and dicts of arrays.
     inputs : sequence of array or other
         Its arguments. Floating-point arrays are differentiated in their own precision; other arguments are passed on
         unchanged, random generators as copies, so that all calls draw the same numbers.
     backward : callable, optional
         The backward pass of a function of plain arrays: ``d_x, d_w = backward(x, w, d_y)``, with None for an argument
-        on which the output does not depend.
+        on which the output does not depend. ``d_y`` has the structure of the output.
     options : dict, optional
         Other arguments of the function.
     names : sequence of str, optional
         The inputs' names, for the report.
-    d_output : array, optional
-        The gradient of the output; random and non-uniform by default.
+    d_output : array, or tuple, list or dict of arrays, optional
+        The gradient of the output, in the structure of the output; random and non-uniform by default.
     kinks : "report" or "accept"
         Whether ``check`` accepts a subgradient where the function has a kink.
     order : int
@@ -93,6 +95,13 @@ def examine(
         If the inputs are one array instead of a sequence of them.
     ValueError
         If no input has a gradient, or an argument of ``examine`` has no meaning.
+
+    Notes
+    -----
+    Of several outputs, L = Σ d_output y runs over all of them, and each has a gradient of its own: after
+    ``a, b = f(x)``, the backward pass is called as ``backward(x, (d_a, d_b))``. The output y = (a, b) has the names
+    ``y[0]`` and ``y[1]`` in messages. Whole numbers, such as the indices of a maximum, and None have no gradient: in
+    ``d_y`` they are None, and the report lists them.
     """
     if kinks not in ("report", "accept"):
         raise ValueError(f'check: kinks is {kinks!r}; expected "report" or "accept"')
@@ -101,7 +110,7 @@ def examine(
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
     adapter = find_adapter(function, inputs, backward, options)
-    case = Case("check", adapter.prepare(function), inputs, options or {}, names, adapter)
+    case = RealCase("check", adapter.prepare(function), inputs, options or {}, names, adapter)
     try:
         claim = Claim(case, np.random.default_rng(seed), d_output)
     except Stop as stop:
@@ -109,7 +118,9 @@ def examine(
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
     records = [_compare(claim, i, max_entries, n_directions) for i in case.moving]
-    return _judge(claim, records)
+    report = _judge(claim, records)
+    report.constants = claim.output.constants
+    return report
 
 
 Arguments = ParamSpec("Arguments")
@@ -251,7 +262,7 @@ def _judge(claim: Claim, records: list[InputReport]) -> Report:
     if wrong:
         record = max(wrong, key=lambda r: r.worst_error)
         i = case.moving[records.index(record)]
-        record.guess = _cause(claim, i, record)
+        record.guess = _outputs_at_fault(claim, i) or _cause(claim, i, record)
         return _report(claim, "wrong", record.guess, record, records)
     jumps = [record for record in records if record.jumps]
     if jumps:
@@ -313,6 +324,24 @@ def _errors(claim: Claim, record: InputReport) -> list[tuple[float, float]]:
     return [(h, abs(take_step(loss, claim.middle, h, claim.eps).central - record.claim)) for h in steps]
 
 
+def _outputs_at_fault(claim: Claim, i: int) -> str:
+    """Return which outputs a wrong gradient comes from, and the likely cause; empty if that is all of them."""
+    causes = {}
+    others = False
+    for name, alone in claim.of_each_output():
+        record = _compare(alone, i, MAX_ENTRIES, N_DIRECTIONS)
+        if not record.wrong:
+            others = True
+        elif any(gradient.any() for gradient in alone.gradients.values()):
+            causes[name] = _cause(alone, i, record)
+        else:
+            causes[name] = "the backward pass ignores its gradient"
+    if not causes or not others:
+        return ""
+    cause = next(iter(causes.values()))
+    return f"what comes from {' and '.join(causes)} is wrong{cause and ': '}{cause}"
+
+
 def _cause(claim: Claim, i: int, record: InputReport) -> str:
     """Return the likely cause of a wrong gradient, or an empty string."""
     if i in claim.none:
@@ -339,8 +368,12 @@ def _cause(claim: Claim, i: int, record: InputReport) -> str:
 def _candidates(claim: Claim) -> dict[str, Array]:
     """Return terms that a gradient may lack, by name."""
     arrays = {claim.case.names[j]: claim.case.inputs[j].astype(np.float64) for j in claim.case.moving}
-    terms = {"d_output": claim.d_output.astype(np.float64), **arrays}
-    for name, array in arrays.items():
-        if array.shape == claim.d_output.shape:
-            terms[f"d_output * {name}"] = claim.d_output * array
-    return terms
+    d_parts = claim.output.pieces(claim.d_output.astype(np.float64))
+    d_outputs = {f"d_output{name.removeprefix('y')}": d_part for name, d_part in d_parts}
+    products = {
+        f"{d_name} * {name}": d_part * array
+        for d_name, d_part in d_outputs.items()
+        for name, array in arrays.items()
+        if array.shape == d_part.shape
+    }
+    return {**d_outputs, **arrays, **products}
