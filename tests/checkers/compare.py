@@ -126,7 +126,8 @@ def compare(names: list[str], dtypes: list[str], again: bool = False) -> dict[st
     results: dict[str, dict[str, list[Outcome]]] = {dtype: {} for dtype in dtypes}
     with KEPT.open("w", encoding="utf-8") as file:
         for key, outcomes in kept.items():
-            write_row(file, key, outcomes)
+            if outcomes:
+                write_row(file, key, outcomes)
         for dtype in dtypes:
             for name in names:
                 if dtype not in CHECKERS[name].dtypes:
@@ -163,7 +164,7 @@ def row(name: str, outcomes: list[Outcome], torch: list[Outcome]) -> str:
     found = Counter(KINK if o.verdict == KINK and o.kink else o.verdict for o in right)
     times = {o.name: o.seconds for o in torch}
     ratios = [
-        [o.seconds / times[o.name] for o in part if o.verdict != CANNOT_RUN and times.get(o.name)]
+        [o.seconds / times[o.name] for o in part if times.get(o.name)]
         for part in (right, wrong)
     ]
     cells = [
