@@ -6,11 +6,14 @@ import inspect
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 __all__ = ["captured_arrays", "changed_names", "where_not_finite"]
+
+NUMPY = Path(np.__file__).parent
 
 
 def captured_arrays(*functions: Any) -> dict[str, Any]:
@@ -61,13 +64,14 @@ def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def where_not_finite(call: Callable[[], Any]) -> str:
-    """Return the first line in which NumPy warns of a number that is not finite; empty if it never does."""
+    """Return the first line, outside of NumPy, with a number that is not finite; empty if NumPy never warns of one."""
     with np.errstate(all="raise", under="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             call()
         except FloatingPointError as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
+            places = traceback.extract_tb(error.__traceback__)
+            place = [p for p in places if not Path(p.filename).is_relative_to(NUMPY)][-1]
             return f"first in line {place.lineno} of {place.filename}, in {place.name}: {place.line} ({error})"
         except Exception:  # another call of the same function succeeded: this one cannot help
             return ""

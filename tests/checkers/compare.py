@@ -163,10 +163,7 @@ def row(name: str, outcomes: list[Outcome], torch: list[Outcome]) -> str:
     wrong, right = [o for o in judged if not o.right], [o for o in judged if o.right]
     found = Counter(KINK if o.verdict == KINK and o.kink else o.verdict for o in right)
     times = {o.name: o.seconds for o in torch}
-    ratios = [
-        [o.seconds / times[o.name] for o in part if times.get(o.name)]
-        for part in (right, wrong)
-    ]
+    ratios = [[o.seconds / times[o.name] for o in part if times.get(o.name)] for part in (right, wrong)]
     cells = [
         name,
         f"{sum(o.verdict == REJECTED for o in wrong)} of {len(wrong)}" if wrong else "none",
