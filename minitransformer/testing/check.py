@@ -22,7 +22,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters import Malformed, find_adapter
+from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.gradcheck import InputReport
@@ -60,7 +60,8 @@ def examine(
         Arguments and output may also be tuples, lists and dicts of arrays.
     inputs : sequence of array or other
         Its arguments. Floating-point arrays have a gradient; in a precision below float64 it is compared with the one
-        in float64, and that with finite differences. Other arguments are passed on unchanged, random generators as copies, so that all calls draw the same numbers.
+        in float64, and that with finite differences. Other arguments are passed on unchanged, random generators as
+        copies, so that all calls draw the same numbers.
     backward : callable, optional
         The backward pass of a function of plain arrays: ``d_x, d_w = backward(x, w, d_y)``, with None for an argument
         on which the output does not depend. ``d_y`` has the structure of the output.
@@ -116,6 +117,8 @@ def examine(
         return Report(case.name, stop.verdict, stop.cause)
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
+    except Mutates as error:
+        return Report(case.name, "mutates", str(error))
     wide = widen(claim)
     measured = claim if isinstance(wide, str) else wide
     records = [_compare(measured, i, max_entries, n_directions) for i in case.moving]
