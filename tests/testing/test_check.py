@@ -310,6 +310,12 @@ def test_where_a_number_first_is_not_finite(dtype):
     assert "divide by zero" in report.cause
 
 
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_a_line_that_is_not_finite_is_one_of_the_caller_not_of_numpy():
+    report = examine(lambda x: x.mean(axis=0), backward=lambda x, d_y: 0 * x, inputs=[np.zeros((0, 2))])
+    assert f"{__file__}, in <lambda>: report = examine(lambda x: x.mean(" in report.cause
+
+
 @pytest.mark.parametrize(
     ("function", "backward", "cause"),
     [
