@@ -30,7 +30,7 @@ def translate_with_maps(trained: TrainedRun, text: str) -> tuple[dict[str, list[
     that cannot be translated raises ValueError.
     """
     source_ids = check_sentence(trained.model, trained.source, text)
-    ((found,),) = hypotheses(trained.model, trained.source, [text])
+    ((found,),) = hypotheses(trained.model, trained.source, [text], rules=trained.options.search)
     written = [*found.tokens, END] if found.finished else list(found.tokens)
     maps = trained.model.attention_maps([source_ids], [[START, *written[:-1]]])
     one = {kind: [weights[0] for weights in layers] for kind, layers in maps.items()}
