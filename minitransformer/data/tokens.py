@@ -45,10 +45,6 @@ class Tokeniser(ABC):
         """All tokens in the order of their ids, the specials first."""
         return self.vocabulary.tokens
 
-    def shares_ids_with(self, other: Tokeniser) -> bool:
-        """Return whether an id stands for the same token in both, so that a model has one embedding for both."""
-        return self is other
-
     def __len__(self) -> int:
         return len(self.vocabulary)
 

@@ -68,7 +68,7 @@ class Models:
         run = self.run
         try:
             checkpoint = read_checkpoint(files[step])
-            model = run.options.build_model(len(run.source), len(run.target), run.source.shares_ids_with(run.target))
+            model = run.options.build_model(len(run.source), len(run.target), run.source is run.target)
             model.load_state_dict(checkpoint.model)
         except (RunError, ValueError) as error:
             raise RequestError(f"{files[step].name} cannot be used: {error}") from error

@@ -125,7 +125,7 @@ def load(
     configuration, (source, target), checkpoint, chosen = ranks.first(read)
     try:
         task = configuration.build_task()
-        model = configuration.build_model(len(source), len(target), source.shares_ids_with(target))
+        model = configuration.build_model(len(source), len(target), source is target)
         model.load_state_dict(checkpoint.mean if chosen == "mean" else checkpoint.model)
     except ValueError as error:
         raise RunError(
