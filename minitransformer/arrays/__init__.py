@@ -18,7 +18,7 @@ CuPy is chosen.
 ``watch.py``        whether an array changes in place
 ``random.py``       random numbers
 ``reductions.py``   maxima, sums, and sums of rows by index
-``elementwise.py``  ReLU in place, and the slope of tanh
+``elementwise.py``  ReLU in place, the slope of tanh, and the error function
 ``products.py``     matrix products, on a GPU without copies
 ``memory.py``       a GPU's memory, whether a memory is full, and slices that fit a processor's cache
 ``heap.py``         lets the C library reuse the memory of freed arrays
@@ -35,7 +35,7 @@ from minitransformer.arrays.checks import (
     check_index,
     is_whole,
 )
-from minitransformer.arrays.elementwise import relu_in_place, tanh_slope
+from minitransformer.arrays.elementwise import erf, relu_in_place, tanh_slope
 from minitransformer.arrays.memory import cache_slices, device_memory, even_parts, free_device_memory, full_memory
 from minitransformer.arrays.namespace import (
     Array,
@@ -74,6 +74,7 @@ __all__ = [
     "check_index",
     "choose_card",
     "device_memory",
+    "erf",
     "even_parts",
     "free_device_memory",
     "full_memory",
