@@ -63,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"text: {given.left_out}")
     else:
         pairs, which = args.ranks.first(RunFolder(args.run).held_out), "held-out "
+        if not pairs:
+            raise UsageError(f"{args.run} has no held-out pairs; give --source FILE, and --reference FILE")
     try:
         scores = evaluate(
             trained.model,
