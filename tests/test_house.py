@@ -16,8 +16,8 @@ import minitransformer
 NAME = "minitransformer"
 ROOT = Path(minitransformer.__file__).parent
 
-# A room may import from lower floors, from itself, and from rooms of its own floor as long as there is no circle.
-FLOORS = {
+# A package may import from lower levels, from itself, and from packages of its own level if there is no cycle.
+LEVELS = {
     "arrays": 0,
     "files": 0,
     "options": 0,
@@ -57,7 +57,7 @@ class Import(NamedTuple):
     """False under ``if TYPE_CHECKING``, which no running program enters."""
 
 
-def house(root: Path) -> dict[str, str]:
+def sources_of(root: Path) -> dict[str, str]:
     return {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in root.rglob("*.py")}
 
 
@@ -66,7 +66,7 @@ def module_name(path: str) -> str:
     return ".".join([NAME, *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
-def room(module: str) -> str:
+def package_of(module: str) -> str:
     return [*module.split("."), ""][1]
 
 
@@ -104,7 +104,7 @@ def imports(path: str, tree: ast.Module, modules: set[str]) -> Iterator[Import]:
             yield Import(name or "", node.lineno, runs)
 
 
-def circle(graph: dict[str, set[str]]) -> str:
+def cycle(graph: dict[str, set[str]]) -> str:
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -120,34 +120,34 @@ def problems(sources: dict[str, str]) -> list[str]:
     """Return what is against the rules in a package, given as path -> source."""
     found = []
     modules = {module_name(path) for path in sources}
-    between_rooms: dict[str, set[str]] = {}
+    between_packages: dict[str, set[str]] = {}
     between_modules: dict[str, set[str]] = {}
     for path, source in sorted(sources.items()):
         tree = ast.parse(source)
-        me, my_room = module_name(path), room(module_name(path))
+        me, my_package = module_name(path), package_of(module_name(path))
         if "utils" in path.removesuffix(".py").split("/"):
             found.append(f"{path}: 'utils' says nothing about what is inside")
-        if my_room not in FLOORS:
-            found.append(f"{path}: the room {my_room!r} has no floor")
+        if my_package not in LEVELS:
+            found.append(f"{path}: the package {my_package!r} has no level")
             continue
         for target, line, runs in imports(path, tree, modules):
             place = f"{path}, line {line}"
             outside = target.split(".")[0]
             if not target:
                 found.append(f"{place}: the name of what is imported cannot be read")
-            elif outside in ONLY_IN and ONLY_IN[outside] != my_room:
+            elif outside in ONLY_IN and ONLY_IN[outside] != my_package:
                 where = f"in {ONLY_IN[outside]} only" if ONLY_IN[outside] else "nowhere"
                 found.append(f"{place}: {outside} may be imported {where}")
             if outside != NAME:
                 continue
-            its_room = room(target)
-            if its_room not in FLOORS:
-                found.append(f"{place}: the room {its_room!r} has no floor")
-            elif its_room != my_room and FLOORS[its_room] > FLOORS[my_room]:
-                found.append(f"{place}: {my_room} may not import from {its_room or NAME}, which is above it")
-            elif FLOORS[its_room] == FLOORS[my_room]:  # a way down cannot be part of a circle
-                if its_room != my_room:
-                    between_rooms.setdefault(my_room, set()).add(its_room)
+            its_package = package_of(target)
+            if its_package not in LEVELS:
+                found.append(f"{place}: the package {its_package!r} has no level")
+            elif its_package != my_package and LEVELS[its_package] > LEVELS[my_package]:
+                found.append(f"{place}: {my_package} may not import from {its_package or NAME}, which is above it")
+            elif LEVELS[its_package] == LEVELS[my_package]:  # an import from below cannot be part of a cycle
+                if its_package != my_package:
+                    between_packages.setdefault(my_package, set()).add(its_package)
                 if runs and target != me:
                     between_modules.setdefault(me, set()).add(target)
         if path.startswith("ops/"):
@@ -161,18 +161,18 @@ def problems(sources: dict[str, str]) -> list[str]:
     core = sum(filled_lines(source) for path, source in sources.items() if path.startswith("autograd/"))
     if core > AUTOGRAD_LINES:
         found.append(f"autograd/: {core} lines, but the core has at most {AUTOGRAD_LINES}")
-    for kind, graph in (("rooms", between_rooms), ("modules", between_modules)):
-        if way := circle(graph):
-            found.append(f"a circle of {kind}: {way}")
+    for kind, graph in (("packages", between_packages), ("modules", between_modules)):
+        if way := cycle(graph):
+            found.append(f"a cycle of {kind}: {way}")
     return found
 
 
-def test_the_house_is_in_order():
-    assert problems(house(ROOT)) == []
+def test_the_package_follows_the_rules():
+    assert problems(sources_of(ROOT)) == []
 
 
-def test_the_checker_sees_the_whole_house():
-    sources = house(ROOT)
+def test_the_checker_reads_every_file():
+    sources = sources_of(ROOT)
     assert {
         "__init__.py",
         "arrays/heap.py",
@@ -215,7 +215,7 @@ SOUND = {
 }
 
 
-def test_a_sound_house_passes():
+def test_a_sound_package_passes():
     assert problems(SOUND) == []
 
 
@@ -234,13 +234,13 @@ def test_a_sound_house_passes():
         ({"arrays.py": "__import__('minitransformer.autograd')\n"}, "arrays may not import from autograd"),
         ({"nn/__init__.py": "import minitransformer\n"}, "nn may not import from minitransformer"),
         ({"cli/__init__.py": "from minitransformer import __version__\n"}, "cli may not import from minitransformer"),
-        ({"attic/__init__.py": ""}, "the room 'attic' has no floor"),
-        ({"nn/__init__.py": "from minitransformer.attic import x\n"}, "the room 'attic' has no floor"),
-        ({"ops/positions.py": "from minitransformer.testing import gradcheck\n"}, "a circle of rooms: "),
+        ({"attic/__init__.py": ""}, "the package 'attic' has no level"),
+        ({"nn/__init__.py": "from minitransformer.attic import x\n"}, "the package 'attic' has no level"),
+        ({"ops/positions.py": "from minitransformer.testing import gradcheck\n"}, "a cycle of packages: "),
         ({"ops/positions.py": "from .softmax import forward\n", "ops/softmax.py": FILE + "from .positions import p\n"},
-         "a circle of modules: "),
-        ({"ops/softmax.py": FILE + "from minitransformer.ops import registry\n"}, "a circle of modules: "),
-        ({"autograd/graph.py": "from minitransformer.autograd.tensor import Tensor\n"}, "a circle of modules: "),
+         "a cycle of modules: "),
+        ({"ops/softmax.py": FILE + "from minitransformer.ops import registry\n"}, "a cycle of modules: "),
+        ({"autograd/graph.py": "from minitransformer.autograd.tensor import Tensor\n"}, "a cycle of modules: "),
         ({"ops/positions.py": "import cupy\n"}, "cupy may be imported in arrays only"),
         ({"ops/positions.py": "def f():\n    from cupyx import jit\n"}, "cupyx may be imported in arrays only"),
         ({"ops/positions.py": "import importlib\nimportlib.import_module('cupy')\n"}, "cupy may be imported in arrays"),
@@ -269,8 +269,8 @@ def test_the_checker_finds_what_is_wrong(changes, complaint):
 
 def test_arrays_exports_what_others_import_from_it_and_nothing_else():
     used = set()
-    for path, source in house(ROOT).items():
-        if room(module_name(path)) != "arrays":
+    for path, source in sources_of(ROOT).items():
+        if package_of(module_name(path)) != "arrays":
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, ast.ImportFrom) and node.module == f"{NAME}.arrays":
                     used |= {alias.name for alias in node.names}

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--folder",
         type=path,
         default=argparse.SUPPRESS,
-        help="where your exercises lie (default: my-exercises, here or in a folder above)",
+        help="the folder of your exercises (default: my-exercises, here or in a folder above)",
     )
     clinic.add_arguments(parser)
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         book = Book.open(folder)
         if fresh:
-            print(f"{len(bank())} exercises now lie in {folder}.\n")
+            print(f"{len(bank())} exercises are now in {folder}.\n")
         if args.action == "train":
             return run_training(book, getattr(args, "name", None))
         return _act(args.action, book, exercise)
@@ -76,9 +76,7 @@ def run(args: argparse.Namespace) -> int:
 def _refuse_elsewhere(given: Path, meant: Path) -> None:
     """Refuse a file that is not the one in the folder."""
     if given.is_file() and given.resolve() != meant.resolve():
-        raise LookupError(
-            f"{given} is not {meant}; say where yours lie, as with --folder {given.absolute().parents[1]}"
-        )
+        raise LookupError(f"{given} is not {meant}; choose your folder with --folder {given.absolute().parents[1]}")
 
 
 def _act(action: str, book: Book, named: Exercise | None) -> int:

@@ -66,7 +66,7 @@ def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
             file=sys.stderr,
         )
         return 1
-    print(f"the run lies in {folder.path}")
+    print(f"the run is in {folder.path}")
     return 0
 
 

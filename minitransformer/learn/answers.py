@@ -49,7 +49,7 @@ def load_answer(folder: Path, name: str) -> Callable[..., Any]:
     except BaseException as error:  # such as sys.exit()
         raise Wrong(explain(error, {str(path)}).words) from error
     if _same_code(path.read_text(encoding="utf-8-sig"), exercise.text):
-        raise Unsolved("The TODO is still to do.")
+        raise Unsolved("The TODO is not done yet.")
     [asked] = exercise.asks_for
     if not callable(defined[asked]):
         raise Wrong(f"{asked} should be a function, found {type(defined[asked]).__name__}.")

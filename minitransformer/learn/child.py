@@ -181,7 +181,7 @@ def _receive(
             tell(f"still running after {limits.patience:g} s. {place.words} is running:{place.source}")
         if waited > limits.seconds:
             place = _find_line(files, record) or UNKNOWN
-            words = f"was still running after {limits.seconds:g} s and was stopped. Does a loop never end?"
+            words = f"was still running after {limits.seconds:g} s and was stopped. Is there an endless loop?"
             raise Ended(f"{place.words} {words}{place.source}", place.file)
     found: tuple[Any, ...] | Ended = answers.recv()
     if isinstance(found, Ended):
@@ -195,7 +195,7 @@ def _ended(files: Sequence[Path], record: Path, status: int) -> Ended:
     if status >= 0:
         return Ended(f"{what} ended Python with status {status}, as os._exit() does.{source}", file)
     name = signal.Signals(-status).name
-    hint = ", which is what a system does that runs out of memory" if name == "SIGKILL" else ""
+    hint = ", which usually means that memory ran out" if name == "SIGKILL" else ""
     return Ended(f"{what} crashed Python: it was ended by {name}{hint}.{source}", file)
 
 

@@ -99,11 +99,11 @@ def _read(name: str, value: Any, axes: Sequence[str], sizes: dict[str, int]) -> 
         raise Wrong(f"{name} should be {shape}, found the shape {array.shape}.")
     for axis, n in zip(axes, array.shape, strict=True):
         if not 1 <= n <= LARGEST:
-            raise Wrong(f"{name} has the shape {array.shape}; give each axis a length from 1 to {LARGEST}.")
+            raise Wrong(f"{name} has the shape {array.shape}; use lengths from 1 to {LARGEST}.")
         if sizes.setdefault(axis, n) != n:
             raise Wrong(f"{name} should be {shape} with {axis} = {sizes[axis]}, found the shape {array.shape}.")
     if not np.isfinite(array).all():
-        raise Wrong(f"{name} has a NaN or an infinity in it: give finite numbers.")
+        raise Wrong(f"{name} contains NaN or infinity: use finite numbers.")
     return array.astype(np.float64)
 
 
@@ -161,7 +161,7 @@ def judge_claims(
     if any(claim.is_off(SLIGHT) for name, claim in claims.items() if name != false):
         raise Wrong(
             "On your input even one that is right is off: digits are lost there, or a function is not defined. So your "
-            "input shows nothing. Take numbers of ordinary size."
+            "input shows nothing. Use numbers of ordinary size."
         )
     drawing = draw(claims[letter])
     if not claims[false].is_off(CLEAR):

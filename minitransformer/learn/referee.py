@@ -105,7 +105,7 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
 def explain(error: BaseException, files: Collection[str]) -> Verdict:
     """Return the verdict on code that raised an error: which line of the learner's files, and what."""
     if isinstance(error, TypeError) and "ellipsis" in str(error):
-        words = "The TODO is still to do: a `...` is in the way."
+        words = "The TODO is not done yet: a `...` is still there."
         return Verdict(False, words, solved=False)
     return Verdict(False, _locate(error, files))
 

@@ -49,7 +49,7 @@ def refuse_unsolved(value: Any) -> None:
     """Raise ``Unsolved`` if a value, or a part of it, is still the ``...`` of the exercise."""
     parts = value if isinstance(value, tuple | list) else (value,)
     if any(part is ... or (isinstance(part, np.ndarray) and part.dtype == object and ... in part) for part in parts):
-        raise Unsolved("The TODO is still to do: its place is marked.")
+        raise Unsolved("The TODO is not done yet: its place is marked.")
 
 
 def _numbers(found: Any, expected: Any) -> tuple[str, str]:
@@ -123,7 +123,7 @@ def _refuse_other_numbers(name: str, values: np.ndarray, expected: np.ndarray) -
     if expected.dtype.kind == "f" and values.dtype.kind == "f" and values.dtype != expected.dtype:
         raise Wrong(f"{name} is {values.dtype}, but the inputs are {expected.dtype}, and so should the result be.")
     if expected.dtype.kind == "i" and expected.ndim and values.dtype.kind == "f" and values.size:
-        words = f"{name} should be whole numbers, but its numbers are {values.dtype}: no index can be one of them."
+        words = f"{name} should be whole numbers, but its numbers are {values.dtype}: indices are integers."
         raise Wrong(textwrap.fill(words, WIDTH))
 
 
@@ -194,8 +194,8 @@ def check_bits(name: str, found: Any, expected: Any) -> None:
         n = np.count_nonzero(np.asarray(found) != expected)
         raise Wrong(
             textwrap.fill(
-                f"{name} is nearly right: {n} of {np.size(expected)} entries differ in their last bits. The numbers "
-                "have to be added up in the same order, or with the same function, as before.",
+                f"{name} is nearly right: {n} of {np.size(expected)} entries differ in their last bits. Add "
+                "up the numbers in the same order, or with the same function, as before.",
                 WIDTH,
             )
         )
@@ -273,7 +273,7 @@ def check_gradients(
     for name, part, x in zip(names, parts, inputs.values(), strict=True):
         _refuse_other_numbers(name, np.asarray(part), x)
     if measured is not None:
-        raise Wrong(f"{', '.join(names)}: an error so small that it shows only beside finite differences.")
+        raise Wrong(f"{', '.join(names)}: the error is so small that only finite differences show it.")
 
 
 def _differences(

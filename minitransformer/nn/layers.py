@@ -13,23 +13,14 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
-from minitransformer.autograd import Operation, Tensor, is_recording
+from minitransformer.autograd import Tensor, is_recording
+from minitransformer.nn.activations import ACTIVATIONS
 from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
-from minitransformer.ops.gelu import gelu
-from minitransformer.ops.silu import silu
 from minitransformer.stand_ins import replaceable
 
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
-
-
-ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
-    "silu": (silu, {}),
-    "gelu": (gelu, {}),
-    "quick_gelu": (silu, {"beta": 1.702}),
-}
-"""The activations besides ReLU, with their options. ``ops.feed_forward`` contains ReLU."""
 
 
 class MultiHeadAttention(Module):

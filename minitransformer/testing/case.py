@@ -11,6 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.adapters import Adapter, Tensors, fresh
+from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
@@ -134,6 +135,10 @@ class Case:
         grads = {i: given[i].grad for i in self.moving}
         return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
 
+    def precision(self, i: int) -> Precision:
+        """Return the precision of an input with a gradient."""
+        return precision_of(self.given[i], self.inputs[i])
+
     def wrap(self, inputs: Sequence[Any]) -> list[Any]:
         """Return inputs on the host as copies in the library that the function takes."""
         return [
@@ -153,11 +158,11 @@ class Case:
         In the precision ``eps`` of the input a step is rounded. What that changes, beside ``middle`` = L(0), is added
         to the size.
         """
-        start = to_numpy(self.inputs[i])
+        start, precision = to_numpy(self.inputs[i]), self.precision(i)
         length = float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
-            moved = (start + t * direction).astype(start.dtype, copy=False)
+            moved = precision.round(start + t * direction)
             inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
                 terms = cotangent * self.value(inputs)
@@ -237,8 +242,8 @@ def _widen(x: Any) -> Any:
 
 
 def _on_host(x: Any, adapter: Adapter) -> Any:
-    """Return an array of a library as a NumPy array of the same precision."""
-    return np.array(adapter.to_numpy(x)) if hasattr(x, "dtype") else x
+    """Return an array of a library as a NumPy array of the same precision; other values as they are."""
+    return np.array(adapter.to_numpy(x)) if adapter.recognises(x) or isinstance(x, np.ndarray | np.generic) else x
 
 
 def _is_host_float(x: Any) -> bool:

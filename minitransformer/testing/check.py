@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
@@ -34,43 +34,6 @@ __all__ = ["check", "examine"]
 
 UNCLEAR = 0.01
 """If the error bound of a measurement is this part of the largest gradient of an input, nothing is decided."""
-
-
-def check(function: Callable[..., Any], **arguments: Any) -> Report:
-    """Return the report on a function's gradient; raise an error unless it is right.
-
-    Parameters
-    ----------
-    function : callable
-        The function.
-    **arguments
-        As in ``examine``.
-
-    Returns
-    -------
-    Report
-
-    Raises
-    ------
-    CheckError
-        An ``AssertionError`` with the ``report``, unless the verdict is "right", or "kink" where ``kinks="accept"`` is
-        given and the gradient lies between the slopes on both sides.
-
-    Examples
-    --------
-    >>> x = np.array([0.5, -1.0, 2.0])
-    >>> check(np.sin, backward=lambda x, d_y: np.cos(x) * d_y, inputs=[x]).verdict
-    'right'
-    >>> check(np.sin, backward=lambda x, d_y: -np.cos(x) * d_y, inputs=[x])
-    Traceback (most recent call last):
-        ...
-    minitransformer.testing.report.CheckError: ...
-    """
-    report = examine(function, **arguments)
-    accepted = report.verdict == "kink" and report.subgradient and arguments.get("kinks") == "accept"
-    if report.verdict != "right" and not accepted:
-        raise CheckError(report)
-    return report
 
 
 def examine(
@@ -92,7 +55,8 @@ def examine(
     Parameters
     ----------
     function : callable
-        A function of arrays: of NumPy arrays together with ``backward``, or of the tensors of this project or PyTorch.
+        A function of arrays: of NumPy or CuPy arrays together with ``backward``, or of the arrays or tensors of this
+        project, PyTorch, JAX, MyGrad or HIPS autograd. The library is recognised by the inputs, or by the value.
     inputs : sequence of array or other
         Its arguments. Floating-point arrays are differentiated in their own precision; other arguments are passed on
         unchanged, random generators as copies, so that all calls draw the same numbers.
@@ -136,7 +100,8 @@ def examine(
         raise ValueError(f"check: order is {order}; only 1 is supported")
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
-    case = Case("check", function, inputs, options or {}, names, find_adapter(inputs, backward))
+    adapter = find_adapter(function, inputs, backward, options)
+    case = Case("check", adapter.prepare(function), inputs, options or {}, names, adapter)
     try:
         claim = Claim(case, np.random.default_rng(seed), d_output)
     except Stop as stop:
@@ -145,6 +110,59 @@ def examine(
         return Report(case.name, "malformed", str(error))
     records = [_compare(claim, i, max_entries, n_directions) for i in case.moving]
     return _judge(claim, records)
+
+
+Arguments = ParamSpec("Arguments")
+
+
+def _with_arguments_of(
+    other: Callable[Arguments, Report],
+) -> Callable[[Callable[..., Report]], Callable[Arguments, Report]]:
+    """Return a decorator that states the arguments of another function, for readers, editors and type checkers."""
+
+    def decorate(function: Callable[..., Report]) -> Callable[Arguments, Report]:
+        vars(function)["__signature__"] = inspect.signature(other)
+        return function
+
+    return decorate
+
+
+@_with_arguments_of(examine)
+def check(function: Callable[..., Any], **arguments: Any) -> Report:
+    """Return the report on a function's gradient; raise an error unless it is right.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    inputs, backward, options, names, d_output, kinks, order, max_entries, n_directions, seed
+        As in ``examine``.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    CheckError
+        An ``AssertionError`` with the ``report``, unless the verdict is "right", or "kink" where ``kinks="accept"`` is
+        given and the gradient lies between the slopes on both sides.
+
+    Examples
+    --------
+    >>> x = np.array([0.5, -1.0, 2.0])
+    >>> check(np.sin, backward=lambda x, d_y: np.cos(x) * d_y, inputs=[x]).verdict
+    'right'
+    >>> check(np.sin, backward=lambda x, d_y: -np.cos(x) * d_y, inputs=[x])
+    Traceback (most recent call last):
+        ...
+    minitransformer.testing.report.CheckError: ...
+    """
+    report = examine(function, **arguments)
+    accepted = report.verdict == "kink" and report.subgradient and arguments.get("kinks") == "accept"
+    if report.verdict != "right" and not accepted:
+        raise CheckError(report)
+    return report
 
 
 def _parameters(function: Callable[..., Any], inputs: Sequence[Any]) -> list[str] | None:

@@ -10,6 +10,7 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Malformed, Plain, Tensors
 from minitransformer.testing.case import Case, draw_cotangent, fresh, nearly_same, same_bits
+from minitransformer.testing.dtypes import precision_of
 from minitransformer.testing.hidden import captured_arrays, changed_names, where_not_finite
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import Slope, first_step, measure
@@ -54,18 +55,18 @@ class Claim:
     def __init__(self, case: Case, rng: np.random.Generator, d_output: Any = None) -> None:
         self.case, self.rng = case, rng
         value = self._call()
+        precision = precision_of(self._value, value)
         if d_output is None:
             d_output = draw_cotangent(rng, value.shape)
-        self.d_output = np.asarray(d_output).astype(value.dtype)
+        self.d_output = precision.round(case.adapter.to_numpy(d_output))
         if self.d_output.shape != value.shape:
             raise ValueError(
                 f"{case.title}: d_output has shape {self.d_output.shape}, but the value has shape {value.shape}; "
                 "give one number for each entry of the value"
             )
-        types = [value.dtype, *(case.inputs[i].dtype for i in case.moving)]
-        self.precision = max(types, key=lambda dtype: float(np.finfo(dtype).eps))
+        self.precision = max(precision, *map(case.precision, case.moving), key=lambda p: p.eps)
         """The coarsest type in which the function works."""
-        self.eps = float(np.finfo(self.precision).eps)
+        self.eps = self.precision.eps
         self.tolerance = max(1e-7, self.eps**0.5)
         """The relative error of a gradient that is not yet wrong."""
         self._require_same(value, self._call())
@@ -93,7 +94,7 @@ class Claim:
         if self._noise is None:
             self._noise = {j: np.zeros(g.shape) for j, g in self.gradients.items()}
             for _ in range(TRIES):
-                nearby = [self._nudge(x) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
+                nearby = [self._nudge(j) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
                 with np.errstate(all="ignore"):
                     found = self._gradients(nearby, self.d_output)
                 for j, g in self.gradients.items():
@@ -103,15 +104,15 @@ class Claim:
 
     def ignores_d_output(self) -> bool:
         """Return whether another gradient of the output leaves the gradients of the inputs as they are."""
-        d_output = draw_cotangent(self.rng, self.d_output.shape).astype(self.d_output.dtype)
+        d_output = precision_of(self._value, self.d_output).round(draw_cotangent(self.rng, self.d_output.shape))
         with np.errstate(all="ignore"):
             other = self._gradients(self.case.inputs, d_output)
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
 
-    def _nudge(self, x: Array) -> Array:
-        signs = self.rng.choice((-1.0, 1.0), x.shape)
-        return np.asarray(x * (1 + self.eps * signs)).astype(x.dtype)
+    def _nudge(self, i: int) -> Array:
+        x = self.case.inputs[i]
+        return self.case.precision(i).round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
 
     def _call(self) -> Array:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""
@@ -121,7 +122,8 @@ class Claim:
         before = captured_arrays(*functions)
         try:
             with np.errstate(all="ignore"):
-                value = case.adapter.to_numpy(case.function(*given, **fresh(case.options)))
+                self._value = case.function(*given, **fresh(case.options))
+                value = case.adapter.to_numpy(self._value)
         except TypeError as error:
             if isinstance(case.adapter, Tensors):
                 error.add_note("check: if this is a function of NumPy arrays, give its backward pass: backward=")
@@ -152,8 +154,7 @@ class Claim:
     def _gradients(self, inputs: Sequence[Any], d_output: Array, guarded: bool = False) -> dict[int, Array]:
         case = self.case
         given = case.wrap(inputs)
-        template = next(case.given[i] for i in case.moving)
-        d_given = case.adapter.like(d_output, template)
+        d_given = case.adapter.like(d_output, self._value)
         options = fresh(case.options)
         found = case.adapter.vjp(lambda *x: case.function(*x, **options), given, case.moving, d_given)
         if guarded:
@@ -177,7 +178,7 @@ class Claim:
 
     def _require_untouched(self, given: Sequence[Any], inputs: Sequence[Any], who: str) -> None:
         for name, x, passed in zip(self.case.names, inputs, given, strict=True):
-            if hasattr(passed, "dtype") and not same_bits(after := self.case.adapter.to_numpy(passed), x):
+            if isinstance(x, np.ndarray) and not same_bits(after := self.case.adapter.to_numpy(passed), x):
                 place = _first(after, after != x) if after.shape == np.shape(x) else f"of shape {after.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 

@@ -121,6 +121,6 @@ def inputs_of(operation: Operation) -> Inputs:
         raise LookupError(
             f"{operation.name}: the docstring of forward gives no axes of a floating-point array for "
             f'{", ".join(unclear) or "any input"}; write "x : array, shape (..., D)" there, or add inputs to '
-            "testing/examples.py and testing/strategies.py"
+            "testing/examples.py and testing/strategies/operations.py"
         )
     return found

@@ -56,7 +56,7 @@ def test_train_says_what_it_does_and_how_it_went(training):
     match, seconds, where = out.splitlines()[-3:]
     assert re.fullmatch(r"exact match on 30 held-out numbers: \d+\.\d\d %", match)
     assert re.fullmatch(r"training time: \d+\.\d s", seconds)
-    assert where == f"the run lies in {folder}"
+    assert where == f"the run is in {folder}"
     assert "loss" in err
     assert "tokens/s" in err
 
@@ -65,7 +65,7 @@ def test_a_run_gets_a_folder_of_its_own(tmp_path, monkeypatch, capsys, without_p
     monkeypatch.chdir(tmp_path)
     for name in ("copy", "copy-2"):
         assert main(["train", "copy", *SMALL, "--steps", "2", "--evaluate-every", "2"]) == 0
-        assert capsys.readouterr().out.splitlines()[-1] == f"the run lies in {os.path.join('runs', name)}"
+        assert capsys.readouterr().out.splitlines()[-1] == f"the run is in {os.path.join('runs', name)}"
 
 
 def test_a_run_folder_holds_what_it_should(run):

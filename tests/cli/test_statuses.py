@@ -286,7 +286,7 @@ def test_how_a_training_ends(monkeypatch, capsys, error, status, said):
     assert progress.train(SimpleNamespace(finished=True, step=7), folder, "train") == status
     captured = capsys.readouterr()
     assert said in captured.err
-    assert captured.out == ("" if error else "the run lies in somewhere\n")
+    assert captured.out == ("" if error else "the run is in somewhere\n")
 
 
 def test_the_last_measurement_is_in_the_picture(monkeypatch, tmp_path):

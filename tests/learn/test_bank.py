@@ -81,7 +81,7 @@ def test_unsolved_it_fails_with_a_friendly_message(exercise, tmp_path, capfd):
     verdict = judge_file(exercise, written(tmp_path, exercise, exercise.text))
     assert not verdict.right
     assert not verdict.solved
-    assert verdict.words.startswith("The TODO is still to do")
+    assert verdict.words.startswith("The TODO is not done yet")
     assert "Traceback" not in capfd.readouterr().err
 
 

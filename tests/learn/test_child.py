@@ -46,7 +46,7 @@ def test_an_endless_loop_is_stopped_and_its_line_named(judge, text, line):
     verdict, words, told = judge(text + "\n", patience=0.02, seconds=0.1)
     source = text.splitlines()[-1].strip()
     assert not verdict.right
-    assert words == f"{line} was still running after 0.1 s and was stopped. Does a loop never end? {source}"
+    assert words == f"{line} was still running after 0.1 s and was stopped. Is there an endless loop? {source}"
     assert " ".join("".join(told).split()) == (
         f"{EXERCISE.name}: still running after 0.02 s. {line} is running: {source}"
     )
@@ -58,7 +58,7 @@ def test_an_endless_loop_is_stopped_and_its_line_named(judge, text, line):
         ("exit()", "Line 2, in backward, failed with SystemExit"),
         ("import os; os._exit(0)", "Your code ended Python with status 0, as os._exit() does"),
         ("import ctypes; ctypes.string_at(0)", "Line 2, in backward, crashed Python: it was ended by SIGSEGV"),
-        ("import os; os.kill(os.getpid(), 9)", "ended by SIGKILL, which is what a system does that runs out of memory"),
+        ("import os; os.kill(os.getpid(), 9)", "ended by SIGKILL, which usually means that memory ran out"),
         ("raise KeyboardInterrupt", "Line 2, in backward, failed with KeyboardInterrupt"),
         ("input()", "Line 2, in backward, failed with EOFError"),
         ("import bdb; raise bdb.BdbQuit", "BdbQuit: to use a breakpoint, run the file itself with `python`"),

@@ -51,13 +51,13 @@ def test_the_folder_is_made_once_and_nothing_in_it_is_overwritten(learn):
 def test_check_says_what_is_wrong_and_then_goes_on(learn):
     status, text = learn("check")
     assert status == 1
-    assert "product-rule: The TODO is still to do" in text
+    assert "product-rule: The TODO is not done yet" in text
     exercise = find("product-rule")
     path = learn.folder / exercise.file
     path.write_text(exercise.solution.replace("d_z * y, d_z * x", "d_z * x, d_z * y"))
     status, text = learn("check")
     assert status == 1
-    assert "x and y are exchanged" in text
+    assert "x and y are swapped" in text
     assert "minitransformer learn hint" in text
     solve(learn.folder, "product-rule")
     status, text = learn("check")
@@ -114,7 +114,7 @@ def test_an_ellipsis_in_the_way_is_a_todo_not_done(learn):
         (learn.folder / find("product-rule").file).write_text(f"def backward(x, y, d_z):\n    {text}\n")
         status, words = learn("check", "product-rule")
         assert status == 1
-        assert "The TODO is still to do" in words
+        assert "The TODO is not done yet" in words
         assert "learn hint" not in words
 
 
@@ -140,7 +140,7 @@ def test_what_is_to_be_typed_names_exercise_and_folder(learn, tmp_path, monkeypa
     assert main(["learn", "list", "--folder", str(other)]) == 0
     capsys.readouterr()
     assert main(["learn", "check", str(other / find("chain-rule").file)]) == 2
-    assert f"say where yours lie, as with --folder {other}" in capsys.readouterr().err
+    assert f"choose your folder with --folder {other}" in capsys.readouterr().err
     assert main(["learn", "check", str(other / find("chain-rule").file), "--folder", str(other)]) == 1
     (other / find("chain-rule").file).unlink()
     verdict = judge_file(find("chain-rule"), other / find("chain-rule").file)
@@ -310,7 +310,7 @@ def test_watching_goes_on_after_an_endless_loop(learn, monkeypatch):
     at_each_look(monkeypatch, lambda: solve(learn.folder, names[0]))
     status, text = learn()
     assert status == 0
-    assert text.index("is running:") < text.index("Does a loop never end?") < text.index(f"{names[0]}: right.")
+    assert text.index("is running:") < text.index("Is there an endless loop?") < text.index(f"{names[0]}: right.")
 
 
 def test_ctrl_c_during_a_check_stops_the_watching(learn, monkeypatch):
@@ -400,7 +400,7 @@ def test_in_a_notebook(capsys):
     mt.learn.check("product-rule", lambda x, y, d_z: (d_z * y, d_z * x))
     assert capsys.readouterr().out == "product-rule: right.\n"
     mt.learn.check("product-rule", lambda x, y, d_z: (d_z * x, d_z * y))
-    assert "x and y are exchanged" in capsys.readouterr().out
+    assert "x and y are swapped" in capsys.readouterr().out
     with pytest.raises(TypeError, match="asks for backward"):
         mt.learn.check("product-rule")
     with pytest.raises(LookupError):
@@ -446,4 +446,4 @@ def test_the_command_is_in_numpy_whatever_the_environment_says(tmp_path):
         env=environment,
         cwd=Path(mt.__file__).parents[1],
     )
-    assert "still to do" in done.stdout, done.stderr
+    assert "not done yet" in done.stdout, done.stderr

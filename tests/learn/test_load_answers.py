@@ -37,7 +37,7 @@ def test_all_that_is_missing_is_named_with_its_file_and_reason(tmp_path):
     lines = str(caught.value).splitlines()
     assert lines[0] == "6 functions are missing:"
     assert [line.strip() for line in lines[2::2]] == [str(tmp_path / find(name).file) for name in names]
-    reasons = ["still to do", "Line 1 is not Python", "Line 2, in <module>, failed with SystemExit", "found int"]
+    reasons = ["not done yet", "Line 1 is not Python", "Line 2, in <module>, failed with SystemExit", "found int"]
     for line, name, reason in zip(lines[1::2], names, [*reasons, "no longer defines merge", "no file"], strict=True):
         assert line.startswith(f"  {name}: ")
         assert reason in line

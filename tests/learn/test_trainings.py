@@ -170,7 +170,7 @@ def test_the_command_names_what_is_missing_or_wrong(learn, solved):
     write(solved, "unbroadcast", find("unbroadcast").text)
     status, said = learn("train", "3")
     assert status == 1
-    assert "unbroadcast: The TODO is still to do." in said.out
+    assert "unbroadcast: The TODO is not done yet." in said.out
     assert str(solved / find("unbroadcast").file) in said.out
     write(solved, "unbroadcast", find("unbroadcast").solution.replace("d_y.sum(", "d_y.mean("))
     status, said = learn("train", "3")

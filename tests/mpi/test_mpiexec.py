@@ -122,7 +122,7 @@ def same(folder, alone):
 def test_the_same_bits_whoever_does_the_work(alone, tmp_path, processes, threads):
     status, out = run(processes, [*TRAIN, "--workers", str(threads), "--out", "run"], tmp_path)
     assert status == 0, out
-    assert out.count("the run lies in run") == out.count("exact match on 9 held-out") == 1
+    assert out.count("the run is in run") == out.count("exact match on 9 held-out") == 1
     same(tmp_path / "run", alone)
 
 

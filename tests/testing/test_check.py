@@ -1,5 +1,10 @@
 """The checker for functions of plain arrays: each verdict, wrong gradients, and right ones that are hard to see."""
 
+import inspect
+import pydoc
+import re
+import sys
+
 import numpy as np
 import pytest
 
@@ -407,6 +412,11 @@ def test_of_many_entries_a_single_wrong_one_is_found_by_halving():
     assert verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=4).inputs[0].directions == 8
 
 
+def test_check_states_the_arguments_of_examine():
+    assert inspect.signature(check) == inspect.signature(examine)
+    assert re.search("max_entries: '?int'? = 256", pydoc.plain(pydoc.render_doc(check)))
+
+
 def test_misuse_is_an_error_and_no_verdict():
     with pytest.raises(TypeError, match=r"check of sin: the inputs are one array; write \(x,\)"):
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=X)
@@ -423,7 +433,8 @@ def test_misuse_is_an_error_and_no_verdict():
 # --- other libraries
 
 
-def test_functions_of_tensors():
+def test_functions_of_tensors(monkeypatch):
+    monkeypatch.delitem(sys.modules, "autograd", raising=False)  # which would differentiate a NumPy function
     assert check(mt.ops.softmax, inputs=[X]).verdict == "right"
     assert check(lambda x, w: mt.tanh(x * w), inputs=[X.astype(np.float32), W.astype(np.float32)]).verdict == "right"
     wrong = mt.Operation(lambda x: (x * x, x), lambda x, d_y: (x * d_y,), name="square")

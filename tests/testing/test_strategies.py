@@ -12,6 +12,7 @@ from hypothesis.errors import NoSuchExample
 
 import minitransformer as mt
 from minitransformer.testing import CheckError, check, strategies
+from minitransformer.testing.strategies import parts
 
 pytestmark = pytest.mark.numpy_only("draws on the host")
 
@@ -67,10 +68,10 @@ def test_sizes_keep_to_their_least():
         find(strategies.sizes(3, min=(1, 2)), lambda sizes: True)
 
 
-@given(st.sampled_from(strategies.LAYOUTS), strategies.sizes(3))
+@given(st.sampled_from(parts.LAYOUTS), strategies.sizes(3))
 def test_layouts_hold_the_same_values(layout, shape):
     values = np.random.default_rng(0).random(shape)
-    x = strategies.lay_out(values, layout)
+    x = parts.lay_out(values, layout)
     np.testing.assert_array_equal(x, values)
     assert x.flags.writeable == (layout != "read-only")
     assert not np.shares_memory(x, values)

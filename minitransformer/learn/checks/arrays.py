@@ -29,11 +29,11 @@ def _sum(backward: Callable[..., Any], x: np.ndarray, axis: int) -> None:
         once = np.expand_dims(d_y, axis)
         return {
             "d_x": {
-                "the axis is back, but with length 1; every entry along it has this gradient": once,
+                "the axis is back, but with length 1; repeat the gradient along it": once,
                 "it is the gradient of the mean; a sum does not divide": np.broadcast_to(once, x.shape) / x.shape[axis],
-                "the right numbers in the wrong places: the axis belongs where it was": np.resize(d_y, x.shape),
+                "right numbers in wrong places: put the axis back where it was": np.resize(d_y, x.shape),
                 "it is d_y, with the shape of y; the gradient has the shape of x": d_y,
-                "another axis is repeated: the axis of the sum has to be put in first": (
+                "another axis is repeated: first put the summed axis back": (
                     np.repeat(d_y, x.shape[axis], axis) if axis < d_y.ndim else once
                 ),
             }
@@ -60,21 +60,21 @@ def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None
             "d_x": {
                 "padding has a gradient, but y does not depend on it": np.repeat((d_y / n)[:, None], T, axis=1),
                 "it is divided by T; the padding does not count": np.where(keep, d_y[:, None] / T, 0.0),
-                "there is one number for each sentence; each of its words has it, and the padding has 0": d_y / n,
-                "there is one number for each sentence, (B, 1); each of its words has it, and the padding has 0": (
+                "there is one number for each sentence; give it to each of its words, and 0 to padding": d_y / n,
+                "there is one number for each sentence, (B, 1); give it to each of its words, and 0 to padding": (
                     d_y / n
                 )[:, None],
                 "it is multiplied by x; the mean is a sum of entries of x, each with the factor 1 / n": np.where(
                     keep, x * (d_y / n)[:, None], 0.0
                 ),
                 "the division by n is missing": np.where(keep, d_y[:, None], 0.0),
-                "it is divided by all that counts in the batch; each sentence has its own n": np.where(
+                "it is divided by the count of the whole batch; each sentence has its own n": np.where(
                     keep, d_y[:, None] / n.sum(), 0.0
                 ),
-                "each word has the d_y of its sentence, but divided by T, and the padding has it too": np.repeat(
+                "it is d_y / T everywhere; divide by n instead, and give padding 0": np.repeat(
                     d_y[:, None] / T, T, axis=1
                 ),
-                "the first n entries have a gradient; padding may be anywhere, so look at keep": np.where(
+                "the first n entries have a gradient; padding may be anywhere, so use keep": np.where(
                     first, (d_y / n)[:, None], 0.0
                 ),
             }
@@ -103,11 +103,11 @@ def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarr
         right = total.sum(axis=tuple(i for i, n in enumerate(a.shape) if n == 1), keepdims=True)
         return {
             label: {
-                "it is the mean over the copies; the shares of all copies add up": right / factor,
-                "it is the gradient of the first copy; the shares of all copies add up": d_y[(0,) * in_front][first],
+                "it is the mean over the copies; add them up": right / factor,
+                "it is the gradient of the first copy; add up all copies": d_y[(0,) * in_front][first],
                 "the axes in front are summed, but not those of length 1": total,
-                "axes of length 1 are summed and lost: they stay, with keepdims=True": right.squeeze(),
-                "a sum is missing: nothing is summed, but there are copies of each entry": d_y,
+                "axes of length 1 are lost in the sum: keep them with keepdims=True": right.squeeze(),
+                "a sum is missing: add up the copies of each entry": d_y,
             }
         }
 
@@ -141,17 +141,17 @@ def _added(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
             right = _sum_to(d_z, a.shape)
             both.append(
                 {
-                    "a sum is missing: nothing is summed, but there are copies of each entry": d_z,
+                    "a sum is missing: add up the copies of each entry": d_z,
                     "the axes in front are summed, but not those of length 1": d_z.sum(axis=in_front),
-                    "it is the mean over the copies; the shares of all copies add up": right * a.size / d_z.size,
-                    "axes of length 1 are summed and lost: they stay, with keepdims=True": right.squeeze(),
-                    "it is the gradient of a product: in a sum each part has the factor 1": _sum_to(
+                    "it is the mean over the copies; add them up": right * a.size / d_z.size,
+                    "axes of length 1 are lost in the sum: keep them with keepdims=True": right.squeeze(),
+                    "it is the gradient of a product: in a sum each term has the factor 1": _sum_to(
                         d_z * other, a.shape
                     ),
-                    "it is multiplied by the input itself: in a sum each part has the factor 1": right * a,
+                    "it is multiplied by the input itself: in a sum each term has the factor 1": right * a,
                 }
             )
-        swapped = "the two gradients are exchanged: d_x comes first"
+        swapped = "the two gradients are swapped: d_x comes first"
         both[0][swapped], both[1][swapped] = _sum_to(d_z, y.shape), _sum_to(d_z, x.shape)
         return dict(zip(names, both, strict=True))
 
@@ -174,7 +174,7 @@ def gain_and_bias(backward: Callable[..., Any]) -> None:
 
 def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
     others, n = tuple(range(x.ndim - 1)), x.size // gain.size
-    features = f"the features are summed as well: x has {x.ndim} axes here, and the last one stays"
+    features = f"the features are summed as well: x has {x.ndim} axes here; keep the last one"
     check_gradients(
         lambda d_y: backward(x, gain, d_y),
         lambda x, gain, bias: gain * x + bias,
@@ -182,18 +182,18 @@ def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias:
         mistakes=lambda d_y: {
             "d_x": {
                 "it is d_y alone; if x grows by 1, y grows by the gain": d_y,
-                "x and gain are exchanged: if x grows by 1, y grows by the gain": d_y * x,
+                "x and gain are swapped: if x grows by 1, y grows by the gain": d_y * x,
             },
             "d_gain": {
-                "a sum is missing: all rows use the same gain, and their shares add up": d_y * x,
+                "a sum is missing: all rows use the same gain, so add them up": d_y * x,
                 "it is the gradient of the bias; if the gain grows by 1, y grows by x": d_y.sum(axis=others),
-                "it is the mean over all rows; every row adds its share": (d_y * x).sum(axis=others) / n,
+                "it is the mean over the rows; add them up": (d_y * x).sum(axis=others) / n,
                 "d_y and x are summed before they are multiplied": d_y.sum(axis=others) * x.sum(axis=others),
                 features: (d_y * x).sum(),
             },
             "d_bias": {
-                "a sum is missing: all rows use the same bias, and their shares add up": d_y,
-                "it is the mean over all rows; every row adds its share": d_y.sum(axis=others) / n,
+                "a sum is missing: all rows use the same bias, so add them up": d_y,
+                "it is the mean over the rows; add them up": d_y.sum(axis=others) / n,
                 features: d_y.sum(),
             },
         },
@@ -215,13 +215,13 @@ def transpose_and_reshape(backward: Callable[..., Any]) -> None:
 def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], new: tuple[int, ...]) -> None:
     def mistakes(d_y: np.ndarray) -> Any:
         d_u = d_y.reshape(x.transpose(order).shape)
-        words = "the right shape, but the entries are in wrong places: the axes were not put back, only cut anew"
+        words = "the shape is right, but entries are in wrong places: the axes were reshaped, not moved back"
         return {
             "d_x": {
                 "the axes are not put back": d_u,
                 words: d_y.reshape(x.shape),
-                "the axes are moved by the same order once more, which goes on, not back": d_u.transpose(order),
-                "the order is read from the end; the way back is another one": d_u.transpose(order[::-1]),
+                "the same order is applied again; moving the axes back needs the inverse order": d_u.transpose(order),
+                "the order is reversed; moving the axes back needs the inverse order": d_u.transpose(order[::-1]),
             }
         }
 
@@ -247,10 +247,10 @@ def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray)
         counts = np.maximum(np.bincount(ids.ravel(), minlength=len(table)), 1)[:, None]
         return {
             "d_table": {
-                "it has as many rows as the largest id tells; the table has V": total[: ids.max() + 1],
-                "an id that is there twice has the gradient of its last place only; all places add up": last,
-                "an id that is there twice has the gradient of its first place only; all places add up": first,
-                "each row is divided by how often its id is there; it is the sum, not the mean": total / counts,
+                "its number of rows comes from the largest id; the table has V rows": total[: ids.max() + 1],
+                "a repeated id has the gradient of its last place only; add up all places": last,
+                "a repeated id has the gradient of its first place only; add up all places": first,
+                "each row is divided by the count of its id; use the sum, not the mean": total / counts,
             }
         }
 

@@ -22,7 +22,7 @@ from minitransformer.learn.verdict import agree, check_gradients
 
 FEW = 1, 2
 """Batch and heads where gradients are measured, entry by entry."""
-ROUND = "{} turns all axes round; swapaxes(-1, -2) exchanges the last two"
+ROUND = "{} reverses all axes; swapaxes(-1, -2) swaps the last two"
 
 
 def transpose(x: np.ndarray) -> np.ndarray:
@@ -53,7 +53,7 @@ def scaled_scores(scores: Callable[..., Any]) -> None:
             s / sqrt(Dk),
             mistakes={
                 "the division is missing: every score is sqrt(Dk) times too large": s,
-                "it is divided by Dk; by sqrt(Dk) it should be": s / Dk,
+                "it is divided by Dk; divide by sqrt(Dk)": s / Dk,
                 "it is divided by sqrt(Tk), the number of keys; Dk is the number of features": s / sqrt(k.shape[-2]),
                 "it is divided by sqrt(Tq), the number of queries; Dk is the number of features": s / sqrt(q.shape[-2]),
                 "it is multiplied by sqrt(Dk); divide by it": s * sqrt(Dk),
@@ -76,7 +76,7 @@ def attention_forward(attention: Callable[..., Any]) -> None:
             ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)[0],
             mistakes={
                 "the scores are not divided by sqrt(Dk)": weigh(s, mask) @ v,
-                "the scores are divided by Dk; by sqrt(Dk) they should be": weigh(s / Dk, mask) @ v,
+                "the scores are divided by Dk; divide by sqrt(Dk)": weigh(s / Dk, mask) @ v,
                 "the scores are divided by sqrt(Dv); Dk is the number of features of q and k": weigh(
                     s / sqrt(v.shape[-1]), mask
                 )
@@ -105,7 +105,7 @@ def _product_gradients(backward: Callable[..., Any], w: np.ndarray, v: np.ndarra
         of_w = {
             "it is transposed: the queries are the rows": transpose(d_w),
             "this is d_v; the gradient of w comes first": d_v,
-            "this is the gradient of the scores already; here w is still by itself": d_s,
+            "this is already the gradient of the scores; here w is an input": d_s,
         }
         of_v = {"it is transposed: the keys are the rows": transpose(d_v)}
         if w.shape == v.shape:
@@ -139,13 +139,13 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
                 "the factor w_ij in front is missing": d_w - (d_w * w).sum(axis=-1, keepdims=True),
                 "the row sum adds up d_w alone; each term has a factor w_il": w
                 * (d_w - d_w.sum(axis=-1, keepdims=True)),
-                "the row sum has to be multiplied by w_ij as well": w * d_w - (d_w * w).sum(axis=-1, keepdims=True),
+                "multiply the row sum by w_ij too": w * d_w - (d_w * w).sum(axis=-1, keepdims=True),
                 "only the case i = j of the softmax is there": w * (1 - w) * d_w,
-                "there is a mean where the sum belongs": w * (d_w - (d_w * w).mean(axis=-1, keepdims=True)),
-                "there is the mean of d_w where the sum of w_il d_w_il belongs": w
+                "it has a mean instead of the sum": w * (d_w - (d_w * w).mean(axis=-1, keepdims=True)),
+                "it has the mean of d_w instead of the sum of w_il d_w_il": w
                 * (d_w - d_w.mean(axis=-1, keepdims=True)),
-                "the row sum is added; it is subtracted": w * (d_w + (d_w * w).sum(axis=-1, keepdims=True)),
-                "the gradient of the weights is not yet that of the scores": d_w,
+                "the row sum is added; subtract it": w * (d_w + (d_w * w).sum(axis=-1, keepdims=True)),
+                "this is the gradient of the weights; the softmax needs its own backward pass": d_w,
                 **squares(w, d_w, "w"),
             }
         },
@@ -174,14 +174,14 @@ def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray)
             "d_q": of_q
             | {
                 "the division is missing: every entry is sqrt(Dk) times too large": d_q,
-                "it is divided by Dk; by sqrt(Dk) it should be": d_q / Dk,
+                "it is divided by Dk; divide by sqrt(Dk)": d_q / Dk,
                 "it is divided by sqrt(Tk); Dk is the number of features, q.shape[-1]": d_q / sqrt(Tk),
                 "this is d_k; the gradient of q comes first": d_k / sqrt(Dk),
             },
             "d_k": of_k
             | {
                 "the division is missing: every entry is sqrt(Dk) times too large": d_k,
-                "it is divided by Dk, or twice by sqrt(Dk); once by sqrt(Dk) it should be": d_k / Dk,
+                "it is divided by Dk, or twice by sqrt(Dk); divide once by sqrt(Dk)": d_k / Dk,
                 "it is transposed: the keys are the rows": transpose(d_k) / sqrt(Dk),
             },
         }
@@ -216,11 +216,11 @@ def _attention_gradients(
             "the division by sqrt(Dk) is missing: every entry is sqrt(Dk) times too large": d_s * sqrt(Dk),
             "it is divided by sqrt(Dk) twice": d_s / sqrt(Dk),
             "the row sum of the softmax is missing in d_s": w * d_w,
-            "the row sum of the softmax runs over the queries; it runs along the keys": w * (d_w - column_sum),
-            "d_w is taken for d_s: the softmax has a backward pass of its own": d_w,
+            "the row sum of the softmax runs over the queries; sum along the keys": w * (d_w - column_sum),
+            "d_w is used as d_s: the softmax needs its own backward pass": d_w,
             "the factor w in front of d_s is missing": d_w - row_sum,
             "the row sum of the softmax is missing in d_s, and so is the division by sqrt(Dk)": w * d_w * sqrt(Dk),
-            "the row sum has to be multiplied by w as well": w * d_w - row_sum,
+            "multiply the row sum by w too": w * d_w - row_sum,
         }
         if equal:
             for words, other in (("v is not transposed in d_w", v), (ROUND.format("v.T"), v.T)):
@@ -234,8 +234,8 @@ def _attention_gradients(
             of_k[ROUND.format("d_s.T")] = d_s.T @ q / sqrt(Dk)
             of_q["this is d_k; the gradient of q comes first"] = transpose(d_s) @ q / sqrt(Dk)
             of_q["this is d_v; the gradient of q comes first, then those of k and v"] = transpose(w) @ d_y
-            of_q["q stands where k should: in s a query is multiplied by the keys"] = d_s @ q / sqrt(Dk)
-            of_k["k stands where q should: in s a key is multiplied by the queries"] = transpose(d_s) @ k / sqrt(Dk)
+            of_q["it uses q instead of k: in s a query is multiplied by the keys"] = d_s @ q / sqrt(Dk)
+            of_k["it uses k instead of q: in s a key is multiplied by the queries"] = transpose(d_s) @ k / sqrt(Dk)
             of_v["w is not transposed: in d_v the sum is over the queries"] = w @ d_y
             of_v[ROUND.format("w.T")] = w.T @ d_y
         return {"d_q": of_q, "d_k": of_k, "d_v": of_v}
@@ -265,7 +265,7 @@ def _three_gradients(backward: Callable[..., Any], x: np.ndarray, w: list[np.nda
         q, k, v = (part @ weight.T for part, weight in zip(parts(d_y), w, strict=True))
         square = all(weight.shape[0] == weight.shape[1] for weight in w)
         plain = sum(part @ weight for part, weight in zip(parts(d_y), w, strict=True)) if square else None
-        rest = "x is used three times, and the gradients of all uses are added"
+        rest = "x is used three times, so add up the gradients of all uses"
         return {
             "d_x": {
                 f"only the share of the queries is there: {rest}": q,
@@ -274,7 +274,7 @@ def _three_gradients(backward: Callable[..., Any], x: np.ndarray, w: list[np.nda
                 f"the share of the values is missing: {rest}": q + k,
                 f"the share of the keys is missing: {rest}": q + v,
                 f"the share of the queries is missing: {rest}": k + v,
-                "it is the mean of the three shares; they are added": (q + k + v) / 3,
+                "it is the mean of the three shares; add them up": (q + k + v) / 3,
             }
             | ({"the weights are not transposed: q = x W_q, and d_q goes back through W_q^T": plain} if square else {})
         }

@@ -103,7 +103,7 @@ def _compare(
     missing = [name for name in expected if name not in found and name not in INSIDE]
     if missing:
         others = [str(name) for name in found if name not in expected]
-        words = f"What is there is right. Still missing: {', '.join(missing)}."
+        words = f"All gradients in d are right. Still missing: {', '.join(missing)}."
         raise Wrong(words + (f" These names are not known: {', '.join(others)}." if others else ""))
 
 
@@ -202,7 +202,7 @@ NORMS: dict[str, Callable[..., Any]] = {
     "the factor gain is missing in the layer norm": lambda d, gain, x_hat, r: _norm(d, np.ones_like(gain), x_hat, r),
     "the factor r is missing in the layer norm": lambda d, gain, x_hat, r: _norm(d, gain, x_hat, np.ones_like(r)),
     "the layer norm is left out": lambda d, gain, x_hat, r: d,
-    "there are sums in the layer norm where means belong": lambda d, gain, x_hat, r: (
+    "the layer norm has sums instead of means": lambda d, gain, x_hat, r: (
         r * (d * gain - _row_sum(d * gain) - x_hat * _row_sum(d * gain * x_hat))
     ),
 }
@@ -211,40 +211,38 @@ FAULTS: dict[str, dict[str, Callable[..., Any]]] = {
     "the positions are summed, but not the sentences": {"total": lambda d: d.sum(axis=1)},
     "the sentences are summed, but not the positions": {"total": lambda d: d.sum(axis=0)},
     "the factor x_hat is missing": {"gain": lambda d, x_hat: d},
-    "a sum is missing: there is one gradient for each sentence, and they add up": {"matrix": lambda a, d: _turn(a) @ d},
-    "the factors are exchanged, so it is transposed": {"matrix": lambda a, d: np.einsum("bti,btj->ji", a, d)},
-    "the ReLU is missing: where h is 0, nothing goes back": {"relu": lambda d_h, h: d_h},
-    "the ReLU looks at the gradient; it lets through where h > 0": {"relu": lambda d_h, h: np.maximum(0, d_h)},
+    "a sum is missing: there is one gradient for each sentence; add them up": {"matrix": lambda a, d: _turn(a) @ d},
+    "the factors are swapped, so it is transposed": {"matrix": lambda a, d: np.einsum("bti,btj->ji", a, d)},
+    "the ReLU is missing: where h is 0, no gradient passes": {"relu": lambda d_h, h: d_h},
+    "the ReLU is applied to the gradient; pass the gradient where h > 0": {"relu": lambda d_h, h: np.maximum(0, d_h)},
     "d_h is multiplied by h; the slope of the ReLU is 1 where h > 0, else 0": {"relu": lambda d_h, h: d_h * h},
-    "the shortcut round the feed-forward network is missing in d_u: u is used twice": {
+    "the shortcut around the feed-forward network is missing in d_u: u is used twice": {
         "d_u": lambda d_s2, inside, d_y: inside
     },
     "the share of the feed-forward network is missing in d_u: u is used twice": {"d_u": lambda d_s2, inside, d_y: d_s2},
-    "the shortcut hands on d_s2, not d_y: it lies inside the norm": {"d_u": lambda d_s2, inside, d_y: d_y + inside},
-    "reshape alone mixes heads and positions: first cut the features into heads, then exchange axes": {
+    "the shortcut passes on d_s2, not d_y: it is inside the norm": {"d_u": lambda d_s2, inside, d_y: d_y + inside},
+    "reshape alone mixes heads and positions: first cut the features into heads, then swap axes": {
         "split": lambda d, h: d.reshape(len(d), h, d.shape[1], -1)
     },
-    "reshape alone mixes heads and positions: first exchange the axes, then join": {
+    "reshape alone mixes heads and positions: first swap the axes, then join": {
         "merge": lambda d: d.reshape(len(d), d.shape[2], -1)
     },
     "the row sum of the softmax is missing": {"softmax": lambda w, d: w * d},
-    "the row sum of the softmax runs over the queries; it runs along the keys": {
+    "the row sum of the softmax runs over the queries; sum along the keys": {
         "softmax": lambda w, d: w * (d - (w * d).sum(axis=-2, keepdims=True))
     },
     "the softmax is left out: d_weights is not d_scores": {"softmax": lambda w, d: d},
     "the factor weights in front of the softmax's bracket is missing": {"softmax": lambda w, d: d - _row_sum(w * d)},
     "the division by sqrt(Dk) is missing": {"scale": lambda d, dk: d},
-    "it is divided by Dk; by sqrt(Dk) it should be": {"scale": lambda d, dk: d / dk},
+    "it is divided by Dk; divide by sqrt(Dk)": {"scale": lambda d, dk: d / dk},
     "weights is not transposed: d_v has the keys as rows": {"d_v": lambda w, d: w @ d},
     "d_scores is not transposed: d_k has the keys as rows": {"d_k": lambda d, q: d @ q},
-    "the shortcut round the attention is missing in d_x": {"d_x": lambda d_s1, q, k, v, d_u: q + k + v},
-    "only the shortcut is there: x is also what queries, keys and values are made of": {
-        "d_x": lambda d_s1, q, k, v, d_u: d_s1
-    },
+    "the shortcut around the attention is missing in d_x": {"d_x": lambda d_s1, q, k, v, d_u: q + k + v},
+    "only the shortcut is there: queries, keys and values depend on x too": {"d_x": lambda d_s1, q, k, v, d_u: d_s1},
     "the share of the queries is missing": {"d_x": lambda d_s1, q, k, v, d_u: d_s1 + k + v},
     "the share of the keys is missing": {"d_x": lambda d_s1, q, k, v, d_u: d_s1 + q + v},
     "the share of the values is missing": {"d_x": lambda d_s1, q, k, v, d_u: d_s1 + q + k},
-    "the shortcut hands on d_s1, not d_u: it lies inside the norm": {"d_x": lambda d_s1, q, k, v, d_u: d_u + q + k + v},
+    "the shortcut passes on d_s1, not d_u: it is inside the norm": {"d_x": lambda d_s1, q, k, v, d_u: d_u + q + k + v},
     **{f"{name} is not transposed": {name: np.matmul} for name in ("w2", "w1", "w_o", "w_q", "w_k", "w_v")},
     "w_q, w_k and w_v are not transposed": dict.fromkeys(("w_q", "w_k", "w_v"), np.matmul),
 }

@@ -28,7 +28,7 @@ def fast_to_the_last_bit(fast: Callable[..., Any]) -> None:
         ratio, tries = max(ratio, loop / _seconds(fast, inputs)), tries + 1
     if ratio < AT_LEAST:
         words = (
-            f"All bits are right, but it is only {ratio:.2g} times as fast as slow. Without a Python loop over the "
+            f"All bits are right, but it is only {ratio:.2g} times as fast as `slow`. Without a Python loop over the "
             "entries it is more than a hundred times as fast."
         )
         raise Wrong(textwrap.fill(words, 78))

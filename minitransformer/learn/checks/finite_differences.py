@@ -74,12 +74,15 @@ def measured_gradient(measured: Callable[..., Any]) -> None:
                 | ({same: _same_index(f, x, d_y, h)} if d_y.shape == x.shape else {})
                 | {
                     "d_y is missing: this is the gradient of y.sum()": plain,
-                    "the values are summed before they meet d_y; each entry has its own": plain * d_y.sum(),
-                    "it is a difference to one side, which is off by h": _differences(f, x, d_y, h, 0.0),
-                    "it is a difference to one side, to the left, off by h": _differences(f, x, d_y, 0.0, -h),
+                    "the values are summed before they are multiplied by d_y; multiply each entry by its own": plain
+                    * d_y.sum(),
+                    "it is a one-sided difference, with an error of the order of h": _differences(f, x, d_y, h, 0.0),
+                    "it is a one-sided difference to the left, with an error of the order of h": _differences(
+                        f, x, d_y, 0.0, -h
+                    ),
                     "the points are 2 * h apart, so divide by 2 * h": 2 * expected,
                     "a / 2 * h is (a / 2) * h; put brackets around 2 * h": expected * h * h,
-                    "it was measured with a step of its own; use h": exact(x, d_y),
+                    "it was measured with another step; use h": exact(x, d_y),
                 },
                 tolerance=1e-7,
             )
@@ -122,7 +125,7 @@ def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
             mistakes = {
                 "it is the absolute error; divide by the size of the numbers": np.abs(a - n).max(),
                 "it is the mean over all entries; one wrong entry among many must show": (np.abs(a - n) / top).mean(),
-                "it is relative to the largest number of the whole array; each entry has a size of its own": (
+                "it is relative to the largest number of the whole array; divide each entry by its own size": (
                     np.abs(a - n).max() / top.max()
                 ),
                 "the sign of a - n counts, so a claim that is too small passes": ((a - n) / top).max(),
@@ -135,7 +138,7 @@ def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
                 "it is relative to n alone; take the larger of both": (
                     np.abs(a - n) / np.maximum(np.abs(n), floor)
                 ).max(),
-                "the signs of a and n count in the denominator; take both without": (
+                "the signs of a and n count in the denominator; take their absolute values": (
                     np.abs(a - n) / np.maximum(np.maximum(a, n), floor)
                 ).max(),
                 "the floor is forgotten: this is rounding relative to itself": (
@@ -172,7 +175,7 @@ def a_cotangent_that_shows_it(cotangent: Callable[..., Any]) -> None:
                 "that sum is 1, whatever x is. The true gradient is 0, and so is the wrong one."
             )
         else:
-            why = "The two gradients are the same with it, up to a thousandth."
+            why = "With it the two gradients agree to a thousandth."
         raise Wrong(f"With this d_y the mistake does not show:\n\n{textwrap.indent(shown, '    ')}\n\n{_fill(why)}")
 
 
@@ -213,7 +216,7 @@ def _one_direction(
             "p is missing: x_j moves p_j times as fast as t": d_x.sum(),
             "it is the mean over all entries; their shares add up": (d_x * p).mean(),
             "it is not yet summed over the entries": d_x * p,
-            "the signs got lost": np.abs(d_x * p).sum(),
+            "the signs are lost": np.abs(d_x * p).sum(),
             "it is the measured slope; that comes second": (d_y * (f(x + h * p) - f(x - h * p))).sum() / (2 * h),
         },
     )
@@ -225,7 +228,7 @@ def _one_direction(
         mistakes={
             "d_y is missing: this is the slope of y.sum()": (up - down).sum() / (2 * h),
             "the two points are 2 * h * p apart, so divide by 2 * h": (d_y * (up - down)).sum() / h,
-            "it is a difference to one side": (d_y * (up - f(x))).sum() / h,
+            "it is a one-sided difference": (d_y * (up - f(x))).sum() / h,
             "p is missing: all entries move by h": (d_y * (f(x + h) - f(x - h))).sum() / (2 * h),
             "it is not yet summed over the entries": d_y * (up - down) / (2 * h),
             "it is the mean over all entries; the loss is their sum": (d_y * (up - down)).mean() / (2 * h),
@@ -237,12 +240,12 @@ def _one_direction(
 
 
 ONES = (
-    "With d_y of ones the true gradient of a softmax is 0, because a row always sums to 1: nothing but rounding is "
-    "compared. Take a random d_y."
+    "With d_y of ones the true gradient of a softmax is 0, because a row always sums to 1: only rounding errors are "
+    "compared. Use a random d_y."
 )
 FLAT = (
-    "The true gradient is 0 there. The measurement is rounding noise, and relative to noise every difference is "
-    "large. It needs a floor that knows how large y is, and that tolerance * floor lets such noise pass."
+    "The true gradient is 0 here. The measurement is rounding noise, and relative to noise every difference is "
+    "large. Add a floor that depends on the size of y, with tolerance * floor above such noise."
 )
 
 
@@ -275,7 +278,7 @@ def _cases() -> Iterator[_Case]:
 
         return backward
 
-    near = "How near is near enough? The measurement has about seven good digits, not more."
+    near = "Is the tolerance too strict? The measurement has only about seven correct digits."
     far = "Compare every entry with the measurement; a tolerance of 1e-5 or so, relative to the gradient, is enough."
     yield _Case("tanh", np.tanh, tanh_backward, x, True, near)
     yield _Case("tanh with 1 - x * x for 1 - y * y", np.tanh, lambda x, d: d * (1 - x * x), x, False, far)
@@ -289,9 +292,9 @@ def _cases() -> Iterator[_Case]:
         return np.asarray(_softmax(x) * (d_y - d_y.mean(axis=-1, keepdims=True)))
 
     yield _Case("softmax, the mean of d_y for its weighted sum", _softmax, mean_for_sum, x, False, ONES)
-    one = "One entry is wrong, and all others are right. Every entry has to be near, not their mean."
+    one = "One entry is wrong, all others are right. Compare every entry, not their mean."
     yield _Case("tanh, one entry off by 1 %", np.tanh, spoil(lambda d: d + 0.01 * abs(d)), x, False, one)
-    sign = "One entry is too small by far, and all others are right. The difference counts without its sign."
+    sign = "One entry is far too small, all others are right. Take the absolute value of the difference."
     yield _Case("tanh, one entry much too small", np.tanh, spoil(lambda d: d - 100), x, False, sign)
     nan = (
         "All comparisons with NaN are False. Ask whether every entry is near enough (`<=`, then `all`), not whether "
@@ -307,8 +310,8 @@ def _cases() -> Iterator[_Case]:
     yield _Case("a sum, d_x of shape (1, 5)", lambda x: x.sum(axis=0), lambda x, d: d[None, :], wide, False, shape)
     yield _Case("10 x * x, x about 100", lambda x: 10 * x * x, lambda x, d: 20 * x * d, 100 + x, True, near)
     tiny = (
-        "These gradients are tiny, as y is. An absolute tolerance passes whatever is below it, and so does a floor "
-        "that is a fixed number. (np.allclose has such a tolerance, 1e-8.)"
+        "These gradients are tiny, because y is. An absolute tolerance accepts anything below it, and so does a fixed "
+        "floor. (np.allclose has such a tolerance, 1e-8.)"
     )
     yield _Case("1e-7 sin x", lambda x: 1e-7 * np.sin(x), lambda x, d: 1e-7 * np.cos(x) * d, x, True, tiny)
     yield _Case("1e-7 sin x, claimed to be 0", lambda x: 1e-7 * np.sin(x), lambda x, d: 0 * d, x, False, tiny)
@@ -338,7 +341,7 @@ def write_the_checker(check: Callable[..., Any]) -> None:
         if not isinstance(found, bool | np.bool_):
             _refuse("That is not right yet.", f"check should return True or False, found {type(found).__name__}.")
         if found != case.right:
-            verdict = "refuses a right" if case.right else "accepts a wrong"
+            verdict = "rejects a right" if case.right else "accepts a wrong"
             advice = _blame(case, cotangents[-1]) if cotangents else ""
             _refuse(f"check {verdict} gradient: {case.title}.", advice or case.advice)
 
@@ -346,6 +349,6 @@ def write_the_checker(check: Callable[..., Any]) -> None:
 def _blame(case: _Case, d_y: np.ndarray) -> str:
     """Return why the cotangent is to blame, or nothing."""
     if not d_y.any():
-        return "Your d_y is 0, and so is every gradient with it, right or wrong. Take a random d_y."
+        return "Your d_y is 0, and so is every gradient with it, right or wrong. Use a random d_y."
     constant = d_y.ndim > 0 and np.ptp(d_y) == 0
     return ONES if constant and "softmax" in case.title and case.advice != FLAT else ""

@@ -52,7 +52,7 @@ def order_of_a_graph(order: Callable[..., Any]) -> None:
         found = order({node: list(used) for node, used in chain.items()}, "L")
     except RecursionError:
         raise Wrong(
-            f"A chain of {LONG} nodes is too deep for recursion: use a loop, and `ready` as the list of what is next."
+            f"A chain of {LONG} nodes is too deep for recursion: use a loop, and `ready` as the list of the next nodes."
         ) from None
     _in_order(found, chain, "L", f"a chain of {LONG} nodes")
 
@@ -79,18 +79,18 @@ def _in_order(found: Any, parts: Parts, loss: str, graph: str) -> None:
     turns = Counter(found)
     for node, times in turns.items():
         if node not in reached:
-            refuse(f"{node} is in the list, but {loss} was not made of it, so it has no turn.")
+            refuse(f"{node} is in the list, but {loss} does not depend on it: leave it out.")
         if times > 1:
-            refuse(f"{node} has {times} turns. It needs one, after those of all its users.")
+            refuse(f"{node} is in the list {times} times. Put it there once, after all its users.")
     for node in sorted(reached - set(turns)):
-        refuse(f"{node} never has its turn.")
+        refuse(f"{node} is missing in the list.")
     place = {node: i for i, node in enumerate(found)}
     for node in sorted(reached):
         for part in parts[node]:
             if place[part] < place[node]:
                 refuse(
-                    f"{part} has its turn before {node}, which was made of it: when {part} sends its gradient on, the "
-                    f"share from {node} is not in it yet."
+                    f"{part} comes before {node}, which was made of it: when {part} passes on its gradient, the share "
+                    f"from {node} is still missing."
                 )
 
 
@@ -108,7 +108,7 @@ def _three_shares(backward: Callable[..., Any], x: np.ndarray) -> None:
         {"x": x},
         mistakes=lambda d_L: {
             "d_x": {
-                "only the last share is left: each one replaces those before it": d_L * x,
+                "only the last share is left: each replaces the one before": d_L * x,
                 "only the first share is there: later ones are lost": d_L,
                 "one share of x * x is missing: the product uses x twice": d_L * x + d_L,
             }
@@ -173,15 +173,15 @@ def _hold_walk(
         given += f", stopped = {{{', '.join(map(repr, sorted(stopped)))}}}"
     for name, value in expected.items():
         where = f'd["{name}"]' + (f" with {' and '.join(sorted(stopped))} stopped" if stopped else "")
-        where += ", from which no way leads to the loss," if name == "dead" else ""
+        where += ", from which no path leads to the loss," if name == "dead" else ""
         agree(where, found[name], np.array(value), mistakes={cause: found[name]} if cause else None, inputs=given)
 
 
 def walk_back(backward: Callable[..., Any]) -> None:
     """Check the gradients of all names, in a graph by hand and in others."""
     wrong = {
-        "forwards": "the first step of the forward pass comes first; its output's gradient is still 0 then",
-        "=": "each share replaces the ones before it; a name with several uses needs the sum of them",
+        "forwards": "it begins with the first step, where the gradient of its output is still 0; begin with the last",
+        "=": "each share replaces the one before; a name with several uses needs their sum",
         "slopes": "a share is the slope alone; multiply it by the gradient of the output",
         "ones": "d_loss is not used: the walk begins with a gradient of 1 at the loss; it should begin with d_loss",
     }
@@ -211,17 +211,17 @@ def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: A
         {"x": x},
         mistakes=lambda d: {
             "d_x": {
-                "the share that comes back through g is missing; shares add up": f_back(x, d * v),
-                "the share that comes back through f is missing; shares add up": g_back(x, d * u),
-                "u and v are exchanged: if u grows by 1, y grows by v": f_back(x, d * u) + g_back(x, d * v),
-                "the product is missing on the way back: d_u is d_y * v, not d_y": f_back(x, d) + g_back(x, d),
-                "v and u multiply what comes back; they belong to d_u = d_y * v and d_v = d_y * u": (
+                "the share that comes back through g is missing; add both shares": f_back(x, d * v),
+                "the share that comes back through f is missing; add both shares": g_back(x, d * u),
+                "u and v are swapped: if u grows by 1, y grows by v": f_back(x, d * u) + g_back(x, d * v),
+                "the product is missing in the backward pass: d_u is d_y * v, not d_y": f_back(x, d) + g_back(x, d),
+                "v and u multiply the results; they belong in d_u = d_y * v and d_v = d_y * u": (
                     v * f_back(x, d) + u * g_back(x, d)
                 ),
                 "f_backward and g_backward take x, the input of f and g, and not u and v": (
                     f_back(u, d * v) + g_back(v, d * u)
                 ),
-                "the two shares are multiplied; they add up": f_back(x, d * v) * g_back(x, d * u),
+                "the two shares are multiplied; add them": f_back(x, d * v) * g_back(x, d * u),
             }
         },
     )
@@ -231,7 +231,7 @@ def stop_the_gradient(backward: Callable[..., Any]) -> None:
     """Check the gradients if some values count as given: leaves, inner names, several, none."""
     wrong = {
         "not stopped": "it is the gradient without any stop",
-        "at the end": "the stopped name is set to 0 after the walk, when it has sent its gradient on already",
+        "at the end": "the stopped name is set to 0 after the walk, when it has already passed on its gradient",
         "whole step": "a step with a stopped input sends nothing at all; its other inputs should get their share",
         "break": "after a stopped name the other inputs of the step get nothing; they should get their share",
         "sender": "the stopped name sends nothing, but it receives; its own gradient should stay 0",
@@ -295,7 +295,7 @@ def _read_uses(name: str, uses: Any) -> list[tuple[str, float]]:
 
 
 def _refuse_disorder(parts: Parts) -> None:
-    """Refuse a graph in which a part is missing, is made of what it makes, or stands too late."""
+    """Refuse a graph with a missing part, with a cycle, or with a part after a node made of it."""
     for node, used in parts.items():
         for part in used:
             if part not in parts:
@@ -303,12 +303,12 @@ def _refuse_disorder(parts: Parts) -> None:
     try:
         TopologicalSorter(parts).prepare()
     except CycleError as error:
-        raise Wrong(f"The graph goes round in a circle: {' makes '.join(error.args[1])}.") from None
+        raise Wrong(f"The graph has a cycle: {' makes '.join(error.args[1])}.") from None
     before: set[str] = set()
     for node, used in parts.items():
         for part in used:
             if part not in before:
-                raise Wrong(f"{node} stands before {part}, which it is made of: put every node after its parts.")
+                raise Wrong(f"{node} comes before {part}, which it is made of: put every node after its parts.")
         before.add(node)
 
 

@@ -28,12 +28,10 @@ def _split(split: Callable[..., Any], x: np.ndarray, H: int) -> None:
         mistakes={
             "reshape alone mixes positions and heads: cut the last axis first, (B, T, H, Dk), then move an "
             "axis": x.reshape(B, H, T, Dk),
-            "the axes are still (B, T, H, Dk): exchange the positions and the heads": heads.swapaxes(1, 2),
-            "a head has every H-th feature; its features should lie side by side: (H, Dk), not (Dk, H)": np.moveaxis(
-                woven, 3, 1
-            ),
+            "the axes are still (B, T, H, Dk): swap the positions and the heads": heads.swapaxes(1, 2),
+            "a head has every H-th feature; keep its features together: (H, Dk), not (Dk, H)": np.moveaxis(woven, 3, 1),
             "the head is the last axis; cut D into (H, Dk), then move the heads beside the batch": woven,
-            "the last two axes are exchanged: (B, H, Dk, T)": heads.swapaxes(2, 3),
+            "the last two axes are swapped: (B, H, Dk, T)": heads.swapaxes(2, 3),
             "the heads come before the batch: (H, B, T, Dk)": heads.swapaxes(0, 1),
         },
     )
@@ -56,10 +54,10 @@ def _merge(merge: Callable[..., Any], heads: np.ndarray) -> None:
             "reshape alone mixes positions and heads: first make H and Dv neighbours, (B, T, H, Dv)": heads.reshape(
                 B, T, H * Dv
             ),
-            "the features of the heads are woven into each other; those of a head should lie side by side": np.moveaxis(
+            "the features of the heads are interleaved; keep those of a head together": np.moveaxis(
                 heads, 1, 3
             ).reshape(B, T, H * Dv),
             "the heads and their features are still two axes": heads.swapaxes(1, 2),
-            "the heads are added up; they should lie side by side": heads.sum(axis=1),
+            "the heads are added up; put them side by side": heads.sum(axis=1),
         },
     )

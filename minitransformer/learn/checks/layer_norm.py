@@ -63,10 +63,10 @@ def _wrong_forward(x: np.ndarray, gain: np.ndarray, bias: np.ndarray, eps: float
         "the mean of the squares of x is used; the variance is that of the centred features": (
             c / np.sqrt(mean(x * x) + eps)
         ),
-        "x itself is divided; the centred features should be": x / sigma,
+        "x itself is divided; divide the centred features": x / sigma,
     }
     return {words: gain * wrong + bias for words, wrong in wrong_x_hat.items()} | {
-        "this is x_hat: gain and bias are still to come": x_hat,
+        "this is x_hat: gain and bias are missing": x_hat,
         "the bias is missing": gain * x_hat,
         "the gain multiplies the bias too; the bias is added last": gain * (x_hat + bias),
     }
@@ -91,23 +91,23 @@ def _gain_and_bias(backward: Callable[..., Any], x_hat: np.ndarray, gain: np.nda
                 f"there are no sums yet: {SHARED}": d_y * x_hat,
                 f"only the first axis is summed over: {SHARED}": (d_y * x_hat).sum(axis=0),
                 f"only the axis of positions is summed over: {SHARED}": (d_y * x_hat).sum(axis=1),
-                "it is the mean over the rows; every use of the gain adds its share": (d_y * x_hat).mean(axis=(0, 1)),
+                "it is the mean over the rows; add up all uses of the gain": (d_y * x_hat).mean(axis=(0, 1)),
                 "it is the gradient of the bias: the local derivative of gain * x_hat is x_hat": d_y.sum(axis=(0, 1)),
-                "each is summed up by itself; take the product first, then the sum": d_y.sum(axis=(0, 1))
+                "both are summed before they are multiplied; multiply first, then sum": d_y.sum(axis=(0, 1))
                 * x_hat.sum(axis=(0, 1)),
                 "d_y is missing: x_hat is the local derivative, and the chain rule multiplies it": x_hat.sum(
                     axis=(0, 1)
                 ),
-                "the features are summed as well: each has a gain of its own": (d_y * x_hat).sum(),
-                "it is summed over the features; the sum is over the rows": (d_y * x_hat).sum(axis=-1),
+                "the features are summed as well: each has its own gain": (d_y * x_hat).sum(),
+                "it is summed over the features; sum over the rows": (d_y * x_hat).sum(axis=-1),
             },
             "d_bias": {
                 f"there are no sums yet: {SHARED}": d_y,
                 f"only the first axis is summed over: {SHARED}": d_y.sum(axis=0),
                 f"only the axis of positions is summed over: {SHARED}": d_y.sum(axis=1),
-                "it is the mean over the rows; every use of the bias adds its share": d_y.mean(axis=(0, 1)),
-                "the features are summed as well: each has a bias of its own": d_y.sum(),
-                "it is summed over the features; the sum is over the rows": d_y.sum(axis=-1),
+                "it is the mean over the rows; add up all uses of the bias": d_y.mean(axis=(0, 1)),
+                "the features are summed as well: each has its own bias": d_y.sum(),
+                "it is summed over the features; sum over the rows": d_y.sum(axis=-1),
             },
         },
     )
@@ -131,7 +131,7 @@ def centring_backward(backward: Callable[..., Any]) -> None:
                     "the mean is that of the whole array; each row has its own": d_c - d_c.mean(),
                     "the sum of the row is subtracted; x_j has a share of 1/D in the mean": d_c
                     - d_c.sum(axis=-1, keepdims=True),
-                    "each entry is taken less its own share only; the sum runs over all i of the row": d_c
+                    "only its own share is subtracted from each entry; sum over all i of the row": d_c
                     * (1 - 1 / d_c.shape[-1]),
                     "the sign of the second term is wrong: mu is subtracted": d_c + mean(d_c),
                 }
@@ -166,23 +166,23 @@ def _layer_norm_gradient(
             "a product; a product of two means is 0 there, since the mean of x_hat is 0": d - first,
             "both means are missing: mu and r are not constants, they depend on x": d,
             "the gain is forgotten: d_x_hat is d_y * gain": d_y - of_d_y,
-            "the gain stands in front of all; it belongs to d_x_hat, inside the means": gain * (d_y - of_d_y),
+            "the gain multiplies the whole bracket; it belongs in d_x_hat, inside the means": gain * (d_y - of_d_y),
             "the means are taken of d_y; take them of d_x_hat, with the gain inside": d - of_d_y,
-            "there are sums where means belong: a factor 1/D is missing in both": d - D * first - D * second,
-            "the second is a sum where a mean belongs": d - first - D * second,
+            "it has sums instead of means: a factor 1/D is missing in both": d - D * first - D * second,
+            "the second term has a sum instead of a mean": d - first - D * second,
             "the second mean is divided by D - 1; the variance was divided by D": d - first - D / (D - 1) * second,
             "the second mean is not multiplied by x_hat_j": d - first - mean(d * x_hat),
             "the means run along the first axis; the features of a row lie along the last": d - first_axis,
             "the means are those of the whole array; each row has its own": d - whole,
             "the second term has the wrong sign: both are subtracted": d - first + second,
-            "both terms are added; they are subtracted": d + first + second,
+            "both terms are added; subtract them": d + first + second,
         }
         return {
             "d_x": {words: r * bracket for words, bracket in wrong_bracket.items()}
             | {
                 "the factor r in front is missing": d - first - second,
-                "it is divided by r; r is 1 over the standard deviation already": (d - first - second) / r,
-                "r multiplies only the first term; it stands before the bracket": r * d - first - second,
+                "it is divided by r; r is already 1 over the standard deviation": (d - first - second) / r,
+                "r multiplies only the first term, not the whole bracket": r * d - first - second,
             }
         }
 

@@ -33,9 +33,9 @@ def embedding_scale(embedded: Callable[..., Any]) -> None:
                 "the positions are multiplied too; multiply first, then add": (rows + positions) * sqrt(D),
                 "the positions are multiplied instead of the rows": rows + positions * sqrt(D),
                 "the positions are missing": rows * sqrt(D),
-                "the positions are subtracted; they are added": rows * sqrt(D) - positions,
-                "the rows are multiplied by the positions; these are added": rows * sqrt(D) * positions,
-                "the rows are multiplied by the positions; these are added, and the factor sqrt(D) is missing": rows
+                "the positions are subtracted; add them": rows * sqrt(D) - positions,
+                "the rows are multiplied by the positions; add them": rows * sqrt(D) * positions,
+                "the rows are multiplied by the positions; add them. The factor sqrt(D) is missing too": rows
                 * positions,
             },
         )
@@ -56,7 +56,7 @@ def _wrong_dropout(x: np.ndarray, keep: np.ndarray, p: float) -> dict[str, np.nd
     """Return dropout with one mistake each; forwards and backwards they are the same."""
     kept = x * keep
     return {
-        "nothing is scaled: what is kept has to be divided by 1 - p": kept,
+        "nothing is scaled: divide the kept entries by 1 - p": kept,
         "it is multiplied by 1 - p; divide by it": kept * (1 - p),
         "it is divided by p, the probability of dropping an entry; divide by 1 - p": kept / (p or 1),
         "it is multiplied by p; divide by 1 - p": kept * p,
@@ -66,10 +66,8 @@ def _wrong_dropout(x: np.ndarray, keep: np.ndarray, p: float) -> dict[str, np.nd
         / (p or 1),
         "nothing is dropped: keep is not used": x / (1 - p),
         "dropped entries stay as they are; they should be 0": np.where(keep, x / (1 - p), x),
-        "the factor is that of the share that was kept this time; it is 1 / (1 - p), whatever was drawn": kept
-        * keep.size
-        / keep.sum(),
-        "the factor is there twice": kept / (1 - p) ** 2,
+        "the factor comes from the entries kept in this draw; it is always 1 / (1 - p)": kept * keep.size / keep.sum(),
+        "the factor is applied twice": kept / (1 - p) ** 2,
     }
 
 
@@ -134,10 +132,10 @@ def _wrong_networks(
     d_h, on = d_y @ w2.T, h > 0
     d_a = d_h * on
     inside = {
-        "the ReLU is missing: where h is 0, nothing goes back": d_h,
-        "the ReLU looks at the gradient; it lets through where h > 0": np.maximum(0, d_h),
+        "the ReLU is missing: where h is 0, no gradient passes": d_h,
+        "the ReLU is applied to the gradient; pass the gradient where h > 0": np.maximum(0, d_h),
         "d_h is multiplied by h; the slope of the ReLU is 1 where h > 0, else 0": d_h * h,
-        "the ReLU is the wrong way round: nothing goes back where h is 0": d_h * ~on,
+        "the ReLU is the wrong way round: no gradient passes where h is 0": d_h * ~on,
     }
     square = d_y.shape == h.shape
     if square:
@@ -145,9 +143,9 @@ def _wrong_networks(
     d_x = {words: d @ w1.T for words, d in inside.items()} | {"w1 is missing: this is d_a, the gradient of a": d_a}
     if square:
         d_x["w1 is not transposed"] = d_a @ w1
-    each = "a sum is missing: there is one gradient for each sentence, and they add up"
+    each = "a sum is missing: there is one gradient for each sentence; add them up"
     of_w1 = {words: np.einsum("btd,btf->df", x, d) for words, d in inside.items()}
-    shared = "a sum is missing: all rows share the bias, and their shares add up"
+    shared = "a sum is missing: all rows share the bias, so add them up"
     return {
         "d_x": d_x,
         "d_w1": of_w1 | {**unlike_rows(x, d_a, "x", "d_a"), each: x.swapaxes(1, 2) @ d_a},
@@ -179,12 +177,12 @@ def _wrong_weights(seed: int, n_in: int, n_out: int) -> dict[str, np.ndarray]:
 
     limits = {
         "the root is missing: a = sqrt(6 / (n_in + n_out))": 6 / (n_in + n_out),
-        "this takes the standard deviation for the limit: a is sqrt(3) times as large": sqrt(2 / (n_in + n_out)),
-        "this takes the variance for the limit": 2 / (n_in + n_out),
-        "the limit has n_in only: n_in + n_out belongs there": sqrt(6 / n_in),
-        "the limit has n_out only: n_in + n_out belongs there": sqrt(6 / n_out),
-        "the limit has the product of the sizes; their sum belongs there": sqrt(6 / (n_in * n_out)),
-        "a bracket is missing: n_in + n_out is added up first": sqrt(6 / n_in + n_out),
+        "the standard deviation is used as the limit: a is sqrt(3) times as large": sqrt(2 / (n_in + n_out)),
+        "the variance is used as the limit": 2 / (n_in + n_out),
+        "the limit has n_in only: use n_in + n_out": sqrt(6 / n_in),
+        "the limit has n_out only: use n_in + n_out": sqrt(6 / n_out),
+        "the limit has the product of the sizes; use their sum": sqrt(6 / (n_in * n_out)),
+        "brackets are missing: put them around n_in + n_out": sqrt(6 / n_in + n_out),
         "the limit is upside down: the larger the matrix, the smaller its entries": sqrt((n_in + n_out) / 6),
         "the limits are -1 and 1": 1.0,
     }

@@ -24,18 +24,18 @@ def _matmul(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
         return {
             "d_x": {
                 "w is not transposed: the sum is over the second index of both": d_y @ w,
-                "the factors are exchanged: d_y stands on the left": w.T @ d_y,
-                "the factors are exchanged, and nothing is transposed": w @ d_y,
+                "the factors are swapped: d_y comes first": w.T @ d_y,
+                "the factors are swapped, and nothing is transposed": w @ d_y,
                 "it is transposed: (d_y w^T)^T is w d_y^T, and d_x is d_y w^T": w @ d_y.T,
-                "d_y is transposed, and w should be": d_y.T @ w,
+                "d_y is transposed; transpose w instead": d_y.T @ w,
                 "this is d_w; the gradient of x comes first": x.T @ d_y,
             },
             "d_w": {
                 "x is not transposed: the sum is over the first index of both": x @ d_y,
-                "the factors are exchanged: x stands on the left": d_y @ x.T,
-                "the factors are exchanged, and nothing is transposed": d_y @ x,
+                "the factors are swapped: x comes first": d_y @ x.T,
+                "the factors are swapped, and nothing is transposed": d_y @ x,
                 "it is transposed: (x^T d_y)^T is d_y^T x, and d_w is x^T d_y": d_y.T @ x,
-                "d_y is transposed, and x should be": x @ d_y.T,
+                "d_y is transposed; transpose x instead": x @ d_y.T,
             },
         }
 
@@ -60,16 +60,16 @@ def unlike_rows(x: np.ndarray, d_y: np.ndarray, name: str, d_name: str) -> dict[
     B, T, D = x.shape
     wrong: dict[str, np.ndarray] = {}
     if B == 1:
-        words = f"{name} is one matrix of all rows, and {d_name} is not yet: it needs the same reshape"
+        words = f"{name} is one matrix of all rows, and {d_name} is not: reshape it in the same way"
         wrong[words] = x.reshape(-1, D).T @ d_y
     if B == T:
-        words = f"{name}.T turns all three axes round; make one matrix of all rows first, then transpose"
+        words = f"{name}.T reverses all three axes; make one matrix of all rows first, then transpose"
         wrong[words] = x.T @ d_y
     if T == D:
         words = f"{name} is not transposed, and a sum is missing: all sentences share the weight"
         wrong[words] = x @ d_y
     if T == 1:
-        words = f"{d_name} is one matrix of all rows, and {name} is not yet: {name}.T turns all three axes round"
+        words = f"{d_name} is one matrix of all rows, and {name} is not: {name}.T reverses all three axes"
         wrong[words] = x.T @ d_y.reshape(-1, d_y.shape[-1])
     return wrong
 
@@ -81,14 +81,14 @@ def _one_weight(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> N
         right = x.reshape(-1, D).T @ d_y.reshape(-1, F)
         d_x: dict[str, np.ndarray] = {}
         d_w = unlike_rows(x, d_y, "x", "d_y") | {
-            "it is the gradient from the first sentence alone; all of them add up": x[0].T @ d_y[0],
-            "it is the gradient from the last sentence alone; all of them add up": x[-1].T @ d_y[-1],
-            "the entries are mixed up: reshape cuts anew and exchanges nothing; reshape first, then transpose": (
+            "it is the gradient from the first sentence alone; add up all of them": x[0].T @ d_y[0],
+            "it is the gradient from the last sentence alone; add up all of them": x[-1].T @ d_y[-1],
+            "the entries are mixed up: reshape does not move axes; reshape first, then transpose": (
                 x.reshape(D, -1) @ d_y.reshape(-1, F)
             ),
-            "a sum is missing: there is one product for each sentence, and they add up": x.swapaxes(1, 2) @ d_y,
-            "it is the mean over the sentences; their shares add up": right / B,
-            "it is the mean over all rows; their shares add up": right / (B * T),
+            "a sum is missing: there is one product for each sentence; add them up": x.swapaxes(1, 2) @ d_y,
+            "it is the mean over the sentences; add them up": right / B,
+            "it is the mean over all rows; add them up": right / (B * T),
         }
         if B == T == D == F:
             d_x["w is not transposed: the sum is over f, the second index of w"] = d_y @ w
@@ -114,23 +114,23 @@ def _linear(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray, b: np.nd
         rows, d_rows = x.reshape(-1, D), d_y.reshape(-1, F)
         d_x: dict[str, np.ndarray] = {"w is missing: x_bta reaches y_btf with the factor w_af": d_y}
         d_w = unlike_rows(x, d_y, "x", "d_y") | {
-            "a sum is missing: there is one gradient for each sentence, and they add up": x.swapaxes(1, 2) @ d_y,
-            "it is the gradient from the first sentence alone; all of them add up": x[0].T @ d_y[0],
-            "the entries are mixed up: reshape cuts anew and exchanges nothing; reshape first, then transpose": (
+            "a sum is missing: there is one gradient for each sentence; add them up": x.swapaxes(1, 2) @ d_y,
+            "it is the gradient from the first sentence alone; add up all of them": x[0].T @ d_y[0],
+            "the entries are mixed up: reshape does not move axes; reshape first, then transpose": (
                 x.reshape(D, -1) @ d_rows
             ),
         }
         if D == F:
             d_x["w is not transposed: the sum is over f, the second index of both"] = d_y @ w
-            d_w["it is transposed: x stands on the left"] = d_rows.T @ rows
+            d_w["it is transposed: x comes first"] = d_rows.T @ rows
         return {
             "d_x": d_x,
             "d_w": d_w,
             "d_b": {
-                "a sum is missing: all rows share b, and their shares add up": d_y,
+                "a sum is missing: all rows share b, so add them up": d_y,
                 "the positions are summed, but not the sentences: all rows share b": d_y.sum(axis=1),
                 "the sentences are summed, but not the positions: all rows share b": d_y.sum(axis=0),
-                "it is summed over the features; b_f stands in every row, so the sum is over b and t": d_y.sum(axis=-1),
+                "it is summed over the features; b_f is in every row, so sum over b and t": d_y.sum(axis=-1),
                 "everything is summed to one number; each b_f has its own sum, over b and t": d_y.sum(),
             },
         }

@@ -36,8 +36,8 @@ def causal_mask(causal_mask: Callable[..., Any]) -> None:
             mistakes={
                 "every query sees the future and not the past: the queries are the rows": lower.T,
                 "a query must see its own position too": np.tri(n, k=-1, dtype=bool),
-                "True and False are exchanged: True = may attend": ~lower,
-                "this is to be added to the scores; a mask is boolean, True = may attend": np.where(lower, 0, -np.inf),
+                "True and False are swapped: True = may attend": ~lower,
+                "this would be added to the scores; a mask is boolean, True = may attend": np.where(lower, 0, -np.inf),
                 "only the own position is seen: compare with >=, not ==": np.eye(n, dtype=bool),
             },
         )
@@ -59,24 +59,24 @@ def padding_mask(padding_mask: Callable[..., Any]) -> None:
             found,
             seen[:, None, None, :],
             mistakes={
-                "axes of length 1 are missing, for heads and queries: (B, Tk) has to become (B, 1, 1, Tk)": seen,
+                "axes of length 1 are missing, for heads and queries: (B, Tk) must become (B, 1, 1, Tk)": seen,
                 "an axis of length 1 is missing: there is one for the heads and one for the queries": seen[:, None, :],
-                "the tokens lie on the axis of the queries; the keys are the last axis": seen[:, None, :, None],
-                "the batch has to be the first axis": seen[None, None],
-                "True and False are exchanged: True = may attend": ~seen[:, None, None, :],
-                "this is to be added to the scores; a mask is boolean, True = may attend": np.where(seen, 0, -np.inf)[
+                "the tokens are on the axis of the queries; the keys are the last axis": seen[:, None, :, None],
+                "the batch must be the first axis": seen[None, None],
+                "True and False are swapped: True = may attend": ~seen[:, None, None, :],
+                "this would be added to the scores; a mask is boolean, True = may attend": np.where(seen, 0, -np.inf)[
                     :, None, None, :
                 ],
-                "it takes all padding to be at the end; look at each token by itself": (
+                "it assumes that all padding is at the end; look at each token": (
                     np.arange(seen.shape[1]) < seen.sum(axis=1, keepdims=True)
                 )[:, None, None, :],
-                "it is repeated for every query already; broadcasting does that": np.repeat(
+                "it is already repeated for every query; broadcasting does that": np.repeat(
                     seen[:, None, None, :], seen.shape[1], axis=2
                 ),
                 "padding queries are hidden too; the mask is about keys": (
                     seen[:, None, :, None] & seen[:, None, None]
                 ),
-                "one mask is made for all sentences; each has padding of its own": np.broadcast_to(
+                "one mask is used for all sentences; each has its own padding": np.broadcast_to(
                     seen.all(axis=0), seen.shape
                 )[:, None, None, :],
             },
@@ -118,7 +118,7 @@ def mask_before_softmax(weights: Callable[..., Any]) -> None:
         }
     _masked(weights, "w, where hidden scores are large", large, mask, _unmasked(large, mask) | twice)
     lowest = np.where(MASK, np.finfo(np.float64).min, small)  # no finite number is below these
-    _masked(weights, "w, where the other scores are the lowest numbers there are", lowest, mask, {})
+    _masked(weights, "w, where visible scores are the lowest finite numbers", lowest, mask, {})
 
 
 def _unmasked(scores: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
@@ -168,10 +168,10 @@ def _sees_nothing(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndar
             found,
             right,
             mistakes={
-                "the row that sees nothing is NaN: put 0 for a largest of -inf, and 1 for a sum of 0": np.where(
+                "the row that sees nothing is NaN: replace a maximum of -inf by 0, and a sum of 0 by 1": np.where(
                     blind, np.nan, right
                 ),
-                "the row that sees nothing looks everywhere; its weights should be 0": np.where(
+                "the row that sees nothing attends to everything; its weights should be 0": np.where(
                     blind, 1 / scores.shape[-1], right
                 ),
                 "the row that sees nothing has weights of 1; they should be 0": np.where(blind, 1, right),
@@ -193,8 +193,8 @@ def _refuse_small_number(found: Any, seeing: np.ndarray) -> None:
     sums = found.sum(axis=-1)[seeing]
     if 1e-13 < np.abs(1 - sums).max() < 1e-3 and sums.max() <= 1 + 1e-13:
         raise Wrong(
-            f"The weights of a row sum to {sums.min():.16g}, not to 1: is a small number added to each sum, against a "
-            "division by 0? Then all weights are a little too small. Put 1 for a sum of 0, and leave the others as "
+            f"The weights of a row sum to {sums.min():.16g}, not to 1: is a small number added to each sum, to avoid a "
+            "division by 0? It makes all weights a little too small. Replace a sum of 0 by 1, and leave the others as "
             "they are."
         )
 
@@ -206,7 +206,7 @@ def _refuse_nan(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndarra
             weights(scores, mask)
         except FloatingPointError as error:
             raise Wrong(
-                "The weights are right, but in the row that sees nothing there is a NaN on the way to them, which is "
-                f"replaced only afterwards. NumPy warns of it ({error}), and a backward pass would meet it again. "
-                "Put 0 for a largest of -inf, and 1 for a sum of 0; then there is none."
+                "The weights are right, but in the row that sees nothing a NaN is computed first and replaced later. "
+                f"NumPy warns of it ({error}), and a backward pass would compute it again. To avoid it, replace a "
+                "maximum of -inf by 0, and a sum of 0 by 1."
             ) from error

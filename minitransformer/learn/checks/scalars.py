@@ -38,7 +38,7 @@ def _product(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None
         {"x": x, "y": y},
         mistakes=lambda d_z: {
             "d_x": {
-                "x and y are exchanged: if x grows by 1, z grows by y": d_z * x,
+                "x and y are swapped: if x grows by 1, z grows by y": d_z * x,
                 "it is dz/dx alone; the chain rule multiplies it by d_z": y,
             },
             "d_y": {"it is dz/dy alone; the chain rule multiplies it by d_z": x},
@@ -60,11 +60,11 @@ def _chain(backward: Callable[..., Any], x: np.ndarray) -> None:
         {"x": x},
         mistakes=lambda d_y: {
             "d_x": {
-                "x stands in x * x twice, and both count: its derivative is 2 * x": d_y * np.cos(x * x) * x,
+                "x occurs twice in x * x, and both count: its derivative is 2 * x": d_y * np.cos(x * x) * x,
                 "it is the local derivative alone; multiply it by d_u": 2 * x,
                 "the derivative of x * x is 2 * x, not 2 * u": 2 * d_y * np.cos(x * x) * x * x,
                 "the derivative of x * x is 2 * x, not 2": 2 * d_y * np.cos(x * x),
-                "u stands for the derivative of x * x; that is 2 * x": d_y * np.cos(x * x) * x * x,
+                "u is used as the derivative of x * x, which is 2 * x": d_y * np.cos(x * x) * x * x,
             }
         },
     )
@@ -84,7 +84,7 @@ def _tanh(backward: Callable[..., Any], x: np.ndarray) -> None:
         {"x": x},
         mistakes=lambda d_y: {
             "d_x": {
-                "the tanh is taken once more: y is tanh(x) already": d_y * (1 - np.tanh(y) ** 2),
+                "tanh is applied twice: y is already tanh(x)": d_y * (1 - np.tanh(y) ** 2),
                 "it is the local derivative alone; multiply it by d_y": 1 - y**2,
                 "a bracket is missing: d_y multiplies the whole of 1 - y * y, not only y * y": 1 - y**2 * d_y,
                 "a bracket is missing: d_y multiplies the whole of 1 - y * y, not only the 1": d_y - y**2,
@@ -112,11 +112,11 @@ def _relu(backward: Callable[..., Any], x: np.ndarray) -> None:
         {"x": x},
         mistakes=lambda d_y: {
             "d_x": {
-                "it is 1 where the gradient should go through; multiply it by d_y": (x > 0).astype(float),
-                "the sign of d_y decides; that of x should": np.maximum(d_y, 0.0),
+                "it is 1 where the gradient should pass; multiply it by d_y": (x > 0).astype(float),
+                "it depends on the sign of d_y; use that of x": np.maximum(d_y, 0.0),
                 "it is relu(x) times d_y: where x > 0 the slope is 1, not x": np.maximum(x, 0.0) * d_y,
                 "it is relu(x) itself; where x > 0 the gradient is d_y": np.maximum(x, 0.0),
-                "it is the other way round: the gradient goes through where x > 0": np.where(x > 0, 0.0, d_y),
+                "it is the wrong way round: the gradient passes where x > 0": np.where(x > 0, 0.0, d_y),
             }
         },
     )

@@ -44,14 +44,13 @@ def softmax_forward(forward: Callable[..., Any]) -> None:
             forward(x),
             softmax(x),
             mistakes={
-                "it is divided by the sum of the whole array; each row has a sum of its own, axis=-1": e / e.sum(),
+                "it is divided by the sum of the whole array; each row has its own sum, axis=-1": e / e.sum(),
                 "the sums run along the first axis; a row lies along the last one, axis=-1": softmax(x, axis=0),
                 "the sums run along axis 1; a row lies along the last axis, axis=-1": softmax(x, axis=1),
                 "these are the exponentials; divide them by the sum of their row": e,
                 "exp is missing: these are the scores, divided by their sum": x / x.sum(axis=-1, keepdims=True),
-                "the largest of a row is 1: it is divided by the maximum instead of the sum": e
-                / e.max(axis=-1, keepdims=True),
-                "it is divided by the sum of the scores; the sum of their exponentials is needed": e
+                "it is divided by the maximum of the row instead of its sum": e / e.max(axis=-1, keepdims=True),
+                "it is divided by the sum of the scores; use the sum of their exponentials": e
                 / x.sum(axis=-1, keepdims=True),
             },
         )
@@ -77,7 +76,7 @@ def _wrong_shifts(x: np.ndarray) -> dict[str, np.ndarray]:
         "one number is subtracted from the whole array: where a row lies far below it, all its exponentials are 0. "
         "Each row needs its own": after(x - x.max()),
         "the largest of each column is subtracted; a row lies along the last axis": after(x - x.max(axis=0)),
-        "large scores are cut off, so different scores get equal weights": after(np.clip(x, -700, 700)),
+        "large scores are clipped, so different scores get equal weights": after(np.clip(x, -700, 700)),
         "exp still overflows, and inf / inf is NaN: subtract so much that no exponent is above 0": after(x),
         "the smallest score is subtracted, and exp still overflows: subtract the largest": after(
             x - x.min(axis=-1, keepdims=True)
@@ -111,22 +110,19 @@ def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray
                 * (d_y - (d_y * y).sum(axis=0)),
                 "the sum runs along axis 1; the weights of a row lie along the last axis": y
                 * (d_y - (d_y * y).sum(axis=1, keepdims=True)),
-                "the sum runs over the whole array; each row has a sum of its own": y * (d_y - (d_y * y).sum()),
+                "the sum runs over the whole array; each row has its own sum": y * (d_y - (d_y * y).sum()),
                 "the row sum adds up d_y alone; each term has a factor y_i": y
                 * (d_y - d_y.sum(axis=-1, keepdims=True)),
-                "there is a mean where the sum belongs": y * (d_y - (d_y * y).mean(axis=-1, keepdims=True)),
-                "there is the mean of d_y where the sum of y_i d_y_i belongs": y
-                * (d_y - d_y.mean(axis=-1, keepdims=True)),
-                "the row sum is added; the derivative of y_i by another x_j is -y_i y_j, so it is subtracted": y
+                "it has a mean instead of the sum": y * (d_y - (d_y * y).mean(axis=-1, keepdims=True)),
+                "it has the mean of d_y instead of the sum of y_i d_y_i": y * (d_y - d_y.mean(axis=-1, keepdims=True)),
+                "the row sum is added; the derivative of y_i by another x_j is -y_i y_j, so subtract it": y
                 * (d_y + (d_y * y).sum(axis=-1, keepdims=True)),
                 "the case i = j is missing: y_j itself grows with x_j, by y_j d_y_j": -y
                 * (d_y * y).sum(axis=-1, keepdims=True),
                 **squares(y, d_y, "y"),
-                "the row sum has to be multiplied by y_j as well": y * d_y - (d_y * y).sum(axis=-1, keepdims=True),
+                "multiply the row sum by y_j too": y * d_y - (d_y * y).sum(axis=-1, keepdims=True),
                 "the factor y_j in front is missing": d_y - (d_y * y).sum(axis=-1, keepdims=True),
-                "the softmax is taken once more: y is softmax(x) already": ops.softmax.backward((softmax(y), -1), d_y)[
-                    0
-                ],
+                "the softmax is applied twice: y is already softmax(x)": ops.softmax.backward((softmax(y), -1), d_y)[0],
             }
         },
     )
@@ -135,7 +131,7 @@ def _softmax_gradient(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray
 def squares(y: np.ndarray, d_y: np.ndarray, name: str) -> dict[str, np.ndarray]:
     """Return the gradient of a softmax, of that ``name``, with y_j squared where y_i y_j should be."""
     square = y * y * d_y.sum(axis=-1, keepdims=True)
-    inside = f"{name}_i {name}_j is not {name}_j squared: the factor {name}_i belongs into the sum over i"
+    inside = f"{name}_i {name}_j is not {name}_j squared: the factor {name}_i belongs in the sum over i"
     return {
         f"{inside}; and the case i = j, {name}_j d_{name}_j, is missing": square,
         f"{inside}; the case i = j, {name}_j d_{name}_j, is missing too": -square,
@@ -156,10 +152,9 @@ def log_sum_exp(log_sum_exp: Callable[..., Any]) -> None:
                 log_sum_exp(x),
                 largest + np.log(total),
                 mistakes={
-                    "the largest score was subtracted inside, and has to be added again": np.log(total),
-                    "the largest score is subtracted once more; what was taken away has to be added": np.log(total)
-                    - largest,
-                    "total is not the result: the logarithm is still to be taken": total,
+                    "the largest score was subtracted inside; add it again": np.log(total),
+                    "the largest score is subtracted a second time; add it instead": np.log(total) - largest,
+                    "this is total: take its logarithm": total,
                     "the largest score is added inside the logarithm; log(e^-m a) = log(a) - m": np.log(
                         total + largest
                     ),
@@ -190,15 +185,12 @@ def _cross_entropy_gradient(backward: Callable[..., Any], logits: np.ndarray, ta
         mistakes=lambda d_loss: {
             "d_logits": {
                 **_wrong_means(p - t, d_loss),
-                "1 is still to be subtracted at each row's target: that is the derivative of -x_t": p * d_loss / N,
+                "1 is not yet subtracted at each row's target: that is the derivative of -x_t": p * d_loss / N,
                 "d_logits[:, targets] takes those columns in every row; d_logits[rows, targets] takes one entry of "
                 "each row": columns * d_loss / N,
-                "1 is subtracted after the division: it has to be divided by N as well": (p / N - t) * d_loss,
-                "1 is subtracted after the product with d_loss: that holds for it as well": p * d_loss / N - t,
-                "it is not 1 that is subtracted but p_t, so that the targets have no gradient": p
-                * (1 - t)
-                * d_loss
-                / N,
+                "1 is subtracted after the division by N; subtract it before": (p / N - t) * d_loss,
+                "1 is subtracted after the multiplication by d_loss; subtract it before": p * d_loss / N - t,
+                "p_t is subtracted instead of 1, so the targets have no gradient": p * (1 - t) * d_loss / N,
             }
         },
     )
@@ -208,7 +200,7 @@ def _wrong_means(d_of_rows: np.ndarray, d_loss: Any) -> dict[str, np.ndarray]:
     """Return the gradient of the logits, with mistakes in the mean, from that of each row's own loss."""
     N, V = d_of_rows.shape
     return {
-        "the loss is a mean, and each row has a share of 1/N in it: every entry is N times too large": (
+        "the loss is a mean over N rows, and the division by N is missing: every entry is N times too large": (
             d_of_rows * d_loss
         ),
         "this holds for d_loss = 1; multiply it by d_loss": d_of_rows / N,
@@ -228,18 +220,17 @@ def smoothed_targets(wanted: Callable[..., Any]) -> None:
             wanted(targets, V, epsilon),
             q,
             mistakes={
-                "it has as many columns as the largest target tells; the vocabulary has n_tokens": q[
+                "its number of columns comes from the largest target; the vocabulary has n_tokens": q[
                     :, : targets.max() + 1
                 ],
-                "a row sums to less than 1: the target gets epsilon / V as the others do, besides its "
+                "a row sums to less than 1: the target gets epsilon / V like the others, in addition to "
                 "1 - epsilon": np.where(t == 1, 1 - epsilon, epsilon / V),
-                "epsilon is spread over the V - 1 other tokens. Others do it that way; here the target has an even "
-                "share too": np.where(t == 1, 1 - epsilon, epsilon / (V - 1)),
+                "epsilon is spread over the V - 1 other tokens, which is another definition; here the target "
+                "gets its share too": np.where(t == 1, 1 - epsilon, epsilon / (V - 1)),
                 "a row sums to more than 1: the target keeps its whole 1": t + epsilon / V,
-                "it is not smoothed: epsilon does nothing": t,
-                "every token gets epsilon; it is divided among the V tokens": (1 - epsilon) * t + epsilon,
-                "1 - epsilon is spread, and epsilon stays at the target: it is the other way round": epsilon * t
-                + (1 - epsilon) / V,
+                "it is not smoothed: epsilon is not used": t,
+                "every token gets epsilon; divide it among the V tokens": (1 - epsilon) * t + epsilon,
+                "1 - epsilon is spread, and epsilon stays at the target: swap them": epsilon * t + (1 - epsilon) / V,
             },
         )
 
@@ -277,12 +268,12 @@ def _wrong_losses(logits: np.ndarray, q: np.ndarray) -> dict[str, np.ndarray]:
     wrong = {
         "these are the losses of the rows; return their mean": rows,
         "it is the sum over the rows; the loss is their mean": rows.sum(),
-        "it is the mean over all N * V entries; only the rows have a mean, the tokens have a sum": rows.mean()
+        "it is the mean over all N * V entries; sum over the tokens, then take the mean over the rows": rows.mean()
         / logits.shape[1],
         "the minus sign is missing": -rows.mean(),
         "the factor q_v is missing": mean(log_p),
         "the logarithm is missing: this is the sum of q_v p_v": mean(q * p),
-        "p and q are exchanged: the logarithm is that of p": mean(p * np.log(q)),
+        "p and q are swapped: the logarithm is that of p": mean(p * np.log(q)),
         "the softmax is missing: log p_v is x_v - s": mean(q * logits),
         "the softmax runs along the first axis; a row lies along the last one": mean(
             q * ops.log_softmax.forward(logits, axis=0)[0]
@@ -307,7 +298,7 @@ def _wrong_losses(logits: np.ndarray, q: np.ndarray) -> dict[str, np.ndarray]:
         1e-8,
         1e-7,
     ):
-        words = f"a p below {least:.3g} is taken for it; log p_v = x_v - s needs no such limit"
+        words = f"p is raised to at least {least:.3g}; log p_v = x_v - s needs no such limit"
         wrong[words] = mean(q * np.log(np.maximum(p, least)))
         wrong[f"{least:.3g} is added to p, which changes small p; log p_v = x_v - s needs no such number"] = mean(
             q * np.log(p + least)
@@ -338,15 +329,15 @@ def _any_distribution(backward: Callable[..., Any], logits: np.ndarray, q: np.nd
         mistakes=lambda d_loss: {
             "d_logits": {
                 **_wrong_means(p - q, d_loss),
-                "q is still to be subtracted: that is the derivative of -sum_v q_v x_v": p * d_loss / N,
-                "this is the gradient of p; the logits lie before the softmax": -q / p * d_loss / N,
+                "q is not yet subtracted: that is the derivative of -sum_v q_v x_v": p * d_loss / N,
+                "this is the gradient of p; the logits are before the softmax": -q / p * d_loss / N,
                 "s depends on every x_v, also where q_v is small: p is not multiplied by q": q * (p - 1) * d_loss / N,
                 "1 is subtracted at the likeliest token of q; q is a distribution: subtract the whole of it": (
                     p - one_hot(q.argmax(axis=-1), V)
                 )
                 * d_loss
                 / N,
-                "q has gone through a softmax; it is a distribution already": (p - softmax(q)) * d_loss / N,
+                "a softmax is applied to q, which is already a distribution": (p - softmax(q)) * d_loss / N,
             }
         },
     )
@@ -374,22 +365,17 @@ def _ignoring_gradient(backward: Callable[..., Any], logits: np.ndarray, targets
         {"logits": logits},
         mistakes=lambda d_loss: {
             "d_logits": {
-                "it is divided by the number of all rows; padding must not count in the mean either": (p - t)
+                "it is divided by the number of all rows; padding must not count in the mean": (p - t)
                 * keep
                 * d_loss
                 / N,
                 "the rows of padding have a gradient; it should be 0": (p - t) * d_loss / n,
-                "padding is treated as any other target: its rows should be 0, and not be counted": (p - t)
-                * d_loss
-                / N,
+                "padding is treated like any other target: its rows should be 0 and not count": (p - t) * d_loss / N,
                 "the loss is a mean over the rows that count; divide by their number": (p - t) * keep * d_loss,
                 "this holds for d_loss = 1; multiply it by d_loss": (p - t) * keep / n,
-                "the rows of padding are left out; they stay, with a gradient of 0": (p - t)[counts] * d_loss / n,
-                "the rows of padding are the only ones that are left; it is the other way round": (p - t)
-                * ~keep
-                * d_loss
-                / n,
-                "the column of token 0 is 0; the rows whose target is 0 should be": (p - t)
+                "the rows of padding are left out; keep them, with a gradient of 0": (p - t)[counts] * d_loss / n,
+                "only the rows of padding have a gradient; it is the wrong way round": (p - t) * ~keep * d_loss / n,
+                "the column of token 0 is 0; set the rows with target 0 to 0 instead": (p - t)
                 * (np.arange(V) != 0)
                 * d_loss
                 / n,

@@ -28,10 +28,10 @@ def _rates(learning_rate: Callable[..., Any], steps: np.ndarray, d: int, w: int)
         [learning_rate(step, d, w) for step in steps.tolist()],
         np.array([optim.warmup(step, d, w) for step in steps.tolist()]),
         mistakes={
-            "it is the larger of the two; the rate is the smaller": d**-0.5 * np.maximum(rise, fall),
+            "it is the larger of the two; take the smaller": d**-0.5 * np.maximum(rise, fall),
             "there is no warm-up: the second term is missing": d**-0.5 * fall,
             "it never falls: the first term is missing": d**-0.5 * rise,
-            "brackets are missing: Python takes a ** -1 / 2 for (a ** -1) / 2; write a ** -0.5": d**-1
+            "brackets are missing: Python reads a ** -1 / 2 as (a ** -1) / 2; write a ** -0.5": d**-1
             / 2
             * np.minimum(1 / steps / 2, steps * w**-3 / 2),
             "the factor in front is missing: d_model^(-1/2)": np.minimum(rise, fall),
@@ -73,14 +73,14 @@ def _adam(
         new_m,
         both[0],
         mistakes={
-            "beta1 and 1 - beta1 are exchanged: the old mean weighs more": (1 - beta1) * m + beta1 * g,
+            "beta1 and 1 - beta1 are swapped: the old mean weighs more": (1 - beta1) * m + beta1 * g,
             "the factor 1 - beta1 is missing": beta1 * m + g,
             "the factor beta1 is missing": m + (1 - beta1) * g,
-            "m_hat is returned; the running mean itself goes on to the next step": corrected[0],
+            "m_hat is returned; return the running mean itself": corrected[0],
             "this is v; the order is theta, m, v": both[1],
             "this is theta; the order is theta, m, v": moved,
             "the gradient is squared; that belongs to v": beta1 * m + (1 - beta1) * g * g,
-            "beta2 stands where beta1 should": beta2 * m + (1 - beta2) * g,
+            "it uses beta2 instead of beta1": beta2 * m + (1 - beta2) * g,
         },
     )
     agree(
@@ -90,10 +90,10 @@ def _adam(
         mistakes={
             "the gradient is not squared": beta2 * v + (1 - beta2) * g,
             "it is the square of the new m; the square of g is needed": beta2 * v + (1 - beta2) * both[0] ** 2,
-            "beta1 stands where beta2 should": beta1 * v + (1 - beta1) * g * g,
-            "beta2 and 1 - beta2 are exchanged: the old mean weighs more": (1 - beta2) * v + beta2 * g * g,
+            "it uses beta1 instead of beta2": beta1 * v + (1 - beta1) * g * g,
+            "beta2 and 1 - beta2 are swapped: the old mean weighs more": (1 - beta2) * v + beta2 * g * g,
             "the factor 1 - beta2 is squared as well": beta2 * v + ((1 - beta2) * g) ** 2,
-            "v_hat is returned; the running mean itself goes on to the next step": corrected[1],
+            "v_hat is returned; return the running mean itself": corrected[1],
         },
     )
     agree(
@@ -102,7 +102,7 @@ def _adam(
         moved,
         mistakes=_wrong_steps(theta, g, both, corrected, lr, eps)
         | {
-            "the correction takes t + 1: the first step is number 1": theta
+            "the correction uses t + 1: the first step is number 1": theta
             - lr * both[0] / (1 - beta1 ** (t + 1)) / (np.sqrt(both[1] / (1 - beta2 ** (t + 1))) + eps),
             "the correction multiplies by t; beta^t is a power": theta
             - lr * both[0] / (1 - beta1 * t) / (np.sqrt(both[1] / abs(1 - beta2 * t)) + eps),
@@ -129,8 +129,8 @@ def _wrong_steps(
         "the gradient itself is used instead of its running mean m_hat": g / (np.sqrt(v_hat) + eps),
         "eps is missing": m_hat / np.sqrt(v_hat),
         "the learning rate is missing": step / lr,
-        "m and v are exchanged: m_hat is divided by the root of v_hat": v_hat / (root + eps),
+        "m and v are swapped: m_hat is divided by the root of v_hat": v_hat / (root + eps),
     }
     return {words: theta - lr * other for words, other in wrong.items()} | {
-        "this is the step; it is subtracted from theta": lr * step
+        "this is the step; subtract it from theta": lr * step
     }

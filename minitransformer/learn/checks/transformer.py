@@ -38,20 +38,20 @@ def sinusoidal_positions(positions: Callable[..., Any]) -> None:
             positions(length, d_model),
             ops.sinusoidal_positions(length, d_model),
             mistakes={
-                "the sines fill the first half and the cosines the second; they take turns: even and odd features": (
+                "the sines fill the first half and the cosines the second; they alternate: even and odd features": (
                     np.concatenate((np.sin(angle), np.cos(angle)), axis=1)
                 ),
-                "sine and cosine are exchanged: the even features are sines": np.stack(
+                "sine and cosine are swapped: the even features are sines": np.stack(
                     (np.cos(angle), np.sin(angle)), axis=-1
                 ).reshape(length, d_model),
                 "the exponent is 4i/D: two_i is 2i already": waves(pos / powers(2 * two_i / d_model)),
                 "the exponent is i/D: two_i is the 2i of the formula": waves(pos / powers(two_i / 2 / d_model)),
-                "each feature has an exponent of its own; sine and cosine of a pair have the same": np.where(
+                "each feature has its own exponent; sine and cosine of a pair share one": np.where(
                     np.arange(d_model) % 2 == 0,
                     np.sin(pos / powers(np.arange(d_model) / d_model)),
                     np.cos(pos / powers(np.arange(d_model) / d_model)),
                 ),
-                "the position is multiplied by the power; it is divided by it": waves(pos * powers(two_i / d_model)),
+                "the position is multiplied by the power; divide by it": waves(pos * powers(two_i / d_model)),
                 "the positions begin at 1; the first is 0": waves((pos + 1) / powers(two_i / d_model)),
             },
         )
@@ -79,8 +79,8 @@ def _post_norm(surrounded: Callable[..., Any], x: np.ndarray, rng: np.random.Gen
         surrounded(x, sublayer, norm),
         norm(x + sublayer(x)),
         mistakes={
-            "this is pre-norm; in the paper's way the norm comes last, after the addition": x + sublayer(norm(x)),
-            "the shortcut is missing: x is added to what the sub-layer makes of it": norm(sublayer(x)),
+            "this is pre-norm; in the paper the norm comes last, after the addition": x + sublayer(norm(x)),
+            "the shortcut is missing: add x to the sub-layer's output": norm(sublayer(x)),
             "the norm is missing": x + sublayer(x),
             "the norm is taken before the addition; add first": x + norm(sublayer(x)),
             "x is normalised instead of the sum": norm(x) + sublayer(x),
@@ -114,16 +114,16 @@ def _residual_gradient(backward: Callable[..., Any], x: np.ndarray, rng: np.rand
         d_s = norm_backward(d_y)
         return {
             "d_x": {
-                "the shortcut is missing: x is also added as it is": sublayer_backward(d_s),
+                "the shortcut is missing: x is also added unchanged": sublayer_backward(d_s),
                 "the sub-layer is missing: only the shortcut is there": d_s,
-                "the shortcut lies inside the norm: what it hands on is d_s, not d_y": d_y + sublayer_backward(d_s),
+                "the shortcut is inside the norm: it passes on d_s, not d_y": d_y + sublayer_backward(d_s),
                 "the norm is skipped: both get d_s, not d_y": d_y + sublayer_backward(d_y),
-                "the sub-layer gets d_y; it lies inside the norm, and gets d_s": d_s + sublayer_backward(d_y),
+                "the sub-layer gets d_y; it is inside the norm, so it gets d_s": d_s + sublayer_backward(d_y),
                 "the order is wrong: the norm was last in the forward pass, so it is first here": norm_backward(
                     d_y + sublayer_backward(d_y)
                 ),
-                "the two gradients are multiplied; they add": d_s * sublayer_backward(d_s),
-                "it is the mean of the two gradients; they add": (d_s + sublayer_backward(d_s)) / 2,
+                "the two gradients are multiplied; add them": d_s * sublayer_backward(d_s),
+                "it is the mean of the two gradients; add them": (d_s + sublayer_backward(d_s)) / 2,
             }
         }
 
@@ -156,7 +156,7 @@ def _shifted(seen: Callable[..., Any], wanted: np.ndarray) -> None:
         found if found is None else blank(np.asarray(found)),
         blank(np.concatenate((start, wanted[:, :-1]), axis=1)),
         mistakes={
-            "nothing is shifted: the decoder sees the token that it has to say": blank(wanted),
+            "nothing is shifted: the decoder sees the token that it has to predict": blank(wanted),
             "it is shifted the other way: the decoder sees what comes after": blank(
                 np.concatenate((wanted[:, 1:], np.full_like(start, PAD)), axis=1)
             ),
@@ -173,7 +173,7 @@ def _shifted(seen: Callable[..., Any], wanted: np.ndarray) -> None:
             "it is shifted the other way, and START comes last; it comes first": blank(
                 np.concatenate((wanted[:, 1:], start), axis=1)
             ),
-            "the tokens turn round: the last one comes first. START should": blank(np.roll(wanted, 1, axis=1)),
+            "the last token is moved to the front; START should be there": blank(np.roll(wanted, 1, axis=1)),
         },
     )
 
@@ -197,7 +197,7 @@ def _greedy_sentence(greedy: Callable[..., Any], sentence: list[int], max_length
         nonlocal calls
         refuse_unsolved(list(tokens))
         if not len(tokens) or tokens[0] != START:
-            raise Wrong(f"The model sees {list(tokens)}: START, {START}, has to come first, and stays.")
+            raise Wrong(f"The model sees {list(tokens)}: its input should begin with START, {START}.")
         if len(tokens) - 1 != calls or list(tokens[1:]) != wanted[: len(tokens) - 1]:
             _refuse_path(list(tokens), [START, *wanted[:calls]])
         if calls == max_length:
@@ -213,10 +213,10 @@ def _greedy_sentence(greedy: Callable[..., Any], sentence: list[int], max_length
         found,
         np.array(right, dtype=int),
         mistakes={
-            f"END, token {END}, is a part of it; look at the token before it is appended": np.array([*right, END]),
-            "START is a part of it": np.array([START, *right]),
-            "START and END are a part of it": np.array([START, *right, END]),
-            f"it goes on after END, token {END}": np.array(wanted[:max_length]),
+            f"it contains END, token {END}; check a token before you append it": np.array([*right, END]),
+            "it contains START": np.array([START, *right]),
+            "it contains START and END": np.array([START, *right, END]),
+            f"it continues after END, token {END}": np.array(wanted[:max_length]),
             "it stops at once, whatever the token is": np.array(right[:1]),
             "its last token is missing": np.array(right[:-1]),
         },
@@ -225,7 +225,7 @@ def _greedy_sentence(greedy: Callable[..., Any], sentence: list[int], max_length
 
 def _refuse_path(found: list[Any], expected: list[int]) -> None:
     if found[1:] and found[-1] == PAD:
-        raise Wrong(f"The token with the lowest score is written: the model sees {found}, expected {expected}.")
+        raise Wrong(f"The token with the lowest score is chosen: the model sees {found}, expected {expected}.")
     raise Wrong(f"The model sees {found}, expected {expected}: each step appends the token with the highest score.")
 
 
@@ -247,12 +247,12 @@ def beam_step(step: Callable[..., Any]) -> None:
             rows,
             mistakes={
                 "the lowest are kept; the best continuations have the highest log-probability": worst // vocabulary,
-                "the worst of the kept comes first; the best should": rows[::-1],
+                "the worst comes first; put the best first": rows[::-1],
                 "these are the tokens; the parents come first": columns,
                 "these are places in the flattened array: the parent is the place divided by V, rounded down": best,
                 "the place is divided by W; a row has V entries": best // width,
                 "the log-probabilities of the hypotheses are not added: use totals": alone // vocabulary,
-                "each hypothesis keeps its best one; the K best of all together are wanted": np.arange(width)[:beam],
+                "each hypothesis keeps its best one; keep the K best of all together": np.arange(width)[:beam],
             },
         )
         agree(
@@ -260,7 +260,7 @@ def beam_step(step: Callable[..., Any]) -> None:
             tokens,
             columns,
             mistakes={
-                "these are places in the flattened array: the token is what is left of the division by V": best,
+                "these are places in the flattened array: the token is the remainder of the division by V": best,
                 "the place is divided by W; a row has V entries": best % width,
                 "the log-probabilities of the hypotheses are not added: use totals": alone % vocabulary,
                 "these are the parents": rows,
@@ -290,7 +290,7 @@ def length_penalty(best: Callable[..., Any]) -> None:
             scores,
             log_p / lp,
             mistakes={
-                "log_p is multiplied by the penalty, or divided by it upside down; divide by it": log_p * lp,
+                "log_p is multiplied by the penalty, or divided by its inverse; divide by it": log_p * lp,
                 "it is divided by length^alpha; the penalty is ((5 + length) / 6)^alpha": log_p / length**alpha,
                 "a bracket is missing: 5 + length comes first, then the division by 6": log_p
                 / (5 + length / 6) ** alpha,

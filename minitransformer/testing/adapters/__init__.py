@@ -4,26 +4,54 @@
 ``plain.py``          functions of arrays with a backward pass of their own: NumPy, CuPy
 ``tensors.py``        functions of this project's tensors
 ``pytorch.py``        functions of PyTorch tensors
+``jax.py``            functions of JAX arrays
+``mygrad.py``         functions of MyGrad tensors
+``autograd.py``       functions of NumPy arrays, differentiated by HIPS autograd
 ====================  =======================================================================
 
-A library is recognised by its arrays, so none of them is imported here.
+A library is recognised by its arrays, among the inputs or as the value, so none of them is imported here.
 """
 
+import copy
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minitransformer.autograd import Operation
+from minitransformer.testing.adapters.autograd import Autograd
 from minitransformer.testing.adapters.base import Adapter, Malformed, fresh
+from minitransformer.testing.adapters.jax import Jax
+from minitransformer.testing.adapters.mygrad import MyGrad
 from minitransformer.testing.adapters.plain import Plain
 from minitransformer.testing.adapters.pytorch import PyTorch
 from minitransformer.testing.adapters.tensors import Tensors
 
-__all__ = ["Adapter", "Malformed", "Plain", "PyTorch", "Tensors", "find_adapter", "fresh"]
+__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "MyGrad", "Plain", "PyTorch", "Tensors", "find_adapter", "fresh"]
 
-LIBRARIES: tuple[Adapter, ...] = (PyTorch(),)
+LIBRARIES: tuple[Adapter, ...] = (PyTorch(), Jax(), MyGrad())
 
 
-def find_adapter(inputs: Sequence[Any], backward: Callable[..., Any] | None) -> Adapter:
+def find_adapter(
+    function: Callable[..., Any],
+    inputs: Sequence[Any],
+    backward: Callable[..., Any] | None = None,
+    options: dict[str, Any] | None = None,
+) -> Adapter:
     """Return the adapter for a function of these inputs; without a known library, that of our tensors."""
     if backward is not None:
         return Plain(backward)
-    return next((library for library in LIBRARIES if any(map(library.recognises, inputs))), Tensors())
+    known = next((library for library in LIBRARIES if any(map(library.recognises, inputs))), None)
+    if known is not None:
+        return known
+    # Functions of these libraries take NumPy arrays too; then only the value tells.
+    candidates = [library for library in (*LIBRARIES, Autograd()) if library.name in sys.modules]
+    if not candidates or isinstance(function, Operation) or any(map(Tensors().recognises, inputs)):
+        return Tensors()
+    for library in candidates:
+        function = library.prepare(function)
+    try:
+        value = function(*copy.deepcopy(list(inputs)), **fresh(options or {}))
+    except Exception:  # it takes tensors, or the check itself will show the error
+        return Tensors()
+    value = value[0] if isinstance(value, list | tuple) and value else value
+    return next((library for library in candidates if library.recognises(value)), Tensors())

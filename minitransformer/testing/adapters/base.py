@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
+from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["Adapter", "Malformed", "as_array", "fresh", "library_of"]
 
@@ -17,18 +19,29 @@ class Malformed(Exception):
     """A function or its backward pass returned something that cannot be a value or gradients."""
 
 
-class Adapter(Protocol):
+class Adapter(ABC):
     """Moves arrays between NumPy and a library, and runs the library's backward pass."""
 
+    name = ""
+    """The package that the library is imported from."""
+
+    @abstractmethod
     def recognises(self, x: Any) -> bool:
         """Return whether a value is an array of this library."""
 
+    @abstractmethod
     def to_numpy(self, x: Any) -> Array:
-        """Return an array of this library, or a value of the function, as a NumPy array."""
+        """Return an array of this library, or a value of the function, as a NumPy array; bfloat16 as float32."""
 
+    @abstractmethod
     def like(self, array: Array, x: Any) -> Any:
-        """Return a copy of a NumPy array as an array of this library, where x is."""
+        """Return a copy of a NumPy array as an array of this library, where x is; float32 as bfloat16 if x is that."""
 
+    def prepare(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function such that it runs under the settings of the library that its inputs need."""
+        return function
+
+    @abstractmethod
     def vjp(
         self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
     ) -> list[Any]:
@@ -43,7 +56,7 @@ def library_of(x: Any) -> str:
 def as_array(value: Any, what: str) -> Array:
     """Return a value as a NumPy array; raise ``Malformed`` if it is none."""
     if hasattr(value, "dtype") or isinstance(value, float | int | complex):
-        return np.asarray(value)
+        return np.asarray(value, np.float32 if is_bfloat16(value) else None)
     raise Malformed(f"{what} is of type {type(value).__name__}; return an array")
 
 

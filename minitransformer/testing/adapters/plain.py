@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Malformed, as_array, fresh, library_of
+from minitransformer.testing.adapters.base import Adapter, Malformed, as_array, fresh, library_of
+from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["Plain"]
 
 
-class Plain:
+class Plain(Adapter):
     """A backward pass that takes the inputs and the gradient of the output, and returns the gradient of each input."""
 
     def __init__(self, backward: Callable[..., Any]) -> None:
@@ -29,7 +31,9 @@ class Plain:
 
     def like(self, array: Array, x: Any) -> Any:
         """Return a copy, on the GPU where x is there."""
-        return x.__array_namespace__().asarray(array) if library_of(x) == "cupy" else array.copy(order="K")
+        if library_of(x) == "cupy":
+            return sys.modules["cupy"].asarray(array)
+        return array.astype(x.dtype if is_bfloat16(x) and array.dtype == np.float32 else array.dtype, order="K")
 
     def vjp(
         self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any

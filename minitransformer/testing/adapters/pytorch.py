@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Malformed, as_array, library_of
+from minitransformer.testing.adapters.base import Adapter, Malformed, as_array, library_of
+from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["PyTorch"]
 
 
-class PyTorch:
+class PyTorch(Adapter):
     """PyTorch; the caller has imported it, as the inputs are its tensors."""
+
+    name = "torch"
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a PyTorch tensor."""
@@ -23,11 +26,15 @@ class PyTorch:
 
     def to_numpy(self, x: Any) -> Array:
         """Return a tensor's numbers on the host."""
-        return np.asarray(x.detach().cpu().numpy()) if self.recognises(x) else as_array(x, "the value")
+        if not self.recognises(x):
+            return as_array(x, "the value")
+        x = x.detach().cpu()
+        return np.asarray((x.float() if is_bfloat16(x) else x).numpy())
 
     def like(self, array: Array, x: Any) -> Any:
         """Return a tensor on the device of x."""
-        return sys.modules["torch"].tensor(array, device=x.device)
+        dtype = x.dtype if is_bfloat16(x) and array.dtype == np.float32 else None
+        return sys.modules["torch"].tensor(array, device=x.device, dtype=dtype)
 
     def vjp(
         self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any

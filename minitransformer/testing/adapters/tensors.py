@@ -7,12 +7,12 @@ from typing import Any
 
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
-from minitransformer.testing.adapters.base import Malformed, as_array
+from minitransformer.testing.adapters.base import Adapter, Malformed, as_array
 
 __all__ = ["Tensors"]
 
 
-class Tensors:
+class Tensors(Adapter):
     """The autograd core; an ``Operation`` is a function of tensors."""
 
     def recognises(self, x: Any) -> bool:

@@ -163,11 +163,11 @@ def unit_loss(steps, d_loss, stopped):
 
 
 wrong = [
-    ("order-of-a-graph", "u has its turn before v, which was made of it", breadth_first),
-    ("order-of-a-graph", "has its turn before", depth_first),
-    ("order-of-a-graph", "u has 2 turns", once_for_each_path),
-    ("order-of-a-graph", "a never has its turn", lambda parts, loss: counted(parts, loss, reached_only=False)),
-    ("order-of-a-graph", "x never has its turn", lambda parts, loss: counted(parts, loss, once=True)),
+    ("order-of-a-graph", "u comes before v, which was made of it", breadth_first),
+    ("order-of-a-graph", "comes before", depth_first),
+    ("order-of-a-graph", "u is in the list 2 times", once_for_each_path),
+    ("order-of-a-graph", "a is missing in the list", lambda parts, loss: counted(parts, loss, reached_only=False)),
+    ("order-of-a-graph", "x is missing in the list", lambda parts, loss: counted(parts, loss, once=True)),
     ("order-of-a-graph", "dead is in the list", lambda parts, loss: list(parts)),
     ("order-of-a-graph", re.compile("L has its turn|before"), lambda parts, loss: counted(parts, loss)[::-1]),
     ("order-of-a-graph", "too deep for recursion", recursive),
@@ -179,8 +179,12 @@ wrong = [
     ("add-up-the-shares", "changed in place", receiving(in_place)),
     ("add-up-the-shares", re.compile("inputs x = 1.5, d_L = "), lambda x, d_L: d_L * x),
     ("add-up-the-shares", "one share of x * x is missing", lambda x, d_L: d_L * x + d_L),
-    ("walk-back", "the first step of the forward pass comes first", walk(turn=list)),
-    ("walk-back", "each share replaces the ones before it", walk(add=False)),
+    (
+        "walk-back",
+        "it begins with the first step",
+        walk(turn=list),
+    ),
+    ("walk-back", "each share replaces the one before", walk(add=False)),
     ("walk-back", "steps was changed", turned_in_place),
     ("walk-back", "a share is the slope alone", slopes_alone),
     ("walk-back", re.compile(r"inputs steps = \[\('u', \('x', 'y'\), .* d_loss = 1.3"), walk(turn=list)),
@@ -189,10 +193,10 @@ wrong = [
     ("walk-back", "d_loss is not used", lambda steps, d_loss: walk()(steps, 1.0)),
     ("one-input-two-functions", "comes back through g is missing", gate(lambda f, g, d, u, v: f(d * v))),
     ("one-input-two-functions", "comes back through f is missing", gate(lambda f, g, d, u, v: g(d * u))),
-    ("one-input-two-functions", "u and v are exchanged", gate(lambda f, g, d, u, v: f(d * u) + g(d * v))),
-    ("one-input-two-functions", "the product is missing on the way back", gate(lambda f, g, d, u, v: f(d) + g(d))),
+    ("one-input-two-functions", "u and v are swapped", gate(lambda f, g, d, u, v: f(d * u) + g(d * v))),
+    ("one-input-two-functions", "the product is missing in the backward pass", gate(lambda f, g, d, u, v: f(d) + g(d))),
     ("one-input-two-functions", "two shares are multiplied", gate(lambda f, g, d, u, v: f(d * v) * g(d * u))),
-    ("one-input-two-functions", "multiply what comes back", gate(lambda f, g, d, u, v: v * f(d) + u * g(d))),
+    ("one-input-two-functions", "v and u multiply the results", gate(lambda f, g, d, u, v: v * f(d) + u * g(d))),
     ("one-input-two-functions", "take x, the input of f and g", gate_of_outputs),
     ("one-input-two-functions", "d_y was changed in place", doubled_and_halved),
     ("one-input-two-functions", "is not right yet", gate(lambda f, g, d, u, v: f(d * v) - g(d * u))),
@@ -202,7 +206,11 @@ wrong = [
     ("stop-the-gradient", "after a stopped name the other inputs of the step get nothing", step_left_early),
     ("stop-the-gradient", "but it receives", walk(stop=lambda output, name, stopped: output in stopped)),
     ("stop-the-gradient", "stopped = {'u'}", zeroed_at_the_end),
-    ("stop-the-gradient", "when it has sent its gradient on already", zeroed_at_the_end),
+    (
+        "stop-the-gradient",
+        "when it has already passed on its gradient",
+        zeroed_at_the_end,
+    ),
     ("stop-the-gradient", "is not right yet", walk(stop=lambda output, name, stopped: True)),
 ]
 

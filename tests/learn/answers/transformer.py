@@ -16,13 +16,13 @@ def woven(angle, one=np.sin, other=np.cos):
 
 
 WAVES = "sinusoidal-positions"
-wrong(WAVES, "they take turns")(lambda t, d: np.concatenate((np.sin(angles(t, d)), np.cos(angles(t, d))), axis=1))
-wrong(WAVES, "sine and cosine are exchanged")(lambda t, d: woven(angles(t, d), np.cos, np.sin))
+wrong(WAVES, "they alternate")(lambda t, d: np.concatenate((np.sin(angles(t, d)), np.cos(angles(t, d))), axis=1))
+wrong(WAVES, "sine and cosine are swapped")(lambda t, d: woven(angles(t, d), np.cos, np.sin))
 wrong(WAVES, "the exponent is 4i/D")(lambda t, d: woven(angles(t, d, exponent=2)))
 wrong(WAVES, "the exponent is i/D")(lambda t, d: woven(angles(t, d, exponent=0.5)))
-wrong(WAVES, "it is divided by it")(lambda t, d: woven(angles(t, d, exponent=-1)))
+wrong(WAVES, "divide by it")(lambda t, d: woven(angles(t, d, exponent=-1)))
 wrong(WAVES, "the positions begin at 1")(lambda t, d: woven(angles(t, d, first=1)))
-wrong(WAVES, "an exponent of its own")(
+wrong(WAVES, "each feature has its own exponent")(
     lambda t, d: np.where(
         np.arange(d) % 2,
         np.cos(np.arange(t)[:, None] / 10000 ** (np.arange(d) / d)),
@@ -38,8 +38,8 @@ wrong(SCALE, "of the number of positions")(lambda rows, positions: rows * len(po
 wrong(SCALE, "of the number of sentences")(lambda rows, positions: rows * len(rows) ** 0.5 + positions)
 wrong(SCALE, "the positions are multiplied too")(lambda rows, positions: (rows + positions) * rows.shape[-1] ** 0.5)
 wrong(SCALE, "instead of the rows")(lambda rows, positions: rows + positions * rows.shape[-1] ** 0.5)
-wrong(SCALE, "multiplied by the positions; these are added")(lambda rows, at: rows * rows.shape[-1] ** 0.5 * at)
-wrong(SCALE, "these are added, and the factor sqrt(D) is missing")(lambda rows, positions: rows * positions)
+wrong(SCALE, "multiplied by the positions; add them")(lambda rows, at: rows * rows.shape[-1] ** 0.5 * at)
+wrong(SCALE, "add them")(lambda rows, positions: rows * positions)
 wrong(SCALE, "the positions are missing")(lambda rows, positions: rows * rows.shape[-1] ** 0.5)
 wrong(SCALE, "the positions are subtracted")(lambda rows, positions: rows * rows.shape[-1] ** 0.5 - positions)
 
@@ -64,8 +64,8 @@ for drop in (
     ("it is divided by p where entries are dropped", lambda x, keep, p: np.where(keep, 0, x / p)),
     ("nothing is dropped", lambda x, keep, p: x / (1 - p)),
     ("dropped entries stay as they are", lambda x, keep, p: np.where(keep, x / (1 - p), x)),
-    ("the share that was kept this time", lambda x, keep, p: x * keep / keep.mean()),
-    ("the factor is there twice", lambda x, keep, p: x * keep / (1 - p) ** 2),
+    ("the entries kept in this draw", lambda x, keep, p: x * keep / keep.mean()),
+    ("the factor is applied twice", lambda x, keep, p: x * keep / (1 - p) ** 2),
     ("in place", lambda x, keep, p: np.divide(x * keep, 1 - p, out=x)),
 ):
     dropping(drop)
@@ -94,7 +94,7 @@ def second(matrix):
 
 FFN = "feed-forward-backward"
 wrong(FFN, "the ReLU is missing")(network(gate=lambda h, d_h: d_h))
-wrong(FFN, "the ReLU looks at the gradient")(network(gate=lambda h, d_h: np.maximum(0, d_h)))
+wrong(FFN, "the ReLU is applied to the gradient")(network(gate=lambda h, d_h: np.maximum(0, d_h)))
 wrong(FFN, "d_h is multiplied by h")(network(gate=lambda h, d_h: d_h * h))
 wrong(FFN, "the ReLU is the wrong way round")(network(gate=lambda h, d_h: d_h * (h == 0)))
 wrong(FFN, "w2 is not transposed")(network(d_h=lambda w2, d_y: d_y @ w2))
@@ -102,11 +102,11 @@ wrong(FFN, "w2 is missing")(network(d_h=lambda w2, d_y: d_y))
 wrong(FFN, "w1 is not transposed")(network(d_x=lambda w1, d_a: d_a @ w1))
 wrong(FFN, "w1 is missing")(network(d_x=lambda w1, d_a: d_a))
 wrong(FFN, "there is one gradient for each sentence")(network(matrix=lambda a, d: a.swapaxes(1, 2) @ d))
-wrong(FFN, "x.T turns all three axes round")(network(matrix=lambda a, d: a.T @ d))
-wrong(FFN, "x is one matrix of all rows, and d_a is not yet")(network(matrix=lambda a, d: rows(a).T @ d))
-wrong(FFN, "d_a is one matrix of all rows, and x is not yet")(network(matrix=lambda a, d: a.T @ rows(d)))
-wrong(FFN, "h.T turns all three axes round")(second(lambda a, d: a.T @ d))
-wrong(FFN, "h is one matrix of all rows, and d_y is not yet")(second(lambda a, d: rows(a).T @ d))
+wrong(FFN, "x.T reverses all three axes")(network(matrix=lambda a, d: a.T @ d))
+wrong(FFN, "x is one matrix of all rows, and d_a is not: reshape")(network(matrix=lambda a, d: rows(a).T @ d))
+wrong(FFN, "d_a is one matrix of all rows, and x is not: x.T")(network(matrix=lambda a, d: a.T @ rows(d)))
+wrong(FFN, "h.T reverses all three axes")(second(lambda a, d: a.T @ d))
+wrong(FFN, "h is one matrix of all rows, and d_y is not: reshape")(second(lambda a, d: rows(a).T @ d))
 wrong(FFN, "all rows share the bias")(network(total=lambda d: d))
 wrong(FFN, "d_b1 has the wrong shape")(network(total=lambda d: d.sum(axis=0)))
 wrong(FFN, "B T = 6 times too small")(network(total=lambda d: d.mean(axis=(0, 1))))
@@ -126,12 +126,12 @@ def glorot(n_in, n_out):
 
 WEIGHTS = "xavier"
 wrong(WEIGHTS, "the root is missing")(drawn(lambda n, m: 6 / (n + m)))
-wrong(WEIGHTS, "takes the standard deviation for the limit")(drawn(lambda n, m: (2 / (n + m)) ** 0.5))
-wrong(WEIGHTS, "takes the variance for the limit")(drawn(lambda n, m: 2 / (n + m)))
+wrong(WEIGHTS, "standard deviation is used as the limit")(drawn(lambda n, m: (2 / (n + m)) ** 0.5))
+wrong(WEIGHTS, "the variance is used as the limit")(drawn(lambda n, m: 2 / (n + m)))
 wrong(WEIGHTS, "the limit has n_in only")(drawn(lambda n, m: (6 / n) ** 0.5))
 wrong(WEIGHTS, "the limit has n_out only")(drawn(lambda n, m: (6 / m) ** 0.5))
 wrong(WEIGHTS, "the product of the sizes")(drawn(lambda n, m: (6 / (n * m)) ** 0.5))
-wrong(WEIGHTS, "a bracket is missing")(drawn(lambda n, m: (6 / n + m) ** 0.5))
+wrong(WEIGHTS, "brackets are missing")(drawn(lambda n, m: (6 / n + m) ** 0.5))
 wrong(WEIGHTS, "upside down")(drawn(lambda n, m: ((n + m) / 6) ** 0.5))
 wrong(WEIGHTS, "the limits are -1 and 1")(drawn(lambda n, m: 1))
 wrong(WEIGHTS, "the lower limit is 0")(drawn(glorot, lambda rng, a, shape: rng.uniform(0, a, shape)))
@@ -168,12 +168,12 @@ wrong(AROUND, "x is normalised instead of the sum")(lambda x, sublayer, norm: no
 BACK = "residual-backward"
 wrong(BACK, "the shortcut is missing")(lambda d, norm, sublayer: sublayer(norm(d)))
 wrong(BACK, "the sub-layer is missing")(lambda d, norm, sublayer: norm(d))
-wrong(BACK, "the shortcut lies inside the norm")(lambda d, norm, sublayer: d + sublayer(norm(d)))
+wrong(BACK, "the shortcut is inside the norm")(lambda d, norm, sublayer: d + sublayer(norm(d)))
 wrong(BACK, "the norm is skipped")(lambda d, norm, sublayer: d + sublayer(d))
 wrong(BACK, "the sub-layer gets d_y")(lambda d, norm, sublayer: norm(d) + sublayer(d))
 wrong(BACK, "it is the mean of the two")(lambda d, norm, sublayer: (norm(d) + sublayer(norm(d))) / 2)
 wrong(BACK, "the order is wrong")(lambda d, norm, sublayer: norm(d + sublayer(d)))
-wrong(BACK, "they add")(lambda d, norm, sublayer: norm(d) * sublayer(norm(d)))
+wrong(BACK, "multiplied; add them")(lambda d, norm, sublayer: norm(d) * sublayer(norm(d)))
 
 
 def started(rest):
@@ -189,7 +189,7 @@ wrong(SEEN, "the decoder sees what comes after")(
 wrong(SEEN, "START takes the place")(lambda wanted: started(wanted[:, 1:]))
 wrong(SEEN, "the last column is still there")(started)
 wrong(SEEN, "START is missing")(lambda wanted: wanted[:, :-1])
-wrong(SEEN, "the tokens turn round")(lambda wanted: np.roll(wanted, 1, axis=1))
+wrong(SEEN, "the last token is moved to the front")(lambda wanted: np.roll(wanted, 1, axis=1))
 wrong(SEEN, "is there a `return`")(lambda wanted: None)
 wrong(SEEN, "is not right yet")(lambda wanted: started(wanted[:, :-1]) - 1)
 
@@ -242,18 +242,18 @@ wrong(ADAM, "this is the step")(
     )
 )
 wrong(ADAM, "eps is missing")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * m_hat / np.sqrt(v_hat)))
-wrong(ADAM, "m and v are exchanged: m_hat is divided")(
+wrong(ADAM, "m and v are swapped: m_hat is divided")(
     adam(lambda g, m, v, m_hat, v_hat, lr, eps: lr * v_hat / (np.sqrt(m_hat) + eps))
 )
 wrong(ADAM, "this is v; the order is theta, m, v")(lambda *given: (lambda theta, m, v: (theta, v, m))(*adam()(*given)))
 wrong(ADAM, "this is theta; the order")(lambda *given: (lambda theta, m, v: (m, theta, v))(*adam()(*given)))
 wrong(ADAM, "that belongs to v")(adam(mean=lambda m, g, b: b * m + (1 - b) * g * g))
-wrong(ADAM, "beta2 stands where beta1 should")(
+wrong(ADAM, "it uses beta2 instead of beta1")(
     lambda theta, g, m, v, t, lr, beta1, beta2, eps: adam()(theta, g, m, v, t, lr, beta2, beta2, eps)
 )
 wrong(ADAM, "the learning rate is missing")(adam(lambda g, m, v, m_hat, v_hat, lr, eps: m_hat / (np.sqrt(v_hat) + eps)))
 wrong(ADAM, "the factor 1 - beta1 is missing")(adam(mean=lambda m, g, b: b * m + g))
-wrong(ADAM, "beta2 and 1 - beta2 are exchanged")(adam(square=lambda v, g, b: (1 - b) * v + b * g * g))
+wrong(ADAM, "beta2 and 1 - beta2 are swapped")(adam(square=lambda v, g, b: (1 - b) * v + b * g * g))
 wrong(ADAM, "the factor 1 - beta2 is squared")(adam(square=lambda v, g, b: b * v + ((1 - b) * g) ** 2))
 
 
@@ -274,7 +274,7 @@ wrong(ADAM, "beta^t is a power")(corrected_by(lambda beta, t: 1 - beta * t))
 wrong(ADAM, "it needs beta^t")(corrected_by(lambda beta, t: 1 - beta))
 
 
-@wrong(ADAM, "beta1 stands where beta2 should")
+@wrong(ADAM, "it uses beta1 instead of beta2")
 def one_beta(theta, g, m, v, t, lr, beta1, beta2, eps):
     return adam()(theta, g, m, v, t, lr, beta1, beta1, eps)
 
@@ -291,7 +291,7 @@ def corrected_square(theta, g, m, v, t, lr, beta1, beta2, eps):
     return theta, m, v / (1 - beta2**t)
 
 
-wrong(ADAM, "beta1 and 1 - beta1 are exchanged")(adam(mean=lambda m, g, b: (1 - b) * m + b * g))
+wrong(ADAM, "beta1 and 1 - beta1 are swapped")(adam(mean=lambda m, g, b: (1 - b) * m + b * g))
 wrong(ADAM, "the factor beta1 is missing")(adam(mean=lambda m, g, b: m + (1 - b) * g))
 wrong(ADAM, "the gradient is not squared")(adam(square=lambda v, g, b: b * v + (1 - b) * g))
 wrong(ADAM, "Return theta, m, v, in this order: expected 3 results, found an array of shape (5,)")(
@@ -344,9 +344,9 @@ def loop(best=np.argmax, before=True, start=1, limit=True):
     return greedy
 
 
-wrong(GREEDY, "END, token 2, is a part of it")(loop(before=False))
-wrong(GREEDY, "START is a part of it")(loop(start=0))
-wrong(GREEDY, "START and END are a part")(loop(start=0, before=False))
+wrong(GREEDY, "it contains END, token 2")(loop(before=False))
+wrong(GREEDY, "it contains START")(loop(start=0))
+wrong(GREEDY, "it contains START and END")(loop(start=0, before=False))
 wrong(GREEDY, "The token with the lowest score")(loop(best=np.argmin))
 wrong(GREEDY, "each step appends the token with the highest score")(loop(best=lambda scores: np.argsort(scores)[-2]))
 wrong(GREEDY, "more than max_length = 3 times")(loop(limit=False))
@@ -361,7 +361,7 @@ def one_token(next_scores, max_length):
 wrong(GREEDY, "its last token is missing")(lambda next_scores, n: loop()(next_scores, n)[:-1])
 
 
-@wrong(GREEDY, "it goes on after END")
+@wrong(GREEDY, "it continues after END")
 def never_stops(next_scores, max_length):
     tokens = [START]
     for _ in range(max_length):
@@ -369,7 +369,7 @@ def never_stops(next_scores, max_length):
     return tokens[1:]
 
 
-@wrong(GREEDY, "START, 1, has to come first")
+@wrong(GREEDY, "should begin with START, 1")
 def only_the_last(next_scores, max_length):
     token, sentence = START, []
     for _ in range(max_length):
@@ -389,7 +389,7 @@ def beam(order=lambda totals: np.argsort(-totals, axis=None), divisor=1, added=T
 
 BEAM = "beam-step"
 wrong(BEAM, "the lowest are kept")(beam(lambda totals: np.argsort(totals, axis=None)))
-wrong(BEAM, "the worst of the kept comes first")(beam(lambda totals: np.argsort(totals, axis=None)[-3:]))
+wrong(BEAM, "the worst comes first")(beam(lambda totals: np.argsort(totals, axis=None)[-3:]))
 wrong(BEAM, "a row has V entries")(beam(divisor=0))
 wrong(BEAM, "are not added: use totals")(beam(added=False))
 

@@ -1,0 +1,44 @@
+"""Functions of NumPy arrays that HIPS autograd differentiates: they use ``autograd.numpy``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.testing.adapters.base import Adapter, as_array
+
+__all__ = ["Autograd"]
+
+
+class Autograd(Adapter):
+    """HIPS autograd; its functions take and return NumPy arrays."""
+
+    name = "autograd"
+
+    def recognises(self, x: Any) -> bool:
+        """Return whether a value is a NumPy array or number."""
+        return isinstance(x, np.ndarray | np.floating)
+
+    def to_numpy(self, x: Any) -> Array:
+        """Return an array."""
+        return as_array(x, "the value")
+
+    def like(self, array: Array, x: Any) -> Any:
+        """Return a copy."""
+        return array.copy(order="K")
+
+    def vjp(
+        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
+    ) -> list[Any]:
+        """Call ``autograd.make_vjp``."""
+        try:
+            pull_back, _ = sys.modules["autograd"].make_vjp(function, tuple(moving))(*inputs)
+        except (TypeError, ValueError) as error:
+            error.add_note("check: if this function does not use autograd.numpy, give its backward pass: backward=")
+            raise
+        gradients = dict(zip(moving, pull_back(d_output), strict=True))
+        return [gradients.get(i) for i in range(len(inputs))]

@@ -1,0 +1,42 @@
+"""Functions of MyGrad tensors."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.testing.adapters.base import Adapter, Malformed, as_array, library_of
+
+__all__ = ["MyGrad"]
+
+
+class MyGrad(Adapter):
+    """MyGrad, whose tensors are NumPy arrays with a graph behind them."""
+
+    name = "mygrad"
+
+    def recognises(self, x: Any) -> bool:
+        """Return whether a value is a MyGrad tensor."""
+        return library_of(x) == "mygrad" and hasattr(x, "dtype")
+
+    def to_numpy(self, x: Any) -> Array:
+        """Return a tensor's numbers."""
+        return np.asarray(x.data) if self.recognises(x) else as_array(x, "the value")
+
+    def like(self, array: Array, x: Any) -> Any:
+        """Return a tensor."""
+        return sys.modules["mygrad"].tensor(array)
+
+    def vjp(
+        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
+    ) -> list[Any]:
+        """Run the backward pass of MyGrad's graph."""
+        output = function(*inputs)
+        if not self.recognises(output):
+            raise Malformed(f"the value is of type {type(output).__name__}, without a graph; return a MyGrad tensor")
+        output.backward(self.to_numpy(d_output))
+        return [inputs[i].grad if i in moving else None for i in range(len(inputs))]

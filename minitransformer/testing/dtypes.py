@@ -1,0 +1,50 @@
+"""The precision of arrays of any library.
+
+NumPy knows no bfloat16. On the host, float32 holds its numbers exactly, so the checker keeps them in float32 and rounds
+them to the 8 significant bits of bfloat16 by arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer.arrays import Array
+
+__all__ = ["Precision", "is_bfloat16", "precision_of"]
+
+BITS = 8
+
+
+class Precision(NamedTuple):
+    """A type of floating-point numbers."""
+
+    name: str
+    eps: float
+    """The distance from 1 to the next number."""
+    host: np.dtype[Any]
+    """The type that holds the numbers on the host."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def round(self, array: Any) -> Array:
+        """Return an array on the host with the nearest numbers of this type."""
+        if self.name == "bfloat16":
+            with np.errstate(invalid="ignore"):
+                fraction, exponent = np.frexp(array)
+                array = np.ldexp(np.round(np.ldexp(fraction, BITS)), exponent - BITS)
+        return np.asarray(array).astype(self.host, copy=False)
+
+
+def is_bfloat16(x: Any) -> bool:
+    """Return whether an array of any library is of type bfloat16."""
+    return str(getattr(x, "dtype", "")).rpartition(".")[2] == "bfloat16"
+
+
+def precision_of(x: Any, on_host: Array) -> Precision:
+    """Return the precision of an array on the host, which stands for one of any library."""
+    if is_bfloat16(x) and on_host.dtype == np.float32:
+        return Precision("bfloat16", 2.0 ** (1 - BITS), on_host.dtype)
+    return Precision(str(on_host.dtype), float(np.finfo(on_host.dtype).eps), on_host.dtype)
