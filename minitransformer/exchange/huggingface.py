@@ -177,7 +177,9 @@ def _weights_file(folder: Path) -> Path:
     for name in PICKLES:
         if (folder / name).exists():
             quoted = f"{str(folder)!r}"
-            script = f"from transformers import MarianMTModel as M; M.from_pretrained({quoted}).save_pretrained({quoted})"
+            script = (
+                f"from transformers import MarianMTModel as M; M.from_pretrained({quoted}).save_pretrained({quoted})"
+            )
             raise FileError(
                 f"{folder / name} is a pickle, which can run any program when it is read, expected model.safetensors; "
                 f"convert it if you trust it: python -c {shlex.quote(script)}"
@@ -283,9 +285,9 @@ def _state(
     both = config.boolean("share_encoder_decoder_embeddings", True)
     if both and source is not target:
         raise config.error("share_encoder_decoder_embeddings", "false, as there are two vocabularies")
-    if both and not tied and (one := tensors.pop(shared, None)) is not None:
+    if both and not tied and (unused := tensors.pop(shared, None)) is not None:
         for name in (encoder, decoder):  # newer versions do not share it then, older ones do
-            tensors.setdefault(name, one)
+            tensors.setdefault(name, unused)
     if both and tied:
         share: Any = "all"
         state["source_embedding.table"] = table([shared, encoder, decoder, last], source)

@@ -85,7 +85,7 @@ class Fields:
         return FileError(f"{self.path}: {name} is {found}, expected {expected}")
 
     def _get(self, name: str, default: Any) -> Any:
-        return self.values[name] if self.has(name) or default is _MISSING and name in self.values else default
+        return self.values[name] if self.has(name) or (default is _MISSING and name in self.values) else default
 
 
 def read_ids(path: Path) -> list[str]:

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from marian_folders import tokens, write_tokenisers
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
 from minitransformer.exchange import read_huggingface, write_run
-from marian_folders import tokens, write_tokenisers
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -43,9 +43,11 @@ def original(folder, dtype=torch.float32, separate=False, heads=2, layers=2, see
     torch.manual_seed(seed)
     model = transformers.MarianMTModel(config).eval().to(dtype)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += torch.randn_like(parameter) * 0.25
+        for name, parameter in model.named_parameters():
+            # so that translations differ, and some end by themselves
+            parameter += torch.randn_like(parameter) * (0.6 if "shared" in name or "embed" in name else 0.25)
         model.final_logits_bias.normal_()
+        model.final_logits_bias[0, 0] += 3
         for stack in (model.model.encoder, model.model.decoder):
             # transformers rounds them to float32, whatever the type of the model
             positions = mt.ops.sinusoidal_positions(64, config.d_model, layout="halves")
@@ -130,7 +132,7 @@ def test_generate_writes_the_same_tokens(tmp_path, name):
         assert [rows(sizes[1])[tokens].tolist() for tokens in ours()] == expected
 
 
-def beams(run, source, rules, n=None):
+def beams(run, source, rules):
     found = mt.decoding.beam_search(run.model, source, rules.beam, rules.alpha, rules=rules)
     return [one[0].tokens for one in found]
 
@@ -140,7 +142,6 @@ RULES = {
     "searches to the limit": {"early_stopping": "never", "length_penalty": 2.0},
     "no penalty": {"length_penalty": 0.0, "num_beams": 3},
     "other forbidden tokens": {"renormalize_logits": True, "bad_words_ids": [[5], [7], [-1]]},
-    "without a forced end": {"forced_eos_token_id": None, "max_length": 40},
 }
 
 
@@ -160,4 +161,37 @@ def test_every_rule_of_the_search_is_kept(tmp_path, name):
         expected = [[int(t) for t in row[: [*row, 0].index(0)]] for row in written.tolist()]
         found = mt.decoding.greedy(run.model, source, rules=rules) if n_beams == 1 else beams(run, source, rules)
         assert [rows(size)[tokens].tolist() for tokens in found] == expected
-    print(name, sorted(set(map(len, expected))))
+        assert len({tuple(sentence) for sentence in expected}) > 5
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_gradients_are_the_same(tmp_path, name):
+    theirs = original(tmp_path / "there", torch.float64, **CONFIGURATIONS[name])
+    ours = opened(tmp_path / "there", tmp_path).model
+    sizes = both_sizes(name)
+    source, target = sentences(3, sizes[0]), sentences(3, sizes[1], seed=1)
+    target[:, 0] = START
+    d_logits = np.random.default_rng(3).normal(size=(*target.shape, sizes[1] + 1))
+    d_logits[..., START] = 0
+    d_logits *= (target != PAD).cumprod(axis=1)[:, :, None]
+    (ours(source, target) * d_logits).sum().backward()
+    for stack in (theirs.model.encoder, theirs.model.decoder):
+        stack.embed_tokens.padding_idx = None  # where the gradient of padding is not computed
+    given = their_inputs(source, sizes[0])
+    logits = theirs(**given, decoder_input_ids=torch.from_numpy(rows(sizes[1])[target])).logits
+    d_theirs = np.zeros(logits.shape)
+    d_theirs[..., np.delete(rows(sizes[1]), START)] = np.delete(d_logits, START, axis=-1)
+    (logits * torch.from_numpy(d_theirs)).sum().backward()
+    with torch.no_grad():  # saved as if they were the weights, the gradients have our names when they are read
+        theirs.final_logits_bias[0] = torch.from_numpy(d_theirs.sum(axis=(0, 1)))
+        for parameter in theirs.parameters():
+            parameter.data = parameter.data if parameter.grad is None else parameter.grad
+        theirs.save_pretrained(tmp_path / "there")
+    expected = read_huggingface(tmp_path / "there").state
+    found = {name: to_numpy(parameter.grad) for name, parameter in ours.named_parameters()}
+    assert expected.keys() == found.keys()
+    for name, d_value in found.items():
+        if name.endswith("table") or name in ("output", "output_bias"):
+            d_value[PAD] += d_value[START]  # they are one token there
+            d_value[START] = expected[name][START] = 0
+        np.testing.assert_allclose(d_value, expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
