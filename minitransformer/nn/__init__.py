@@ -3,7 +3,6 @@
 ====================  ==============================================================================
 ``options.py``        ``ModelOptions``: the options of a model
 ``module.py``         ``Module`` and ``Parameter``: how parts hold their parameters
-``activations.py``    activations besides ReLU
 ``layers.py``         the sub-layers: multi-head attention, feed-forward, residual with layer norm
 ``cache.py``          ``Cache``: keys and values that the decoder keeps between steps
 ``encoder.py``        the encoder and its layers

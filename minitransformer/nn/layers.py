@@ -13,14 +13,21 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
-from minitransformer.autograd import Tensor, is_recording
-from minitransformer.nn.activations import ACTIVATIONS
+from minitransformer.autograd import Operation, Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
 from minitransformer.stand_ins import replaceable
 
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
+
+
+ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
+    "silu": (ops.silu, {}),
+    "gelu": (ops.gelu, {}),
+    "quick_gelu": (ops.silu, {"beta": 1.702}),
+}
+"""The activations besides ReLU, with their options. ``ops.feed_forward`` contains ReLU."""
 
 
 class MultiHeadAttention(Module):

@@ -21,7 +21,8 @@ FACTORS = {"right": 1.0, "wrong": 1.5, "zero": 0.0}
 
 
 def needs(library):
-    return pytest.mark.skipif(importlib.util.find_spec(library) is None, reason=f"needs {library}")
+    found = importlib.util.find_spec(library)  # without an origin it is a folder of this name, such as tests/autograd
+    return pytest.mark.skipif(found is None or found.origin is None, reason=f"needs {library}")
 
 
 def assert_found(report, kind, dtype="float64"):
@@ -189,7 +190,7 @@ SIGNS = pytest.mark.parametrize("sign", [1, -1])
 def assert_low(report, sign):
     assert report.verdict in (("right", "undecided") if sign == 1 else ("wrong",)), report
     if report.verdict == "undecided":
-        assert report.cause.endswith("give the inputs in float64, which would do")
+        assert "float64 would do, but the function " in report.cause
 
 
 @FEW_DIGITS

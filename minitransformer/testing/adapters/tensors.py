@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
-from minitransformer.testing.adapters.base import Adapter, Malformed, as_array
+from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array
 
 __all__ = ["Tensors"]
 
 
 class Tensors(Adapter):
     """The autograd core; an ``Operation`` is a function of tensors."""
+
+    name = "minitransformer"
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a tensor."""
@@ -27,17 +29,15 @@ class Tensors(Adapter):
         """Return a tensor."""
         return Tensor(asarray(array))
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Run the backward pass of the graph."""
         given = [Tensor(x.data, requires_grad=True) if i in moving else x for i, x in enumerate(inputs)]
-        output = function(*given)
-        if not isinstance(output, Tensor):
-            raise Malformed(
-                f"the value is of type {type(output).__name__}, without a graph; for a function of plain arrays, give "
-                "its backward pass: backward="
-            )
-        if output.requires_grad:
-            output.backward(d_output.data)
+        for output, d_output in zip(function(*given), d_outputs, strict=True):
+            if not isinstance(output, Tensor):
+                raise Malformed(
+                    f"the value is of type {type(output).__name__}, without a graph; for a function of plain arrays, "
+                    "give its backward pass: backward="
+                )
+            if output.requires_grad:
+                output.backward(d_output.data)
         return [given[i].grad if i in moving else None for i in range(len(given))]
