@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
+from keyword import iskeyword
 
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.cli.errors import UsageError, one_line
@@ -24,7 +25,7 @@ from minitransformer.training.ranks import ALONE, launched_rank
 __all__ = ["main"]
 
 COMMANDS = {
-    name: import_module(f"minitransformer.cli.{name}")
+    name: import_module(f"minitransformer.cli.{name}{'_' * iskeyword(name)}")
     for name in (
         "train",
         "resume",
@@ -33,6 +34,7 @@ COMMANDS = {
         "evaluate",
         "attention",
         "explore",
+        "import",
         "gradcheck",
         "learn",
         "tutorials",
@@ -44,7 +46,8 @@ COMMANDS = {
         "table3",
     )
 }
-"""Each command is the module of its name: ``add_arguments(parser)``, ``run(args)``, and a docstring for ``--help``."""
+"""Each command is the module of its name, or ``import_``: ``add_arguments(parser)``, ``run(args)``, and a docstring for
+``--help``."""
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):

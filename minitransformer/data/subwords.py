@@ -21,7 +21,7 @@ from minitransformer.data.text import normalise_text
 from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, build_vocabulary, field
 from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabulary
 
-__all__ = ["Bpe", "Merges"]
+__all__ = ["Bpe", "Merges", "sentencepiece_model"]
 
 # While it learns, sentencepiece silently skips any line with the character U+2585, and reads the names of the specials
 # as the specials themselves, so that their letters would not be learned.
@@ -49,11 +49,7 @@ class Bpe(Tokeniser):
     kind = "bpe"
 
     def __init__(self, model: bytes) -> None:
-        try:
-            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
-            raise ValueError("Bpe: these bytes are not a model of sentencepiece") from error
-        p = self._processor
+        self._processor = p = sentencepiece_model(model, "Bpe")
         found, wanted = (p.pad_id(), p.bos_id(), p.eos_id(), p.unk_id()), (PAD, START, END, UNKNOWN)
         if found != wanted:
             raise ValueError(
@@ -251,11 +247,27 @@ def _segmenter(merges: Iterable[tuple[str, str]]) -> Any:
     return _subword_nmt("apply_bpe").BPE(io.StringIO(codes), separator=_SEPARATOR).segment_tokens
 
 
+def sentencepiece_model(model: bytes, who: str) -> Any:
+    """Return a processor of sentencepiece.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are not a model of sentencepiece; the message begins with ``who``.
+    MissingExtraError
+        If sentencepiece is not installed.
+    """
+    try:
+        return _sentencepiece().SentencePieceProcessor(model_proto=model)
+    except RuntimeError as error:
+        raise ValueError(f"{who}: these bytes are not a model of sentencepiece") from error
+
+
 def _sentencepiece() -> Any:
     try:
         return import_module("sentencepiece")
     except ImportError as error:
-        raise MissingExtraError("byte-pair encoding (bpe)", "sentencepiece", "text") from error
+        raise MissingExtraError("a tokeniser of sentencepiece", "sentencepiece", "text") from error
 
 
 def _subword_nmt(part: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitransformer.data.pieces import Pieces
 from minitransformer.data.subwords import Bpe, Merges
 from minitransformer.data.text import LeftOut
 from minitransformer.data.tokens import Characters, Tokeniser, Words
@@ -23,6 +24,8 @@ __all__ = [
 
 KINDS: Mapping[str, type[Tokeniser]] = {kind.kind: kind for kind in (Bpe, Words, Characters, Merges)}
 """The tokenisers that can be learned from a text, by name."""
+READ: Mapping[str, type[Tokeniser]] = {**KINDS, Pieces.kind: Pieces}
+"""The tokenisers that a file may hold."""
 
 
 def train_tokeniser(
@@ -120,9 +123,9 @@ def tokeniser_from_json(value: object) -> Tokeniser:
         If the library that it needs is not installed.
     """
     kind = value.get("kind") if isinstance(value, Mapping) else None
-    if not isinstance(value, Mapping) or not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"found the kind of tokens {kind!r}, expected one of {', '.join(KINDS)}")
-    return KINDS[kind].from_json(value)
+    if not isinstance(value, Mapping) or not isinstance(kind, str) or kind not in READ:
+        raise ValueError(f"found the kind of tokens {kind!r}, expected one of {', '.join(READ)}")
+    return READ[kind].from_json(value)
 
 
 def tokenisers_to_json(source: Tokeniser, target: Tokeniser) -> dict[str, Any]:

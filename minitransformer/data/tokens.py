@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from minitransformer.data.text import normalise_text
 from minitransformer.data.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "build_vocabulary", "field"]
+__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "build_vocabulary", "field", "require_unknown"]
 
 UNKNOWN = len(SPECIALS)
 """The id of the unknown token, the first after the specials."""
@@ -127,7 +127,7 @@ class Words(Tokeniser):
     kind = "words"
 
     def __init__(self, vocabulary: Vocabulary, marker: str = "") -> None:
-        _require_unknown(vocabulary, "Words")
+        require_unknown(vocabulary, "Words")
         super().__init__(vocabulary, UNKNOWN)
         self.marker = marker
 
@@ -193,7 +193,7 @@ class Characters(Tokeniser):
     kind = "chars"
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        _require_unknown(vocabulary, "Characters")
+        require_unknown(vocabulary, "Characters")
         super().__init__(vocabulary, UNKNOWN)
 
     @classmethod
@@ -327,6 +327,7 @@ def field(value: Mapping[str, Any], name: str, kind: type) -> Any:
     return value[name]
 
 
-def _require_unknown(vocabulary: Vocabulary, who: str) -> None:
+def require_unknown(vocabulary: Vocabulary, who: str) -> None:
+    """Raise a ValueError unless the first token after the specials is ``<unk>``."""
     if vocabulary.tokens[UNKNOWN : UNKNOWN + 1] != (UNKNOWN_TOKEN,):
         raise ValueError(f"{who}: the first token after the specials has to be {UNKNOWN_TOKEN}")

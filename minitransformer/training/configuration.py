@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from minitransformer.decoding import SearchOptions
 from minitransformer.nn import Transformer
 from minitransformer.nn.options import ModelOptions
 from minitransformer.optim import inverse_square_root, linear_decay, warmup
@@ -34,6 +35,7 @@ class Configuration(Options):
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     data: DataOptions = field(default_factory=DataOptions)
+    search: SearchOptions = field(default_factory=SearchOptions)
     free: frozenset[str] = field(
         default=frozenset(),
         compare=False,

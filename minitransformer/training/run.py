@@ -314,9 +314,10 @@ class RunFolder:
             raise RunError(f"{self.path / 'data.json'} is damaged: {error}") from error
 
     def held_out(self) -> list[tuple[str, str]]:
-        """Read the held-out pairs."""
+        """Read the held-out pairs; a model of another program has none."""
         # splitlines would split at characters that a text may contain, such as U+2028
-        lines = self._read("held_out.tsv").removesuffix("\n").split("\n")
+        text = self._read("held_out.tsv")
+        lines = text.removesuffix("\n").split("\n") if text else []
         pairs = [tuple(line.split("\t")) for line in lines]
         bad = [i for i, pair in enumerate(pairs) if len(pair) != 2 or not all(pair)]
         if bad:

@@ -329,7 +329,10 @@ class Trainer:
 
     def _evaluate(self, model: Transformer, pairs: list[tuple[str, str]]) -> Scores:
         measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
-        return evaluate(model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize, ranks=self.ranks)
+        rules = self.configuration.search
+        return evaluate(
+            model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize, ranks=self.ranks, rules=rules
+        )
 
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to resume here, and the mean of the weights so far, on the host."""

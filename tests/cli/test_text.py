@@ -134,7 +134,7 @@ def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standar
 def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):
     from minitransformer.decoding import Hypothesis
 
-    monkeypatch.setattr("minitransformer.cli.translate.hypotheses", lambda *_: [[Hypothesis([5], -1.0, -1.0, False)]])
+    monkeypatch.setattr("minitransformer.cli.translate.hypotheses", lambda *_, **__: [[Hypothesis([5], -1, -1, False)]])
     assert main(["translate", str(run), "w1"]) == 0
     captured = capsys.readouterr()
     assert captured.out
