@@ -55,7 +55,7 @@ class ModelOptions(Options):
     share_embeddings: bool | str = option(
         True,
         '"target": the target embedding is also the last linear layer; True: the source embedding too, if both '
-        "vocabularies have the same size, as they have when they are one (section 3.4); False: nothing is shared",
+        "vocabularies have the same size, as a shared one has (section 3.4); False: nothing is shared",
         choices=(True, "target", False), flag=False, added=True,
     )  # fmt: skip
     attention_bias: bool = option(

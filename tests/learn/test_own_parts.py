@@ -419,7 +419,7 @@ def test_what_a_mistake_does(without_drawn_parts, tmp_path, monkeypatch, capsys)
     assert not (tmp_path / "runs").exists()
     status, told, _ = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
     assert status == 0
-    assert "what the mistake did:" in told
+    assert "effect of the mistake:" in told
     assert "with your scaled-scores" in told
     assert (tmp_path / "runs" / "numbers" / "with-and-without.png").stat().st_size > 5000
     assert [*json.loads((tmp_path / "runs/numbers-without-the-mistake/parts.json").read_text())["parts"]] == ["warm-up"]
@@ -533,4 +533,4 @@ def test_a_mistake_by_which_training_diverges_is_compared_too(without_drawn_part
         status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
     assert status == 0
     assert "training stops" in error
-    assert "what the mistake did:" in told
+    assert "effect of the mistake:" in told
