@@ -1,4 +1,5 @@
 import copy
+import math
 import os
 import pickle
 import subprocess
@@ -599,6 +600,30 @@ def test_tanh_slope_leaves_its_input_alone():
     tanh = xp.asarray(np.array([0.0, 0.5, -1.0]))
     np.testing.assert_array_equal(arrays.to_numpy(arrays.tanh_slope(tanh)), [1, 0.75, 0])
     np.testing.assert_array_equal(arrays.to_numpy(tanh), [0, 0.5, -1])
+
+
+def test_erf_is_exact_up_to_rounding():
+    x = np.concatenate([np.linspace(-7, 7, 5001), 10.0 ** np.arange(-300, 0, 3), [1e30, -1e30]])
+    exact = np.array([math.erf(one) for one in x])
+    found = arrays.to_numpy(arrays.erf(xp.asarray(x)))
+    assert np.abs(found - exact).max() < 2.3e-16
+    np.testing.assert_allclose(found, exact, rtol=5e-16)
+    single = x.astype(np.float32)
+    found = arrays.to_numpy(arrays.erf(xp.asarray(single)))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [math.erf(one) for one in single], rtol=3e-7, atol=1e-38)
+
+
+def test_erf_of_any_shape_of_infinity_and_of_nan():
+    for shape in ((), (0,), (2, 0), (2, 3)):
+        x = np.full(shape, 0.5)
+        np.testing.assert_allclose(
+            arrays.to_numpy(arrays.erf(xp.asarray(x))), np.full(shape, math.erf(0.5)), rtol=1e-15
+        )
+    x = np.linspace(-2, 2, 40_000).reshape(2, -1)[:, ::2]  # strided, and more than a slice
+    np.testing.assert_allclose(arrays.to_numpy(arrays.erf(xp.asarray(x))), np.vectorize(math.erf)(x), rtol=5e-16)
+    special = arrays.to_numpy(arrays.erf(xp.asarray(np.array([np.inf, -np.inf, np.nan]))))
+    np.testing.assert_array_equal(special, [1, -1, np.nan])
 
 
 def test_an_optional_mask_may_be_absent_but_not_wrong():

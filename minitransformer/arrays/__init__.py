@@ -18,13 +18,16 @@ CuPy is chosen.
 ``watch.py``        whether an array changes in place
 ``random.py``       random numbers
 ``reductions.py``   maxima, sums, and sums of rows by index
-``elementwise.py``  ReLU in place, and the slope of tanh
+``elementwise.py``  ReLU in place, the slope of tanh, and the error function
 ``products.py``     matrix products, on a GPU without copies
 ``memory.py``       a GPU's memory, whether a memory is full, and slices that fit a processor's cache
 ``heap.py``         lets the C library reuse the memory of freed arrays
 ``blas.py``         the threads of NumPy's matrix products: ``from minitransformer.arrays import blas``
 ==================  =====================================================================================
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from minitransformer.arrays.checks import (
     as_indices,
@@ -35,7 +38,7 @@ from minitransformer.arrays.checks import (
     check_index,
     is_whole,
 )
-from minitransformer.arrays.elementwise import relu_in_place, tanh_slope
+from minitransformer.arrays.elementwise import erf, relu_in_place, tanh_slope
 from minitransformer.arrays.memory import cache_slices, device_memory, even_parts, free_device_memory, full_memory
 from minitransformer.arrays.namespace import (
     Array,
@@ -51,10 +54,12 @@ from minitransformer.arrays.namespace import (
     xp,
 )
 from minitransformer.arrays.products import matmul
-from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
 from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, square_sums, sum_along
 from minitransformer.arrays.transfer import asarray, operand, to_numpy
 from minitransformer.arrays.watch import Watch
+
+if TYPE_CHECKING:
+    from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
 
 __all__ = [
     "Array",
@@ -74,6 +79,7 @@ __all__ = [
     "check_index",
     "choose_card",
     "device_memory",
+    "erf",
     "even_parts",
     "free_device_memory",
     "full_memory",
@@ -96,3 +102,11 @@ __all__ = [
     "using",
     "xp",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # NumPy loads its generators when they are first used, which takes a tenth of its own time; so does this package.
+    if name not in ("RowsGenerator", "generator_state", "random_bits"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(importlib.import_module("minitransformer.arrays.random"), name)
+    return value

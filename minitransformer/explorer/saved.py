@@ -29,7 +29,7 @@ __all__ = ["save"]
 BEAM = 4
 MANY_PARAMETERS = 2_000_000
 """Of larger models a file would be too long for browsers with full precision."""
-SUBLAYERS = ("multi_head_attention", "feed_forward")
+SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
 MOST_WORK = 30_000_000_000
 """The most work of all differences of a sentence, about half a minute. Each is the number of tokens times that
 of parameters, with `MORE_WORK` for all that costs the same in small models."""
@@ -236,7 +236,7 @@ def _gradients(answer: dict[str, Any], n_parameters: int, few: bool) -> list[str
     work = (len(answer["source"]) + len(answer["target_in"])) * (n_parameters + MORE_WORK)
     most = max(FEWEST, MOST_WORK // work)
     if few or len(found) > most:
-        found = [one for one in found if one.get("operation") in SUBLAYERS]
+        found = [one for one in found if one.get("place", "").rpartition(".")[2] in SUBLAYERS]
     return [one["key"] for one in found[:: -(-len(found) // most) or 1]]
 
 

@@ -87,7 +87,7 @@ class DecoderLayer(Module):
 
 
 class Decoder(Module):
-    """A stack of decoder layers; with ``norm="pre"`` a last layer normalisation follows.
+    """A stack of decoder layers; with ``norm="pre"`` a last layer normalisation follows, by default.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Decoder(Module):
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         self.layers = [DecoderLayer(options, rng) for _ in range(options.n_layers)]
-        self.final_norm = LayerNorm(options) if options.norm == "pre" else None
+        self.final_norm = LayerNorm(options) if options.has_final_norm else None
 
     def __call__(
         self,

@@ -66,7 +66,7 @@ class EncoderLayer(Module):
 
 
 class Encoder(Module):
-    """A stack of encoder layers; with ``norm="pre"`` a last layer normalisation follows.
+    """A stack of encoder layers; with ``norm="pre"`` a last layer normalisation follows, by default.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Encoder(Module):
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         self.layers = [EncoderLayer(options, rng) for _ in range(options.n_layers)]
-        self.final_norm = LayerNorm(options) if options.norm == "pre" else None
+        self.final_norm = LayerNorm(options) if options.has_final_norm else None
 
     def __call__(
         self,

@@ -13,13 +13,21 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
-from minitransformer.autograd import Tensor, is_recording
+from minitransformer.autograd import Operation, Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
 from minitransformer.stand_ins import replaceable
 
 __all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
+
+
+ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
+    "silu": (ops.silu, {}),
+    "gelu": (ops.gelu, {}),
+    "quick_gelu": (ops.silu, {"beta": 1.702}),
+}
+"""The activations besides ReLU, with their options. ``ops.feed_forward`` contains ReLU."""
 
 
 class MultiHeadAttention(Module):
@@ -153,7 +161,7 @@ class MultiHeadAttention(Module):
 
 
 class FeedForward(Module):
-    """The position-wise feed-forward network, section 3.3, equation (2).
+    """The position-wise feed-forward network, section 3.3, equation (2), or the same with another activation.
 
     Parameters
     ----------
@@ -172,6 +180,7 @@ class FeedForward(Module):
     """
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
+        self.options = options
         d_model, d_ff, dtype = options.d_model, options.d_ff, options.dtype
         self.w1 = Parameter(asarray(xavier(rng, d_model, d_ff).astype(dtype)))
         self.b1 = Parameter(xp.zeros(d_ff, dtype=dtype))
@@ -180,11 +189,19 @@ class FeedForward(Module):
 
     def __call__(self, x: Tensor) -> Tensor:
         """Apply the network to each position: (B, T, D) -> (B, T, D)."""
-        return ops.feed_forward(x, self.w1, self.b1, self.w2, self.b2)
+        if self.options.activation == "relu":
+            return ops.feed_forward(x, self.w1, self.b1, self.w2, self.b2)
+        activation, options = ACTIVATIONS[self.options.activation]
+        hidden = activation(ops.linear(x, self.w1, self.b1), **options)
+        return ops.linear(hidden, self.w2, self.b2)
 
     def step(self, x: Array) -> Array:
         """Do the same on arrays."""
-        return ops.feed_forward.forward(x, self.w1.data, self.b1.data, self.w2.data, self.b2.data)[0]
+        if self.options.activation == "relu":
+            return ops.feed_forward.forward(x, self.w1.data, self.b1.data, self.w2.data, self.b2.data)[0]
+        activation, options = ACTIVATIONS[self.options.activation]
+        hidden = activation.forward(ops.linear.forward(x, self.w1.data, self.b1.data)[0], **options)[0]
+        return ops.linear.forward(hidden, self.w2.data, self.b2.data)[0]
 
 
 class LayerNorm(Module):
@@ -197,16 +214,17 @@ class LayerNorm(Module):
     """
 
     def __init__(self, options: ModelOptions) -> None:
+        self.options = options
         self.gain = Parameter(xp.ones(options.d_model, dtype=options.dtype))
         self.bias = Parameter(xp.zeros(options.d_model, dtype=options.dtype))
 
     def __call__(self, x: Tensor) -> Tensor:
         """Normalise each position: (B, T, D) -> (B, T, D)."""
-        return ops.layer_norm(x, self.gain, self.bias)
+        return ops.layer_norm(x, self.gain, self.bias, eps=self.options.layer_norm_eps)
 
     def step(self, x: Array) -> Array:
         """Do the same on arrays."""
-        return ops.layer_norm.forward(x, self.gain.data, self.bias.data)[0]
+        return ops.layer_norm.forward(x, self.gain.data, self.bias.data, self.options.layer_norm_eps)[0]
 
 
 class Residual(Module):

@@ -54,12 +54,39 @@ class ModelOptions(Options):
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
     share_embeddings: bool | str = option(
         True,
-        '"target": the target embedding is also the last linear layer; True: the source embedding too, if both '
-        "vocabularies have the same size, as a shared one has (section 3.4); False: nothing is shared",
-        choices=(True, "target", False), flag=False, added=True,
+        '"all": one table is both embeddings and the last linear layer (section 3.4); "target": the target embedding '
+        'and the last linear layer; "inputs": both embeddings; False: nothing is shared; True: "all" for a single '
+        'vocabulary, "target" for two',
+        choices=(True, "all", "target", "inputs", False), flag=False, added=True,
     )  # fmt: skip
+    scale_embeddings: bool = option(
+        True, "whether embeddings are multiplied by sqrt(D), section 3.4", flag=False, added=True
+    )
     attention_bias: bool = option(
         False, "whether attention's projections have biases; the paper's have none", flag=False, added=True
+    )
+    output_bias: bool = option(
+        False, "whether the last linear layer has a bias; the paper's has none", flag=False, added=True
+    )
+    activation: str = option(
+        "relu",
+        "function between the two layers of the feed-forward networks; quick_gelu is an approximation of gelu",
+        choices=("relu", "silu", "gelu", "quick_gelu"), flag=False, added=True,
+    )  # fmt: skip
+    final_norm: bool | None = option(
+        None, "whether a layer norm follows each stack (default: with pre-norm)", flag=False, added=True
+    )
+    layer_norm_eps: float = option(1e-5, "ε of layer norm, added to the variance", above=0, flag=False, added=True)
+    position_layout: str = option(
+        "interleaved", "sinusoidal positions: sines and cosines alternate, or all sines come first",
+        choices=("interleaved", "halves"), flag=False, added=True,
+    )  # fmt: skip
+    position_scale: str = option(
+        "d_model", "sinusoidal positions: the divisor in the exponent 2i / D, which may be D - 2",
+        choices=("d_model", "d_model-2"), flag=False, added=True,
+    )  # fmt: skip
+    first_position: int = option(
+        0, "sinusoidal positions: the number of the first one", at_least=0, flag=False, added=True
     )
     max_length: int = option(512, "the longest sentence, for learned positions", at_least=1, flag=False, added=True)
     dtype: str = option(
@@ -74,10 +101,20 @@ class ModelOptions(Options):
                 "choose others, or give d_k (and d_v)",
                 "d_model", "n_heads", "d_k", "d_v",
             )  # fmt: skip
+        if self.position_scale == "d_model-2" and (self.d_model < 4 or self.d_model % 2):
+            raise OptionError(
+                f"{self.owner}: position_scale 'd_model-2' needs an even d_model of at least 4, found {self.d_model}",
+                "position_scale", "d_model",
+            )  # fmt: skip
 
     def __str__(self) -> str:
         sizes = f"N {self.n_layers}, D {self.d_model}, H {self.n_heads}, F {self.d_ff}"
         return f"{sizes}, dropout {self.dropout}, {self.norm}-norm"
+
+    @property
+    def has_final_norm(self) -> bool:
+        """Whether a layer norm follows each stack."""
+        return self.norm == "pre" if self.final_norm is None else self.final_norm
 
     @property
     def key_size(self) -> int:

@@ -27,6 +27,8 @@ PAD = 0
 class Embedding(Module):
     """Token embeddings times sqrt(d_model), plus positions, then dropout (sections 3.4, 3.5 and 5.4).
 
+    With ``scale_embeddings=False`` they are not multiplied.
+
     Parameters
     ----------
     table : Parameter, shape (V, D)
@@ -53,21 +55,26 @@ class Embedding(Module):
             For dropout; without it nothing is dropped.
         """
         n = ids.shape[1]
-        x = scale_and_place(ops.embedding(ids, self.table), self._positions(n)[:n])
+        x = self._place(ops.embedding(ids, self.table), self._positions(n)[:n])
         return ops.dropout(x, self.options.dropout, rng) if rng is not None and self.options.dropout else x
 
     def step(self, ids: Any, position: int) -> Array:
         """Do the same on arrays, without dropout, for ids that all have one position: (B, W) -> (B, W, D)."""
         positions = self._positions(position + 1)
         positions = positions.data if isinstance(positions, Tensor) else positions
-        return scale_and_place(ops.embedding.forward(ids, self.table.data)[0], positions[position])
+        return self._place(ops.embedding.forward(ids, self.table.data)[0], positions[position])
+
+    def _place(self, rows: Any, positions: Any) -> Any:
+        """Scale rows of the table if the model does, and add positions: (B, T, D), (T, D) -> (B, T, D)."""
+        return scale_and_place(rows, positions) if self.options.scale_embeddings else rows + positions
 
     def _positions(self, n: int) -> Array | Tensor:
         """Return the encodings of n or more positions: (n, D)."""
         if self.positions is None:
             # Table lengths are powers of two, so that there are few tables.
-            waves = ops.sinusoidal_positions
-            return _waves(1 << n.bit_length(), self.table.shape[1], self.table.dtype, backend(), in_use(waves))
+            o, waves = self.options, in_use(ops.sinusoidal_positions)
+            layout = (o.position_layout, o.position_scale, o.first_position)
+            return _waves(1 << n.bit_length(), self.table.shape[1], self.table.dtype, backend(), waves, *layout)
         if n > len(self.positions):
             raise ValueError(
                 f"Embedding: a sentence of {n} tokens is longer than the {len(self.positions)} learned positions; "
@@ -90,9 +97,9 @@ def _draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Para
 
 
 @lru_cache(maxsize=16)
-def _waves(length: int, d_model: int, dtype: Any, library: str, compute: Callable[..., Array]) -> Array:
+def _waves(length: int, d_model: int, dtype: Any, library: str, compute: Callable[..., Array], *layout: Any) -> Array:
     """Return sinusoidal positions as an array of the library in use; cached, because each decoding step needs them."""
-    return compute(length, d_model, dtype)
+    return compute(length, d_model, dtype, *layout)
 
 
 class Transformer(Module):
@@ -150,14 +157,20 @@ class Transformer(Module):
         draw = np.random.default_rng(weights_seed)
         self.rng = RowsGenerator(np.random.PCG64DXSM(dropout_seed))
 
-        share = options.share_embeddings
+        share, same_size = options.share_embeddings, source_vocab == target_vocab
+        if share in ("all", "inputs") and not same_size:
+            raise ValueError(
+                f"Transformer: share_embeddings={share!r} needs vocabularies of the same size, found {source_vocab} "
+                f"and {target_vocab}; choose 'target' or False"
+            )
         source_table = _draw_table(draw, source_vocab, options)
-        one_table = share is True and source_vocab == target_vocab
+        one_table = share in (True, "all", "inputs") and same_size
         target_table = source_table if one_table else _draw_table(draw, target_vocab, options)
         self.source_embedding = Embedding(source_table, options, draw)
         self.target_embedding = Embedding(target_table, options, draw)
         # (V, D), like an embedding, so that it can be shared with one.
-        self.output = target_table if share else _draw_table(draw, target_vocab, options)
+        self.output = target_table if share in (True, "all", "target") else _draw_table(draw, target_vocab, options)
+        self.output_bias = Parameter(xp.zeros(target_vocab, dtype=options.dtype)) if options.output_bias else None
         self.encoder = Encoder(options, draw)
         self.decoder = Decoder(options, draw)
 
@@ -263,7 +276,7 @@ class Transformer(Module):
         target_ids = _as_token_ids(target_ids, self.target_vocab, "target ids")
         x, mask = self.target_embedding(target_ids, rng), ops.padding_mask(target_ids, PAD)
         x = self.decoder(x, memory, mask, memory_mask, rng, self_maps, cross_maps)
-        return ops.linear(x, self.output.T)
+        return ops.linear(x, self.output.T, self.output_bias)
 
     def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
         """Append a token to each sentence that is being written, and predict the next one.
@@ -300,7 +313,7 @@ class Transformer(Module):
         cache.branch(len(tokens), tokens.shape[1], None if parents is None else np.asarray(parents))
         x = self.decoder.step(x, cache)
         cache.advance()
-        return ops.linear.forward(x, self.output.data.T)[0]
+        return ops.linear.forward(x, self.output.data.T, None if self.output_bias is None else self.output_bias.data)[0]
 
     def new_cache(self, source_ids: Any) -> Cache:
         """Encode source sentences and return the cache with which ``step`` translates them.

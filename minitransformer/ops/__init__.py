@@ -5,7 +5,8 @@ To add one, write its file and import its operation here ("as" itself, which mar
 
 A file and its operation share a name, and ``ops.softmax`` is the operation, which is called with tensors: a user needs
 it far more often than the module. So ``import minitransformer.ops.softmax as x`` gives the operation too. The passes on
-arrays are the module's: ``from minitransformer.ops.softmax import forward, backward``.
+arrays are the module's: ``from minitransformer.ops.silu import silu as silu
+from minitransformer.ops.softmax import forward, backward``.
 """
 
 from minitransformer import stand_ins
@@ -16,6 +17,7 @@ from minitransformer.ops.cross_entropy import cross_entropy as cross_entropy
 from minitransformer.ops.dropout import dropout as dropout
 from minitransformer.ops.embedding import embedding as embedding
 from minitransformer.ops.feed_forward import feed_forward as feed_forward
+from minitransformer.ops.gelu import gelu as gelu
 from minitransformer.ops.layer_norm import layer_norm as layer_norm
 from minitransformer.ops.linear import linear as linear
 from minitransformer.ops.local_attention import local_attention as local_attention
@@ -29,6 +31,7 @@ from minitransformer.ops.recurrence import recurrence as recurrence
 from minitransformer.ops.scaled_dot_product_attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
+from minitransformer.ops.silu import silu as silu
 from minitransformer.ops.softmax import softmax as softmax
 
 registry: dict[str, Operation] = {

@@ -10,8 +10,8 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.testing.adapters import Adapter, Tensors, fresh
-from minitransformer.testing.precision import precision_of
+from minitransformer.testing.adapters import Mutates, forbid_writing, fresh
+from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
@@ -32,9 +32,6 @@ class Case:
         Its other arguments.
     names : sequence of str, optional
         The inputs' names; by default those in an operation's ``forward``, and numbers for other functions.
-    adapter : Adapter, optional
-        The library whose arrays the function takes. With it, inputs keep their own precision; by default the function
-        takes tensors in float64.
 
     Raises
     ------
@@ -51,17 +48,12 @@ class Case:
         inputs: Sequence[Any],
         options: dict[str, Any],
         names: Sequence[str] | None = None,
-        adapter: Adapter | None = None,
     ) -> None:
         self.function, self.options = function, options
         self.name = str(getattr(function, "name", None) or getattr(function, "__name__", "the function"))
         self.title = f"{checker} of {self.name}"
         if hasattr(inputs, "dtype"):
             raise TypeError(f"{self.title}: the inputs are one array; write (x,) for a single input")
-        self.adapter = Tensors() if adapter is None else adapter
-        self.given = list(inputs)
-        """The inputs as they were handed over."""
-        self.inputs = [_widen(x) if adapter is None else _on_host(x, adapter) for x in inputs]
         if names is None:
             known = [*function.signature.parameters] if isinstance(function, Operation) else []
             names = known[: len(inputs)] + [str(i) for i in range(len(known), len(inputs))]
@@ -70,13 +62,15 @@ class Case:
                 f"{self.title}: {len(names)} names for {len(inputs)} inputs; "
                 "give one for each, also for those without a gradient"
             )
-        self.names = [str(name) for name in names]
-        floating = is_float if adapter is None else _is_host_float
-        self.moving = [i for i, x in enumerate(self.inputs) if floating(x)]
+        self.names, self.inputs = self._lay_out([str(name) for name in names], list(inputs))
+        self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
         """The indices of the inputs that have a gradient."""
-        self.precisions = {i: precision_of(self.given[i] if adapter else 0, self.inputs[i]) for i in self.moving}
         if not self.moving:
             raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
+
+    def _lay_out(self, names: list[str], inputs: list[Any]) -> tuple[list[str], list[Any]]:
+        """Return the inputs as they are moved, with their names: here in float64."""
+        return names, [_widen(x) for x in inputs]
 
     def forward(self, inputs: Sequence[Any]) -> tuple[Array, Any]:
         """Return the value and what is saved."""
@@ -119,7 +113,11 @@ class Case:
                 "made from its inputs by operations on tensors"
             )
         self._require_same(value, output)
-        gradients = {i: to_numpy(g) for i, g in self.pull_back(output, given, cotangent).items()}
+        forbid_writing(output)
+        try:
+            gradients = {i: to_numpy(g) for i, g in self.pull_back(output, given, cotangent).items()}
+        except Mutates as error:
+            raise AssertionError(f"{self.title}: {error}") from None
         self._require_untouched(given, "the backward pass")
         for i, gradient in gradients.items():  # the core checks this too, but the core may be under test
             self.require(
@@ -136,16 +134,13 @@ class Case:
         grads = {i: given[i].grad for i in self.moving}
         return {i: xp.zeros_like(self.inputs[i]) if g is None else g for i, g in grads.items()}
 
-    def wrap(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return inputs on the host as copies in the library that the function takes."""
-        return [
-            self.adapter.like(x, given) if i in self.moving or self.adapter.recognises(given) else x
-            for i, (x, given) in enumerate(zip(fresh(inputs), self.given, strict=True))
-        ]
+    def precision(self, i: int) -> Precision:
+        """Return the precision of an input with a gradient."""
+        return precision_of(self.inputs[i], self.inputs[i])
 
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, on the host."""
-        return self.adapter.to_numpy(self.function(*self.wrap(inputs), **fresh(self.options)))
+        return _numbers(self.call(inputs)[0])
 
     def loss(
         self, i: int, direction: Array, cotangent: Array, middle: float = 0.0, eps: float = EPS
@@ -155,14 +150,14 @@ class Case:
         In the precision ``eps`` of the input a step is rounded. What that changes, beside ``middle`` = L(0), is added
         to the size.
         """
-        start = to_numpy(self.inputs[i])
+        start, precision = to_numpy(self.inputs[i]), self.precision(i)
         length = float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
-            moved = self.precisions[i].round(start + t * direction)
+            moved = precision.round(start + t * direction)
             inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
-                terms = cotangent * self.value(inputs)
+                terms = cotangent.reshape(-1) * self.value(inputs).reshape(-1)
             loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
             if start.dtype != np.float64 and t and length:
                 rounded = np.abs(moved.astype(np.float64) - start - t * direction).sum() / abs(t * length)
@@ -211,7 +206,7 @@ class Result:
 
 def is_float(x: Any) -> bool:
     """Return whether a value is an array of floating-point numbers."""
-    return isinstance(x, xp.ndarray) and x.dtype.kind == "f"
+    return isinstance(x, np.ndarray | xp.ndarray) and x.dtype.kind == "f"
 
 
 def draw_cotangent(rng: np.random.Generator, shape: Sequence[int]) -> Array:
@@ -236,15 +231,6 @@ def _widen(x: Any) -> Any:
     """Return floating-point arrays in float64, with the same memory layout."""
     x = operand(np.asarray(x) if isinstance(x, np.floating) else x.data if isinstance(x, Tensor) else x)
     return x.astype(np.float64, copy=False) if is_float(x) else x
-
-
-def _on_host(x: Any, adapter: Adapter) -> Any:
-    """Return an array of a library as a NumPy array of the same precision; other values as they are."""
-    return np.array(adapter.to_numpy(x)) if adapter.recognises(x) or isinstance(x, np.ndarray | np.generic) else x
-
-
-def _is_host_float(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
 
 
 def _numbers(output: Any) -> Array:

@@ -4,8 +4,8 @@
 
 1. the function: its type, whether it is finite and deterministic, and what it writes into;
 2. the backward pass: the same, and the shapes of its gradients;
-3. finite differences, in the precision of the inputs (see ``slopes``);
-4. the verdict.
+3. finite differences, in float64 if the function also runs there (see ``slopes`` and ``low_precision``);
+4. the verdict; in a lower precision, also whether the gradient survives its rounding.
 
 A gradient is wrong only if rounding explains its error neither in the measurement nor in the backward pass. The first
 is bounded by ``slopes``. The second is measured: the inputs are changed by about one rounding, and the gradient with
@@ -22,18 +22,18 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters import Malformed, find_adapter
-from minitransformer.testing.case import Case
+from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.low_precision import UNCLEAR, Loss, losses, widen
+from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import CheckError, Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS, take_step
 
 __all__ = ["check", "examine"]
 
-UNCLEAR = 0.01
-"""If the error bound of a measurement is this part of the largest gradient of an input, nothing is decided."""
+MAX_ENTRIES, N_DIRECTIONS = 256, 8
 
 
 def examine(
@@ -46,8 +46,8 @@ def examine(
     d_output: Any = None,
     kinks: Literal["report", "accept"] = "report",
     order: int = 1,
-    max_entries: int = 256,
-    n_directions: int = 8,
+    max_entries: int = MAX_ENTRIES,
+    n_directions: int = N_DIRECTIONS,
     seed: int = 0,
 ) -> Report:
     """Return a report on a function's gradient: its verdict, the cause, and the worst entry.
@@ -57,18 +57,20 @@ def examine(
     function : callable
         A function of arrays: of NumPy or CuPy arrays together with ``backward``, or of the arrays or tensors of this
         project, PyTorch, JAX, MyGrad or HIPS autograd. The library is recognised by the inputs, or by the value.
+        Arguments and output may also be tuples, lists and dicts of arrays.
     inputs : sequence of array or other
-        Its arguments. Floating-point arrays are differentiated in their own precision; other arguments are passed on
-        unchanged, random generators as copies, so that all calls draw the same numbers.
+        Its arguments. Floating-point arrays have a gradient; in a precision below float64 it is compared with the one
+        in float64, and that with finite differences. Other arguments are passed on unchanged, random generators as
+        copies, so that all calls draw the same numbers.
     backward : callable, optional
         The backward pass of a function of plain arrays: ``d_x, d_w = backward(x, w, d_y)``, with None for an argument
-        on which the output does not depend.
+        on which the output does not depend. ``d_y`` has the structure of the output.
     options : dict, optional
         Other arguments of the function.
     names : sequence of str, optional
         The inputs' names, for the report.
-    d_output : array, optional
-        The gradient of the output; random and non-uniform by default.
+    d_output : array, or tuple, list or dict of arrays, optional
+        The gradient of the output, in the structure of the output; random and non-uniform by default.
     kinks : "report" or "accept"
         Whether ``check`` accepts a subgradient where the function has a kink.
     order : int
@@ -93,6 +95,13 @@ def examine(
         If the inputs are one array instead of a sequence of them.
     ValueError
         If no input has a gradient, or an argument of ``examine`` has no meaning.
+
+    Notes
+    -----
+    Of several outputs, L = Σ d_output y runs over all of them, and each has a gradient of its own: after
+    ``a, b = f(x)``, the backward pass is called as ``backward(x, (d_a, d_b))``. The output y = (a, b) has the names
+    ``y[0]`` and ``y[1]`` in messages. Whole numbers, such as the indices of a maximum, and None have no gradient: in
+    ``d_y`` they are None, and the report lists them.
     """
     if kinks not in ("report", "accept"):
         raise ValueError(f'check: kinks is {kinks!r}; expected "report" or "accept"')
@@ -101,15 +110,23 @@ def examine(
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
     adapter = find_adapter(function, inputs, backward, options)
-    case = Case("check", adapter.prepare(function), inputs, options or {}, names, adapter)
+    case = RealCase("check", adapter.prepare(function), inputs, options or {}, names, adapter)
     try:
         claim = Claim(case, np.random.default_rng(seed), d_output)
     except Stop as stop:
         return Report(case.name, stop.verdict, stop.cause)
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
-    records = [_compare(claim, i, max_entries, n_directions) for i in case.moving]
-    return _judge(claim, records)
+    except Mutates as error:
+        return Report(case.name, "mutates", str(error))
+    wide = widen(claim)
+    measured = claim if isinstance(wide, str) else wide
+    records = [_compare(measured, i, max_entries, n_directions) for i in case.moving]
+    report = _judge(measured, records, wide if isinstance(wide, str) else "")
+    if measured is not claim and report.verdict in ("right", "kink"):
+        _judge_rounding(report, claim, losses(claim, measured))
+    report.constants = claim.output.constants
+    return report
 
 
 Arguments = ParamSpec("Arguments")
@@ -237,7 +254,7 @@ def _find_wrong(claim: Claim, i: int, direction: Array) -> int | None:
     return int(entries[0])
 
 
-def _judge(claim: Claim, records: list[InputReport]) -> Report:
+def _judge(claim: Claim, records: list[InputReport], why_not_float64: str) -> Report:
     """Return the report with the verdict."""
     case = claim.case
     for i, record in zip(case.moving, records, strict=True):
@@ -251,7 +268,7 @@ def _judge(claim: Claim, records: list[InputReport]) -> Report:
     if wrong:
         record = max(wrong, key=lambda r: r.worst_error)
         i = case.moving[records.index(record)]
-        record.guess = _cause(claim, i, record)
+        record.guess = _outputs_at_fault(claim, i) or _cause(claim, i, record)
         return _report(claim, "wrong", record.guess, record, records)
     jumps = [record for record in records if record.jumps]
     if jumps:
@@ -268,9 +285,32 @@ def _judge(claim: Claim, records: list[InputReport]) -> Report:
         return report
     unclear = [r for r in records if _is_unclear(r)]
     if unclear:
-        return _report(claim, "undecided", _why_unclear(claim, unclear[0]), unclear[0], records)
+        return _report(claim, "undecided", _why_unclear(claim, unclear[0], why_not_float64), unclear[0], records)
     worst = max(records, key=lambda r: r.worst_error)
     return _report(claim, "right", "", worst, records)
+
+
+def _judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
+    """Change the verdict on a gradient that is right in float64, if rounding in the inputs' own precision spoils it."""
+    report.measured = f"measured in float64; the gradient in {claim.precision} agrees up to rounding"
+    for verdict in ("wrong", "undecided"):
+        for loss in found:
+            if loss.verdict == verdict:
+                report.worst = Entry(claim.case.names[loss.i], loss.index, loss.found, loss.expected)
+                report.verdict = loss.verdict
+                report.cause = _why_lost(claim, loss)
+                report.measured = "measured in float64"
+                return
+
+
+def _why_lost(claim: Claim, loss: Loss) -> str:
+    where = f"in {claim.precision} {claim.case.label(loss.i)} at {list(loss.index)} is {loss.found:.6g}"
+    if loss.verdict == "wrong":
+        return f"the formula is right in float64, but {where}, where {loss.expected:.6g} is expected"
+    return (
+        f"the formula is right in float64; {where} instead of {loss.expected:.6g}, and rounding explains an error of "
+        f"{loss.explained:.1e}; compute the backward pass in float64, or give inputs at which less cancels"
+    )
 
 
 def _is_unclear(record: InputReport) -> bool:
@@ -282,7 +322,7 @@ def _is_within(record: InputReport) -> bool:
     return bool(abs(record.claim - record.measurement) <= record.resolution)
 
 
-def _why_unclear(claim: Claim, record: InputReport) -> str:
+def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str:
     if record.resolution == np.inf:
         return f"the function is not finite around the input {record.name}; use inputs farther inside its domain"
     text = (
@@ -290,7 +330,7 @@ def _why_unclear(claim: Claim, record: InputReport) -> str:
         f"entries are at most {record.largest:.1e}; "
     )
     if claim.eps > EPS and record.resolution * (EPS / claim.eps) ** 0.8 <= UNCLEAR * record.largest:
-        return text + "give the inputs in float64, which would do"
+        return text + f"float64 would do, but {why_not_float64}"
     return text + "give inputs at which the function changes more"
 
 
@@ -311,6 +351,24 @@ def _errors(claim: Claim, record: InputReport) -> list[tuple[float, float]]:
     loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
     return [(h, abs(take_step(loss, claim.middle, h, claim.eps).central - record.claim)) for h in steps]
+
+
+def _outputs_at_fault(claim: Claim, i: int) -> str:
+    """Return which outputs a wrong gradient comes from, and the likely cause; empty if that is all of them."""
+    causes = {}
+    others = False
+    for name, alone in claim.of_each_output():
+        record = _compare(alone, i, MAX_ENTRIES, N_DIRECTIONS)
+        if not record.wrong:
+            others = True
+        elif any(gradient.any() for gradient in alone.gradients.values()):
+            causes[name] = _cause(alone, i, record)
+        else:
+            causes[name] = "the backward pass ignores its gradient"
+    if not causes or not others:
+        return ""
+    cause = next(iter(causes.values()))
+    return f"what comes from {' and '.join(causes)} is wrong{cause and ': '}{cause}"
 
 
 def _cause(claim: Claim, i: int, record: InputReport) -> str:
@@ -339,8 +397,12 @@ def _cause(claim: Claim, i: int, record: InputReport) -> str:
 def _candidates(claim: Claim) -> dict[str, Array]:
     """Return terms that a gradient may lack, by name."""
     arrays = {claim.case.names[j]: claim.case.inputs[j].astype(np.float64) for j in claim.case.moving}
-    terms = {"d_output": claim.d_output.astype(np.float64), **arrays}
-    for name, array in arrays.items():
-        if array.shape == claim.d_output.shape:
-            terms[f"d_output * {name}"] = claim.d_output * array
-    return terms
+    d_parts = claim.output.pieces(claim.d_output.astype(np.float64))
+    d_outputs = {f"d_output{name.removeprefix('y')}": d_part for name, d_part in d_parts}
+    products = {
+        f"{d_name} * {name}": d_part * array
+        for d_name, d_part in d_outputs.items()
+        for name, array in arrays.items()
+        if array.shape == d_part.shape
+    }
+    return {**d_outputs, **arrays, **products}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import copy
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters import Malformed, Plain, Tensors
-from minitransformer.testing.case import Case, draw_cotangent, fresh, nearly_same, same_bits
+from minitransformer.testing.adapters import Plain, Tensors
+from minitransformer.testing.case import draw_cotangent, nearly_same, same_bits
 from minitransformer.testing.hidden import captured_arrays, changed_names, where_not_finite
-from minitransformer.testing.precision import precision_of
+from minitransformer.testing.layout import Output, leaves
+from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import Slope, first_step, measure
 
@@ -38,12 +40,12 @@ class Claim:
 
     Parameters
     ----------
-    case : Case
+    case : RealCase
         The function and its inputs.
     rng : numpy.random.Generator
         Draws ``d_output`` and what is measured.
-    d_output : array, optional
-        The gradient of the output; drawn by default.
+    d_output : array, or tuple, list or dict of arrays, optional
+        The gradient of the output, in its structure; drawn by default.
 
     Raises
     ------
@@ -52,30 +54,45 @@ class Claim:
         something else than arrays of floating-point numbers of the right shape.
     """
 
-    def __init__(self, case: Case, rng: np.random.Generator, d_output: Any = None) -> None:
+    def __init__(self, case: RealCase, rng: np.random.Generator, d_output: Any = None) -> None:
         self.case, self.rng = case, rng
-        value = self._call()
-        precision = precision_of(self._value, value)
-        if d_output is None:
-            d_output = draw_cotangent(rng, value.shape)
-        self.d_output = precision.round(case.adapter.to_numpy(d_output))
-        if self.d_output.shape != value.shape:
-            raise ValueError(
-                f"{case.title}: d_output has shape {self.d_output.shape}, but the value has shape {value.shape}; "
-                "give one number for each entry of the value"
-            )
-        self.precision = max(precision, *case.precisions.values(), key=lambda precision: precision.eps)
+        self.output = self._call()
+        try:
+            given = None if d_output is None else self.output.read(d_output, case.adapter.to_numpy)
+        except ValueError as error:
+            raise ValueError(f"{case.title}: {error}") from None
+        d_value = self._draw() if given is None else self.output.rounded(given)
+        precisions = [self.output.precision, *map(case.precision, case.moving)]
+        self.precision = max(precisions, key=lambda precision: precision.eps)
         """The coarsest type in which the function works."""
-        self.eps = self.precision.eps
-        self.tolerance = max(1e-7, self.eps**0.5)
-        """The relative error of a gradient that is not yet wrong."""
-        self._require_same(value, self._call())
-        self.middle = float((self.d_output.astype(np.float64) * value).sum(dtype=np.longdouble))
+        self._require_same(self._call())
+        self._differentiate(d_value)
+        self._require_same_gradients(self._pull_back(self.d_output))
+
+    def _differentiate(self, d_output: Array) -> None:
+        """Take the gradients for a gradient of the output, a vector."""
+        self.d_output = d_output
+        self.middle = float((d_output.astype(np.float64) * self.output.vector).sum(dtype=np.longdouble))
         self.none: set[int] = set()
         """The inputs for which the backward pass returned None."""
-        self.gradients = self._pull_back(self.d_output)
-        self._require_same_gradients(self._pull_back(self.d_output))
+        self.gradients = self._pull_back(d_output)
         self._noise: dict[int, Array] | None = None
+
+    @property
+    def eps(self) -> float:
+        """The distance from 1 to the next number of the coarsest type."""
+        return self.precision.eps
+
+    @property
+    def tolerance(self) -> float:
+        """The relative error of a gradient that is not yet wrong."""
+        return max(1e-7, self.eps**0.5)
+
+    def _draw(self) -> Array:
+        """Draw a gradient of the output; a large output gets a small one, so that it does not hide the others."""
+        sizes = np.concatenate([np.full(y.size, np.abs(y).max(initial=0.0)) for _, y in self.output.parts])
+        scales = 1.0 if len(self.output.parts) == 1 else 2.0 ** -np.ceil(np.log2(np.maximum(sizes, 1.0)))
+        return self.output.rounded(scales * draw_cotangent(self.rng, self.output.vector.shape))
 
     def slope(self, i: int, direction: Array, length: float) -> Slope:
         """Measure how L changes along a direction in one input, which is smooth over about this length."""
@@ -94,50 +111,59 @@ class Claim:
         if self._noise is None:
             self._noise = {j: np.zeros(g.shape) for j, g in self.gradients.items()}
             for _ in range(TRIES):
-                nearby = [self._nudge(j) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
                 with np.errstate(all="ignore"):
-                    found = self._gradients(nearby, self.d_output)
+                    found = self._gradients(self.nearby(self.eps), self.d_output)
                 for j, g in self.gradients.items():
                     if found[j].shape == g.shape and np.isfinite(found[j]).all():
                         self._noise[j] = np.maximum(self._noise[j], np.abs(found[j] - g))
         return self._noise[i]
 
+    def nearby(self, change: float) -> list[Any]:
+        """Return inputs of which each entry has changed by plus or minus a relative amount."""
+
+        def nudge(i: int, x: Array) -> Array:
+            return self.case.precision(i).round(x * (1 + change * self.rng.choice((-1.0, 1.0), x.shape)))
+
+        return [nudge(i, x) if i in self.case.moving else x for i, x in enumerate(self.case.inputs)]
+
+    def of_each_output(self) -> Iterator[tuple[str, Claim]]:
+        """Yield the claims for one output alone, with its name; none if there is only one."""
+        masks = self.output.masks()
+        for name, mask in masks if len(masks) > 1 else ():
+            alone = copy.copy(self)
+            alone._differentiate(np.where(mask, self.d_output, 0).astype(self.d_output.dtype))
+            yield name, alone
+
     def ignores_d_output(self) -> bool:
         """Return whether another gradient of the output leaves the gradients of the inputs as they are."""
-        d_output = precision_of(self._value, self.d_output).round(draw_cotangent(self.rng, self.d_output.shape))
+        d_output = self._draw()
         with np.errstate(all="ignore"):
             other = self._gradients(self.case.inputs, d_output)
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
 
-    def _nudge(self, i: int) -> Array:
-        x = self.case.inputs[i]
-        return self.case.precisions[i].round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
-
-    def _call(self) -> Array:
+    def _call(self) -> Output:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""
         case = self.case
-        given = case.wrap(case.inputs)
+        arguments = case.arguments(case.wrap(case.inputs))
         functions = (case.function, case.adapter.backward if isinstance(case.adapter, Plain) else None)
         before = captured_arrays(*functions)
         try:
             with np.errstate(all="ignore"):
-                self._value = case.function(*given, **fresh(case.options))
-                value = case.adapter.to_numpy(self._value)
+                output = case.output(arguments)
         except TypeError as error:
             if isinstance(case.adapter, Tensors):
                 error.add_note("check: if this is a function of NumPy arrays, give its backward pass: backward=")
             raise
         self.changed = changed_names(before, captured_arrays(*functions))
-        self._require_untouched(given, case.inputs, "the function")
-        if value.dtype.kind in "iub":
-            raise Malformed(f"the value is of type {value.dtype}; return floating-point numbers")
-        if value.dtype.kind != "f":
-            raise Malformed(f"the value is of type {value.dtype}, which is not supported; return real numbers")
-        if not np.isfinite(value).all():
-            where = where_not_finite(lambda: case.function(*case.wrap(case.inputs), **fresh(case.options)))
-            raise Stop("not finite", f"the value is {_first(value, ~np.isfinite(value))}{where and '; '}{where}")
-        return np.array(value)
+        self._require_untouched([leaf for x in arguments for _, leaf in leaves(x)], case.inputs, "the function")
+        if not np.isfinite(output.vector).all():
+            where = where_not_finite(lambda: case.value(case.inputs))
+            name, part = next((name, part) for name, part in output.parts if not np.isfinite(part).all())
+            raise Stop(
+                "not finite", f"{output.title(name)} is {_first(part, ~np.isfinite(part))}{where and '; '}{where}"
+            )
+        return output
 
     def _pull_back(self, d_output: Array) -> dict[int, Array]:
         """Return the gradients; stop if they cannot be any, or if the backward pass writes into its arguments."""
@@ -152,53 +178,51 @@ class Claim:
         return gradients
 
     def _gradients(self, inputs: Sequence[Any], d_output: Array, guarded: bool = False) -> dict[int, Array]:
+        """Return the gradients of the inputs, zero where there is none, for a gradient of the output, a vector."""
         case = self.case
-        given = case.wrap(inputs)
-        d_given = case.adapter.like(d_output, self._value)
-        options = fresh(case.options)
-        found = case.adapter.vjp(lambda *x: case.function(*x, **options), given, case.moving, d_given)
+        wrapped = case.wrap(inputs)
+        d_host = self.output.cotangent(d_output)
+        d_leaves = [case.adapter.like(*pair) for pair in zip(d_host, self.output.templates, strict=True)]
+        found = case.pull_back_parts(wrapped, self.output, d_leaves)
         if guarded:
-            self._require_untouched(given, inputs, "the backward pass")
-            if not same_bits(case.adapter.to_numpy(d_given), d_output):
+            self._require_untouched(wrapped, inputs, "the backward pass")
+            if not all(map(same_bits, map(case.adapter.to_numpy, d_leaves), d_host)):
                 raise Stop("mutates", "the backward pass writes into the gradient of the output")
-        gradients = {}
-        for i in case.moving:
-            if found[i] is None:
-                self.none.add(i)
-                gradients[i] = np.zeros(case.inputs[i].shape)
-                continue
-            try:
-                gradient = case.adapter.to_numpy(found[i])
-            except Malformed:
-                raise Malformed(f"{case.label(i)} is of type {type(found[i]).__name__}; return an array") from None
-            if gradient.dtype.kind != "f":
-                raise Malformed(f"{case.label(i)} is of type {gradient.dtype}; return floating-point numbers")
-            gradients[i] = gradient.astype(np.float64)
-        return gradients
+        self.none |= {i for i, gradient in found.items() if gradient is None}
+        return {i: np.zeros(case.inputs[i].shape) if g is None else g for i, g in found.items()}
 
-    def _require_untouched(self, given: Sequence[Any], inputs: Sequence[Any], who: str) -> None:
-        for name, x, passed in zip(self.case.names, inputs, given, strict=True):
-            if isinstance(x, np.ndarray) and not same_bits(after := self.case.adapter.to_numpy(passed), x):
+    def _require_untouched(self, passed: Sequence[Any], inputs: Sequence[Any], who: str) -> None:
+        """Stop if leaves that were passed to the function differ from the inputs."""
+        case = self.case
+        names = [name for name, _ in case.leaves]
+        if len(passed) != len(names):
+            raise Stop("mutates", f"{who} adds to or takes from a list or dictionary among its inputs")
+        for name, x, leaf in zip(names, case.host_leaves(inputs), passed, strict=True):
+            if isinstance(x, np.ndarray) and not same_bits(after := case.adapter.to_numpy(leaf), x):
                 place = _first(after, after != x) if after.shape == np.shape(x) else f"of shape {after.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 
-    def _require_same(self, first: Array, second: Array) -> None:
-        if nearly_same(first, second, SAME * self.eps):
-            return
-        if first.shape != second.shape:
-            raise Stop(
-                "nondeterministic", f"the value has shape {first.shape} in one call and {second.shape} in the next"
-            )
-        different = ~np.isclose(first, second, rtol=SAME * self.eps, atol=0)
-        index = tuple(int(n) for n in np.argwhere(different)[0])
-        cause = f"the value at {list(index)} is {first[index]:.9g} in one call and {second[index]:.9g} in the next; "
-        if self.changed:
-            raise Stop(
-                "nondeterministic", f"{cause}each call changes {', '.join(self.changed)}, which the function captures"
-            )
-        raise Stop(
-            "nondeterministic", f"{cause}seed the randomness inside the function, or pass a generator as an input"
-        )
+    def _require_same(self, again: Output) -> None:
+        """Stop if a second call returned another value."""
+        names, others = ([name for name, _ in output.parts] for output in (self.output, again))
+        if names != others:
+            cause = f"the function returns {', '.join(names)} in one call and {', '.join(others)} in the next"
+            raise Stop("nondeterministic", cause)
+        for (name, first), (_, second) in zip(self.output.parts, again.parts, strict=True):
+            if nearly_same(first, second, SAME * self.eps):
+                continue
+            title = self.output.title(name)
+            if first.shape != second.shape:
+                cause = f"{title} has shape {first.shape} in one call and {second.shape} in the next"
+                raise Stop("nondeterministic", cause)
+            different = ~np.isclose(first, second, rtol=SAME * self.eps, atol=0)
+            index = tuple(int(n) for n in np.argwhere(different)[0])
+            cause = f"{title} at {list(index)} is {first[index]:.9g} in one call and {second[index]:.9g} in the next; "
+            if self.changed:
+                cause += f"each call changes {', '.join(self.changed)}, which the function captures"
+            else:
+                cause += "seed the randomness inside the function, or pass a generator as an input"
+            raise Stop("nondeterministic", cause)
 
     def _require_same_gradients(self, second: dict[int, Array]) -> None:
         for i, first in self.gradients.items():

@@ -156,6 +156,12 @@ def _feed_forward(rng: np.random.Generator) -> Iterator[Example]:
     yield Example(tuple(rng.normal(size=shape) for shape in shapes.values()), {})
 
 
+def _silu(rng: np.random.Generator) -> Iterator[Example]:
+    x = 2 * rng.normal(size=(3, 5))
+    yield Example((x,), {}, "β 1")
+    yield Example((x,), {"beta": 1.702}, "β 1.702")
+
+
 def _embedding(rng: np.random.Generator) -> Iterator[Example]:
     yield Example((np.array([[1, 3, 1], [0, 1, 4]]), rng.normal(size=(6, 2))), {}, "repeated ids")
 
@@ -204,6 +210,7 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "multi_head_attention": _multi_head_attention,
     "layer_norm": _layer_norm,
     "feed_forward": _feed_forward,
+    "silu": _silu,
     "embedding": _embedding,
     "dropout": _dropout,
     "cross_entropy": _cross_entropy,

@@ -41,8 +41,8 @@ __all__ = [
     "some",
 ]
 
-SUBLAYERS = ("multi_head_attention", "feed_forward")
-"""The operations whose output is that of a sub-layer."""
+SUBLAYERS = ("self_attention", "cross_attention", "feed_forward")
+"""The names of sub-layers: the last words of their places."""
 SITES = ("parameter", "mask", "scores", "weights", "heads", "output")
 
 Function = Callable[[Array], Array]
@@ -70,9 +70,9 @@ class Layout:
         return _find(owner, step, self.weights, "attention")
 
     def sublayers(self) -> dict[str, str]:
-        """Return the step of each sub-layer, by its place."""
-        split = (key.rpartition("/") for key in self.outputs)
-        return {place: f"{place}/{name}" for place, _, name in split if name in SUBLAYERS}
+        """Return the last step of each sub-layer, by its place."""
+        places = ((key.rpartition("/")[0], key) for key in self.outputs)
+        return {place: key for place, key in places if place.rpartition(".")[2] in SUBLAYERS}
 
     def layers(self) -> dict[str, list[str]]:
         """Return the places of the sub-layers of each layer, by its place."""

@@ -14,7 +14,7 @@ HAT = "\u0302"
 NUMBER = re.compile(r"\((\d+)\)")
 LATEX = {
     "alpha": "α", "chi": "χ", "Delta": "Δ", "delta": "δ", "ell": "ℓ", "eta": "η", "gamma": "γ", "mu": "μ",
-    "omega": "ω", "rho": "ρ", "sigma": "σ",
+    "omega": "ω", "Phi": "Φ", "rho": "ρ", "sigma": "σ", "varphi": "φ",
 }  # fmt: skip
 LATEX_NAME = re.compile(r"(\\bar)?\s*\{?\s*(\\hat)?\s*(\\mathrm\{\w+\}|\\(?!hat|bar)[A-Za-z]+|[A-Za-z])\}?")
 

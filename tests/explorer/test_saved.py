@@ -68,7 +68,10 @@ def test_one_file_holds_every_number(tmp_path, session, trace):
 @pytest.mark.parametrize(("n_parameters", "n"), [(10**5, 30), (4 * 10**8, 12), (9 * 10**8, 6), (10**12, 4)])
 def test_long_sentences_of_large_models_have_fewer_differences(n_parameters, n):
     one = {"gradient": {"norm": 1.0}, "shape": [3]}
-    steps = [{"key": f"{i}", "operation": ("add", "feed_forward")[i % 2], **one} for i in range(24)]
+    steps = [
+        {"key": f"{i}", "place": ("encoder.layers.0.residual1", "encoder.layers.0.feed_forward")[i % 2], **one}
+        for i in range(24)
+    ]
     answer = {"steps": steps, "parameters": [{"key": "w", **one}] * 6, "source": [{}] * 3, "target_in": [{}] * 2}
     found = saved._gradients(answer, n_parameters, few=False)
     assert len(found) == n

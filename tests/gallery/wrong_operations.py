@@ -17,6 +17,7 @@ from minitransformer.ops import (
     dropout,
     embedding,
     feed_forward,
+    gelu,
     layer_norm,
     linear,
     local_attention,
@@ -24,6 +25,7 @@ from minitransformer.ops import (
     masking,
     multi_head_attention,
     recurrence,
+    silu,
     softmax,
 )
 from minitransformer.ops import scaled_dot_product_attention as attention
@@ -518,7 +520,7 @@ OPERATIONS.append(
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Linear, feed-forward, embedding, dropout
+# Linear, feed-forward, SiLU, GELU, embedding, dropout
 
 AFFINE = example("linear", "with bias")
 SQUARE = case(normal(2, 3, 4), normal(4, 4), normal(4))
@@ -586,6 +588,49 @@ add(
     weak=Weak(
         example=case(*(np.abs(normal(*shape)) for shape in ((3, 4), (4, 6), (6,), (6, 5), (5,)))), cotangent="random"
     ),
+)
+
+FAR = case(np.array([[40.0, -50.0], [-60.0, 70.0]]))
+
+
+def silu_without_beta(saved: Any, d_y: Any) -> Any:
+    """Leave out the factor that the sigmoid's derivative has."""
+    y, sigmoid, _ = saved
+    return (d_y * (sigmoid + y * (1 - sigmoid)),)
+
+
+def gelu_by_another(saved: Any, d_y: Any) -> Any:
+    """Differentiate x σ(1.702 x), which some programs call GELU."""
+    return silu.backward(silu.forward(saved[0], 1.702)[1], d_y)
+
+
+add(
+    silu,
+    lambda saved, d_y: (d_y * saved[1],),
+    name="silu: the sigmoid alone",
+    example=example("silu", "β 1"),
+    weak=Weak(example=FAR, cotangent="random"),
+)
+add(
+    silu,
+    silu_without_beta,
+    name="silu: beta forgotten",
+    example=example("silu", "β 1.702"),
+    weak=Weak(example=example("silu", "β 1"), cotangent="random"),
+)
+add(
+    gelu,
+    lambda saved, d_y: (d_y * saved[1],),
+    name="gelu: the probability alone",
+    example=case(normal(3, 5)),
+    weak=Weak(example=FAR, cotangent="random"),
+)
+add(
+    gelu,
+    gelu_by_another,
+    name="gelu: the derivative of an approximation",
+    example=case(normal(3, 5)),
+    weak=Weak(cotangent="random", absolute=1e-1),
 )
 
 IDS = example("embedding", "repeated ids")

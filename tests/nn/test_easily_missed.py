@@ -1,5 +1,7 @@
 """The whole model held against a second one in plain NumPy, seeds, and other things that once nobody noticed."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,15 @@ VARIANTS = [
     {"norm": "post", "attention_bias": True, "d_k": 2, "d_v": 5, "share_embeddings": False},
     {"norm": "pre", "positions": "learned", "max_length": 6},
     {"norm": "post", "share_embeddings": "target"},
-]
+    # Marian's models, and those of OpenNMT-tf
+    {"position_layout": "halves", "activation": "silu", "attention_bias": True, "output_bias": True},
+    {
+        "norm": "pre", "final_norm": False, "position_layout": "halves", "position_scale": "d_model-2",
+        "first_position": 1, "share_embeddings": "inputs", "output_bias": True, "activation": "gelu",
+    },
+    {"final_norm": True, "share_embeddings": "all", "scale_embeddings": False, "layer_norm_eps": 0.25,
+     "activation": "quick_gelu", "first_position": 2, "position_scale": "d_model-2"},
+]  # fmt: skip
 variants = pytest.mark.parametrize("options", VARIANTS, ids=str)
 
 
@@ -34,7 +44,7 @@ def reference(model, source, target):
     maps = {"cross": [], "encoder": [], "decoder": []}
 
     def normed(name, x):
-        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+        x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + o.layer_norm_eps)
         return x * p[f"{name}.gain"] + p[f"{name}.bias"]
 
     def attended(name, x, memory, allowed, kind):
@@ -52,7 +62,8 @@ def reference(model, source, target):
         return np.concatenate(heads, axis=-1) @ p[f"{name}.w_out"] + p.get(f"{name}.b_out", 0)
 
     def fed(name, x):
-        return np.maximum(x @ p[f"{name}.w1"] + p[f"{name}.b1"], 0) @ p[f"{name}.w2"] + p[f"{name}.b2"]
+        hidden = np.vectorize(ACTIVATIONS[o.activation])(x @ p[f"{name}.w1"] + p[f"{name}.b1"])
+        return hidden @ p[f"{name}.w2"] + p[f"{name}.b2"]
 
     def residual(name, x, sublayer):
         norm = f"{name}.layer_norm"
@@ -60,8 +71,8 @@ def reference(model, source, target):
 
     def embedded(side, ids):
         table = p.get(f"{side}_embedding.table", p["source_embedding.table"])
-        positions = p.get(f"{side}_embedding.positions", waves(o.d_model))
-        return table[ids] * np.sqrt(o.d_model) + positions[: ids.shape[1]]
+        positions = p.get(f"{side}_embedding.positions", waves(o))
+        return table[ids] * (np.sqrt(o.d_model) if o.scale_embeddings else 1) + positions[: ids.shape[1]]
 
     def stacked(stack, x, own, memory=None, other=None):
         for i in range(o.n_layers):
@@ -71,17 +82,34 @@ def reference(model, source, target):
                 parts.append(lambda y, n=n: attended(f"{n}.cross_attention", y, memory, other, "cross"))
             for k, part in enumerate([*parts, lambda y, n=n: fed(f"{n}.feed_forward", y)], start=1):
                 x = residual(f"{n}.residual{k}", x, part)
-        return normed(f"{stack}.final_norm", x) if o.norm == "pre" else x
+        return normed(f"{stack}.final_norm", x) if o.final_norm or (o.norm == "pre" and o.final_norm is None) else x
 
     real, causal = source[:, None] != 0, np.tril(np.ones((target.shape[1],) * 2, dtype=bool))
     memory = stacked("encoder", embedded("source", source), real)
     x = stacked("decoder", embedded("target", target), causal & (target[:, None] != 0), memory, real)
     output = p.get("output", p.get("target_embedding.table", p["source_embedding.table"]))
-    return x @ output.T, maps
+    return x @ output.T + p.get("output_bias", 0), maps
 
 
-def waves(d_model):
-    return to_numpy(mt.ops.sinusoidal_positions(16, d_model, np.dtype("float64")))
+ACTIVATIONS = {
+    "relu": lambda a: max(a, 0.0),
+    "silu": lambda a: a / (1 + math.exp(-a)),
+    "gelu": lambda a: a * math.erfc(-a / math.sqrt(2)) / 2,
+    "quick_gelu": lambda a: a / (1 + math.exp(-1.702 * a)),
+}
+
+
+def waves(options):
+    """Return sinusoidal positions, entry by entry."""
+    n = options.d_model // 2
+    most = 2 * n if options.position_scale == "d_model" else 2 * n - 2
+    encoding = np.zeros((16, 2 * n))
+    for place in range(16):
+        for i in range(n):
+            angle = (place + options.first_position) * 10000 ** (-2 * i / most)
+            sine, cosine = (2 * i, 2 * i + 1) if options.position_layout == "interleaved" else (i, n + i)
+            encoding[place, sine], encoding[place, cosine] = math.sin(angle), math.cos(angle)
+    return encoding
 
 
 @variants

@@ -140,7 +140,7 @@ def test_norms_after_the_stacks_belong_to_pre_norm_alone():
         from_pytorch(to_pytorch(state_of(), 2), 2, norm="pre")
 
 
-@pytest.mark.parametrize(("option", "value"), [("norm", "last"), ("share_embeddings", "all")])
+@pytest.mark.parametrize(("option", "value"), [("norm", "last"), ("share_embeddings", "both")])
 def test_unknown_options_are_refused(option, value):
     with pytest.raises(ValueError, match=f"{option} must be one of .*, found '{value}'"):
         from_pytorch({}, 2, **{option: value})

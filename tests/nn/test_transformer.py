@@ -119,12 +119,16 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
     gradcheck(of_vector, [np.concatenate([array.ravel() for array in arrays])], max_entries=4, n_directions=3)
 
 
+@pytest.mark.numpy_only("the double moves all parameters at once, in the test above")
 @pytest.mark.parametrize(
     "options",
     [
         {"attention_block": 2},
         {"attention_block": 3, "recompute": True, "norm": "pre", "n_layers": 2},
         {"norm": "pre", "positions": "learned", "share_embeddings": "target", "attention_bias": True},
+        {"output_bias": True, "activation": "silu", "share_embeddings": "inputs", "target_vocab": 9},
+        {"activation": "gelu", "final_norm": True, "share_embeddings": "all", "target_vocab": 9},
+        {"activation": "quick_gelu", "scale_embeddings": False, "layer_norm_eps": 0.25, "position_layout": "halves"},
     ],
     ids=str,
 )
@@ -598,7 +602,7 @@ def test_load_state_dict_refuses_what_does_not_fit_and_changes_nothing(change, m
 @pytest.mark.parametrize(
     ("share", "vocabularies", "tables"),
     [(True, (11, 11), 1), (True, (11, 13), 2), ("target", (11, 11), 2), ("target", (11, 13), 2),
-     (False, (11, 11), 3), (False, (11, 13), 3)],
+     (False, (11, 11), 3), (False, (11, 13), 3), ("all", (11, 11), 1), ("inputs", (11, 11), 2)],
 )  # fmt: skip
 def test_shared_embeddings_are_one_parameter(share, vocabularies, tables):
     model = mt.nn.Transformer(*vocabularies, **SIZES, share_embeddings=share)
@@ -607,14 +611,21 @@ def test_shared_embeddings_are_one_parameter(share, vocabularies, tables):
     assert len(set(names)) == len(names)
     assert len({id(p) for p in parameters}) == len(parameters) == len(names) == len(model.state_dict())
     assert sum(p.shape in ((11, 6), (13, 6)) for p in parameters) == tables
-    assert (model.output is model.target_embedding.table) == (share is not False)
+    assert (model.output is model.target_embedding.table) == (share in (True, "all", "target"))
     assert (model.output is model.source_embedding.table) == (tables == 1)
+    assert (model.target_embedding.table is model.source_embedding.table) == (tables == 1 or share == "inputs")
     assert model.output.shape == (vocabularies[1], 6)
+
+
+@pytest.mark.parametrize("share", ["all", "inputs"])
+def test_vocabularies_of_different_sizes_cannot_share_a_table(share):
+    with pytest.raises(ValueError, match=f"'{share}' needs vocabularies of the same size, found 11 and 13; choose"):
+        mt.nn.Transformer(11, 13, **SIZES, share_embeddings=share)
 
 
 @pytest.mark.parametrize("share", [1, np.True_, 0])
 def test_what_only_equals_a_choice_is_refused(share):
-    with pytest.raises(ValueError, match=r"share_embeddings must be one of True, target, False, found"):
+    with pytest.raises(ValueError, match=r"share_embeddings must be one of True, all, target, inputs, False, found"):
         mt.nn.Transformer(7, 7, **SIZES, share_embeddings=share)
 
 
@@ -731,7 +742,7 @@ def test_sizes_that_are_none_are_refused(name, size):
         ({"norm": "both"}, "norm must be one of post, pre, found 'both'"),
         ({"norm": None}, "norm must be one of .*, found None"),
         ({"positions": "rotary"}, "positions must be one of .*sinusoidal.*learned.*, found 'rotary'"),
-        ({"share_embeddings": "all"}, "share_embeddings must be one of .*target.*, found 'all'"),
+        ({"share_embeddings": "both"}, "share_embeddings must be one of .*target.*, found 'both'"),
         ({"share_embeddings": None}, "share_embeddings must be one of .*, found None"),
         ({"dtype": "float16"}, "dtype must be one of .*float32.*float64.*, found 'float16'"),
         ({"dtype": "int64"}, "dtype must be one of .*, found 'int64'"),

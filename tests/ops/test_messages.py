@@ -228,8 +228,23 @@ for sizes in ((-1, 4), (3, 0)):
     refuses(ValueError, "sinusoidal_positions", lambda sizes=sizes: ops.sinusoidal_positions(*sizes),
             expected("length >= 0", "d_model >= 1"), found(*sizes))  # fmt: skip
 
+for options in ({"layout": "alternating"}, {"scale": "d_model - 2"}):
+    refuses(ValueError, "sinusoidal_positions", lambda options=options: ops.sinusoidal_positions(3, 4, **options),
+            expected("'interleaved'", "'halves'", "'d_model'", "'d_model-2'"), found(*options.values()))  # fmt: skip
+for d_model in (2, 5):
+    refuses(ValueError, "sinusoidal_positions",
+            lambda d_model=d_model: ops.sinusoidal_positions(3, d_model, scale="d_model-2"),
+            says("even", "at least 4"), found(d_model))  # fmt: skip
+for first in (-1, 0.5):
+    refuses(ValueError, "sinusoidal_positions", lambda first=first: ops.sinusoidal_positions(3, 4, first=first),
+            says("first"), expected("whole", "at least 0"), found(first))  # fmt: skip
+
 for operation, name, call in (
     ("softmax", "x", lambda: ops.softmax([1, 2, 3])),
+    ("silu", "x", lambda: ops.silu([1, 2, 3])),
+    ("silu", "x", lambda: ops.silu.composed(mt.Tensor(whole(2, 3)))),
+    ("gelu", "x", lambda: ops.gelu([1, 2, 3])),
+    ("gelu", "x", lambda: ops.gelu.composed(mt.Tensor(whole(2, 3)))),
     ("log_softmax", "x", lambda: ops.log_softmax([1, 2, 3])),
     ("cross_entropy", "logits", lambda: ops.cross_entropy([[1, 2]], [0])),
     ("linear", "weight", lambda: ops.linear(a(2, 3), whole(3, 4))),

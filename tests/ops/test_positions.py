@@ -21,6 +21,24 @@ def test_every_entry_follows_the_formula(d_model):
             assert found[pos, feature] == pytest.approx(expected, rel=0, abs=1e-13)
 
 
+@pytest.mark.parametrize("d_model", [1, 2, 5, 8])
+def test_halves_are_the_same_features_in_another_order(d_model):
+    alternating, halves = (to_numpy(positions(20, d_model, layout=name)) for name in ("interleaved", "halves"))
+    np.testing.assert_array_equal(halves, alternating[:, [*range(0, d_model, 2), *range(1, d_model, 2)]])
+
+
+def test_the_first_position_is_an_offset():
+    for options in ({}, {"layout": "halves", "scale": "d_model-2"}):
+        np.testing.assert_array_equal(positions(5, 6, first=3, **options), positions(8, 6, **options)[3:])
+
+
+def test_the_other_scale_ends_at_the_longest_wave():
+    """The formula of tensor2tensor and OpenNMT-tf: log 10000 is cut into D/2 - 1 equal steps."""
+    found = to_numpy(positions(30, 8, scale="d_model-2", layout="halves"))
+    angles = np.arange(30)[:, None] * np.exp(np.arange(4) * -(np.log(10000.0) / 3))
+    np.testing.assert_allclose(found, np.concatenate([np.sin(angles), np.cos(angles)], axis=1), rtol=0, atol=1e-13)
+
+
 @pytest.mark.parametrize("distance", [1, 7, 40])
 def test_a_distance_is_a_rotation(distance):
     d_model = 16

@@ -166,6 +166,16 @@ def feed_forward():
     yield Case("ReLU at 0", (draw(3, 2), zero, zero[0], draw(6, 5), draw(5)), ops.feed_forward, theirs)
 
 
+def activation(ours, theirs):
+    for name, x in {
+        "x": 2 * draw(3, 5),
+        "±10,000": 1e4 * np.sign(draw(4)),
+        "a number": draw(),
+        "none": draw(0, 2),
+    }.items():
+        yield Case(name, (x,), ours, theirs)
+
+
 def embedding():
     for name, ids in {"repeated ids": IDS, "one id": np.array(3), "no ids": IDS[:0]}.items():
         yield Case(
@@ -314,6 +324,11 @@ CASES = {
     "layer_norm": list(layer_norm()),
     "linear": list(linear()),
     "feed_forward": list(feed_forward()),
+    "silu": [
+        *activation(ops.silu, F.silu),
+        Case("β 1.702", (2 * draw(3, 5),), lambda x: ops.silu(x, beta=1.702), lambda x: x * torch.sigmoid(1.702 * x)),
+    ],
+    "gelu": list(activation(ops.gelu, F.gelu)),
     "embedding": list(embedding()),
     "dropout": list(dropout()),
     "cross_entropy": list(cross_entropy()),

@@ -122,6 +122,17 @@ def test_nothing_flows_past_a_sublayer_that_is_off(model, place, step):
         assert parameter.gradient.any() != name.startswith(place), name
 
 
+def test_a_sublayer_of_several_steps_is_off_at_its_last(make_model):
+    model, place = make_model(n_layers=1, activation="silu"), "encoder.layers.0.feed_forward"
+    plain = trace(model, SOURCE, TARGET)
+    steps = [step.key.rpartition("/")[2] for step in plain.steps if step.place == place]
+    assert steps == ["linear", "silu", "linear.2"]
+    found = trace(model, SOURCE, TARGET, edits=[SublayerOff(place)])
+    np.testing.assert_array_equal(found[f"{place}/silu"], plain[f"{place}/silu"])
+    assert not found[f"{place}/linear.2"].any()
+    assert not any(found.parameters[f"{place}.{name}"].gradient.any() for name in ("w1", "b1", "w2", "b2"))
+
+
 def test_an_overwritten_entry_gets_its_gradient_and_passes_none_on(model):
     step, index = "encoder.layers.0.residual1/add", (0, 1, 2)
     found = trace(model, SOURCE, TARGET, edits=[SetEntry(step, index, 0.7)])

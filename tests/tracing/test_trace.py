@@ -22,7 +22,11 @@ KINDS = {
     "post": {},
     "pre": {"norm": "pre", "attention_bias": True, "positions": "learned"},
     "unshared": {"share_embeddings": False, "n_layers": 2},
-}
+    "others'": {
+        "activation": "gelu", "output_bias": True, "final_norm": True, "scale_embeddings": False,
+        "share_embeddings": "inputs", "position_layout": "halves",
+    },
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

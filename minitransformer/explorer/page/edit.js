@@ -243,7 +243,7 @@ function editorOf(app, apply) {
     if (changed.has("trace") || changed.has("model")) {
       const attentions = trace.steps.filter((step) => weightsOf(step, "forward"));
       const names = attentions.map(({ key, place }) => [key, spoken(place)]);
-      const sublayers = trace.steps.filter(({ operation }) => ["multi_head_attention", "feed_forward"].includes(operation)).map(({ place }) => place);
+      const sublayers = [...new Set(trace.steps.map(({ place }) => place).filter((place) => /(self_attention|cross_attention|feed_forward)$/.test(place)))];
       shapes = new Map([...trace.parameters, ...trace.steps].map(({ key, shape }) => [key, shape]));
       keys.replaceChildren(...[...shapes.keys()].map((value) => el("option", { value })));
       choose(field.attention, names);

@@ -259,7 +259,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
     const label = { place, name: `Layer ${i + 1}`, where: title === "Source" ? "Encoder " : "Decoder ", layer: true, kind: "layer", x: turn > 0 ? outer[0] + 6 : outer[0] + outer[1] - 62, y: y - 20, width: 56, height: 18 };
     add(label);
   }
-  if (options.norm === "pre") {
+  if (known.has(`${name}.final_norm`)) {
     plan.wires.push({ points: [[centre, y], [centre, y + GAP]] });
     y += GAP;
     add({ place: `${name}.final_norm`, name: "Norm", where: `${name} `, kind: "norm", x, y, width, height: NORM_HEIGHT });

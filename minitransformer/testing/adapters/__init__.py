@@ -19,14 +19,16 @@ from typing import Any
 
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters.autograd import Autograd
-from minitransformer.testing.adapters.base import Adapter, Malformed, fresh
+from minitransformer.testing.adapters.base import Adapter, Malformed, Mutates, fresh
 from minitransformer.testing.adapters.jax import Jax
 from minitransformer.testing.adapters.mygrad import MyGrad
 from minitransformer.testing.adapters.plain import Plain
 from minitransformer.testing.adapters.pytorch import PyTorch
-from minitransformer.testing.adapters.tensors import Tensors
+from minitransformer.testing.adapters.tensors import Tensors, around_each_pass, forbid_writing
+from minitransformer.testing.layout import leaves
 
-__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "MyGrad", "Plain", "PyTorch", "Tensors", "find_adapter", "fresh"]
+__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "Mutates", "MyGrad", "Plain", "PyTorch", "Tensors"]
+__all__ += ["around_each_pass", "find_adapter", "forbid_writing", "fresh"]
 
 LIBRARIES: tuple[Adapter, ...] = (PyTorch(), Jax(), MyGrad())
 
@@ -40,12 +42,13 @@ def find_adapter(
     """Return the adapter for a function of these inputs; without a known library, that of our tensors."""
     if backward is not None:
         return Plain(backward)
-    known = next((library for library in LIBRARIES if any(map(library.recognises, inputs))), None)
+    known = _of(LIBRARIES, inputs)
     if known is not None:
         return known
     # Functions of these libraries take NumPy arrays too; then only the value tells.
-    candidates = [library for library in (*LIBRARIES, Autograd()) if library.name in sys.modules]
-    if not candidates or isinstance(function, Operation) or any(map(Tensors().recognises, inputs)):
+    # NumPy arrays, which autograd's functions return, may also be among the outputs of another library.
+    candidates = [library for library in (*LIBRARIES, Tensors(), Autograd()) if library.name in sys.modules]
+    if len(candidates) == 1 or isinstance(function, Operation) or _of([Tensors()], inputs) is not None:
         return Tensors()
     for library in candidates:
         function = library.prepare(function)
@@ -53,5 +56,10 @@ def find_adapter(
         value = function(*copy.deepcopy(list(inputs)), **fresh(options or {}))
     except Exception:  # it takes tensors, or the check itself will show the error
         return Tensors()
-    value = value[0] if isinstance(value, list | tuple) and value else value
-    return next((library for library in candidates if library.recognises(value)), Tensors())
+    return _of(candidates, value) or Tensors()
+
+
+def _of(libraries: Sequence[Adapter], value: Any) -> Adapter | None:
+    """Return the first library with an array in a value."""
+    found = [leaf for _, leaf in leaves(value)]
+    return next((library for library in libraries if any(map(library.recognises, found))), None)

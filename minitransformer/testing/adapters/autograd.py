@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, as_array
+from minitransformer.testing.adapters.base import Adapter, Flat, as_array, conjugate
 
 __all__ = ["Autograd"]
 
@@ -31,14 +31,14 @@ class Autograd(Adapter):
         """Return a copy."""
         return array.copy(order="K")
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Call ``autograd.make_vjp``."""
+        autograd = sys.modules["autograd"]
         try:
-            pull_back, _ = sys.modules["autograd"].make_vjp(function, tuple(moving))(*inputs)
+            pull_back, _ = autograd.make_vjp(lambda *x: autograd.list(function(*x)), tuple(moving))(*inputs)
         except (TypeError, ValueError) as error:
             error.add_note("check: if this function does not use autograd.numpy, give its backward pass: backward=")
             raise
-        gradients = dict(zip(moving, pull_back(d_output), strict=True))
+        found = pull_back([conjugate(d_output) for d_output in d_outputs])
+        gradients = dict(zip(moving, map(conjugate, found), strict=True))
         return [gradients.get(i) for i in range(len(inputs))]

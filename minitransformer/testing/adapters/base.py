@@ -5,18 +5,35 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.precision import is_bfloat16
+from minitransformer.testing.dtypes import is_bfloat16
+from minitransformer.testing.layout import Malformed
 
-__all__ = ["Adapter", "Malformed", "as_array", "fresh", "library_of"]
+__all__ = ["Adapter", "Flat", "Malformed", "Mutates", "as_array", "conjugate", "fresh", "library_of"]
 
 
-class Malformed(Exception):
-    """A function or its backward pass returned something that cannot be a value or gradients."""
+class Flat(Protocol):
+    """A function of arrays, which returns a list of arrays, whatever structures the user's function has."""
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """Return the arrays in the function's value that have a gradient."""
+
+    def arguments(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the arguments of the user's function."""
+
+    def d_value(self, d_outputs: Sequence[Any]) -> Any:
+        """Return gradients of the outputs in the structure of the function's value."""
+
+    def gradients(self, found: Sequence[Any]) -> list[Any]:
+        """Return the gradients of the inputs, for one gradient of each argument."""
+
+
+class Mutates(Exception):
+    """A backward pass writes into the gradient of its output, which others may use."""
 
 
 class Adapter(ABC):
@@ -42,10 +59,12 @@ class Adapter(ABC):
         return function
 
     @abstractmethod
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
-        """Return the gradient of each input, or None, for a gradient of the output."""
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
+        """Return the gradient of each input, or None, for one gradient of each output.
+
+        The gradient of a complex x is dL/dRe(x) + i dL/dIm(x), of outputs as of inputs. A library that returns the
+        complex conjugate of that also takes it: conjugate both.
+        """
 
 
 def library_of(x: Any) -> str:
@@ -58,6 +77,11 @@ def as_array(value: Any, what: str) -> Array:
     if hasattr(value, "dtype") or isinstance(value, float | int | complex):
         return np.asarray(value, np.float32 if is_bfloat16(value) else None)
     raise Malformed(f"{what} is of type {type(value).__name__}; return an array")
+
+
+def conjugate(x: Any) -> Any:
+    """Return the complex conjugate, which JAX and HIPS autograd call the gradient; a real array itself."""
+    return x.conjugate() if np.iscomplexobj(x) else x
 
 
 def fresh(value: Any) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, as_array, library_of
-from minitransformer.testing.precision import is_bfloat16
+from minitransformer.testing.adapters.base import Adapter, Flat, as_array, conjugate, library_of
+from minitransformer.testing.dtypes import is_bfloat16
+from minitransformer.testing.layout import leaves
 
 __all__ = ["Jax"]
 
@@ -43,23 +44,22 @@ class Jax(Adapter):
 
         @functools.wraps(function)
         def run(*inputs: Any, **options: Any) -> Any:
-            with _precision(inputs):
+            with _precision([x for _, x in leaves(inputs)]):
                 return function(*inputs, **options)
 
         return run
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Call ``jax.vjp``."""
 
-        def of_moving(*moved: Any) -> Any:
+        def of_moving(*moved: Any) -> list[Any]:
             places = dict(zip(moving, moved, strict=True))
             return function(*[places.get(i, x) for i, x in enumerate(inputs)])
 
         with _precision(inputs):
             _, pull_back = sys.modules["jax"].vjp(of_moving, *[inputs[i] for i in moving])
-            gradients = dict(zip(moving, pull_back(d_output), strict=True))
+            found = pull_back([conjugate(d_output) for d_output in d_outputs])
+            gradients = dict(zip(moving, map(conjugate, found), strict=True))
         return [gradients.get(i) for i in range(len(inputs))]
 
 

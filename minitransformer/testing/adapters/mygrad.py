@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, Malformed, as_array, library_of
+from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array, library_of
 
 __all__ = ["MyGrad"]
 
@@ -31,12 +31,13 @@ class MyGrad(Adapter):
         """Return a tensor."""
         return sys.modules["mygrad"].tensor(array)
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Run the backward pass of MyGrad's graph."""
-        output = function(*inputs)
-        if not self.recognises(output):
-            raise Malformed(f"the value is of type {type(output).__name__}, without a graph; return a MyGrad tensor")
-        output.backward(self.to_numpy(d_output))
+        terms = []
+        for output, d_output in zip(function(*inputs), d_outputs, strict=True):
+            if not self.recognises(output):
+                kind = type(output).__name__
+                raise Malformed(f"the value is of type {kind}, without a graph; return a MyGrad tensor")
+            terms.append((output * self.to_numpy(d_output)).sum())
+        sum(terms).backward()
         return [inputs[i].grad if i in moving else None for i in range(len(inputs))]

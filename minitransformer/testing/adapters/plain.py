@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, Malformed, as_array, fresh, library_of
-from minitransformer.testing.precision import is_bfloat16
+from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array, fresh, library_of
+from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["Plain"]
 
@@ -35,16 +35,15 @@ class Plain(Adapter):
             return sys.modules["cupy"].asarray(array)
         return array.astype(x.dtype if is_bfloat16(x) and array.dtype == np.float32 else array.dtype, order="K")
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Call the function, in case it keeps what the backward pass needs, and then the backward pass."""
         function(*fresh(inputs))
-        found = self.backward(*fresh(inputs), d_output)
+        arguments = function.arguments(fresh(inputs))
+        found = self.backward(*arguments, function.d_value(d_outputs))
         gradients = list(found) if isinstance(found, tuple | list) else [found]
-        if len(gradients) != len(inputs):
+        if len(gradients) != len(arguments):
             raise Malformed(
-                f"the backward pass returned {len(gradients)} gradients for {len(inputs)} inputs; return one for each, "
-                "None where there is none"
+                f"the backward pass returned {len(gradients)} gradients for {len(arguments)} inputs; return one for "
+                "each, None where there is none"
             )
-        return gradients
+        return function.gradients(gradients)

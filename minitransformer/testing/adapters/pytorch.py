@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, Malformed, as_array, library_of
-from minitransformer.testing.precision import is_bfloat16
+from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array, library_of
+from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["PyTorch"]
 
@@ -28,25 +28,28 @@ class PyTorch(Adapter):
         """Return a tensor's numbers on the host."""
         if not self.recognises(x):
             return as_array(x, "the value")
-        x = x.detach().cpu()
+        x = x.detach().cpu().resolve_conj().resolve_neg()
         return np.asarray((x.float() if is_bfloat16(x) else x).numpy())
 
     def like(self, array: Array, x: Any) -> Any:
         """Return a tensor on the device of x."""
         dtype = x.dtype if is_bfloat16(x) and array.dtype == np.float32 else None
-        return sys.modules["torch"].tensor(array, device=x.device, dtype=dtype)
+        return sys.modules["torch"].tensor(array, device=getattr(x, "device", None), dtype=dtype)
 
-    def vjp(
-        self, function: Callable[..., Any], inputs: Sequence[Any], moving: Sequence[int], d_output: Any
-    ) -> list[Any]:
+    def vjp(self, function: Flat, inputs: Sequence[Any], moving: Sequence[int], d_outputs: Sequence[Any]) -> list[Any]:
         """Run the backward pass of PyTorch's graph."""
         torch = sys.modules["torch"]
         for i in moving:
             inputs[i].requires_grad_()
         # A function may write into its input, which PyTorch forbids for leaves of the graph.
-        output = function(*inputs)
-        if not self.recognises(output) or not output.requires_grad:
+        pairs = [
+            (y, d_y)
+            for y, d_y in zip(function(*inputs), d_outputs, strict=True)
+            if self.recognises(y) and y.requires_grad
+        ]
+        if not pairs:
             raise Malformed("the value has no graph behind it: it was detached, or does not depend on any input")
-        found = torch.autograd.grad(output, [inputs[i] for i in moving], d_output, allow_unused=True)
+        outputs, cotangents = zip(*pairs, strict=True)
+        found = torch.autograd.grad(outputs, [inputs[i] for i in moving], cotangents, allow_unused=True)
         gradients = dict(zip(moving, found, strict=True))
         return [gradients.get(i) for i in range(len(inputs))]

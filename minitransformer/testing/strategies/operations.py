@@ -191,6 +191,13 @@ def cross_entropy(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 
 @_for_operation
+def silu(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs of any shape, and β or its default."""
+    x = draw(arrays(draw(sizes(draw(leading_axes()))), extreme=extreme))
+    return Example((x,), {"beta": draw(st.sampled_from((0.5, 1.702)))} if draw(st.booleans()) else {})
+
+
+@_for_operation
 def recurrence(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters, and states to begin with or none.
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer.testing.precision import precision_of
+from minitransformer.testing.dtypes import precision_of
 
 
 class Bfloat16:

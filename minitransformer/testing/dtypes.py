@@ -15,6 +15,8 @@ from minitransformer.arrays import Array
 __all__ = ["Precision", "is_bfloat16", "precision_of"]
 
 BITS = 8
+NUMPY_OWN = frozenset(map(np.dtype, "efdgFD"))
+"""Types that are recognised without their name, which takes NumPy a while to make."""
 
 
 class Precision(NamedTuple):
@@ -40,11 +42,12 @@ class Precision(NamedTuple):
 
 def is_bfloat16(x: Any) -> bool:
     """Return whether an array of any library is of type bfloat16."""
-    return str(getattr(x, "dtype", "")).rpartition(".")[2] == "bfloat16"
+    dtype = getattr(x, "dtype", None)
+    return dtype is not None and dtype not in NUMPY_OWN and str(dtype).rpartition(".")[2] == "bfloat16"
 
 
 def precision_of(x: Any, on_host: Array) -> Precision:
-    """Return the precision of an array of any library that is also on the host."""
-    if is_bfloat16(x):
+    """Return the precision of an array on the host, which stands for one of any library."""
+    if is_bfloat16(x) and on_host.dtype == np.float32:
         return Precision("bfloat16", 2.0 ** (1 - BITS), on_host.dtype)
     return Precision(str(on_host.dtype), float(np.finfo(on_host.dtype).eps), on_host.dtype)

@@ -1,0 +1,64 @@
+"""The operations silu and gelu: values by Python's own functions, limits, large inputs, and models with them."""
+
+import math
+
+import numpy as np
+import pytest
+from passes import gelu, silu
+
+import minitransformer as mt
+
+X = np.concatenate([np.linspace(-9, 9, 181), [1e-8, -1e-8, 1e-300, 37.5, -37.5]])
+
+
+def silu_of(x, beta):
+    return x / (1 + math.exp(-beta * x))
+
+
+def gelu_of(x):
+    return x * math.erfc(-x / math.sqrt(2)) / 2
+
+
+@pytest.mark.parametrize("beta", [0.5, 1, 1.702])
+def test_silu_against_a_loop(beta):
+    y, saved = silu.forward(X, beta)
+    np.testing.assert_allclose(y, [silu_of(x, beta) for x in X.tolist()], rtol=1e-14)
+    (slope,) = silu.backward(saved, np.ones_like(X))
+    sigmoid = np.array([1 / (1 + math.exp(-beta * x)) for x in X.tolist()])
+    np.testing.assert_allclose(slope, sigmoid + beta * X * sigmoid * (1 - sigmoid), rtol=1e-12, atol=1e-15)
+
+
+def test_gelu_against_a_loop():
+    y, saved = gelu.forward(X)
+    np.testing.assert_allclose(y, [gelu_of(x) for x in X.tolist()], rtol=1e-14, atol=1e-15)
+    (slope,) = gelu.backward(saved, np.ones_like(X))
+    density = np.exp(-X * X / 2) / math.sqrt(2 * math.pi)
+    expected = [math.erfc(-x / math.sqrt(2)) / 2 for x in X.tolist()] + X * density
+    np.testing.assert_allclose(slope, expected, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("form", ["forward", "composed"])
+def test_far_away_both_are_relu(form):
+    for operation in (silu, gelu):
+        x = np.array([-1e4, -800.0, 800.0, 1e4])
+        y = operation.forward(x)[0] if form == "forward" else operation.composed(mt.Tensor(x)).numpy()
+        np.testing.assert_array_equal(y, [0, 0, 800, 1e4])
+
+
+def test_silu_approximates_gelu():
+    x = np.linspace(-8, 8, 3201)
+    difference = np.abs(silu.forward(x, 1.702)[0] - gelu.forward(x)[0])
+    assert 0.02 < difference.max() < 0.021
+
+
+@pytest.mark.parametrize("beta", [0, -1.0, np.inf, np.nan])
+def test_beta_is_above_0_and_finite(beta):
+    for form in (silu.forward, lambda x, beta: silu.composed(mt.Tensor(x), beta)):
+        with pytest.raises(ValueError, match=f"silu: beta must be above 0 and finite, found {beta}"):
+            form(X, beta)
+
+
+def test_a_float64_beta_widens_nothing():
+    x = np.ones(3, dtype=np.float32)
+    y, saved = silu.forward(x, np.float64(1.702))
+    assert y.dtype == silu.backward(saved, x)[0].dtype == np.float32

@@ -1,0 +1,190 @@
+"""The checker for functions of several outputs, and of structures of arrays."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.testing import CheckError, check, examine
+
+RNG = np.random.default_rng(0)
+X, W = RNG.normal(size=(3, 5)), RNG.normal(size=5)
+Norm = namedtuple("Norm", "y mean")
+
+
+def norm(x, w):
+    mean = x.mean(axis=-1, keepdims=True)
+    return Norm((x - mean) * w, mean[..., 0])
+
+
+def norm_backward(x, w, d):
+    d_u = d.y * w
+    d_mean = d.mean[..., None] - d_u.sum(axis=-1, keepdims=True)
+    return d_u + d_mean / x.shape[-1], (d.y * (x - x.mean(axis=-1, keepdims=True))).sum(axis=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_right_gradient_of_two_outputs(dtype):
+    report = check(norm, backward=norm_backward, inputs=[X.astype(dtype), W.astype(dtype)])
+    assert [(record.name, record.comparisons) for record in report.inputs] == [("x", 15), ("w", 5)]
+
+
+@pytest.mark.parametrize(
+    ("backward", "cause"),
+    [
+        (
+            lambda x, w, d: norm_backward(x, w, Norm(d.y, 2 * d.mean)),
+            "what comes from the output y.mean is wrong: every entry is 2 times what it should be",
+        ),
+        (
+            lambda x, w, d: norm_backward(x, w, Norm(-d.y, d.mean)),
+            "what comes from the output y.y is wrong: the sign is wrong",
+        ),
+        (
+            lambda x, w, d: norm_backward(x, w, Norm(d.y, 0 * d.mean)),
+            "what comes from the output y.mean is wrong: the backward pass ignores its gradient",
+        ),
+        (
+            lambda x, w, d: norm_backward(x, w, Norm(-d.y, -d.mean)),
+            "the sign is wrong",
+        ),
+    ],
+)
+def test_the_output_at_fault_is_named(backward, cause):
+    report = examine(norm, backward=backward, inputs=[X, W])
+    assert report.verdict == "wrong"
+    assert report.cause.startswith(cause)
+
+
+def test_lists_and_dicts_and_what_has_no_gradient():
+    def largest(x):
+        return {"value": x.max(axis=-1), "index": x.argmax(axis=-1), "none": None, "parts": [x**2, (x.sum(),)]}
+
+    def backward(x, d_y):
+        assert d_y["index"] is d_y["none"] is None
+        d_square, (d_sum,) = d_y["parts"]
+        chosen = np.arange(5) == x.argmax(axis=-1)[:, None]
+        return np.where(chosen, d_y["value"][:, None], 0) + 2 * x * d_square + d_sum
+
+    report = check(largest, backward=backward, inputs=[X])
+    assert str(report).endswith("outputs without a gradient: y['index'] (int64), y['none'] (None)")
+
+
+def test_a_single_output_in_a_list():
+    assert check(lambda x: [x * x], backward=lambda x, d_y: 2 * x * d_y[0], inputs=[X]).verdict == "right"
+
+
+def test_inputs_may_be_structures_too():
+    def layer(parameters, x):
+        return x @ parameters["w"] + parameters["b"]
+
+    def backward(parameters, x, d_y):
+        return {"b": d_y.sum(axis=0), "w": x.T @ d_y}, d_y @ parameters["w"].T
+
+    parameters = {"w": RNG.normal(size=(5, 2)), "b": RNG.normal(size=2), "name": "first"}
+
+    def named(*arguments):
+        d_parameters, d_x = backward(*arguments)
+        return {**d_parameters, "name": None}, d_x
+
+    report = check(layer, backward=named, inputs=[parameters, X])
+    assert [record.name for record in report.inputs] == ["parameters['w']", "parameters['b']", "x"]
+    with pytest.raises(CheckError, match=r"gradient of parameters is a dict of 2; return what has .*\['name'\]"):
+        check(layer, backward=backward, inputs=[parameters, X])
+
+
+def test_a_dictionary_that_is_written_to():
+    def doubled(parameters):
+        parameters["w"] = 2 * parameters["w"]
+        return parameters["w"]
+
+    def grown(parameters):
+        parameters["v"] = parameters["w"]
+        return parameters["v"]
+
+    for function, what in [
+        (doubled, r"writes into its input parameters\['w'\]"),
+        (grown, "the function adds to or takes from"),
+    ]:
+        report = examine(function, backward=lambda p, d_y: ({"w": 2 * d_y},), inputs=[{"w": W}])
+        assert report.verdict == "mutates"
+        assert what.replace("\\", "") in report.cause
+
+
+def test_a_large_output_does_not_hide_a_small_one():
+    def two(x):
+        return np.float32(1e6) * x, np.float32(1e-3) * x
+
+    inputs = [X.astype(np.float32)]
+    right = examine(two, backward=lambda x, d: np.float32(1e6) * d[0] + np.float32(1e-3) * d[1], inputs=inputs)
+    assert right.verdict == "right"
+
+
+def test_messages_name_the_output():
+    def log(x):
+        return x, np.log(x)
+
+    calls = []
+
+    def random(x):
+        calls.append(1)
+        return x, x * len(calls)
+
+    def growing(x):
+        calls.append(1)
+        return [x] * len(calls)
+
+    def backward(x, d_y):
+        return d_y[0] + d_y[1]
+
+    report = examine(log, backward=backward, inputs=[np.array([1.0, -2.0])])
+    assert report.cause.startswith("the output y[1] is nan at [1]")
+    report = examine(random, backward=backward, inputs=[W])
+    assert report.cause.startswith("the output y[1] at [0] is ")
+    calls.clear()
+    report = examine(growing, backward=backward, inputs=[W])
+    assert report.cause.startswith("the function returns y[0] in one call and y[0], y[1] in the next")
+
+
+def test_the_gradient_of_the_output_has_its_structure():
+    given = []
+
+    def backward(x, w, d):
+        given.append(d)
+        return norm_backward(x, w, d)
+
+    d_mean = np.array([1.0, 2.0, 3.0])
+    check(norm, backward=backward, inputs=[X, W], d_output=(None, d_mean))
+    assert isinstance(given[0], Norm)
+    assert not given[0].y.any()
+    np.testing.assert_array_equal(given[0].mean, d_mean)
+    with pytest.raises(ValueError, match=r"check of norm: d_output.mean has shape \(2,\), but the output y.mean has"):
+        check(norm, backward=norm_backward, inputs=[X, W], d_output=(X, np.ones(2)))
+    with pytest.raises(ValueError, match=r"d_output is a ndarray; return what has d_output.y, d_output.mean"):
+        check(norm, backward=norm_backward, inputs=[X, W], d_output=X)
+
+
+def test_writing_into_the_gradient_of_one_output():
+    def backward(x, w, d):
+        d.mean[:] = 0
+        return norm_backward(x, w, d)
+
+    report = examine(norm, backward=backward, inputs=[X, W])
+    assert report.verdict == "mutates"
+    assert report.cause == "the backward pass writes into the gradient of the output"
+
+
+def test_tensors():
+    assert check(lambda x: (mt.tanh(x), {"sum": x.sum(), "n": np.arange(2)}), inputs=[X]).verdict == "right"
+    assert check(lambda p: p["x"] * p["w"], inputs=[{"x": X, "w": W}]).verdict == "right"
+
+
+def test_pytorch():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor(X)
+    report = check(lambda x: torch.max(x, dim=1), inputs=[x])
+    assert report.constants == ["y.indices (int64)"]
+    assert check(lambda x: (x.sin(), x.detach() * 0 + 1, 2.0), inputs=[x]).verdict == "right"
+    report = examine(lambda x: {"a": x.sin(), "b": x.detach().cos()}, inputs=[x])
+    assert report.cause == "what comes from the output y['b'] is wrong: the backward pass ignores its gradient"
