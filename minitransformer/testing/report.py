@@ -24,7 +24,7 @@ HEADLINES: dict[Verdict, str] = {
     "nondeterministic": "two calls with the same inputs differ",
     "mutates": "an argument was written to",
     "not finite": "a result is not finite",
-    "malformed": "a result is not what it should be",
+    "malformed": "a result is not as expected",
 }
 
 
