@@ -28,8 +28,8 @@ here                                             in PyTorch
 ``encoder.final_norm.gain``, ``….bias``          ``transformer.encoder.norm.weight``, ``….bias``
 ===============================================  ===============================================
 
-Every matrix that multiplies from the right here is transposed there; tables of embeddings are not. Both sides give the
-first D / H columns of a projection to the first head, so the heads need no reordering.
+Every matrix that multiplies from the right here is transposed there; tables of embeddings are not. On both
+sides the first D / H columns of a projection belong to the first head, so the heads need no reordering.
 
 These functions work on NumPy arrays; PyTorch itself is not needed.
 """
@@ -76,13 +76,13 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
         H, the model's number of heads.
     zero_biases : bool
         Whether to write zeros for attention's biases where the model has none. ``torch.nn.Transformer`` has such
-        biases, unless all its biases are off, and its ``load_state_dict`` wants every name. By default they are left
+        biases, unless all its biases are off, and its ``load_state_dict`` requires every name. By default they are left
         out.
 
     Returns
     -------
     dict of str to array
-        Copies, each contiguous in memory. A shared embedding is there under each of its names.
+        Copies, each contiguous in memory. A shared embedding appears under each of its names.
 
     Raises
     ------
@@ -146,12 +146,12 @@ def from_pytorch(
     share_embeddings: bool | str = True,
     attention_bias: bool = False,
 ) -> dict[str, Array]:
-    """Return parameters with PyTorch's names and layouts as ``Transformer.load_state_dict`` takes them.
+    """Convert parameters from PyTorch's names and layouts to those of ``Transformer.load_state_dict``.
 
     Parameters
     ----------
     state : mapping of str to array
-        The parameters, named as ``to_pytorch`` names them; the ``state_dict`` of a PyTorch module on the CPU will do.
+        The parameters, named as ``to_pytorch`` names them, such as the ``state_dict`` of a PyTorch module on the CPU.
     n_heads : int
         H.
     norm, share_embeddings, attention_bias

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,31 +10,28 @@ from minitransformer.arrays import Array
 from minitransformer.testing import causes
 from minitransformer.testing.adapters import Malformed
 from minitransformer.testing.claim import Claim, Stop
+from minitransformer.testing.comparison import compare_all
 from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.low_precision import UNCLEAR
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["likely_cause", "outputs_at_fault"]
 
-COARSEST = 0.01
-"""Numbers that differ more than this, relatively, are never taken as equal."""
 
-
-def outputs_at_fault(claim: Claim, i: int, compare: Callable[[Claim], list[InputReport]]) -> str:
-    """Return which outputs the wrong gradient of an input comes from, and why; empty if that is all of them.
-
-    ``compare`` returns the comparisons for each input of a claim.
-    """
+def outputs_at_fault(claim: Claim, inputs: Sequence[int]) -> str:
+    """Return which outputs the wrong gradients of inputs come from, and why; empty if it is all of them."""
     at_fault, others = {}, False
     try:
         claims = list(claim.of_each_output())
     except (Stop, Malformed):  # a backward pass may not bear zeros
         return ""
     for name, alone in claims:
-        records = compare(alone)
-        if not records[claim.case.moving.index(i)].wrong:
+        records = compare_all(alone, inputs)
+        wrong = [i for i in inputs if records[i].wrong]
+        if not wrong:
             others = True
         elif any(gradient.any() for gradient in alone.gradients.values()):
-            at_fault[name] = likely_cause(alone, i, records)
+            at_fault[name] = likely_cause(alone, wrong[0], records)
         else:
             at_fault[name] = "the backward pass ignores its gradient"
     if not at_fault or not others:
@@ -43,9 +40,9 @@ def outputs_at_fault(claim: Claim, i: int, compare: Callable[[Claim], list[Input
     return f"what comes from {' and '.join(at_fault)} is wrong{cause and ': '}{cause}"
 
 
-def likely_cause(claim: Claim, i: int, records: Sequence[InputReport]) -> str:
+def likely_cause(claim: Claim, i: int, records: Mapping[int, InputReport]) -> str:
     """Return the likely cause of the wrong gradient of an input, or an empty string."""
-    record = records[claim.case.moving.index(i)]
+    record = records[i]
     if i in claim.none:
         return f"the backward pass returns None for {record.name}, but the value depends on it"
     if claim.ignores_d_output():
@@ -62,16 +59,16 @@ def likely_cause(claim: Claim, i: int, records: Sequence[InputReport]) -> str:
     }
     tolerance = 1e-5 if claim.eps <= EPS else 30 * claim.eps**0.5
     if record.largest and np.isfinite(record.resolution):
-        tolerance = min(max(tolerance, record.resolution / record.largest), COARSEST)
+        tolerance = min(max(tolerance, record.resolution / record.largest), UNCLEAR)
     complex_cause = _complex_cause(claim, i, records, tolerance)
     subject = claim.case.label(i)
     return complex_cause or causes.likely_cause(found, expected, None, sizes, subject, _terms(claim), tolerance)
 
 
-def _complex_cause(claim: Claim, i: int, records: Sequence[InputReport], tolerance: float) -> str:
+def _complex_cause(claim: Claim, i: int, records: Mapping[int, InputReport], tolerance: float) -> str:
     """Return a sentence if complex conjugation or a complex factor makes the wrong gradient of an input right."""
     name, places = claim.case.leaf_of(i)
-    expected = _complex([records[claim.case.moving.index(j)].differences for j in places])
+    expected = _complex([records[j].differences for j in places])
     convention = f"d_{name} = dL/dRe({name}) + i dL/dIm({name})"
     found = _complex([claim.gradients[j] for j in places])
     if len(places) > 1:

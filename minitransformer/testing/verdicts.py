@@ -1,0 +1,106 @@
+"""The verdict on the gradients that were compared, with the likely cause of a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from minitransformer.testing.claim import Claim
+from minitransformer.testing.comparison import errors_over_steps
+from minitransformer.testing.explain import likely_cause, outputs_at_fault
+from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.low_precision import UNCLEAR, Loss
+from minitransformer.testing.report import Entry, Report, Verdict
+from minitransformer.testing.slopes import EPS
+
+__all__ = ["judge", "judge_rounding"]
+
+
+def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: str) -> Report:
+    """Return the report with the verdict."""
+    case, records = claim.case, list(compared.values())
+    for i, record in compared.items():
+        if claim.gradients[i].shape != record.shape:
+            cause = (
+                f"{case.label(i)} has shape {claim.gradients[i].shape}, but the input has shape {record.shape}; "
+                f"{likely_cause(claim, i, compared) or 'return a gradient of the shape of the input'}"
+            )
+            return Report(case.name, "malformed", cause, inputs=[r for r in records if r.comparisons])
+    wrong = [r for r in records if r.wrong and not (claim.eps > EPS and _is_unclear(r) and _is_within(r))]
+    if wrong:
+        record = max(wrong, key=lambda r: r.worst_error)
+        i = next(i for i, r in compared.items() if r is record)
+        others = [j for j, r in compared.items() if r.wrong and r is not record]
+        record.guess = outputs_at_fault(claim, [i, *others]) or likely_cause(claim, i, compared)
+        return _report(claim, "wrong", record.guess, record, records)
+    jumps = [record for record in records if record.jumps]
+    if jumps:
+        cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0])} moves, so there is no gradient"
+        return _report(claim, "kink", cause, jumps[0], records)
+    kinks = [record for record in records if record.kinks]
+    if kinks:
+        cause = (
+            f"at {kinks[0].name}{list(kinks[0].kinks[0])} the slopes on both sides differ, and the gradient lies "
+            'between them; kinks="accept" accepts that'
+        )
+        report = _report(claim, "kink", cause, kinks[0], records)
+        report.subgradient = True
+        return report
+    unclear = [r for r in records if _is_unclear(r)]
+    if unclear:
+        return _report(claim, "undecided", _why_unclear(claim, unclear[0], why_not_float64), unclear[0], records)
+    worst = max(records, key=lambda r: r.worst_error)
+    return _report(claim, "right", "", worst, records)
+
+
+def judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
+    """Change the verdict on a gradient that is right in float64, if rounding in the inputs' own precision spoils it."""
+    report.measured = f"measured in float64; the gradient in {claim.precision} agrees up to rounding"
+    for verdict in ("wrong", "undecided"):
+        for loss in found:
+            if loss.verdict == verdict:
+                report.worst = Entry(claim.case.names[loss.i], loss.index, loss.found, loss.expected)
+                report.verdict, report.measure_errors = loss.verdict, list
+                report.cause = _why_lost(claim, loss)
+                report.measured = "measured in float64"
+                return
+
+
+def _why_lost(claim: Claim, loss: Loss) -> str:
+    where = f"in {claim.precision} {claim.case.label(loss.i)} at {list(loss.index)} is {loss.found:.6g}"
+    if loss.verdict == "wrong":
+        return f"the formula is right in float64, but {where}, where {loss.expected:.6g} is expected"
+    return (
+        f"the formula is right in float64; {where} instead of {loss.expected:.6g}, and rounding explains an error of "
+        f"{loss.explained:.1e}; compute the backward pass in float64, or give inputs at which less cancels"
+    )
+
+
+def _is_unclear(record: InputReport) -> bool:
+    return record.resolution > UNCLEAR * record.largest and (record.largest > 0 or record.resolution == np.inf)
+
+
+def _is_within(record: InputReport) -> bool:
+    """Return whether the worst entry is off by less than the error bound of another entry of the same input."""
+    return bool(abs(record.claim - record.measurement) <= record.resolution)
+
+
+def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str:
+    if record.resolution == np.inf:
+        return f"the function is not finite around the input {record.name}; use inputs farther inside its domain"
+    text = (
+        f"in {claim.precision} the gradient of {record.name} can be measured to {record.resolution:.1e}, and its "
+        f"entries are at most {record.largest:.1e}; "
+    )
+    if claim.eps > EPS and record.resolution * (EPS / claim.eps) ** 0.8 <= UNCLEAR * record.largest:
+        return text + f"float64 would do, but {why_not_float64}"
+    return text + "give inputs at which the function changes more"
+
+
+def _report(claim: Claim, verdict: Verdict, cause: str, record: InputReport, records: list[InputReport]) -> Report:
+    entry = Entry(record.name, record.worst_index, record.claim, record.measurement)
+    report = Report(claim.case.name, verdict, cause, entry, records)
+    report.measure_errors = partial(errors_over_steps, claim, record)
+    return report
