@@ -26,6 +26,9 @@ CuPy is chosen.
 ==================  =====================================================================================
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from minitransformer.arrays.checks import (
     as_indices,
     as_mask,
@@ -51,10 +54,12 @@ from minitransformer.arrays.namespace import (
     xp,
 )
 from minitransformer.arrays.products import matmul
-from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
 from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, square_sums, sum_along
 from minitransformer.arrays.transfer import asarray, operand, to_numpy
 from minitransformer.arrays.watch import Watch
+
+if TYPE_CHECKING:
+    from minitransformer.arrays.random import RowsGenerator, generator_state, random_bits
 
 __all__ = [
     "Array",
@@ -97,3 +102,11 @@ __all__ = [
     "using",
     "xp",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # NumPy loads its generators when they are first used, which takes a tenth of its own time; so does this package.
+    if name not in ("RowsGenerator", "generator_state", "random_bits"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(importlib.import_module("minitransformer.arrays.random"), name)
+    return value

@@ -4,8 +4,8 @@
 
 1. the function: its type, whether it is finite and deterministic, and what it writes into;
 2. the backward pass: the same, and the shapes of its gradients;
-3. finite differences, in the precision of the inputs (see ``slopes``);
-4. the verdict.
+3. finite differences, in float64 if the function also runs there (see ``slopes`` and ``low_precision``);
+4. the verdict; in a lower precision, also whether the gradient survives its rounding.
 
 A gradient is wrong only if rounding explains its error neither in the measurement nor in the backward pass. The first
 is bounded by ``slopes``. The second is measured: the inputs are changed by about one rounding, and the gradient with
@@ -22,10 +22,11 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
-from minitransformer.testing.adapters import Malformed, find_adapter
+from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.low_precision import UNCLEAR, Loss, losses, widen
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import CheckError, Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS, take_step
@@ -33,8 +34,6 @@ from minitransformer.testing.slopes import EPS, take_step
 __all__ = ["check", "examine"]
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
-UNCLEAR = 0.01
-"""If the error bound of a measurement is this part of the largest gradient of an input, nothing is decided."""
 
 
 def examine(
@@ -60,8 +59,9 @@ def examine(
         project, PyTorch, JAX, MyGrad or HIPS autograd. The library is recognised by the inputs, or by the value.
         Arguments and output may also be tuples, lists and dicts of arrays.
     inputs : sequence of array or other
-        Its arguments. Floating-point arrays are differentiated in their own precision; other arguments are passed on
-        unchanged, random generators as copies, so that all calls draw the same numbers.
+        Its arguments. Floating-point arrays have a gradient; in a precision below float64 it is compared with the one
+        in float64, and that with finite differences. Other arguments are passed on unchanged, random generators as
+        copies, so that all calls draw the same numbers.
     backward : callable, optional
         The backward pass of a function of plain arrays: ``d_x, d_w = backward(x, w, d_y)``, with None for an argument
         on which the output does not depend. ``d_y`` has the structure of the output.
@@ -117,8 +117,14 @@ def examine(
         return Report(case.name, stop.verdict, stop.cause)
     except Malformed as error:
         return Report(case.name, "malformed", str(error))
-    records = [_compare(claim, i, max_entries, n_directions) for i in case.moving]
-    report = _judge(claim, records)
+    except Mutates as error:
+        return Report(case.name, "mutates", str(error))
+    wide = widen(claim)
+    measured = claim if isinstance(wide, str) else wide
+    records = [_compare(measured, i, max_entries, n_directions) for i in case.moving]
+    report = _judge(measured, records, wide if isinstance(wide, str) else "")
+    if measured is not claim and report.verdict in ("right", "kink"):
+        _judge_rounding(report, claim, losses(claim, measured))
     report.constants = claim.output.constants
     return report
 
@@ -248,7 +254,7 @@ def _find_wrong(claim: Claim, i: int, direction: Array) -> int | None:
     return int(entries[0])
 
 
-def _judge(claim: Claim, records: list[InputReport]) -> Report:
+def _judge(claim: Claim, records: list[InputReport], why_not_float64: str) -> Report:
     """Return the report with the verdict."""
     case = claim.case
     for i, record in zip(case.moving, records, strict=True):
@@ -279,9 +285,32 @@ def _judge(claim: Claim, records: list[InputReport]) -> Report:
         return report
     unclear = [r for r in records if _is_unclear(r)]
     if unclear:
-        return _report(claim, "undecided", _why_unclear(claim, unclear[0]), unclear[0], records)
+        return _report(claim, "undecided", _why_unclear(claim, unclear[0], why_not_float64), unclear[0], records)
     worst = max(records, key=lambda r: r.worst_error)
     return _report(claim, "right", "", worst, records)
+
+
+def _judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
+    """Change the verdict on a gradient that is right in float64, if rounding in the inputs' own precision spoils it."""
+    report.measured = f"measured in float64; the gradient in {claim.precision} agrees up to rounding"
+    for verdict in ("wrong", "undecided"):
+        for loss in found:
+            if loss.verdict == verdict:
+                report.worst = Entry(claim.case.names[loss.i], loss.index, loss.found, loss.expected)
+                report.verdict = loss.verdict
+                report.cause = _why_lost(claim, loss)
+                report.measured = "measured in float64"
+                return
+
+
+def _why_lost(claim: Claim, loss: Loss) -> str:
+    where = f"in {claim.precision} {claim.case.label(loss.i)} at {list(loss.index)} is {loss.found:.6g}"
+    if loss.verdict == "wrong":
+        return f"the formula is right in float64, but {where}, where {loss.expected:.6g} is expected"
+    return (
+        f"the formula is right in float64; {where} instead of {loss.expected:.6g}, and rounding explains an error of "
+        f"{loss.explained:.1e}; compute the backward pass in float64, or give inputs at which less cancels"
+    )
 
 
 def _is_unclear(record: InputReport) -> bool:
@@ -293,7 +322,7 @@ def _is_within(record: InputReport) -> bool:
     return bool(abs(record.claim - record.measurement) <= record.resolution)
 
 
-def _why_unclear(claim: Claim, record: InputReport) -> str:
+def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str:
     if record.resolution == np.inf:
         return f"the function is not finite around the input {record.name}; use inputs farther inside its domain"
     text = (
@@ -301,7 +330,7 @@ def _why_unclear(claim: Claim, record: InputReport) -> str:
         f"entries are at most {record.largest:.1e}; "
     )
     if claim.eps > EPS and record.resolution * (EPS / claim.eps) ** 0.8 <= UNCLEAR * record.largest:
-        return text + "give the inputs in float64, which would do"
+        return text + f"float64 would do, but {why_not_float64}"
     return text + "give inputs at which the function changes more"
 
 

@@ -65,9 +65,6 @@ class Claim:
         precisions = [self.output.precision, *map(case.precision, case.moving)]
         self.precision = max(precisions, key=lambda precision: precision.eps)
         """The coarsest type in which the function works."""
-        self.eps = self.precision.eps
-        self.tolerance = max(1e-7, self.eps**0.5)
-        """The relative error of a gradient that is not yet wrong."""
         self._require_same(self._call())
         self._differentiate(d_value)
         self._require_same_gradients(self._pull_back(self.d_output))
@@ -80,6 +77,16 @@ class Claim:
         """The inputs for which the backward pass returned None."""
         self.gradients = self._pull_back(d_output)
         self._noise: dict[int, Array] | None = None
+
+    @property
+    def eps(self) -> float:
+        """The distance from 1 to the next number of the coarsest type."""
+        return self.precision.eps
+
+    @property
+    def tolerance(self) -> float:
+        """The relative error of a gradient that is not yet wrong."""
+        return max(1e-7, self.eps**0.5)
 
     def _draw(self) -> Array:
         """Draw a gradient of the output; a large output gets a small one, so that it does not hide the others."""
@@ -104,13 +111,20 @@ class Claim:
         if self._noise is None:
             self._noise = {j: np.zeros(g.shape) for j, g in self.gradients.items()}
             for _ in range(TRIES):
-                nearby = [self._nudge(j) if j in self.case.moving else x for j, x in enumerate(self.case.inputs)]
                 with np.errstate(all="ignore"):
-                    found = self._gradients(nearby, self.d_output)
+                    found = self._gradients(self.nearby(self.eps), self.d_output)
                 for j, g in self.gradients.items():
                     if found[j].shape == g.shape and np.isfinite(found[j]).all():
                         self._noise[j] = np.maximum(self._noise[j], np.abs(found[j] - g))
         return self._noise[i]
+
+    def nearby(self, change: float) -> list[Any]:
+        """Return inputs of which each entry has changed by plus or minus a relative amount."""
+
+        def nudge(i: int, x: Array) -> Array:
+            return self.case.precision(i).round(x * (1 + change * self.rng.choice((-1.0, 1.0), x.shape)))
+
+        return [nudge(i, x) if i in self.case.moving else x for i, x in enumerate(self.case.inputs)]
 
     def of_each_output(self) -> Iterator[tuple[str, Claim]]:
         """Yield the claims for one output alone, with its name; none if there is only one."""
@@ -127,10 +141,6 @@ class Claim:
             other = self._gradients(self.case.inputs, d_output)
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
-
-    def _nudge(self, i: int) -> Array:
-        x = self.case.inputs[i]
-        return self.case.precision(i).round(x * (1 + self.eps * self.rng.choice((-1.0, 1.0), x.shape)))
 
     def _call(self) -> Output:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""

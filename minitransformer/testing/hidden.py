@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -67,6 +66,8 @@ def where_not_finite(call: Callable[[], Any]) -> str:
         try:
             call()
         except FloatingPointError as error:
+            import traceback  # which takes long to load
+
             place = traceback.extract_tb(error.__traceback__)[-1]
             return f"first in line {place.lineno} of {place.filename}, in {place.name}: {place.line} ({error})"
         except Exception:  # another call of the same function succeeded: this one cannot help

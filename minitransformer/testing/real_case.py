@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -58,6 +59,12 @@ class RealCase(Case):
         """Return an array of a library as a NumPy array of the same precision; other values as they are."""
         known = self.adapter.recognises(x) or isinstance(x, np.ndarray | np.generic)
         return np.array(self.adapter.to_numpy(x)) if known else x
+
+    def widened(self) -> RealCase:
+        """Return the same function with its inputs in float64."""
+        wide = copy.copy(self)
+        wide.inputs = [x.astype(np.float64) if i in self.moving else x for i, x in enumerate(self.inputs)]
+        return wide
 
     def precision(self, i: int) -> Precision:
         """Return the precision of a real input with a gradient."""

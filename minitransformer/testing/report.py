@@ -48,6 +48,8 @@ class Report:
     inputs: list[InputReport] = field(default_factory=list)
     subgradient: bool = False
     """Whether the gradient lies between the slopes on both sides, at each kink."""
+    measured: str = ""
+    """In which precision, if it is not that of the inputs."""
     constants: list[str] = field(default_factory=list)
     """Outputs without a gradient: whole numbers, and None."""
 
@@ -56,7 +58,7 @@ class Report:
         lines += [f"  cause: {self.cause}"] if self.cause else []
         lines += [f"  {record}" for record in self.inputs]
         lines += [f"  outputs without a gradient: {', '.join(self.constants)}"] if self.constants else []
-        return "\n".join(lines)
+        return "\n".join(lines + ([f"  {self.measured}"] if self.measured else []))
 
 
 class CheckError(AssertionError):

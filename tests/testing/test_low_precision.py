@@ -1,0 +1,120 @@
+"""Checks in float32 and float16: the formula is measured in float64, and its rounding compared."""
+
+import numpy as np
+import pytest
+
+from minitransformer.testing import examine
+
+
+def verdict(function, backward, x, dtype=np.float32):
+    return examine(function, backward=backward, inputs=[np.asarray(x, dtype)])
+
+
+def test_a_slight_mistake_is_found_that_a_measurement_in_float32_would_not_show():
+    def backward(x, d_y):
+        return d_y * np.cos(x) * x.dtype.type(1 + 1e-5)
+
+    report = verdict(np.sin, backward, [0.5, 1.0, -0.3])
+    assert report.verdict == "wrong"
+    assert report.worst.found / report.worst.expected == pytest.approx(1 + 1e-5, abs=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_gradient_in_a_short_type_is_right_where_it_agrees_with_float64(dtype):
+    report = verdict(lambda x: 100 + np.sin(x), lambda x, d_y: d_y * np.cos(x), [0.5, 1.0, -0.3], dtype)
+    assert report.verdict == "right"
+    assert str(report).endswith(f"measured in float64; the gradient in {np.dtype(dtype)} agrees up to rounding")
+
+
+def test_a_mistake_in_float32_alone_is_wrong_with_both_numbers():
+    def backward(x, d_y):
+        cut = 0.01 if x.dtype == np.float32 else 0.0
+        return np.where(np.abs(x) < cut, 0, 2 * x * d_y).astype(x.dtype)
+
+    report = verdict(np.square, backward, [0.5, 0.001, -0.3])
+    assert report.verdict == "wrong"
+    assert (report.worst.index, report.worst.found) == ((1,), 0.0)
+    assert "right in float64, but in float32 the gradient of x at [1] is 0, where" in report.cause
+    assert verdict(np.square, backward, [0.5, 0.001, -0.3], np.float64).verdict == "right"
+
+
+def test_an_error_that_rounding_explains_is_undecided():
+    def sigmoid(x):
+        return 1 / (1 + np.exp(-x))
+
+    def backward(x, d_y):
+        y = sigmoid(x)
+        return y * (1 - y) * d_y
+
+    report = verdict(sigmoid, backward, [18.0, 20.0])  # y is 1 in float32
+    assert report.verdict == "undecided"
+    assert "right in float64; in float32 the gradient of x at [0] is -0 instead of" in report.cause
+    assert verdict(sigmoid, backward, [0.5, 20.0]).verdict == "right"  # beside a large entry, the small one may be 0
+
+    def spread(x):
+        return ((x - x.mean()) ** 2).mean(keepdims=True)
+
+    def unstable(x, d_y):  # x² - mean² for (x - mean)²
+        centred = ((x * x - x.mean() ** 2) - 2 * x.mean() * (x - x.mean())) / (x - x.mean())
+        return 2 * centred * d_y / x.size
+
+    report = verdict(spread, unstable, [1000.1, 1000.2, 999.6])
+    assert report.verdict == "undecided"
+    assert "rounding explains an error of" in report.cause
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        (lambda x: np.sin(x.astype(np.float32)) + np.float32(1e7), "computes in float32 whatever its inputs are"),
+        (lambda x: np.sin(x) + np.float32(1e7) * (x.dtype == np.float32), "computes something else in float64"),
+    ],
+)
+def test_a_function_without_a_form_in_float64_is_measured_in_its_own_type(function, cause):
+    report = verdict(function, lambda x, d_y: d_y * np.cos(x), [0.5, 1.0])
+    assert report.verdict == "undecided"
+    assert report.cause.endswith(f"float64 would do, but the function {cause}")
+
+
+def test_a_function_that_refuses_float64_is_measured_in_its_own_type():
+    def sine(x):
+        if x.dtype != np.float32:
+            raise TypeError("give float32")
+        return np.sin(x)
+
+    assert verdict(sine, lambda x, d_y: d_y * np.cos(x), [0.5, 1.0]).verdict == "right"
+    assert verdict(sine, lambda x, d_y: d_y * np.sin(x), [0.5, 1.0]).verdict == "wrong"
+
+    def far(x):
+        return sine(x) + np.float32(1e7)
+
+    report = verdict(far, lambda x, d_y: d_y * np.cos(x), [0.5, 1.0])
+    assert report.cause.endswith("the function does not run in float64 (TypeError: give float32)")
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("short", [np.float32, np.float16])
+def test_a_function_that_rounds_inside_is_not_called_wrong(dtype, short):
+    x = np.random.default_rng(0).normal(size=6)
+
+    def rounded(x):
+        return np.tanh(x).astype(short).astype(np.float64) * 3
+
+    def backward(x, d_y):
+        return 3 * d_y * (1 - np.tanh(x) ** 2)
+
+    assert verdict(rounded, backward, x, dtype).verdict in ("right", "undecided")
+    report = verdict(rounded, lambda x, d_y: 2 * backward(x, d_y), x, dtype)
+    assert report.verdict in ("wrong", "undecided")
+    assert verdict(lambda x: rounded(x) + 1e5, backward, x, dtype).verdict in ("right", "undecided")
+
+
+def test_a_value_that_stands_still_along_a_line_is_not_rounded():
+    for seed in range(4):
+        report = examine(
+            np.arctan2,
+            backward=lambda y, x, d: (d * x / (x * x + y * y), -d * y / (x * x + y * y)),
+            inputs=[np.array([1e-3]), np.array([-1.0])],
+            seed=seed,
+        )
+        assert report.verdict == "right"
