@@ -43,8 +43,8 @@ class Report:
     worst: Entry | None = None
     """The entry that differs most from finite differences."""
     errors: list[tuple[float, float]] = field(default_factory=list)
-    """Steps h and the error |(L(x + h) - L(x - h)) / 2h - gradient| at the worst entry: of a right gradient it falls
-    as h² until rounding takes over."""
+    """Steps h and the error ``|(L(x + h) - L(x - h)) / 2h - gradient|`` at the worst entry: of a right gradient it
+    falls as h² until rounding takes over."""
     inputs: list[InputReport] = field(default_factory=list)
     subgradient: bool = False
     """Whether the gradient lies between the slopes on both sides, at each kink."""
