@@ -134,12 +134,12 @@ class Bpe(Tokeniser):
         return normalise_text(self._processor.decode(self.vocabulary.sentence(ids)))
 
     def to_json(self) -> dict[str, Any]:
-        """Give the kind, and the model in base64."""
+        """Return the kind, and the model in base64."""
         return {"kind": self.kind, "model": base64.b64encode(self.model).decode("ascii")}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Restore the tokeniser that `to_json` described, its model identical to the byte."""
+        """Return the tokeniser that `to_json` described, its model identical to the byte."""
         try:
             model = base64.b64decode(field(value, "model", str), validate=True)
         except binascii.Error as error:
@@ -185,7 +185,7 @@ class Merges(Tokeniser):
         merges : int, default 10000
             The maximum number of merges; learning ends earlier if no pair of subwords occurs twice.
         min_count : int, default 1
-            How often a subword has to occur.
+            The minimum count of a subword.
 
         Returns
         -------
@@ -210,7 +210,7 @@ class Merges(Tokeniser):
             raise ValueError("Merges: the text has no word of two letters, so there is nothing to merge") from error
         learned = [line.split(" ") for line in codes.getvalue().removesuffix("\n").split("\n")[1:]]
         if not learned:
-            raise ValueError("Merges: no two letters stand together twice, so there is nothing to merge")
+            raise ValueError("Merges: no pair of letters occurs twice, so there is nothing to merge")
         pairs = [(left, right) for left, right in learned]
         segment = _segmenter(pairs)
         counts = Counter(subword for line in lines for subword in segment(line.split()))
@@ -225,13 +225,13 @@ class Merges(Tokeniser):
         return self._words.decode(ids)
 
     def to_json(self) -> dict[str, Any]:
-        """Give kind, tokens and merges."""
+        """Return kind, tokens and merges."""
         merges = [" ".join(pair) for pair in self.merges]
         return {"kind": self.kind, "tokens": self.vocabulary.to_json(), "merges": merges}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Make the tokeniser that `to_json` described."""
+        """Return the tokeniser that `to_json` described."""
         merges = []
         for merge in field(value, "merges", list):
             pair = merge.split(" ") if isinstance(merge, str) else []

@@ -69,9 +69,9 @@ def beam_search(
     """Translate sentences, keeping several hypotheses of each at every step.
 
     Finished hypotheses come first, sorted by score, the highest first. If there are fewer than ``n_best``, unfinished
-    ones follow, sorted likewise: without an end token they are no complete translations. Ties: of two equal scores, the
-    hypothesis that finished first is better, then the more probable one; of two equally probable continuations, the one
-    of the better hypothesis, then the one with the lower token id.
+    ones follow, sorted likewise: without an end token they are not complete translations. Ties: of two equal scores,
+    the hypothesis that finished first is better, then the more probable one; of two equally probable continuations, the
+    one of the better hypothesis, then the one with the lower token id.
 
     The result for a sentence does not depend on the other sentences in the batch, up to rounding. The model decodes
     without dropout, also in training mode. The defaults are the paper's.

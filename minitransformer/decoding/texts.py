@@ -133,7 +133,7 @@ def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int
     if most is not None and len(ids) > most:
         raise ValueError(
             f"the text {text[:40]!r}... has {len(ids)} tokens, its end included, but this model has learned {most} "
-            "positions; split it, or train with positions=sinusoidal, which have no end"
+            "positions; split it, or train with positions=sinusoidal, which have no limit"
         )
     return ids
 

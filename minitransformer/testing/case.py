@@ -10,7 +10,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, operand, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
-from minitransformer.testing.adapters import fresh
+from minitransformer.testing.adapters import Mutates, forbid_writing, fresh
 from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.slopes import EPS
 
@@ -113,7 +113,11 @@ class Case:
                 "made from its inputs by operations on tensors"
             )
         self._require_same(value, output)
-        gradients = {i: to_numpy(g) for i, g in self.pull_back(output, given, cotangent).items()}
+        forbid_writing(output)
+        try:
+            gradients = {i: to_numpy(g) for i, g in self.pull_back(output, given, cotangent).items()}
+        except Mutates as error:
+            raise AssertionError(f"{self.title}: {error}") from None
         self._require_untouched(given, "the backward pass")
         for i, gradient in gradients.items():  # the core checks this too, but the core may be under test
             self.require(

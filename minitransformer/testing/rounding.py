@@ -21,7 +21,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
-from minitransformer.autograd.graph import Node
+from minitransformer.testing.adapters import around_each_pass
 from minitransformer.testing.case import Case, Result, is_float
 
 __all__ = ["change", "from_parts", "loss_of_float32", "sizes_of_terms"]
@@ -104,20 +104,7 @@ def loss_of_float32(case: Case, rng: np.random.Generator) -> float:
 
 def _perturb_inside(output: Tensor, rng: np.random.Generator) -> None:
     """Make every node of a graph change the gradients that it returns by δ."""
-    nodes: list[Any] = [output._node]
-    seen = set(nodes)
-    for node in nodes:  # grows on the way
-        if not isinstance(node, Node) or node.backward is None:
-            continue
-
-        def inexact(d_output: Array, exact: Any = node.backward) -> Any:
-            return _perturb(list(exact(d_output)), DELTA, rng)
-
-        node.backward = inexact
-        for edge in node.edges:
-            if edge is not None and edge.target not in seen:
-                seen.add(edge.target)
-                nodes.append(edge.target)
+    around_each_pass(output, lambda name, backward, d_output: _perturb(list(backward(d_output)), DELTA, rng))
 
 
 def change(new: Any, old: Any) -> Array:

@@ -61,7 +61,7 @@ class Configuration(Options):
         }
         cls.check(values)
         if len(lengths := [name for name in LENGTHS if name in values]) > 1:
-            raise OptionError(f"{' and '.join(lengths)} both say how long to train; leave one out", *lengths)
+            raise OptionError(f"{' and '.join(lengths)} both set the length of training; leave one out", *lengths)
         for name, declared in cls.declarations().items():
             if declared.metadata.get("path") and name in values:
                 values[name] = os.path.abspath(values[name])
@@ -122,7 +122,7 @@ class Configuration(Options):
         """Return why an option has no effect, if another option's value is the reason."""
         schedule = self.training.schedule
         if name == "peak" and schedule == "warmup":
-            return "the rate of the schedule warmup follows from d_model; use learning_rate_factor, or another schedule"
+            return "the rate of the schedule warmup follows from d_model; use learning_rate_factor or another schedule"
         if name == "learning_rate_factor" and schedule != "warmup":
             return f"the schedule {schedule} is given by its peak"
         if name == "held_out" and self.data.valid_source is not None:

@@ -151,7 +151,7 @@ def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkp
             return checkpoint, "mean"
         if weights == "mean":
             raise RunError(
-                f"{run.path} has no mean of its last steps' weights: that is made at the end of a training with "
+                f"{run.path} has no mean of its last steps' weights: training computes it with "
                 "--average-last; choose other weights"
             )
     if weights == "best" or run.best_path.exists():

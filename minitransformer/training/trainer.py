@@ -146,7 +146,7 @@ class Trainer:
             if longest > most:
                 raise ValueError(
                     f"found a sentence{which} of {longest} tokens, but only {most} learned positions; leave it out, or "
-                    "train with sinusoidal ones, which have no end"
+                    "train with sinusoidal ones, which have no limit"
                 )
 
     @cached_property

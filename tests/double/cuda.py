@@ -121,10 +121,10 @@ class Cublas:
                 raise ValueError("CUBLAS_STATUS_INVALID_VALUE: a leading dimension is too short")
             size = ctypes.sizeof(number)
             length = (batchCount - 1) * abs(distance) + (columns - 1) * leading + rows
-            flat = np.ctypeslib.as_array((number * length).from_address(address))
-            return np.lib.stride_tricks.as_strided(
-                flat, (batchCount, rows, columns), (distance * size, size, leading * size)
-            )
+            before = max(0, (1 - batchCount) * distance) * size  # a negative distance leads to lower addresses
+            memory = (ctypes.c_char * (length * size)).from_address(address - before)
+            strides = (distance * size, size, leading * size)
+            return np.ndarray((batchCount, rows, columns), f"f{size}", memory, before, strides)
 
         a = matrices(A, *((k, m) if transa else (m, k)), lda, strideA)
         b = matrices(B, *((n, k) if transb else (k, n)), ldb, strideB)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,7 @@ def complaint(name: str) -> Exception:
 
 def check_call(name: str, parameters: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Refuse arguments that CuPy's function does not take."""
-    known = {p for p in parameters if not p.startswith("*")}
-    unknown = kwargs.keys() - known
+    unknown = kwargs.keys() - parameters if kwargs else ()
     if unknown and not any(p.startswith("**") for p in parameters):
         raise TypeError(f"{name}() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     if len(args) > len(parameters) and not any(p.startswith("*") for p in parameters):
@@ -36,11 +36,13 @@ def check_call(name: str, parameters: list[str], args: tuple[Any, ...], kwargs: 
 def wrap(memory: Any) -> ndarray:
     """Return an array over memory that counts as the device's."""
     array = object.__new__(ndarray)
-    if isinstance(memory, np.ndarray) and not memory.flags.writeable and not repeats(memory):
+    if not isinstance(memory, np.ndarray):
+        memory = np.asarray(memory)
+    elif not memory.flags.writeable and not repeats(memory):
         # CuPy has no arrays that are read-only. Those whose entries share memory stay so here, though: nobody should
         # write into one, and this way it is seen.
         memory.flags.writeable = True
-    array._memory = memory if isinstance(memory, np.ndarray) else np.asarray(memory)
+    array._memory = memory
     return array
 
 
@@ -69,10 +71,10 @@ def operand(value: Any) -> Any:
 
 def results(value: Any, *inputs: Any) -> Any:
     """Return what NumPy has made as arrays of the device; what is no view of an input is in C order."""
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return type(value)(results(part, *inputs) for part in value)
-    if isinstance(value, np.ndarray) and any(
-        np.may_share_memory(value, x) for x in inputs if isinstance(x, np.ndarray)
+    if isinstance(value, np.ndarray) and (
+        value.flags.c_contiguous or any(np.may_share_memory(value, x) for x in inputs if isinstance(x, np.ndarray))
     ):
         return wrap(value)
     return wrap(np.asarray(value, order="C"))
@@ -211,12 +213,10 @@ class ndarray:
         """Return an index for NumPy, and whether the result is a view; indices out of range are wrapped."""
         parts = index if isinstance(index, tuple) else (index,)
         parts = tuple(np.array(p, dtype=None if p else int) if isinstance(p, list) else p for p in parts)
-        arrays = [p for p in parts if isinstance(p, ndarray | np.ndarray)]
+        arrays = [p for p in parts if isinstance(p, ARRAYS)]
         if not arrays:
             return (parts if Ellipsis in parts else (*parts, ...)), True
-        taken = sum(
-            p.ndim if isinstance(p, ndarray | np.ndarray) and p.dtype.kind == "b" else p is not None for p in parts
-        )
+        taken = sum(p.ndim if isinstance(p, ARRAYS) and p.dtype.kind == "b" else p is not None for p in parts)
         taken -= sum(p is Ellipsis for p in parts)
         axis, found = 0, []
         for part in parts:
@@ -302,6 +302,9 @@ class ndarray:
         self._memory.sort(axis)
 
 
+ARRAYS = (ndarray, np.ndarray)
+
+
 def in_range(indices: Any, length: int, what: str) -> Any:
     """Return indices as CuPy takes them, modulo the length, and report those that are out of range."""
     if not length or not indices.size or indices.dtype.kind not in "iu":
@@ -317,6 +320,7 @@ def _again(host: Any) -> ndarray:
     return upload(host, "unpickling")
 
 
+@cache
 def _library() -> dict[str, Any]:
     """Return CuPy's functions by name; they are made from the array, so they come later."""
     from . import library
@@ -332,7 +336,7 @@ def _method(name: str) -> Callable[..., Any]:
         out = kwargs.pop("out", None)
         if out is not None:
             kwargs["out"] = operand(out)
-        host = [operand(x) if isinstance(x, ndarray | np.ndarray) else x for x in args]
+        host = [operand(x) if isinstance(x, ARRAYS) else x for x in args]
         with np.errstate(all="ignore"):
             made = getattr(self._memory, name)(*host, **kwargs)
         return out if out is not None else results(made, self._memory)

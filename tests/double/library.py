@@ -40,17 +40,16 @@ class Ufunc:
     def __init__(self, name: str, numpy: Any, has: dict[str, Any]) -> None:
         self.name = self.__name__ = name
         self._numpy, self._has = numpy, has
+        self._layout = {"order": "C"} if isinstance(numpy, np.ufunc) else {}
         self.nin, self.nout = has["inputs"], has["outputs"]
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        unknown = {key: value for key, value in kwargs.items() if key not in ("dtype", "casting")}
-        if unknown:
+        if kwargs and (unknown := kwargs.keys() - {"dtype", "casting"}):
             raise complaint("where") if "where" in unknown else TypeError(f"Wrong arguments {unknown}")
         if len(args) > self.nin:
             args, out = args[: self.nin], args[self.nin]
         host = [operand(x) for x in args]
-        if isinstance(self._numpy, np.ufunc):
-            kwargs["order"] = "C"
+        kwargs |= self._layout
         with np.errstate(all="ignore"):
             if out is not None:
                 if not isinstance(out, ndarray):
@@ -101,7 +100,7 @@ def _function(name: str, parameters: list[str], numpy: Callable[..., Any] | None
         inputs: list[Any] = []
 
         def host(value: Any) -> Any:
-            if isinstance(value, list | tuple):
+            if isinstance(value, (list, tuple)):
                 return type(value)(host(part) for part in value)
             if isinstance(value, np.ndarray) and name not in ON_HOST:
                 raise TypeError(f"Unsupported type {type(value)}")

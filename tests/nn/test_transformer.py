@@ -119,6 +119,7 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
     gradcheck(of_vector, [np.concatenate([array.ravel() for array in arrays])], max_entries=4, n_directions=3)
 
 
+@pytest.mark.numpy_only("the double moves all parameters at once, in the test above")
 @pytest.mark.parametrize(
     "options",
     [

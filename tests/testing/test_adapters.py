@@ -144,6 +144,36 @@ class TestAutograd:
         assert "give its backward pass: backward=" in error.value.__notes__[0]
 
 
+def _double_in_place(d_y):
+    d_y *= 2
+    return d_y
+
+
+@needs("autograd")
+def test_a_rule_of_autograd_that_writes_into_the_gradient_of_its_output():
+    from autograd.extend import defvjp, primitive
+
+    double = primitive(lambda x: 2 * x)
+    defvjp(double, lambda y, x: _double_in_place)
+    assert examine(double, inputs=[X]).verdict == "mutates"
+
+
+@needs("torch")
+def test_a_backward_pass_of_pytorch_that_writes_into_the_gradient_of_its_output():
+    import torch
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, d_y):
+            return _double_in_place(d_y)
+
+    assert examine(Double.apply, inputs=[torch.tensor(X)]).verdict == "mutates"
+
+
 class TestCuPy:
     @pytest.fixture(autouse=True)
     def the_double(self, monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import minitransformer as mt
 from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray
-from minitransformer.testing import GradientError, strategies
+from minitransformer.testing import GradientError, examine, strategies
 from minitransformer.testing.case import Case
 from minitransformer.testing.gradcheck import gradcheck
 
@@ -436,3 +436,22 @@ def test_the_worst_error_is_that_of_the_worst_input():
     report = gradcheck(lambda x, y: x * y + (y + 1e5).log(), (normal(3), normal(3)))
     errors = [found.worst_error for found in report.inputs]
     assert min(errors) < report.worst_error == max(errors)
+
+
+def _double(saved, d_y):
+    d_y *= 2
+    return (d_y,)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda double, x: double(x), lambda double, x: mt.tanh(double(x)), lambda double, x: x + double(x)],
+    ids=["last", "inside", "shared"],
+)
+def test_a_backward_pass_that_writes_into_the_gradient_of_its_output(function):
+    double = mt.Operation(lambda x: (2 * x, None), _double, name="double")
+    with pytest.raises(AssertionError, match="the backward pass of double writes into the gradient of its output"):
+        gradcheck(lambda x: function(double, x), [np.array([0.5, -1.0])])
+    report = examine(lambda x: function(double, x), inputs=[np.array([0.5, -1.0])])
+    assert report.verdict == "mutates"
+    assert report.cause == "the backward pass of double writes into the gradient of its output"

@@ -16,6 +16,8 @@ from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunError, RunFolder, Trainer, average, load, resume
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 
+pytestmark = pytest.mark.numpy_only("files are the same with any library")
+
 FILES = ("configuration.json", "vocabulary.json", "held_out.tsv", "data.json", "metrics.jsonl")
 CHECKPOINT = "step-00000004.safetensors"
 

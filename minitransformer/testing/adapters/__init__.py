@@ -19,15 +19,16 @@ from typing import Any
 
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters.autograd import Autograd
-from minitransformer.testing.adapters.base import Adapter, Malformed, fresh
+from minitransformer.testing.adapters.base import Adapter, Malformed, Mutates, fresh
 from minitransformer.testing.adapters.jax import Jax
 from minitransformer.testing.adapters.mygrad import MyGrad
 from minitransformer.testing.adapters.plain import Plain
 from minitransformer.testing.adapters.pytorch import PyTorch
-from minitransformer.testing.adapters.tensors import Tensors
+from minitransformer.testing.adapters.tensors import Tensors, around_each_pass, forbid_writing
 from minitransformer.testing.layout import leaves
 
-__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "MyGrad", "Plain", "PyTorch", "Tensors", "find_adapter", "fresh"]
+__all__ = ["Adapter", "Autograd", "Jax", "Malformed", "Mutates", "MyGrad", "Plain", "PyTorch", "Tensors"]
+__all__ += ["around_each_pass", "find_adapter", "forbid_writing", "fresh"]
 
 LIBRARIES: tuple[Adapter, ...] = (PyTorch(), Jax(), MyGrad())
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, Flat, as_array
+from minitransformer.testing.adapters.base import Adapter, Flat, as_array, conjugate
 
 __all__ = ["Autograd"]
 
@@ -39,7 +39,6 @@ class Autograd(Adapter):
         except (TypeError, ValueError) as error:
             error.add_note("check: if this function does not use autograd.numpy, give its backward pass: backward=")
             raise
-        gradients = dict(
-            zip(moving, map(np.conj, pull_back([np.conj(d_output) for d_output in d_outputs])), strict=True)
-        )
+        found = pull_back([conjugate(d_output) for d_output in d_outputs])
+        gradients = dict(zip(moving, map(conjugate, found), strict=True))
         return [gradients.get(i) for i in range(len(inputs))]

@@ -13,7 +13,7 @@ from minitransformer.arrays import Array
 from minitransformer.testing.dtypes import is_bfloat16
 from minitransformer.testing.layout import Malformed
 
-__all__ = ["Adapter", "Flat", "Malformed", "as_array", "fresh", "library_of"]
+__all__ = ["Adapter", "Flat", "Malformed", "Mutates", "as_array", "conjugate", "fresh", "library_of"]
 
 
 class Flat(Protocol):
@@ -30,6 +30,10 @@ class Flat(Protocol):
 
     def gradients(self, found: Sequence[Any]) -> list[Any]:
         """Return the gradients of the inputs, for one gradient of each argument."""
+
+
+class Mutates(Exception):
+    """A backward pass writes into the gradient of its output, which others may use."""
 
 
 class Adapter(ABC):
@@ -73,6 +77,11 @@ def as_array(value: Any, what: str) -> Array:
     if hasattr(value, "dtype") or isinstance(value, float | int | complex):
         return np.asarray(value, np.float32 if is_bfloat16(value) else None)
     raise Malformed(f"{what} is of type {type(value).__name__}; return an array")
+
+
+def conjugate(x: Any) -> Any:
+    """Return the complex conjugate, which JAX and HIPS autograd call the gradient; a real array itself."""
+    return x.conjugate() if np.iscomplexobj(x) else x
 
 
 def fresh(value: Any) -> Any:

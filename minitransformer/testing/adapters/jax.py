@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, Flat, as_array, library_of
+from minitransformer.testing.adapters.base import Adapter, Flat, as_array, conjugate, library_of
 from minitransformer.testing.dtypes import is_bfloat16
 from minitransformer.testing.layout import leaves
 
@@ -58,15 +58,9 @@ class Jax(Adapter):
 
         with _precision(inputs):
             _, pull_back = sys.modules["jax"].vjp(of_moving, *[inputs[i] for i in moving])
-            gradients = dict(
-                zip(moving, map(_conjugate, pull_back([_conjugate(d_output) for d_output in d_outputs])), strict=True)
-            )
+            found = pull_back([conjugate(d_output) for d_output in d_outputs])
+            gradients = dict(zip(moving, map(conjugate, found), strict=True))
         return [gradients.get(i) for i in range(len(inputs))]
-
-
-def _conjugate(x: Any) -> Any:
-    """Return the complex conjugate, which JAX calls the gradient."""
-    return x.conj() if x.dtype.kind == "c" else x
 
 
 def _precision(inputs: Sequence[Any]) -> Any:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor
-from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, as_array
+from minitransformer.autograd.graph import Node, count_uses
+from minitransformer.testing.adapters.base import Adapter, Flat, Malformed, Mutates, as_array
 
-__all__ = ["Tensors"]
+__all__ = ["Tensors", "around_each_pass", "forbid_writing"]
 
 
 class Tensors(Adapter):
@@ -39,5 +43,28 @@ class Tensors(Adapter):
                     "give its backward pass: backward="
                 )
             if output.requires_grad:
+                forbid_writing(output)
                 output.backward(d_output.data)
         return [given[i].grad if i in moving else None for i in range(len(given))]
+
+
+def around_each_pass(
+    output: Tensor, run: Callable[[str, Callable[[Array], Sequence[Any]], Array], Sequence[Any]]
+) -> None:
+    """Let ``run(name, backward, d_output)`` take the place of ``backward(d_output)`` in each node of a graph."""
+    for node in count_uses(output._node) if output._node else ():
+        if isinstance(node, Node) and node.backward is not None:
+            node.backward = partial(run, node.name, node.backward)
+
+
+def forbid_writing(output: Tensor) -> None:
+    """Let the backward pass raise ``Mutates`` if one of its nodes writes into the gradient of its output."""
+
+    def run(name: str, backward: Callable[[Array], Sequence[Any]], d_output: Array) -> Sequence[Any]:
+        before = d_output.copy()
+        gradients = backward(d_output)
+        if not np.array_equal(to_numpy(d_output), to_numpy(before), equal_nan=True):
+            raise Mutates(f"the backward pass of {name} writes into the gradient of its output")
+        return gradients
+
+    around_each_pass(output, run)
