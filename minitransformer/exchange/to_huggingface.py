@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Bpe, Pieces, Tokeniser
@@ -84,7 +84,7 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
                 (aside / name).write_text(text, encoding="utf-8", newline="\n")
             for name, model in models.items():
                 (aside / name).write_bytes(model)
-            save_file(tensors, aside / "model.safetensors", metadata={"format": "pt"})
+            (aside / "model.safetensors").write_bytes(save(tensors, metadata={"format": "pt"}))
             os.replace(aside, out)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
