@@ -85,18 +85,18 @@ def judge(name: str, sample: Sample, dtype: str, repeats: int) -> Outcome:
 
 
 @contextmanager
-def limit(seconds: int) -> Iterator[None]:
+def limit(seconds: float) -> Iterator[None]:
     """Raise a TimeoutError in what takes too long."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"no answer within {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 

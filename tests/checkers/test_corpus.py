@@ -4,11 +4,12 @@
 """
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
 from adapters import OURS, quietly
-from compare import run, tables
+from compare import cases, compare, counts, limit, replace, run, tables
 from corpus import CORPUS, TWINS, of
 from from_gallery import GALLERY, NO_PLAIN_FORM, samples
 from reported import REPORTED
@@ -105,6 +106,38 @@ def test_a_small_mistake_would_be_seen(name):
         return [gradient * 1.001 for gradient in sample.backward(*inputs_and_d_y)]
 
     assert measure(dataclasses.replace(sample, backward=backward), "float64")[0] > 3e-4
+
+
+def test_a_checker_that_does_not_end_gives_no_answer():
+    def wait(forward, backward, inputs):
+        with limit(0.01):
+            time.sleep(10)
+
+    assert quietly(wait, None, None, []) == ("cannot run", "no answer within 0.01 seconds")
+
+
+def test_finished_rows_are_kept_and_a_row_that_was_cut_off_is_not(tmp_path, monkeypatch, capsys):
+    kept = tmp_path / "build" / "rows.jsonl"
+    monkeypatch.setattr("compare.KEPT", kept)
+    monkeypatch.setattr("compare.CORPUS", [OWN["x² at 1e6"]])
+    first = compare([OURS], ["float64"])
+    assert first["float64"][OURS][0].verdict == "accepted"
+    monkeypatch.setattr("compare.run", None)
+    assert compare([OURS], ["float64"]) == first
+    kept.write_text(kept.read_text("utf-8")[:-10], "utf-8")
+    with pytest.raises(TypeError):
+        compare([OURS], ["float64"])
+    assert "minitransformer" in capsys.readouterr().err
+
+
+def test_the_tables_stand_between_their_marks():
+    text = "a <!-- cases: start -->\nold\n<!-- cases: end --> b"
+    assert replace(text, "cases", cases()).startswith(
+        "a <!-- cases: start -->\n\n- [pytorch/pytorch/pull/59615](https:"
+    )
+    assert replace(text, "cases", "new") == "a <!-- cases: start -->\n\nnew\n<!-- cases: end --> b"
+    with pytest.raises(ValueError, match=r"checkers\.md has no <!-- counts: start -->"):
+        replace(text, "counts", counts())
 
 
 def test_an_exception_is_a_rejection():
