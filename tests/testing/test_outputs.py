@@ -165,6 +165,15 @@ def test_the_gradient_of_the_output_has_its_structure():
         check(norm, backward=norm_backward, inputs=[X, W], d_output=X)
 
 
+def test_a_backward_pass_that_does_not_bear_zeros():
+    def backward(x, d):
+        return 2 * d[0] + x * d[1] * (d[1] / d[1])
+
+    report = examine(lambda x: (x, x * x), backward=backward, inputs=[X])
+    assert report.verdict == "wrong"
+    assert "comes from" not in report.cause
+
+
 def test_writing_into_the_gradient_of_one_output():
     def backward(x, w, d):
         d.mean[:] = 0
