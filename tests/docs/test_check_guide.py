@@ -22,6 +22,7 @@ RUN = {
     "A JAX function": "jax",
     "Columns of a pandas DataFrame": "pandas",
     "Several values and complex numbers": "numpy",
+    "Second derivatives": "numpy",
     "The eight verdicts": "numpy",
 }
 """Sections whose code is run as it stands, with the library that each needs."""
