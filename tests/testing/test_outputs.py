@@ -112,13 +112,18 @@ def test_a_dictionary_that_is_written_to():
         assert what.replace("\\", "") in report.cause
 
 
-def test_a_large_output_does_not_hide_a_small_one():
-    def two(x):
-        return np.float32(1e6) * x, np.float32(1e-3) * x
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_large_output_does_not_hide_a_small_one(dtype):
+    large, small = dtype(1e9), dtype(1e-3)
 
-    inputs = [X.astype(np.float32)]
-    right = examine(two, backward=lambda x, d: np.float32(1e6) * d[0] + np.float32(1e-3) * d[1], inputs=inputs)
-    assert right.verdict == "right"
+    def backward(factor):
+        return lambda x, d: large * d[0] + dtype(factor) * small * d[1]
+
+    inputs = [X.astype(dtype)]
+    assert examine(lambda x: (large * x, small * x), backward=backward(1), inputs=inputs).verdict == "right"
+    report = examine(lambda x: (large * x, small * x), backward=backward(2), inputs=inputs)
+    assert report.verdict == "wrong"
+    assert report.cause.startswith("what comes from the output y[1] is wrong: every entry is 2 times")
 
 
 def test_messages_name_the_output():
