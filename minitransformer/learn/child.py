@@ -4,7 +4,8 @@ On Linux the child is a fork: NumPy and the exercises are loaded already, so it 
 starts anew, in about half a second, because the matrix products of macOS do not survive a fork and Windows has none.
 
 ``faulthandler`` writes down which line is running, every few seconds and when Python crashes. It needs no help from the
-interpreter, so a line is found inside one long call of C code too.
+interpreter, so a line is found inside one long call of C code too. A signal interrupts the code for it: a thread beside
+the code would read the stack while it changes, which crashes Python now and then. Windows has only that way.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from minitransformer.arrays import blas, use
 from minitransformer.learn.bank import Exercise
@@ -136,7 +137,7 @@ def run_in_child(
     tell : callable
         Called with the line that is running, once for each result that takes longer than ``limits.patience``.
     look : callable
-        Called again and again; what it raises stops the child.
+        Called repeatedly; an error that it raises stops the child.
 
     Raises
     ------
@@ -218,7 +219,9 @@ def _find_line(files: Sequence[Path], record: Path, crash: bool = False) -> Plac
     With ``crash`` only the line counts at which Python crashed.
     """
     try:
-        dumps = re.split("^(?=Timeout|Fatal|Windows fatal)", record.read_text(encoding="ascii"), flags=re.MULTILINE)
+        dumps = re.split(
+            "^(?=Stack|Timeout|Fatal|Windows fatal)", record.read_text(encoding="ascii"), flags=re.MULTILINE
+        )
     except OSError:
         return None  # the child has not begun
     names = {str(file)[:500].encode("ascii", "backslashreplace").decode(): file for file in files}  # as in the record
@@ -259,7 +262,7 @@ def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, l
     """Send the results of the work, each in a tuple, then an empty one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what was printed before a crash is seen
+        if hasattr(stream, "reconfigure"):  # so that output before a crash is shown
             stream.reconfigure(line_buffering=True, errors="replace")
     with record.open("w", encoding="ascii") as file, blas.threads(1):  # BLAS threads would reserve memory
         faulthandler.enable(file)
@@ -269,7 +272,7 @@ def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, l
         while isinstance(found, tuple) and found:
             file.seek(0)
             file.truncate()  # the lines of the last result
-            faulthandler.dump_traceback_later(limits.patience, repeat=True, file=file)
+            _write_lines_every(limits.patience, file)
             own_end = threading.Timer(2 * limits.seconds, os._exit, (1,))  # in case that the parent was killed
             own_end.daemon = True
             own_end.start()
@@ -281,8 +284,19 @@ def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, l
             with suppress(Exception):  # the file may have closed or replaced them
                 print(end="", flush=True)
             answer.send(found)
-        faulthandler.cancel_dump_traceback_later()
+        _write_lines_every(0, file)
         faulthandler.disable()
+
+
+def _write_lines_every(seconds: float, file: TextIO) -> None:
+    """Write the running line into a file again and again; never with 0 seconds."""
+    if sys.platform != "win32":
+        faulthandler.register(signal.SIGALRM, file, all_threads=False)
+        signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    elif seconds:
+        faulthandler.dump_traceback_later(seconds, repeat=True, file=file)
+    else:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @contextmanager

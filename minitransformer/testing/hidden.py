@@ -11,6 +11,8 @@ import numpy as np
 
 __all__ = ["captured_arrays", "changed_names", "where_not_finite"]
 
+NUMPY = np.__file__.removesuffix("__init__.py")
+
 
 def captured_arrays(*functions: Any) -> dict[str, Any]:
     """Return copies of the NumPy arrays that functions capture.
@@ -60,7 +62,7 @@ def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def where_not_finite(call: Callable[[], Any]) -> str:
-    """Return the first line in which NumPy warns of a number that is not finite; empty if it never does."""
+    """Return the first line, outside of NumPy, with a number that is not finite; empty if NumPy never warns of one."""
     with np.errstate(all="raise", under="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -68,7 +70,8 @@ def where_not_finite(call: Callable[[], Any]) -> str:
         except FloatingPointError as error:
             import traceback  # which takes long to load
 
-            place = traceback.extract_tb(error.__traceback__)[-1]
+            places = traceback.extract_tb(error.__traceback__)
+            place = [p for p in places if not p.filename.startswith(NUMPY)][-1]
             return f"first in line {place.lineno} of {place.filename}, in {place.name}: {place.line} ({error})"
         except Exception:  # another call of the same function succeeded: this one cannot help
             return ""

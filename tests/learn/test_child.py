@@ -1,6 +1,7 @@
 """A learner's code runs in a child process: whatever it does, there is a verdict, and it names the line."""
 
 import multiprocessing
+import os
 import sys
 
 import pytest
@@ -43,12 +44,12 @@ def test_right_is_right_and_nothing_is_told(judge):
     ],
 )
 def test_an_endless_loop_is_stopped_and_its_line_named(judge, text, line):
-    verdict, words, told = judge(text + "\n", patience=0.02, seconds=0.1)
+    verdict, words, told = judge(text + "\n", patience=0.1, seconds=0.4)
     source = text.splitlines()[-1].strip()
     assert not verdict.right
-    assert words == f"{line} was still running after 0.1 s and was stopped. Is there an endless loop? {source}"
+    assert words == f"{line} was still running after 0.4 s and was stopped. Is there an endless loop? {source}"
     assert " ".join("".join(told).split()) == (
-        f"{EXERCISE.name}: still running after 0.02 s. {line} is running: {source}"
+        f"{EXERCISE.name}: still running after 0.1 s. {line} is running: {source}"
     )
 
 
@@ -95,3 +96,12 @@ def test_where_processes_cannot_fork(judge, monkeypatch):
     """As on Windows and macOS."""
     monkeypatch.setattr(child, "CONTEXT", multiprocessing.get_context("spawn"))
     assert judge(EXERCISE.solution)[0].right
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts the threads in /proc")
+def test_no_thread_reads_the_stack_while_it_changes(tmp_path):
+    def work():
+        yield len(os.listdir("/proc/self/task"))
+
+    limits = child.Limits(patience=0.01, seconds=10)
+    assert [*child.run_in_child(work, [tmp_path], limits, tell=print)] == [2]  # the other one is the timer that ends it
