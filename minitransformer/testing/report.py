@@ -61,7 +61,7 @@ class Report:
 
     @cached_property
     def errors(self) -> list[tuple[float, float]]:
-        """Steps h and the error |(L(x + h) - L(x - h)) / 2h - gradient| at the worst entry, measured when asked for.
+        """Steps h and the error ``|(L(x + h) - L(x - h)) / 2h - gradient|`` at the worst entry, when first read.
 
         Of a right gradient it falls as h² until rounding takes over.
         """
