@@ -65,14 +65,14 @@ PACKAGES += ("paper", "plots", "tasks", "testing", "tracing", "training")
 """The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "training", "trace": "tracing", "use": "arrays"}
-"""Where the names come from that are not from ``autograd``."""
+"""The package of each name that is not from ``autograd``."""
 
 __all__ = ["BackendError", "Operation", "Tensor", "backend", "concatenate", "data", "decoding", "exp", "is_recording"]
 __all__ += ["kernels", "learn", "load", "log", "matmul", "max", "maximum", "mean", "nn", "no_grad", "ops", "optim"]
 __all__ += ["paper", "plots", "relu", "reshape", "sigmoid", "sqrt", "stack", "sum", "swapaxes", "tanh", "tasks"]
 __all__ += ["testing", "trace", "tracing", "training", "transpose", "use", "where"]
 
-# Whoever imports operations, by whatever way, gets the kernels that replace them on a GPU.
+# Importing operations, in any way, also loads the kernels that replace them on a GPU.
 stand_ins.load_later(lambda: importlib.import_module("minitransformer.kernels"))
 
 

@@ -117,7 +117,7 @@ class Options:
     """
 
     owner: ClassVar[str] = ""
-    """Who is named in front of a message."""
+    """The name at the start of a message."""
 
     def __init_subclass__(cls) -> None:
         summary, raises, errors = cleandoc(cls.__doc__ or "").partition("Raises\n")

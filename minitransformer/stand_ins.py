@@ -9,8 +9,8 @@ replace the engine's functions. A stand-in takes the same arguments and returns 
 
 Of several stand-ins whose conditions hold, the latest is called.
 
-Stand-ins may lie in a package above that of the function. The package above then gives a loader to ``load_later``, and
-the package of the function calls ``load`` when its functions are there.
+Stand-ins may be in a package above that of the function. That package passes a loader to ``load_later``, and the
+package of the function calls ``load`` once its functions are defined.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def reference(function: F) -> F:
 
 
 def written_in(function: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
-    """Return the functions in which the work of a stand-in is written: those in its attribute ``calls``, or itself."""
+    """Return the functions that do the work of a stand-in: those in its attribute ``calls``, or itself."""
     return tuple(getattr(function, "calls", ())) or (function,)
 
 
@@ -80,7 +80,7 @@ def load_later(loader: Callable[[], Any]) -> None:
 
 
 def load() -> None:
-    """Load the stand-ins that wait for it."""
+    """Call the functions given to ``load_later``."""
     while _LATER:
         _LATER.pop()()
 

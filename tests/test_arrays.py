@@ -602,6 +602,17 @@ def test_tanh_slope_leaves_its_input_alone():
     np.testing.assert_array_equal(arrays.to_numpy(tanh), [0, 0.5, -1])
 
 
+@pytest.mark.filterwarnings("error")
+def test_sigmoid_keeps_its_digits_and_does_not_overflow():
+    x = np.array([[-1e4, -700.0, -30.0, -1e-9], [0.0, 2.5, 40.0, 1e4]])
+    expected = np.where(x > -705, 1 / (1 + np.exp(-np.maximum(x, -705))), 0)
+    found = arrays.to_numpy(arrays.sigmoid(xp.asarray(x)))
+    np.testing.assert_allclose(found, expected, rtol=4e-16)
+    assert arrays.sigmoid(xp.asarray(x.astype("float32"))).dtype == np.float32
+    for shape in ((), (0,), (40_000,)):
+        np.testing.assert_array_equal(arrays.to_numpy(arrays.sigmoid(xp.zeros(shape))), np.full(shape, 0.5))
+
+
 def test_erf_is_exact_up_to_rounding():
     x = np.concatenate([np.linspace(-7, 7, 5001), 10.0 ** np.arange(-300, 0, 3), [1e30, -1e30]])
     exact = np.array([math.erf(one) for one in x])

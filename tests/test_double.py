@@ -251,7 +251,14 @@ def batch_of(rows=4):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"norm": "pre", "positions": "learned", "attention_bias": True}, {"attention_block": 2, "recompute": True}],
+    [
+        {},
+        {"norm": "pre", "positions": "learned", "attention_bias": True},
+        {"attention_block": 2, "recompute": True},
+        {"activation": "gelu", "output_bias": True, "position_layout": "halves"},
+        {"activation": "silu"},
+    ],
+    ids=str,
 )
 @pytest.mark.usefixtures("on_the_double")
 def test_a_training_step_does_not_wait_for_the_device(options):

@@ -36,6 +36,7 @@ LEVELS = {
     "decoding": 4,
     "tracing": 4,
     "training": 5,
+    "exchange": 5,
     "learn": 6,
     "paper": 6,
     "bench": 6,

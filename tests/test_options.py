@@ -68,7 +68,7 @@ def test_options_with_parts_are_flat_outside():
 
 
 def test_no_two_options_of_a_training_run_share_a_name():
-    parts = ("model", "training", "data")
+    parts = ("model", "training", "data", "search")
     names = [one.name for part in parts for one in fields(getattr(Configuration(task="copy"), part))]
     own = [one for one in fields(Configuration) if one.metadata.get("option") is not False]
     names += [one.name for one in own if one.name not in parts]

@@ -18,7 +18,7 @@ CuPy is chosen.
 ``watch.py``        whether an array changes in place
 ``random.py``       random numbers
 ``reductions.py``   maxima, sums, and sums of rows by index
-``elementwise.py``  ReLU in place, the slope of tanh, and the error function
+``elementwise.py``  ReLU in place, the slope of tanh, the sigmoid, and the error function
 ``products.py``     matrix products, on a GPU without copies
 ``memory.py``       a GPU's memory, whether a memory is full, and slices that fit a processor's cache
 ``heap.py``         lets the C library reuse the memory of freed arrays
@@ -38,7 +38,7 @@ from minitransformer.arrays.checks import (
     check_index,
     is_whole,
 )
-from minitransformer.arrays.elementwise import erf, relu_in_place, tanh_slope
+from minitransformer.arrays.elementwise import erf, relu_in_place, sigmoid, tanh_slope
 from minitransformer.arrays.memory import cache_slices, device_memory, even_parts, free_device_memory, full_memory
 from minitransformer.arrays.namespace import (
     Array,
@@ -92,6 +92,7 @@ __all__ = [
     "relu_in_place",
     "row_dot",
     "scatter_add",
+    "sigmoid",
     "square_sums",
     "sum_along",
     "synchronize",

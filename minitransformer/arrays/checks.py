@@ -89,7 +89,7 @@ def check_floats(operation: str, **arrays: Any) -> None:
         first = first or (name, array.dtype)
         if array.dtype != first[1]:
             raise TypeError(
-                f"{operation}: {first[0]} is {first[1]} and {name} {array.dtype}; give all one type, by .astype"
+                f"{operation}: {first[0]} is {first[1]} and {name} {array.dtype}; convert all to one type with .astype"
             )
 
 

@@ -24,6 +24,19 @@ def tanh_slope(tanh: Array) -> Array:
     return xp.subtract(1, square, out=square)
 
 
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x)) of each entry."""
+    y = xp.empty(x.shape, dtype=x.dtype)
+    flat, result = x.reshape(-1), y.reshape(-1)
+    with np.errstate(over="ignore"):  # where exp(-x) is infinite, the result is 0
+        for part in cache_slices(flat.size):
+            e = xp.negative(flat[part], out=result[part])
+            xp.exp(e, out=e)
+            e += 1
+            xp.divide(1, e, out=e)
+    return y
+
+
 def erf(x: Array) -> Array:
     """Return the error function of each entry, 2/√π times the integral of exp(-t²) from 0 to x, up to rounding.
 

@@ -21,7 +21,7 @@ def free_device_memory() -> None:
 
 
 def full_memory(error: BaseException) -> str:
-    """Return whose memory is full according to an error, "computer" or "GPU"; an empty string for other errors."""
+    """Return which memory an error reports as full, "computer" or "GPU"; an empty string for other errors."""
     # CuPy's OutOfMemoryError is a MemoryError, like NumPy's; CUDA's own libraries only have a message.
     words = ("cudaErrorMemoryAllocation", "CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED")
     if not isinstance(error, MemoryError) and not any(word in str(error) for word in words):

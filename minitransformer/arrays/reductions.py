@@ -26,7 +26,7 @@ def max_along(x: Array, axis: int) -> Array:
 def below_largest(x: Array, axis: int, out: Array | None = None) -> Array:
     """Return x minus its maximum along an axis: no entry is above 0, so a softmax can take its exponential.
 
-    A row of -inf alone is returned unchanged. A difference that is too large for its type is -inf, without a warning:
+    A row of only -inf is returned unchanged. A difference that is too large for its type is -inf, without a warning:
     its exponential is 0 in both cases.
     """
     largest = max_along(x, axis)

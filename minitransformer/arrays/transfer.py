@@ -20,8 +20,8 @@ def asarray(data: Any) -> Array:
     array = data if hasattr(data, "dtype") else np.asarray(data)
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
-            "expected a plain array, found a masked array, whose mask would be lost; "
-            "give one without, by .filled(0), and say by a boolean mask which entries count"
+            "found a masked array, whose mask would be lost, expected a plain array; "
+            "use .filled(0), and a boolean mask of the entries that count"
         )
     if array.dtype.kind not in "fiub":
         raise TypeError(f"expected numbers, found {type(data).__name__} of {array.dtype}")

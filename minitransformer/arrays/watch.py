@@ -23,5 +23,5 @@ class Watch:
             self._copy = self._array.copy()
 
     def has_changed(self) -> bool:
-        """Tell whether the values differ from those at the first ``lend``."""
+        """Return whether the values differ from those at the first ``lend``."""
         return self._copy is not None and not xp.array_equal(self._array, self._copy, equal_nan=True)

@@ -6,7 +6,7 @@ The gradient of ``x`` is named ``d_x``: the derivative of one number, the loss L
 dL/dx[i]``.
 
 The backward pass applies the chain rule from the loss to the leaves. A node may be used many times; its ``d_output`` is
-the *sum* over all uses, so a node's turn comes only when all of its users have had theirs. The pass first counts the
+the *sum* over all uses, so a node runs only after all of its users. The pass first counts the
 uses and then counts them down. Each node and each edge is visited once. There is no recursion, so the depth of the
 graph is not limited.
 """
@@ -29,7 +29,7 @@ __all__ = ["Edge", "Node", "backpropagate", "is_recording", "no_grad"]
 
 
 class Edge(NamedTuple):
-    """The way from a node back to one of its inputs."""
+    """The link from a node back to one of its inputs."""
 
     target: Target
     """The node that made the input, or the input itself if it is a leaf."""
@@ -63,7 +63,7 @@ class Node:
 
     def gradients(self, d_output: Array) -> Sequence[Array | None]:
         """Run the backward function and compare the shapes of its gradients with those of the inputs."""
-        assert self.backward is not None  # backpropagate has looked
+        assert self.backward is not None  # checked by backpropagate
         try:
             returned = self.backward(d_output)
         except Exception as error:
@@ -113,7 +113,7 @@ class no_grad:
 
 @replaceable
 def backpropagate(root: Node, d_output: Array, release: bool = False) -> None:
-    """Carry a gradient from a node back to every leaf that it depends on, and add it to ``leaf.grad``.
+    """Propagate a gradient from a node back to every leaf that it depends on, and add it to ``leaf.grad``.
 
     Parameters
     ----------

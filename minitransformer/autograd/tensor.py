@@ -174,7 +174,7 @@ class Tensor:
         return to_numpy(self.data)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("a Tensor is no array: .data is the array in it, .numpy() a NumPy array of its values")
+        raise TypeError("a Tensor is not an array: use .data for its array, or .numpy() for a NumPy array")
 
     def item(self) -> float:
         """Return the only entry as a Python number. On a GPU this waits for the device."""
@@ -205,8 +205,8 @@ class Tensor:
         """
         if not self.requires_grad:
             raise RuntimeError(
-                "backward: nothing that this tensor was made from has requires_grad=True, "
-                "or it was made under no_grad()"
+                "backward: no tensor that this one was computed from has requires_grad=True, "
+                "or it was computed under no_grad()"
             )
         if d_output is None:
             if self.size != 1:
@@ -225,7 +225,7 @@ class Tensor:
             backpropagate(self._node, d_output, release)
 
     def __eq__(self, other: object) -> Any:
-        raise TypeError("tensors are not compared: compare .data, the array in each (for one and the same: `is`)")
+        raise TypeError("tensors cannot be compared: compare their .data (use `is` for the same tensor)")
 
     __hash__ = object.__hash__
 
@@ -284,7 +284,7 @@ class Tensor:
         return _apply("transpose", self, axes=tuple(axes) if axes else tuple(range(np.ndim(self)))[::-1])
 
     def swapaxes(self, first: int, second: int) -> Tensor:
-        """Return the tensor with two axes exchanged."""
+        """Return the tensor with two axes swapped."""
         return _apply("swapaxes", self, axes=(first, second))
 
 
@@ -297,7 +297,7 @@ def matmul(x: Any, y: Any) -> Tensor:
     if x.ndim == 0 or y.ndim == 0 or x.shape[-1] != y.shape[-2 if y.ndim > 1 else 0]:
         raise ValueError(
             f"matmul: shapes {x.shape} and {y.shape} do not match: "
-            "the last axis of the first must be as long as the last but one of the second"
+            "the last axis of the first must be as long as the second to last of the second"
         )
     row, column = x.ndim == 1, y.ndim == 1
     product = _apply("matmul", x.reshape(1, -1) if row else x, y.reshape(-1, 1) if column else y)

@@ -1,13 +1,13 @@
 """An array that records the time of every operation on it.
 
-``CountingArray`` is an ndarray. NumPy asks it to do every array operation in which it takes part. It does so on plain
-arrays, times that, and books the time under the source file that asked for it (found by looking up the stack), the
-direction (forward or backward) and a kind. An operation returns a ``CountingArray`` again, so the whole step is on the
-books once its parameters are. Floating-point operations are counted on the way.
+``CountingArray`` is an ndarray. NumPy calls it for every array operation that it is part of. It does the operation on
+plain arrays and records the time by source file (found on the call stack), direction (forward or backward) and kind. An
+operation returns a ``CountingArray`` again, so if the parameters are such arrays, the whole step is recorded.
+Floating-point operations are counted as well.
 
-What is booked is the operation itself, NumPy's own overhead included; what happens between operations is not. Not
-booked either: views (reshaping, slicing), which cost next to nothing, and arithmetic on arrays that NumPy's functions
-made and ``xp`` knows nothing of.
+The time of an operation includes NumPy's own overhead; the time between operations is not recorded. Neither are views
+(reshaping, slicing), which cost almost nothing, nor arithmetic on arrays that NumPy's functions created outside of
+``xp``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ PRODUCTS = (np.matmul, np.dot)
 ARRAYS = Path(arrays.__file__).parent
 PACKAGE = str(ARRAYS.parent)
 CREATORS = ("arange", "array", "asarray", "empty", "full", "ones", "zeros")
-"""Functions of ``xp`` that make arrays out of none."""
+"""Functions of ``xp`` that create arrays."""
 
 
 class Entry(NamedTuple):
-    """Where time is booked."""
+    """The source file, direction and kind of an operation."""
 
     source: str
     """The name of the file, without its ending."""
@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 
 class Account:
-    """The books.
+    """The recorded times and counts.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Account:
     arithmetic : int
         How many floating-point operations were done outside of matrix products; see ``arithmetic``.
     direction : str
-        ``"forward"`` or ``"backward"``: to be set by whoever runs the step.
+        ``"forward"`` or ``"backward"``: set by the code that runs the step.
     """
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ def _as_counting(value: Any) -> Any:
 
 
 class CountingArray(np.ndarray[Any, Any]):
-    """An array whose operations are booked in ``CountingArray.account``."""
+    """An array whose operations are recorded in ``CountingArray.account``."""
 
     account: Account | None = None
 
@@ -192,18 +192,18 @@ class CountingArray(np.ndarray[Any, Any]):
         _book(put, None, sys._getframe(1), [_as_plain(index), _as_plain(value)], {})
 
     def astype(self, *args: Any, **options: Any) -> Any:
-        """Convert, and book it."""
+        """Convert, and record it."""
         return _as_counting(_book(self.view(np.ndarray).astype, None, sys._getframe(1), list(args), options))
 
     def copy(self, *args: Any, **options: Any) -> Any:
-        """Copy, and book it."""
+        """Copy, and record it."""
         return _as_counting(_book(self.view(np.ndarray).copy, None, sys._getframe(1), list(args), options))
 
 
 def _book(
     call: Callable[..., Any], function: Any, frame: FrameType | None, args: list[Any], options: dict[str, Any]
 ) -> Any:
-    """Do something to plain arrays and book its time."""
+    """Do something to plain arrays and record its time."""
     start = time.perf_counter()
     value = call(*args, **options)
     seconds = time.perf_counter() - start
@@ -223,12 +223,12 @@ def _book(
 
 @contextmanager
 def accounting(account: Account, parameters: Sequence[Tensor]) -> Iterator[None]:
-    """Put all that is computed from some parameters on the books, inside ``with accounting(...):``.
+    """Record all operations on some parameters, and on what is computed from them, inside ``with accounting(...):``.
 
     Parameters
     ----------
     account : Account
-        The books.
+        Where to record them.
     parameters : sequence of Tensor
         Their data are counting arrays inside, and the arrays that they were afterwards; their gradients become plain.
     """

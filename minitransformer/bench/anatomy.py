@@ -1,17 +1,17 @@
 """Where the time of our training step goes.
 
-A turn measures these, one right after the other, so that a ratio of two is one of the same minute:
+A turn measures these, one right after the other, so ratios compare measurements of the same minute:
 
 - the step as it is, with all its workers;
 - the *ceiling*: each of the step's matrix products alone (see ``ceiling.py``). The ideal time of the products over the
   time of the step is the share of the machine's best speed that the step reaches;
 - one worker's *share* of the batch, alone on the machine, and its share of the optimiser's work, once plainly and once
-  with every array operation on the books (see ``account.py``). What the plain step takes beyond the booked operations
-  is *the rest*: Python, the graph, views. Booking costs a little time itself, so the rest comes out slightly low;
+  with every array operation recorded (see ``account.py``). The plain step's time minus the recorded operations is *the
+  rest*: Python, the graph, views. Recording costs a little time itself, so the rest comes out slightly low;
 - *autograd and Python*: a step of the same graph, with the same numbers of layers and heads and the same code, but one
   sentence of one token and vectors of one feature for each head, so that the arithmetic costs nothing and what is
-  left is the interpreter, the graph and the overhead of NumPy's calls. It is given as a share of what the worker's
-  share takes. It contains the rest, and the fixed part of every booked operation.
+  left is the interpreter, the graph and the overhead of NumPy's calls, given relative to the time of the worker's
+  share. It contains the rest, and the fixed part of every recorded operation.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WorkersShare:
         self.workers = workers
 
     def step(self, account: Account | None = None) -> None:
-        """Do it, with an account of it if one is given."""
+        """Run it, and record it in an account if one is given."""
         for parameter in self.parameters:
             parameter.grad = None
         with nullcontext() if account is None else accounting(account, self.parameters):
@@ -81,7 +81,7 @@ class WorkersShare:
                 account.direction = "backward"
             loss.backward(release=True)
         start = time.perf_counter()
-        # The other workers' gradients are stood for by our own: they take as long to add up.
+        # Our own gradients take the place of the other workers': adding them takes as long.
         gradients = Gradients([Own(self.parameters)] * self.workers)
         self.optimiser.step(LEARNING_RATE, gradients, self._my_part)
         if account is not None:
@@ -95,7 +95,7 @@ class WorkersShare:
 
 @contextmanager
 def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
-    """Make the program: it measures all of it, and its description has the matrix products."""
+    """Return the program: it measures all of these, and its description contains the matrix products."""
     number = workers_for(workload, workers)
     products = _products(workload, 1)
     of_share = _products(workload, number) if number > 1 else products
@@ -121,7 +121,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
             if number > 1:
                 side_by_side = time_products(of_share, number)
             share.step()
-            for account in accounts:  # by turns, so that both meet the same machine
+            for account in accounts:  # in turns, so that both run under the same conditions
                 alone += time_steps(share.step, 1)
                 share.step(account)
         tiny_step = time_steps(

@@ -1,4 +1,4 @@
-"""How fast this machine can do given matrix products: the ceiling under which a training step stays.
+"""How fast this machine computes given matrix products: an upper bound for the speed of a training step.
 
 Each distinct product of the step, in shapes and memory layouts, is done alone, again and again, with its operands
 warm in the caches, and the best time counts. Two ways are tried: as many threads side by side as there are workers,
@@ -26,13 +26,13 @@ LONG_ENOUGH = 0.01
 
 
 class Layout(NamedTuple):
-    """How an array lies in memory: the length of each axis, and the bytes from one entry to the next along it."""
+    """The memory layout of an array: the length of each axis, and the bytes from one entry to the next along it."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
     def array(self, rng: np.random.Generator, dtype: str) -> Array:
-        """Return an array of random numbers that lies so."""
+        """Return an array of random numbers with this layout."""
         itemsize = np.dtype(dtype).itemsize
         extent = sum((n - 1) * abs(stride) for n, stride in zip(self.shape, self.strides, strict=True) if n)
         memory = rng.random(extent // itemsize + 1, dtype=np.float32).astype(dtype)
@@ -64,7 +64,7 @@ def time_products(products: Mapping[Product, int], threads: int) -> list[float]:
     products : mapping of Product to int
         The products; how often each occurs does not matter here.
     threads : int
-        How many threads do it at the same time, each with operands of its own.
+        How many threads do it at the same time, each with its own operands.
 
     Returns
     -------

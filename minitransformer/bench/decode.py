@@ -15,7 +15,7 @@ from minitransformer.bench.workloads import CONFIGURATIONS, Workload
 __all__ = ["agreement", "decoding_workload", "measure_decoding", "summarise"]
 
 LARGEST_BATCH = {"base": 16}
-"""How many sentences are decoded side by side; as many as in a training step where nothing is said."""
+"""The number of sentences decoded together; by default as many as in a training step."""
 TIE = 1e-3
 """The difference of two scores that rounding may decide."""
 
@@ -68,7 +68,7 @@ def measure_decoding(
     programs : sequence of {"ours", "eager"}
         Which programs take part.
     tell : callable
-        Called with what is happening.
+        Called with each message about the progress.
 
     Returns
     -------

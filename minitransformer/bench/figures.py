@@ -30,7 +30,7 @@ def median_of_all(rounds: Sequence[Sequence[float]]) -> float:
 def ratio(theirs: Sequence[Sequence[float]], ours: Sequence[Sequence[float]]) -> Ratio:
     """Compare two programs that took turns: in each round their median over ours, then the median over the rounds.
 
-    Within a round both met the same machine; between rounds it may have changed.
+    Within a round both ran under the same conditions; between rounds these may have changed.
     """
     rounds = [median(a) / median(b) for a, b in zip(theirs, ours, strict=False)]
     return Ratio(median(rounds), min(rounds), max(rounds), rounds)
@@ -50,11 +50,11 @@ def fit_powers(points: Sequence[Mapping[str, float]], names: Sequence[str], what
     Parameters
     ----------
     points : sequence of mappings
-        With each of the names, and what was measured.
+        With each of the names, and the measured value.
     names : sequence of str
-        The sizes whose exponents are wanted.
+        The sizes whose exponents to fit.
     what : str
-        What was measured.
+        The name of the measured value.
 
     Returns
     -------

@@ -1,10 +1,10 @@
 """Training steps on a GPU, ours and PyTorch's, and the rate of its matrix products.
 
-A GPU is told what to do and does it later. So a turn times one block of steps, not each of them: it waits for the
-device before the first and after the last, and reads nothing back in between, as training itself does.
+A GPU computes asynchronously. So a turn times one block of steps, not each step: it waits for the device before the
+first and after the last, and reads nothing back in between, as in training.
 
-Both sides may round the factors of their matrix products to TF32, and the rate beside which they are put is that of one
-large product with TF32. Both hold their memory in a pool; before the steps it is emptied.
+Both sides may round the factors of their matrix products to TF32, and are compared with the rate of one large product
+with TF32. Both keep their memory in a pool, which is emptied before the steps.
 
 torch is imported only inside ``prepare_pytorch``, and CuPy is reached by way of ``minitransformer.arrays``.
 """
@@ -37,7 +37,7 @@ LONG_ENOUGH = 0.1
 
 
 def allow_tf32() -> None:
-    """Let CuPy's matrix products use TF32; it asks when the first is done."""
+    """Let CuPy's matrix products use TF32; CuPy reads this setting at the first product."""
     os.environ["CUPY_TF32"] = "1"
 
 
@@ -124,15 +124,15 @@ def _block(step: Callable[[], Any], wait: Callable[[], object], times: int) -> d
     wait()
     seconds = (time.perf_counter() - start) / times
     if not math.isfinite(last := float(loss)):
-        raise ArithmeticError(f"the loss is {last} after {times} steps; what was timed is no training")
+        raise ArithmeticError(f"the loss is {last} after {times} steps; the timed steps were not a training")
     return {"seconds": [seconds], "loss": last}
 
 
 def compare_with_rate(programs: dict[str, Any], workload: Workload) -> dict[str, Any]:
     """Return how much of the GPU's rate in matrix products each program's step reaches.
 
-    The rate is the best that any of the programs measured with one large product; what a step does beside matrix
-    products counts as nothing done.
+    The rate is the best that any of the programs measured with one large product; the other work of a step does not
+    count as operations.
     """
     rates = [program["description"]["matmul"] for program in programs.values() if "matmul" in program["description"]]
     ceiling = max(rates, default=None)

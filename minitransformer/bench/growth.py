@@ -1,15 +1,15 @@
 """How the time and the memory of our training step grow with length, batch, width and depth.
 
-One of them varies at a time around a small model; each point is measured in a process of its own, which makes the
-model, does one step of a single token and says how much memory it holds: interpreter, libraries, weights, Adam's
-arrays. *Memory* is how far its peak is above that after some steps of the full size: activations, gradients and what
-is needed in passing. *Time* is the median of those steps, without the first. One worker on one core by default, so
-that what grows is the work and not the number of those who share it.
+One of them varies at a time around a small model; each point is measured in a process of its own, which builds the
+model, does one step of a single token and reports how much memory it uses: interpreter, libraries, weights, Adam's
+arrays. *Memory* is how far its peak is above that after some steps of the full size: activations, gradients and
+temporary arrays. *Time* is the median of those steps, without the first. One worker on one core by default, so
+that only the work grows, not the number of workers.
 
 What theory expects, as powers. The time of a step is linear in batch and depth; quadratic in the width D once the
-products with weights (D x D each) rule, and quadratic in the length T once attention (T x T each) rules. Memory is
-linear in batch and depth; quadratic in the width, once the gradients (D x D each) rule over the activations; and
-quadratic in the length, where the attention weights (T x T each) rule, unless attention works in blocks.
+products with weights (D x D each) dominate, and quadratic in the length T once attention (T x T each) dominates. Memory
+is linear in batch and depth; quadratic in the width, once the gradients (D x D each) exceed the activations; and
+quadratic in the length, where the attention weights (T x T each) dominate, unless attention works in blocks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LONG = Workload().changed(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabular
 ENOUGH = 1.0
 """How long a point is measured, in seconds; at least two steps, at most 20."""
 PATIENCE = 4.0
-"""From how many seconds a step takes on, one is measured."""
+"""A step that takes at least this many seconds is measured once."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +100,15 @@ AXES = {
 def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES) -> dict[str, Any]:
     """Measure all curves along all axes.
 
-    A point whose memory, carried on from the point before by the power that theory expects, would be more than half
-    of the machine's is left out, and so are the larger ones.
+    A point is left out if its memory, extrapolated from the point before by the power of theory, would exceed half of
+    the machine's; larger points are left out too.
 
     Parameters
     ----------
     workers : int
         How many workers share a batch.
     tell : callable
-        Called with what is happening.
+        Called with each message about the progress.
     axes : mapping of str to Axis
         What to vary.
 

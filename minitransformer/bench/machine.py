@@ -34,7 +34,7 @@ def processor(description: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def describe() -> dict[str, Any]:
-    """Return what a measurement depends on, and when it was made."""
+    """Return the software, hardware and time of a measurement."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": processor(),
@@ -51,10 +51,10 @@ def describe() -> dict[str, Any]:
 
 
 def peak_memory() -> int | None:
-    """Return the most memory that this process has held at any time, in bytes; None where the system does not tell.
+    """Return the peak memory of this process so far, in bytes; None where the system does not report it.
 
-    All of the process counts: the interpreter and the libraries too. On Linux this is VmHWM, not ``ru_maxrss``, which a
-    process takes over from the one that started it.
+    The interpreter and the libraries are included. On Linux this is VmHWM, not ``ru_maxrss``, which a process inherits
+    from its parent.
     """
     peak = _from_status("VmHWM")
     if peak is not None:
@@ -67,15 +67,15 @@ def peak_memory() -> int | None:
 
 
 def resident_memory() -> int | None:
-    """Return how much memory this process holds now, in bytes; where only the peak is known, that."""
+    """Return how much memory this process uses now, in bytes, or its peak if only that is known."""
     now = _from_status("VmRSS")
     return peak_memory() if now is None else now
 
 
 def settle() -> None:
-    """Give freed memory back to the system and let the peak be what is held now, as far as the system knows how.
+    """Return freed memory to the system and reset the peak to the present use, where the system supports it.
 
-    Otherwise a step could use what was freed before it, unseen; and the peak might be one from before it.
+    Otherwise a step could reuse memory that was freed before it, and the peak might be older than the step.
     """
     if sys.platform.startswith("linux"):
         with suppress(OSError, AttributeError):  # a C library without it

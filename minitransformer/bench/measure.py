@@ -40,7 +40,7 @@ def measure_speed(
     workers : int or None
         How many workers share our batches; None for as many as training would take.
     tell : callable
-        Called with what is happening.
+        Called with each message about the progress.
 
     Returns
     -------

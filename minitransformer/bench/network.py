@@ -1,14 +1,14 @@
-"""What several processes cost: the bytes that a step sends, and a model of the time that it takes.
+"""The cost of several processes: the bytes that a step sends, and a model of its time.
 
 With n processes, S shares and P weights of 4 bytes, a step is
 
     T(n) = C + 2 (n - 1) α + b / β        where        b = (S / n + 1) (n - 1) / n · 4 P
 
-C is what the process computes, α the latency of a message, β the bandwidth in bytes a second, b what each process
-receives: of each share's gradient that it did not compute, its part, and the weights that the others moved. With one
+C is the time of computing, α the latency of a message, β the bandwidth in bytes a second, and b the bytes that each
+process receives: its part of each gradient that it did not compute, and the weights that the others updated. With one
 share for each process b is what a ring Allreduce sends, 2 (n - 1) / n times the weights.
 
-The model leaves out what happens at the same time: nothing here overlaps computing and sending. It assumes that every
+In the model, computing and sending do not overlap. It assumes that every
 pair of machines can use its full bandwidth at the same time, and that all processes are done at the same moment.
 """
 
@@ -28,7 +28,7 @@ LATENCY = 50e-6
 RATES = (1, 10, 100)
 """Of networks, in Gbit/s."""
 COUNTS = tuple(2**i for i in range(11))
-"""Of processes."""
+"""Numbers of processes."""
 SPEEDS = (1, 50)
 """Of the processes, times the one that was measured."""
 PAPER = {
@@ -64,8 +64,8 @@ def parameters_of(workload: Workload) -> int:
 def project(flops_per_second: float) -> dict[str, Any]:
     """Return which part of a step n processes spend on computing, for the paper's models and some networks.
 
-    Each process has one share, of the same size for every n. So n times this part is how many times as many tokens per
-    second as one process they work through.
+    Each process has one share, of the same size for every n. So n times this part is their speed in
+    tokens per second, relative to one process.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from minitransformer.training import Workers, default_workers, training_step
 __all__ = ["WARM_UP", "Program", "build", "prepare", "prepare_growth", "random_batch", "time_steps", "workers_for"]
 
 WARM_UP = 2
-"""How many steps are done before the first that counts."""
+"""The number of warm-up steps."""
 Program = tuple[Callable[[int], dict[str, Any]], dict[str, Any]]
 """A benchmark program: a function that does a number of steps and returns their times, and a description."""
 
@@ -56,7 +56,7 @@ def time_steps(step: Callable[[], object], times: int) -> list[float]:
 
 @contextmanager
 def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
-    """Make our program."""
+    """Return our program."""
     model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())
     number = workers_for(workload, workers)
@@ -71,11 +71,11 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
 
 @contextmanager
 def prepare_growth(workload: Workload, workers: int | None) -> Iterator[Program]:
-    """Make our program without a warm-up, and describe it by the memory that it holds before its first step.
+    """Return our program without a warm-up, described by the memory that it uses before its first step.
 
-    A single worker has a single thread for its matrix products too: what grows is to be the work, and nothing else.
-    One step of one sentence of one token has gone before: it fills Adam's arrays and loads what is loaded late. Its
-    gradients have been let go.
+    A single worker has a single thread for its matrix products too, so that only the work grows. One step of one
+    sentence of one token comes first: it fills Adam's arrays and loads modules that are loaded late. Its gradients are
+    freed.
     """
     model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters())

@@ -1,9 +1,9 @@
 """Our decoding.
 
-Untrained weights end no sentence by themselves, or at chance; here they end none at all, because the end token's row in
-the table of embeddings is zero, and so is its score. Both sides write as many tokens as they may, ten more than the
-source has, and each search does the same work in every turn. The hypotheses of a beam overtake one another, as those of
-a trained model do: what was kept of them has to be put in order after every step.
+With untrained weights sentences end at random. Here none ends, because the end token's row in the table of embeddings
+is zero, and so is its score. Both sides write the maximum number of tokens, ten more than the source has, so each
+search does the same work in every turn. The hypotheses of a beam change their order, as with a trained model, so their
+caches must be reordered after every step.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MORE_THAN_SOURCE = 10
 
 
 class Translations(NamedTuple):
-    """What a search has written."""
+    """The result of a search."""
 
     sentences: list[list[int]]
     scores: list[float] | None
@@ -66,7 +66,7 @@ def warm_up(decode: Callable[[], Translations]) -> Program:
 
 @contextmanager
 def prepare(workload: Workload, search: str) -> Iterator[Program]:
-    """Make our program; a step decodes the batch once."""
+    """Return our program; a step decodes the batch once."""
     model, source, most = decoding_model(workload), random_sources(workload), max_length(workload)
 
     def decode() -> Translations:
@@ -83,7 +83,7 @@ def prepare(workload: Workload, search: str) -> Iterator[Program]:
 
 
 def margins(model: Transformer, source: Any, sentences: Sequence[Sequence[int]]) -> list[list[float]]:
-    """Return by how much each token that was written leads the next best, computed without a cache."""
+    """Return the lead of each written token over the next best one, computed without a cache."""
     with no_grad():
         inputs = np.array([[START, *sentence[:-1]] for sentence in sentences])
         scores = to_numpy(model(source, inputs).data).copy()

@@ -23,12 +23,12 @@ GLANCE = 0.005
 
 
 class DelayedMPI(MPI):
-    """MPI that counts the bytes it receives, and takes as long as a slower network would.
+    """MPI with a count of the received bytes, and optionally the delays of a slower network.
 
     Parameters
     ----------
     network : Network
-        Its latency and bandwidth are added to what the exchange takes here.
+        Its latency and bandwidth are added to the time of the exchange here.
     """
 
     def __init__(self, network: Network) -> None:
@@ -42,7 +42,7 @@ class DelayedMPI(MPI):
         return received
 
     def share_out(self, values: Array, parts: Sequence[slice]) -> None:
-        """Share out weights."""
+        """Exchange weights."""
         super().share_out(values, parts)
         self._delay(values.nbytes - values[parts[self.rank]].nbytes)
 
@@ -61,7 +61,7 @@ class DelayedMPI(MPI):
 
 @contextmanager
 def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Program]:
-    """Make our program in each process that mpiexec started; one thread each. Only the first process returns."""
+    """Return our program in the first process that mpiexec started; the others work for it. One thread each."""
     ranks = DelayedMPI(network)
     model, batch = build(workload), random_batch(workload)
     optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size))

@@ -34,7 +34,7 @@ def command(program: str, workload: Workload, workers: int | None = None, **more
 
 
 def prepare(told: dict[str, Any]) -> AbstractContextManager[Program]:
-    """Return the program that ``command`` described, not yet begun; each imports no more than it needs."""
+    """Return the program that ``command`` described, not started yet; each imports only what it needs."""
     program, workload, workers = told["program"], Workload().changed(**told["workload"]), told["workers"]
     if told["backend"] != "numpy":
         from minitransformer.bench import gpu

@@ -1,10 +1,10 @@
-"""Decoding with PyTorch, as one would write it for speed: caches, batches, and a beam that is one more axis.
+"""Decoding with PyTorch, written for speed: caches, batches, and a beam as an additional axis.
 
 The weights are those of one of our models, so both write the same sentences, up to ties and rounding. The
 keys and values of each decoder layer are written into arrays that are made once, for the longest sentence; those of the
 source are computed once, and the hypotheses of a sentence share them: they are several queries of one source. Attention
-is ``scaled_dot_product_attention``. Sentences that have ended leave the batch. The rules of both searches are those of
-``minitransformer.decoding``, told there.
+is ``scaled_dot_product_attention``. Sentences that have ended leave the batch. Both searches follow the rules of
+``minitransformer.decoding``.
 
 torch is imported only inside the functions.
 """
@@ -107,7 +107,7 @@ def padding_mask(source: Any) -> Any:
 
 
 class CachedDecoder:
-    """The decoder, one position at a time, for rows that are written side by side.
+    """The decoder, one position at a time, for rows that are decoded together.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def _until_end(tokens: list[int]) -> list[int]:
 
 @contextmanager
 def prepare(workload: Workload, search: str) -> Iterator[Program]:
-    """Make PyTorch's program; a step decodes the batch once."""
+    """Return PyTorch's program; a step decodes the batch once."""
     import torch
 
     most = max_length(workload)

@@ -14,8 +14,8 @@ COLUMNS = 100
 ON_A_CPU = "Memory is the peak of the whole process."
 ON_A_CARD = (
     "A turn is one block of steps, with a wait for the GPU before and after it and none inside; both may use TF32 in "
-    "their matrix products. Memory is what CuPy's pool took from the GPU, what is free in it included; of PyTorch's, "
-    "the most that was in use at once."
+    "their matrix products. Memory is what CuPy's pool took from the GPU, including its free part; for PyTorch, the "
+    "most that was in use at once."
 )
 SEARCHES = {"greedy": "greedy", "beam": f"beam {BEAM}, alpha {ALPHA}"}
 
@@ -130,12 +130,12 @@ def _on_the_card(configuration: dict[str, Any]) -> list[str]:
     if found["matmul"] is not None:
         words += f"; one large one alone runs at {_amount(found['matmul'] / 1e12)} TFLOP/s here"
     for name, rate in found["achieved"].items():
-        words += f"; the whole step of {programs[name]['label']} comes to {_amount(rate / 1e12)} TFLOP/s"
+        words += f"; the whole step of {programs[name]['label']} reaches {_amount(rate / 1e12)} TFLOP/s"
         words += f", {found['share'][name]:.1%} of that" if name in found["share"] else ""
     lines = [wrap(words, "  ")]
     for program in programs.values():
         if (reserved := program.get("reserved")) is not None:
-            lines.append(wrap(f"{program['label']} had taken {memory(reserved)} from the GPU at most", "  "))
+            lines.append(wrap(f"{program['label']} reserved at most {memory(reserved)} of the GPU", "  "))
     return lines
 
 
@@ -152,14 +152,14 @@ def _anatomy(found: dict[str, Any]) -> list[str]:
     overhead = found["autograd_and_python"]
     lines.append(
         f"  autograd and Python: {overhead['share']:.1%} of that "
-        f"({duration(overhead['seconds'])}: the same graph with next to nothing in its arrays)"
+        f"({duration(overhead['seconds'])}: the same graph with almost empty arrays)"
     )
     lines.append(
         wrap(
             f"matrix products: {found['flops'] / 1e9:.3g} GFLOP a step. Alone, this machine does them at "
             f"{found['ceiling'] / 1e9:.0f} GFLOP/s at best, "
             f"which would take {duration(found['flops'] / found['ceiling'])}; "
-            f"the whole step comes to {found['achieved'] / 1e9:.0f} GFLOP/s, {found['share_of_ceiling']:.0%} of that",
+            f"the whole step reaches {found['achieved'] / 1e9:.0f} GFLOP/s, {found['share_of_ceiling']:.0%} of that",
             "  ",
         )
     )
@@ -192,8 +192,8 @@ def decoding_text(result: dict[str, Any]) -> str:
             if (same := found["agreement"]) and same["same"] < same["sentences"]:
                 lines.append(
                     wrap(
-                        f"of {same['sentences']} sentences both wrote {same['same']} alike; {same['ties']} differ "
-                        f"where two choices are equal up to rounding, {same['different']} in more than that",
+                        f"of {same['sentences']} sentences {same['same']} are equal; {same['ties']} differ "
+                        f"only where two choices are equal up to rounding, {same['different']} differ otherwise",
                         "    ",
                     )
                 )
@@ -208,9 +208,9 @@ def processes_text(result: dict[str, Any]) -> str:
         wrap(
             "One training step in several processes of one thread each, and one share for each. Medians over "
             f"{_rounds(result)}. Model: what one thread takes for the same shares, divided by the speed of the "
-            "cores together, which the fewest processes show; with a slow network (1 ms for each message, 1 Gbit/s) "
+            "cores together, measured with the fewest processes; with a slow network (1 ms for each message, 1 Gbit/s) "
             "its time is added to what was measured without. Received: bytes of gradients and weights in a step, the "
-            "mean over the processes, and what theory says. Memory is the peak of the process that has the highest."
+            "mean over the processes, and the value of theory. Memory is the highest peak of a process."
         ),
     ]
     for name, configuration in result["configurations"].items():
@@ -240,9 +240,9 @@ def growth_text(result: dict[str, Any]) -> str:
         header(result),
         wrap(
             f"Our training step, {workers}, one size varied at a time. Memory "
-            "is what the peak adds to what the process held before its first step (interpreter, libraries, weights, "
-            "Adam's arrays). Slopes are the powers fitted through the last three points; in brackets what theory "
-            "expects in the long run."
+            "is the peak minus the memory of the process before its first step (interpreter, libraries, weights, "
+            "Adam's arrays). Slopes are the powers fitted through the last three points; in brackets the power "
+            "that theory predicts for large sizes."
         ),
     ]
     for name, axis in result["axes"].items():

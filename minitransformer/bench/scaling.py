@@ -21,9 +21,9 @@ from minitransformer.data import MissingExtraError
 __all__ = ["find_mpiexec", "measure_processes"]
 
 COUNTS = (2, 4, 8)
-"""Of processes."""
+"""Numbers of processes."""
 SLOW = Network(0.001, GIGABIT)
-"""Put into the exchange: 1 ms for each message, and 1 Gbit/s."""
+"""Added to the exchange: 1 ms for each message, and 1 Gbit/s."""
 
 
 def find_mpiexec() -> list[str]:
@@ -38,7 +38,7 @@ def find_mpiexec() -> list[str]:
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None or find_spec("mpi4py") is None:
         raise MissingExtraError("bench --processes", "mpi4py with mpiexec", "mpi")
-    # Open MPI refuses more processes than cores unless it is told otherwise
+    # by default Open MPI refuses more processes than cores
     return [found, *(["--oversubscribe"] if Path(found).with_name("ompi_info").exists() else [])]
 
 
@@ -63,7 +63,7 @@ def measure_processes(
     pytorch : bool
         Whether PyTorch eager takes part.
     tell : callable
-        Called with what is happening.
+        Called with each message about the progress.
     counts : sequence of int
         The numbers of processes.
 
@@ -71,7 +71,7 @@ def measure_processes(
     -------
     dict
         Plain values that can be written as JSON: ``"machine"``, ``"rounds"``, ``"configurations"``, by name, and
-        ``"projection"``, what the model of cost says about other networks.
+        ``"projection"``, the model of cost for other networks.
     """
     launcher = find_mpiexec()
     result: dict[str, Any] = {"machine": describe(), "rounds": rounds, "configurations": {}}
@@ -118,9 +118,9 @@ def _entrants(launcher: Sequence[str], workload: Workload, counts: Sequence[int]
 
 
 def predict(n: int, slow: bool, programs: dict[str, Any], fewest: int) -> dict[str, float]:
-    """Return what the model of cost says about n processes: bytes that each receives, and seconds of a step.
+    """Return the model of cost for n processes: bytes that each receives, and seconds of a step.
 
-    Several cores together are not as fast as one times their number. How fast, the fewest processes show.
+    Several cores together are not as fast as one times their number. Their speed is measured with the fewest processes.
     """
     own = programs[f"processes-{n}-slow" if slow else f"processes-{n}"]
     found = {"expected_received": bytes_received(n, n, own["description"]["parameters"])}

@@ -1,4 +1,4 @@
-"""Several processes that take turns, so that a noisy minute of the machine hits all alike."""
+"""Several processes that take turns, so that a noisy minute of the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Outcome:
 
 
 class ProcessError(Exception):
-    """A program has ended, or could not begin; the message says why."""
+    """A program has ended, or could not start; the message says why."""
 
 
 class Process(AbstractContextManager["Process"]):
@@ -54,7 +54,7 @@ class Process(AbstractContextManager["Process"]):
     Parameters
     ----------
     command : sequence of str
-        Its command line. It must speak as ``program.py`` does.
+        Its command line. It must follow the protocol of ``program.py``.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Process(AbstractContextManager["Process"]):
 
     def __init__(self, command: Sequence[str]) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (it is closed with the process)
-        # In a session of its own, Ctrl-C reaches it only through us, and what it has started can be stopped with it.
+        # In its own session, Ctrl-C does not reach it directly, and its own child processes can be stopped with it.
         separate: dict[str, Any] = (
             {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
             if os.name == "nt"
@@ -92,7 +92,7 @@ class Process(AbstractContextManager["Process"]):
         Raises
         ------
         ProcessError
-            If there will be none.
+            If the process has ended.
         """
         assert self._process.stdout is not None  # it is a pipe
         line = self._process.stdout.readline()
@@ -104,7 +104,7 @@ class Process(AbstractContextManager["Process"]):
         return answer
 
     def ask(self, times: int) -> dict[str, Any]:
-        """Have some steps done and return the answer.
+        """Request some steps and return the answer.
 
         Raises
         ------
@@ -120,7 +120,7 @@ class Process(AbstractContextManager["Process"]):
         return self.read()
 
     def close(self) -> None:
-        """End the process, and what it has started."""
+        """End the process and its child processes."""
         if self._process.poll() is None:
             if os.name == "nt":
                 self._process.kill()
@@ -129,7 +129,7 @@ class Process(AbstractContextManager["Process"]):
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with suppress(OSError):  # what was still to be written finds no reader
+            with suppress(OSError):  # nobody reads the remaining output
                 pipe.close()
         self._errors.close()
 
@@ -139,7 +139,7 @@ class Process(AbstractContextManager["Process"]):
         lines = self._errors.read().decode("utf-8", errors="replace").strip().splitlines()
         end = f"ended by signal {-status}" if status < 0 else f"ended with status {status}"
         if -status == getattr(signal, "SIGKILL", None):
-            end += ", which is what a system does that runs out of memory"
+            end += ", which usually means that memory ran out"
         return f"{end}: {lines[-1].strip()}"[:300] if lines else end
 
 
@@ -158,8 +158,8 @@ def take_turns(
     """Let programs do steps, one program at a time, in rounds.
 
     All are started first, one after the other, and each has a warm-up turn of two steps, which decides how many steps
-    its turns have. Each round begins with another program. A program that cannot begin, or ends, is left out from
-    there on.
+    its turns have. Each round begins with another program. A program that cannot start, or ends, is left out
+    afterwards.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def take_turns(
     rounds : int
         How many turns each has.
     tell : callable
-        Called with what is happening.
+        Called with each message about the progress.
     steps : callable
         From the seconds that a step takes to the number of steps in a turn.
     pause : float
@@ -183,7 +183,7 @@ def take_turns(
     running: dict[str, tuple[Process, int]] = {}
     with ExitStack() as stack:  # Ctrl-C, or any error, ends all of them
         for program in programs:
-            tell(f"{program.label} gets ready")
+            tell(f"starting {program.label}")
             try:
                 process = stack.enter_context(Process(program.command))
                 outcomes[program.name].description = process.read()["ready"]
@@ -204,7 +204,7 @@ def take_turns(
                     outcomes[name].answers.append(process.ask(times))
                 except ProcessError as death:
                     outcomes[name].failed = f"in round {number + 1}: {death}"
-                    tell(f"{outcomes[name].label} is out {outcomes[name].failed}")
+                    tell(f"{outcomes[name].label} failed {outcomes[name].failed}")
                     process.close()
                     del running[name]
     return outcomes

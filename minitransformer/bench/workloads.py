@@ -1,4 +1,4 @@
-"""What is measured: models and batches."""
+"""The benchmarked models and batches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Workload(Options):
     def flops(self) -> int:
         """How many floating-point operations the matrix products of a training step are."""
         m, tokens = self.model, self.batch * self.length
-        # four projections, then scores and what is gathered by them
+        # four projections, then scores and weighted sums
         attention = tokens * 4 * m.d_model**2 + 2 * tokens * self.length * m.d_model
         feed_forward = tokens * 2 * m.d_model * m.d_ff
         layers = m.n_layers * (3 * attention + 2 * feed_forward)  # the decoder has two attentions
@@ -64,4 +64,4 @@ GPU_CONFIGURATIONS = CONFIGURATIONS | {
     "base-64x64": BASE.changed(batch=64, length=64),
     "base-128x128": BASE.changed(batch=128, length=128),
 }
-"""A GPU is busy only with more than a CPU can do in a reasonable time."""
+"""Larger batches for a GPU: a CPU would take too long for them."""

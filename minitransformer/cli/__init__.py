@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
+from keyword import iskeyword
 
 from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.cli.errors import UsageError, one_line
@@ -24,7 +25,7 @@ from minitransformer.training.ranks import ALONE, launched_rank
 __all__ = ["main"]
 
 COMMANDS = {
-    name: import_module(f"minitransformer.cli.{name}")
+    name: import_module(f"minitransformer.cli.{name}{'_' * iskeyword(name)}")
     for name in (
         "train",
         "resume",
@@ -33,6 +34,7 @@ COMMANDS = {
         "evaluate",
         "attention",
         "explore",
+        "import",
         "gradcheck",
         "learn",
         "tutorials",
@@ -44,14 +46,16 @@ COMMANDS = {
         "table3",
     )
 }
-"""Each command is the module of its name: ``add_arguments(parser)``, ``run(args)``, and a docstring for ``--help``."""
+"""Each command is the module of its name, or ``import_``: ``add_arguments(parser)``, ``run(args)``, and a docstring for
+``--help``."""
 
 
 class _Formatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Show the default of every option but switches."""
+    """Show the default of every option that has one; a switch has none."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default is False else super()._get_help_string(action)
+        without = action.default is False or action.default in (None, [])
+        return action.help if without else super()._get_help_string(action)
 
 
 def build_parser() -> Parser:
@@ -77,8 +81,7 @@ def build_parser() -> Parser:
             "--backend",
             choices=("numpy", "cupy"),
             default=argparse.SUPPRESS,
-            help="array library: numpy (CPU) or cupy (NVIDIA GPU); by default what MINITRANSFORMER_BACKEND says, "
-            "else numpy",
+            help="array library: numpy (CPU) or cupy (NVIDIA GPU) (default: $MINITRANSFORMER_BACKEND, or numpy)",
         )
     return parser
 
@@ -90,12 +93,12 @@ def _prepare_streams() -> None:
             setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode), encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # a file or a program gets what it gives, UTF-8; a terminal shows ? for what it cannot
+            # files and pipes get UTF-8; a terminal shows ? for characters that it cannot show
             stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="replace")
 
 
 def _discard_output() -> None:
-    """Throw away what could not be written, so that Python does not try once more when it ends."""
+    """Discard the output that could not be written, so that Python does not try again when it ends."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -141,7 +144,7 @@ def _run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 1
-    except BrokenPipeError:  # the reader of our output has gone, as in `| head`
+    except BrokenPipeError:  # the reader of our output has closed the pipe, as in `| head`
         _discard_output()
         return 141
     except OSError as error:
@@ -155,8 +158,8 @@ def _run(args: argparse.Namespace) -> int:
         if not (whose := full_memory(error)):
             raise
         advice = ". ".join(getattr(error, "__notes__", ())) or (
-            "Make the batches smaller (--batch-tokens), let each layer be run again in the backward pass instead of "
-            "keeping what it computed (--recompute), or use a smaller model"
+            "Use smaller batches (--batch-tokens), recompute the layers in the backward pass (--recompute), or use a "
+            "smaller model"
         )
         print(
             f"minitransformer {args.command}: The {whose}'s memory is full. {advice}. "

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the mean, and say of what it is."""
+    """Write the mean, and print its steps and path."""
     path, steps = average(RunFolder(args.run), args.last)
     print(f"the mean of {len(steps)} checkpoints, steps {', '.join(f'{step:,}' for step in steps)}, is {path}")
     return 0

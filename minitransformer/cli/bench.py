@@ -1,10 +1,10 @@
 """Measure the speed of a training step on this computer.
 
-Our step takes turns with PyTorch's, eager and compiled, if PyTorch is installed. Then it shows where our time goes and
-what this computer could reach at best. --scale measures how time and memory grow with length, batch, width and depth.
---decode measures greedy and beam search beside PyTorch. --processes measures the step in several processes over MPI,
-beside threads, with a model of its cost. This takes a few minutes on the CPU. --backend cupy measures training steps on
-the GPU, also with larger batches.
+Our step and PyTorch's, eager and compiled, run in turns if PyTorch is installed. Then it shows where our time goes and
+the best time that this computer could reach. --scale measures how time and memory grow with length, batch, width and
+depth. --decode measures greedy and beam search beside PyTorch. --processes measures the step in several processes over
+MPI, beside threads, with a model of its cost. This takes a few minutes on the CPU. --backend cupy measures training
+steps on the GPU, also with larger batches.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"some of {', '.join(CONFIGURATIONS)}, on a GPU of {', '.join(GPU_CONFIGURATIONS)}; by default all",
     )
     parser.add_argument("--rounds", type=int, default=7, help="turns for each program")
-    parser.add_argument("--no-pytorch", action="store_true", help="leave PyTorch out")
-    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--no-pytorch", action="store_true", help="do not measure PyTorch")
+    parser.add_argument("--no-compile", action="store_true", help="do not measure torch.compile")
     parser.add_argument(
         "--workers",
         type=int,
@@ -64,14 +64,14 @@ def check(args: argparse.Namespace) -> None:
     if unknown:
         raise UsageError(f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}")
     if args.scale and names:
-        raise UsageError(f"--scale has sizes of its own, found {' '.join(names)} too; leave one of them out")
+        raise UsageError(f"--scale has its own sizes, found {' '.join(names)} too; leave one out")
     kinds = [kind for kind in ("decode", "scale", "processes") if getattr(args, kind)]
     if len(kinds) > 1:
-        raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one of them out")
+        raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one out")
     if (args.decode or args.processes) and hasattr(args, "workers"):
         raise UsageError(f"--{kinds[0]} has no workers; leave --workers out")
     if args.decode and hasattr(args, "plot"):
-        raise UsageError("--decode draws no picture; leave --plot out, --json writes the figures")
+        raise UsageError("--decode draws no picture; leave --plot out, or write the figures with --json")
     if args.rounds < 1:
         raise UsageError(f"--rounds must be at least 1, found {args.rounds}")
     if getattr(args, "workers", 1) < 1:
@@ -83,7 +83,7 @@ def check(args: argparse.Namespace) -> None:
     ]
     if on_a_card and of_the_processor:
         raise UsageError(
-            f"{of_the_processor[0]} is about the processor, found the array library {backend()}; leave one of them out"
+            f"{of_the_processor[0]} measures the processor, found the array library {backend()}; leave one out"
         )
     check_writable(args, "json", "plot")
 

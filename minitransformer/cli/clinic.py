@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--diagnosis", metavar="CAUSE", choices=tuple(CAUSES), default=argparse.SUPPRESS,
-        help="clinic: name what is wrong; `learn clinic` lists the causes",
+        help="clinic: the cause, one of those that `learn clinic` lists",
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.parser import path
 from minitransformer.cli.processes import add_distributed
 from minitransformer.cli.progress import describe_scores, describe_weights, percent
-from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
+from minitransformer.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
 from minitransformer.data import read_parallel
 from minitransformer.training import RunFolder, evaluate
 
@@ -52,6 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if hasattr(args, "reference") and not hasattr(args, "source"):
         raise UsageError("found --reference without --source, expected both")
     trained = load_chosen(args)
+    choose_beam(args, trained)
     if hasattr(args, "bleu_tokenize") and "bleu" not in trained.task.measures:
         raise UsageError(
             f"--bleu-tokenize has no effect here: the task {trained.task.name} is not measured by BLEU; leave it out"
@@ -62,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"text: {given.left_out}")
     else:
         pairs, which = args.ranks.first(RunFolder(args.run).held_out), "held-out "
+        if not pairs:
+            raise UsageError(f"{args.run} has no held-out pairs; give --source FILE, and --reference FILE")
     try:
         scores = evaluate(
             trained.model,
@@ -73,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
             args.alpha,
             getattr(args, "bleu_tokenize", trained.options.data.bleu_tokenize),
             args.ranks,
+            trained.options.search,
         )
     except ValueError as error:
         raise UsageError(describe(error, args)) from error

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if name != "all" and name not in ops.registry:
         raise UsageError(f"there is no operation {name!r}; the operations are {', '.join(ops.registry)}")
     if hasattr(args, "plot") and name == "all":
-        raise UsageError("--plot draws one operation; say which")
+        raise UsageError("--plot draws one operation; name it")
     if args.seed < 0:
         raise UsageError(f"--seed must be 0 or more, found {args.seed}")
     check_writable(args, "plot")

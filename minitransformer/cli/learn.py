@@ -1,9 +1,9 @@
 """Learn by doing: exercises that check themselves.
 
 Without an action, it makes a folder of exercises if there is none, and watches it: each file that you save is checked.
-`check`, `hint`, `reset` and `solution` take the name of an exercise; the default is the current one. `train` takes the
-number of a chapter and trains a small model with your functions. `clinic` takes the number of a patient, a training
-with one fault that you diagnose and correct. Nothing that you have written is ever overwritten.
+`check`, `hint`, `reset` and `solution` accept the name of an exercise; the default is the current one. `train` accepts
+the number of a chapter and trains a small model with your functions. `clinic` accepts the number of a patient, a
+training with one fault that you diagnose and correct. Your files are never overwritten.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "clinic":
         return clinic.run(args)
     if hasattr(args, "ask") or hasattr(args, "diagnosis"):
-        raise UsageError("--ask and --diagnosis belong to `learn clinic`")
+        raise UsageError("--ask and --diagnosis are options of `learn clinic`")
     try:
         exercise = find(args.name) if hasattr(args, "name") and args.action != "train" else None
         if exercise is not None:
@@ -108,8 +108,8 @@ def _act(action: str, book: Book, named: Exercise | None) -> int:
             return _list(book)
         case "reset":
             kept = book.reset(exercise)
-            _say(f"{exercise.name} is as it was at first: {book.path(exercise)}")
-            return _say(f"What you had written is kept in {kept}" if kept else "It had not been changed.")
+            _say(f"{exercise.name} is reset: {book.path(exercise)}")
+            return _say(f"Your version is kept in {kept}" if kept else "You had not changed it.")
     return _solution(book, exercise)
 
 
@@ -142,7 +142,7 @@ def _introduce(book: Book) -> int:
 
 
 def _check(book: Book, exercise: Exercise) -> bool:
-    """Judge an exercise, say what came of it, and note it."""
+    """Judge an exercise, print the result, and record it."""
     verdict = judge_in_child(exercise, book.path(exercise))
     if not verdict.right:
         print(verdict.format(exercise.name))

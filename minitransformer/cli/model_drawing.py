@@ -25,7 +25,7 @@ def draw_model(stacks: Mapping[str, Sequence[Box]], width: int, encoding: str | 
     stacks : mapping of str to sequence of Box
         The encoder, the decoder, training and decoding.
     width : int
-        The columns of the terminal. If two stacks do not fit side by side, they stand one below the other.
+        The columns of the terminal. If two stacks do not fit side by side, they are one below the other.
     encoding : str or None
         The encoding of the output. If it lacks the letters that make boxes, the drawing is in ASCII.
     """

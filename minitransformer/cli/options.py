@@ -24,7 +24,7 @@ DEFAULT_TASK = "numbers"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the task, a file to begin from, an option for each of a configuration, and two lengths of help."""
+    """Add the task, a file to start from, the options of a configuration, and a short and a long help."""
     parser.add_argument(
         "task",
         nargs="?",
@@ -62,7 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 class _Help(argparse.Action):
-    """Print the options of the task that stands before on the command line, with its defaults."""
+    """Print the options of the task before it on the command line, with its defaults."""
 
     def __init__(self, actions: Mapping[str, argparse.Action], to: argparse.Action, **options: Any) -> None:
         super().__init__(nargs=0, default=argparse.SUPPRESS, **options)

@@ -37,5 +37,5 @@ def check_writable(args: argparse.Namespace, *names: str) -> None:
                 check_replaceable(path.resolve())
         except OSError as error:
             raise UsageError(
-                f"--{name}: {path} cannot be written: {error.strerror or error}; choose another place"
+                f"--{name}: {path} cannot be written: {error.strerror or error}; choose another path"
             ) from error

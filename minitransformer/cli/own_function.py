@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--backward",
         metavar="MODULE:FUNCTION",
         default=argparse.SUPPRESS,
-        help="the backward pass of MODULE:FUNCTION: d_x, d_w = backward(x, w, d_y). Without it, the function takes "
-        "tensors of minitransformer",
+        help="the backward pass of MODULE:FUNCTION: d_x, d_w = backward(x, w, d_y). Without it, the function "
+        "is called with tensors of minitransformer",
     )
 
 
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 def _examine(function: Callable[..., Any], backward: Callable[..., Any] | None, example: Example, seed: int) -> _Row:
     try:
         return _Row(example, examine(function, backward=backward, inputs=example.inputs, seed=seed))
-    except Exception:  # whatever the user's function raises belongs into the table
+    except Exception:  # any error of the user's function belongs in the table
         return _Row(example, None, traceback.format_exc())
 
 

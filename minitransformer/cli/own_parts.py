@@ -74,7 +74,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--anyway",
         action="store_true",
-        help="with --with: train with wrong parts, then without them, to see what the mistake does",
+        help="with --with: train with wrong parts, then without them, to see the effect of the mistake",
     )
 
 
@@ -112,17 +112,17 @@ def _folder(args: argparse.Namespace) -> Path:
 
 
 def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
-    """Check each part, draw whose each one is, and refuse those that are wrong.
+    """Check each part, draw the owner of each, and refuse wrong ones.
 
     Returns
     -------
     Trial
-        The parts, and which of them are wrong, to be trained with anyway.
+        The parts, and which of them are wrong.
 
     Raises
     ------
     UsageError
-        If a part cannot be used, or it is wrong and is not to be used anyway.
+        If a part cannot be used, or is wrong without ``--anyway``.
     """
     sizes = len(trainer.source), len(trainer.target), trainer.corpus.shared
     batch = next(iter(trainer.batches.epoch(0)))
@@ -137,7 +137,7 @@ def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
     refused = trial.broken if anyway else trial.broken | trial.wrong
     if refused:
         but = " ".join(f"--but {name}" for name in refused)
-        also = "" if trial.broken else ", or --anyway to see what the mistake does"
+        also = "" if trial.broken else ", or --anyway to see the effect of the mistake"
         raise UsageError(f"training did not start; add {but} to use the engine's{also}")
     if not trial.parts.functions:
         raise UsageError(
@@ -201,20 +201,20 @@ def in_place(parts: Parts) -> Iterator[None]:
 
 
 def draw_parts(parts: Parts, trial: Trial, folder: RunFolder) -> None:
-    """Draw whose each part of the model is, into the run folder."""
+    """Draw the owner of each part of the model, into the run folder."""
     from minitransformer.plots import model_parts  # loads matplotlib
 
     model_parts(_stacks(parts, trial), folder.path / "parts.png")
 
 
 def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
-    """Show what a mistake did: the loss and the score with it and without it."""
+    """Show the effect of a mistake: the loss and the score with it and without it."""
     from minitransformer.plots import compare_losses
 
     mistake = f"with your {', '.join(names)}"
     runs = {mistake: wrong.measurements.read(), "without the mistake": right.measurements.read()}
     compare_losses(runs, wrong.path / "with-and-without.png")
-    print("\nwhat the mistake did:")
+    print("\neffect of the mistake:")
     steps = sorted({line["step"] for lines in runs.values() for line in lines if "loss" in line})
     shown = steps[:: max(1, len(steps) // 8)] if steps else []
     width = max(map(len, runs))
@@ -257,12 +257,12 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
     own = _folder(args) if hasattr(args, "own") else None
     if kept is None:
         if own:
-            raise UsageError(f"--with has no effect: no part of the run in {args.run} is a learner's; leave it out")
+            raise UsageError(f"--with has no effect: no part of the run in {args.run} is your own; leave it out")
         return nullcontext()
 
     def without(reason: str) -> None:
         if needed:
-            raise UsageError(f"{reason}; without them training would not go on as it began")
+            raise UsageError(f"{reason}; training must continue with the functions that it started with")
         note(f"{reason}; the engine's are used")
 
     these = f"{len(kept.parts)} of {len(PARTS)} parts of this model are functions in {kept.folder}"
@@ -275,7 +275,7 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
             without(f"{these} (add --with {shlex.quote(kept.folder)})")
             return nullcontext()
         if not own.is_dir():
-            without(f"{these}, which is gone")
+            without(f"{these}, which no longer exists")
             return nullcontext()
     parts = kept.open(own)
     for name, why in parts.broken.items():

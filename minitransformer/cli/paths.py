@@ -1,7 +1,7 @@
 """Measure the path lengths of each kind of layer.
 
-The second and third columns of the paper's Table 1: how many operations have to wait for one another, and how many lie
-between an input and an output. They are read from recorded graphs. Takes a few seconds.
+The second and third columns of the paper's Table 1: the number of sequential operations, and the longest path between
+an input and an output. Both are counted in recorded graphs. Takes a few seconds.
 """
 
 from __future__ import annotations

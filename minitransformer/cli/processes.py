@@ -19,7 +19,7 @@ from minitransformer.training.ranks import ALONE, Ranks, launched_rank, start
 __all__ = ["add_distributed", "quiet", "run_together", "start_ranks"]
 
 GRACE = 1.0
-"""Seconds for which other processes hold back an error: the first process reports an error that all have."""
+"""Seconds for which other processes hold back an error: the first process reports an error that occurs in all."""
 
 LAST_WORDS = 0.5
 """Seconds between an error's report and the end of all processes: a launcher can drop output that it has not read."""
@@ -74,7 +74,7 @@ def run_together(command: Callable[[], int], ranks: Callable[[], Ranks], errors:
     ranks : callable
         Returns the processes that share the command; it is called once the command has ended.
     errors : text file
-        Where a process that was quiet tells its error.
+        Where a quiet process prints its error.
     """
     try:
         status = command()

@@ -43,26 +43,26 @@ def duration(seconds: float) -> str:
 
 
 def note(message: str) -> None:
-    """Say something beside the results."""
+    """Print a note to standard error."""
     print(f"note: {one_line(message)}", file=sys.stderr, flush=True)
 
 
 def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
-    """Train to the end and show how it goes; return the exit status."""
+    """Train to the end and show the progress; return the exit status."""
     if not trainer.finished:
         _introduce(trainer)
     try:
         _train_with_progress(trainer, folder)
     except KeyboardInterrupt:
         print(
-            f"\ninterrupted after step {trainer.step}; go on with `minitransformer resume {one_line(folder.path)}`",
+            f"\ninterrupted after step {trainer.step}; continue with `minitransformer resume {one_line(folder.path)}`",
             file=sys.stderr,
         )
         return INTERRUPTED
     except Diverged as error:
         print(
-            f"\nminitransformer {command}: {error}; training stops. {one_line(folder.checkpoints.path)} holds what was "
-            "saved before. Try a smaller learning rate, more --warmup-steps, or --clip.",
+            f"\nminitransformer {command}: {error}; training stops. {one_line(folder.checkpoints.path)} holds the "
+            "checkpoints. Try a smaller learning rate, more --warmup-steps, or --clip.",
             file=sys.stderr,
         )
         return 1
@@ -71,9 +71,9 @@ def train(trainer: Trainer, folder: RunFolder, command: str) -> int:
 
 
 def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
-    """Print what the weights that will translate are worth, and draw the pictures."""
+    """Print the scores of the weights that will translate, and draw the pictures."""
     if trainer.stopped_early:
-        print(f"stopped at step {trainer.step:,}: {trainer.waited} measurements without a better one")
+        print(f"stopped at step {trainer.step:,}: {trainer.waited} measurements without improvement")
     elif trainer.waited >= PLATEAU:
         print(describe_plateau(trainer))
     scores = result.scores
@@ -92,11 +92,11 @@ def describe_plateau(trainer: Trainer) -> str:
     """Return a line that says since when the score has not improved."""
     by = trainer.configuration.training.best_by.replace("_", " ")
     step = trainer.best.step if trainer.best else 0
-    return f"no better by {by} since step {step:,}: best.safetensors keeps the weights of then"
+    return f"no improvement in {by} since step {step:,}: best.safetensors holds the weights of that step"
 
 
 def describe_weights(trained: TrainedRun) -> str:
-    """Say which weights a run's are."""
+    """Describe the weights of a run."""
     state = trained.checkpoint.state
     if trained.weights == "mean":
         return f"the weights are now the mean over the last {state['averaged']:,} steps (section 6.1)"
@@ -112,7 +112,7 @@ def describe_weights(trained: TrainedRun) -> str:
 
 
 def describe_scores(scores: Scores) -> list[str]:
-    """Say what was measured beside exact match and token accuracy, a line for each."""
+    """Print the other measurements besides exact match and token accuracy, a line for each."""
     lines = []
     if scores.phone_error_rate is not None:
         lines.append(f"word error rate, any reference is right: {percent(1 - scores.exact_match, 2)}")
@@ -126,7 +126,7 @@ def describe_scores(scores: Scores) -> list[str]:
 
 
 def _introduce(trainer: Trainer) -> None:
-    """Say what is trained on what."""
+    """Print the task, the data, the model and the training options."""
     c, corpus = trainer.configuration, trainer.corpus
     training = c.training
     size = sum(parameter.size for parameter in trainer.model.parameters())
@@ -144,7 +144,7 @@ def _introduce(trainer: Trainer) -> None:
     epochs = training.steps * training.accumulate / trainer.batches.batches_per_epoch
     print(f"          {trainer.batches.batches_per_epoch:,} batches an epoch, {epochs:,.1f} epochs")
     if trainer.step:
-        print(f"          going on after step {trainer.step:,}")
+        print(f"          continuing after step {trainer.step:,}")
     if (seconds := trainer.expected_seconds()) is not None:
         print(f"          about {duration(seconds)} on this computer, estimated before the first step")
     sys.stdout.flush()
@@ -203,7 +203,7 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
 
 
 def _describe_text_scores(scores: Scores, trainer: Trainer) -> str:
-    """Say how real text fares; a toy task is all about exact match."""
+    """Describe the scores of real text; for a toy task only exact match matters."""
     if not trainer.task.measures:
         return ""
     parts = [f"loss {scores.loss:.3f}"]

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def tell(what: str) -> None:
-    """Say what is happening, beside the results."""
+    """Print progress to standard error."""
     print(what, file=sys.stderr, flush=True)
 
 

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @with_parts_of_run(needed=True)
 def run(args: argparse.Namespace) -> int:
-    """Train on from the newest whole checkpoint."""
+    """Continue training from the newest intact checkpoint."""
     backend()
     folder = RunFolder(args.run)
     args.ranks.first(folder.configuration)  # refuses a folder that is not a run

@@ -7,10 +7,11 @@ import argparse
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
+from minitransformer.decoding import PAPER
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 from minitransformer.training.ranks import ALONE
 
-__all__ = ["add_beam", "add_run", "check_beam", "load_chosen"]
+__all__ = ["add_beam", "add_run", "check_beam", "choose_beam", "load_chosen"]
 
 MOST_HYPOTHESES = 10_000
 STRONGEST_PENALTY = 100
@@ -31,18 +32,35 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 def add_beam(parser: argparse.ArgumentParser) -> None:
     """Add the options of beam search."""
-    parser.add_argument("--beam", type=int, default=1, metavar="N", help="number of hypotheses; 1 is greedy search")
-    parser.add_argument("--alpha", type=float, default=0.6, metavar="X", help="length penalty, section 6.1")
+    for name, kind, metavar, text in (
+        ("beam", int, "N", "number of hypotheses; 1 is greedy search"),
+        ("alpha", float, "X", "length penalty, section 6.1"),
+    ):
+        default = getattr(PAPER, name)
+        parser.add_argument(
+            f"--{name}",
+            type=kind,
+            default=None,
+            metavar=metavar,
+            help=f"{text} (default: {default}; for a published model what its authors chose)",
+        )
 
 
 def check_beam(args: argparse.Namespace) -> None:
-    """Raise a UsageError unless the options of beam search are possible."""
-    if args.beam < 1:
+    """Raise a UsageError unless the given options of beam search are possible."""
+    if args.beam is not None and args.beam < 1:
         raise UsageError(f"--beam must be at least 1, found {args.beam}")
-    if args.beam > MOST_HYPOTHESES:
+    if args.beam is not None and args.beam > MOST_HYPOTHESES:
         raise UsageError(f"--beam must be at most {MOST_HYPOTHESES:,}, found {args.beam}")
-    if not 0 <= args.alpha <= STRONGEST_PENALTY:
+    if args.alpha is not None and not 0 <= args.alpha <= STRONGEST_PENALTY:
         raise UsageError(f"--alpha must be a number of 0 or more, and at most {STRONGEST_PENALTY}, found {args.alpha}")
+
+
+def choose_beam(args: argparse.Namespace, trained: TrainedRun) -> None:
+    """Set the options of beam search that were not given to those of the run; check their number of translations."""
+    for name in ("beam", "alpha"):
+        if getattr(args, name) is None:
+            setattr(args, name, getattr(trained.options.search, name))
     if not 1 <= getattr(args, "n_best", 1) <= args.beam:
         raise UsageError(f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}")
 

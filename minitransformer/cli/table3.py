@@ -1,7 +1,7 @@
 """Train the models of the paper's Table 3, scaled down, and print it.
 
 Varies heads, sizes, dropout, label smoothing and positions, one at a time, on numbers in words from English to German.
-Takes half a minute a row. Models that are already trained are not trained again.
+Takes half a minute a row. Models that are already trained are reused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long each model is trained, and which rows."""
     letters = sorted({row.group for row in ROWS if row.group})
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"some of {', '.join(letters)}; by default all")
-    parser.add_argument("--out", type=path, default=Path("runs/table3"), help="where the run folders go")
+    parser.add_argument("--out", type=path, default=Path("runs/table3"), help="the folder of the run folders")
     parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data, the initial weights and dropout")
 

@@ -1,7 +1,7 @@
 """Train a Transformer.
 
-Without arguments: numbers in words from English to German, on the CPU, in about a minute. On text of your own: `train
-text --source FILE --target FILE`.
+Without arguments: numbers in words from English to German, on the CPU, in about a minute. On your own text: `train text
+--source FILE --target FILE`.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, show how it goes, and leave a run folder behind."""
+    """Train, show the progress, and write a run folder."""
     backend()  # a backend that cannot run is refused before anything else
     choice, ranks = chosen_parts(args), args.ranks
     try:
         if args.overwrite and not hasattr(args, "out"):
-            raise ValueError("found --overwrite without --out, expected both: which run is to be replaced?")
+            raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
         configuration = read_configuration(args)
         if hasattr(args, "out"):
             ranks.first(lambda: RunFolder(args.out).refuse(args.overwrite))
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if not status and len(parts.functions) == len(PARTS) and configuration.model.positions == "sinusoidal":
         print("every part is yours: no backward pass of the engine was executed")
     if wrong and status != progress.INTERRUPTED:
-        print(f"\nonce more, with the engine's functions for {', '.join(sorted(wrong))}\n")
+        print(f"\nagain, with the engine's functions for {', '.join(sorted(wrong))}\n")
         right = RunFolder.fresh(f"{folder.path.name}-without-the-mistake", folder.path.parent)
         parts = parts.without(wrong)
         with in_place(parts):
@@ -95,7 +95,7 @@ def _train(
 
 
 def _processes_are_faster(trainer: Trainer) -> bool:
-    """Tell whether processes would save time where threads wait for Python's lock, and can be started."""
+    """Return whether processes would save time because threads wait for Python's lock, and can be started."""
     training = trainer.configuration.training
     several = min(blas.cores(), training.shares or 1) > 1 and training.workers is None and trainer.ranks.size == 1
     return several and trainer.optimiser.values.size <= SMALL and find_spec("mpi4py") is not None

@@ -10,7 +10,7 @@ import sys
 
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.own_parts import add_with, with_parts_of_run
-from minitransformer.cli.run_options import add_beam, add_run, check_beam, load_chosen
+from minitransformer.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
 from minitransformer.data import normalise_text
 from minitransformer.data.text import split_lines
 from minitransformer.decoding import check_sentence, hypotheses
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
     check_beam(args)
     trained = load_chosen(args)
+    choose_beam(args, trained)
     texts = [" ".join(args.text)] if args.text else _read_lines()
     texts = [trained.task.normalise_input(text) for text in texts]
     full = [place for place, text in enumerate(texts) if normalise_text(text)]
@@ -55,7 +56,9 @@ def run(args: argparse.Namespace) -> int:
             where = f"line {place + 1}: " if len(texts) > 1 else ""
             raise UsageError(f"{where}{error}") from error
     n_best = getattr(args, "n_best", 1)
-    found = hypotheses(trained.model, trained.source, [texts[place] for place in full], args.beam, args.alpha, n_best)
+    given = [texts[place] for place in full]
+    rules = trained.options.search
+    found = hypotheses(trained.model, trained.source, given, args.beam, args.alpha, n_best, rules=rules)
     several = dict(zip(full, found, strict=True))
     for place in range(len(texts)):
         for hypothesis in several.get(place, []):

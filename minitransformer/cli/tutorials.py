@@ -1,7 +1,7 @@
 """Open the tutorials in JupyterLab.
 
-They are copied to my-tutorials/ in your clone of the repository first. Existing copies keep what you wrote in them;
-delete one to start it again.
+They are copied to my-tutorials/ in your clone of the repository first. Existing copies are not
+changed; delete one to start it again.
 """
 
 from __future__ import annotations

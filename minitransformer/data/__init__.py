@@ -4,6 +4,7 @@ from minitransformer.data.batches import Batch, ParallelBatches, pad, token_batc
 from minitransformer.data.extras import MissingExtraError
 from minitransformer.data.known_files import KnownFile
 from minitransformer.data.multi30k import MULTI30K, read_multi30k
+from minitransformer.data.pieces import Pieces
 from minitransformer.data.pronunciation import (
     Pronunciations,
     as_pairs,
@@ -52,6 +53,7 @@ __all__ = [
     "MissingExtraError",
     "ParallelBatches",
     "ParallelText",
+    "Pieces",
     "Pronunciations",
     "TextError",
     "Tokeniser",

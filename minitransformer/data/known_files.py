@@ -50,6 +50,6 @@ class KnownFile(NamedTuple):
             raise TextError(
                 f"{path} is not the published file: found {len(lines):,} lines and the SHA-256 checksum {found}, "
                 f"expected {self.lines:,} lines and {self.sha256}; fetch it again from {self.origin}, or read it as "
-                "text of your own, whose scores cannot be held against published ones"
+                "your own text, whose scores cannot be compared with published ones"
             )
         return lines

@@ -42,7 +42,7 @@ MULTI30K = {
 
 
 def read_multi30k(folder: Path | str, part: str = "train") -> Pairs:
-    """Read a part of Multi30k, task 1, as its published results take it: lower-case and split into tokens.
+    """Read a part of Multi30k, task 1, as published results use it: lower-case and split into tokens.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How words are pronounced: from the spelling to the sounds."""
+"""Pronunciation: from the spelling of a word to its sounds."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def read_pronalsyl(folder: Path | str) -> tuple[Pronunciations, Pronunciations]:
 
 
 def as_pairs(pronunciations: Mapping[str, Iterable[str]]) -> Pairs:
-    """Give a pair of word and pronunciation for each pronunciation, to train on."""
+    """Return a pair of word and pronunciation for each pronunciation, to train on."""
     return [(word, phones) for word, several in pronunciations.items() for phones in several]
 
 
@@ -120,7 +120,7 @@ def hold_out_words(
     """
     if not 0 <= n < len(pronunciations):
         raise ValueError(
-            f"cannot hold out {n:,} words: there are {len(pronunciations):,}, and at least one is to be trained on"
+            f"cannot hold out {n:,} words: there are {len(pronunciations):,}, and at least one is needed for training"
         )
     chosen = set(rng.choice(len(pronunciations), size=n, replace=False).tolist())
     parts: tuple[Pronunciations, Pronunciations] = ({}, {})

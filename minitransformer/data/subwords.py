@@ -21,7 +21,7 @@ from minitransformer.data.text import normalise_text
 from minitransformer.data.tokens import UNKNOWN, UNKNOWN_TOKEN, Tokeniser, Words, build_vocabulary, field
 from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, Vocabulary
 
-__all__ = ["Bpe", "Merges"]
+__all__ = ["Bpe", "Merges", "sentencepiece_model"]
 
 # While it learns, sentencepiece silently skips any line with the character U+2585, and reads the names of the specials
 # as the specials themselves, so that their letters would not be learned.
@@ -49,11 +49,7 @@ class Bpe(Tokeniser):
     kind = "bpe"
 
     def __init__(self, model: bytes) -> None:
-        try:
-            self._processor = _sentencepiece().SentencePieceProcessor(model_proto=model)
-        except RuntimeError as error:
-            raise ValueError("Bpe: these bytes are not a model of sentencepiece") from error
-        p = self._processor
+        self._processor = p = sentencepiece_model(model, "Bpe")
         found, wanted = (p.pad_id(), p.bos_id(), p.eos_id(), p.unk_id()), (PAD, START, END, UNKNOWN)
         if found != wanted:
             raise ValueError(
@@ -138,12 +134,12 @@ class Bpe(Tokeniser):
         return normalise_text(self._processor.decode(self.vocabulary.sentence(ids)))
 
     def to_json(self) -> dict[str, Any]:
-        """Give the kind, and the model in base64."""
+        """Return the kind, and the model in base64."""
         return {"kind": self.kind, "model": base64.b64encode(self.model).decode("ascii")}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Restore the tokeniser that `to_json` described, its model identical to the byte."""
+        """Return the tokeniser that `to_json` described, its model identical to the byte."""
         try:
             model = base64.b64decode(field(value, "model", str), validate=True)
         except binascii.Error as error:
@@ -189,7 +185,7 @@ class Merges(Tokeniser):
         merges : int, default 10000
             The maximum number of merges; learning ends earlier if no pair of subwords occurs twice.
         min_count : int, default 1
-            How often a subword has to occur.
+            The minimum count of a subword.
 
         Returns
         -------
@@ -214,7 +210,7 @@ class Merges(Tokeniser):
             raise ValueError("Merges: the text has no word of two letters, so there is nothing to merge") from error
         learned = [line.split(" ") for line in codes.getvalue().removesuffix("\n").split("\n")[1:]]
         if not learned:
-            raise ValueError("Merges: no two letters stand together twice, so there is nothing to merge")
+            raise ValueError("Merges: no pair of letters occurs twice, so there is nothing to merge")
         pairs = [(left, right) for left, right in learned]
         segment = _segmenter(pairs)
         counts = Counter(subword for line in lines for subword in segment(line.split()))
@@ -229,13 +225,13 @@ class Merges(Tokeniser):
         return self._words.decode(ids)
 
     def to_json(self) -> dict[str, Any]:
-        """Give kind, tokens and merges."""
+        """Return kind, tokens and merges."""
         merges = [" ".join(pair) for pair in self.merges]
         return {"kind": self.kind, "tokens": self.vocabulary.to_json(), "merges": merges}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Make the tokeniser that `to_json` described."""
+        """Return the tokeniser that `to_json` described."""
         merges = []
         for merge in field(value, "merges", list):
             pair = merge.split(" ") if isinstance(merge, str) else []
@@ -251,11 +247,27 @@ def _segmenter(merges: Iterable[tuple[str, str]]) -> Any:
     return _subword_nmt("apply_bpe").BPE(io.StringIO(codes), separator=_SEPARATOR).segment_tokens
 
 
+def sentencepiece_model(model: bytes, who: str) -> Any:
+    """Return a processor of sentencepiece.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are not a model of sentencepiece; the message begins with ``who``.
+    MissingExtraError
+        If sentencepiece is not installed.
+    """
+    try:
+        return _sentencepiece().SentencePieceProcessor(model_proto=model)
+    except RuntimeError as error:
+        raise ValueError(f"{who}: these bytes are not a model of sentencepiece") from error
+
+
 def _sentencepiece() -> Any:
     try:
         return import_module("sentencepiece")
     except ImportError as error:
-        raise MissingExtraError("byte-pair encoding (bpe)", "sentencepiece", "text") from error
+        raise MissingExtraError("a tokeniser of sentencepiece", "sentencepiece", "text") from error
 
 
 def _subword_nmt(part: str) -> Any:

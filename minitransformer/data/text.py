@@ -133,8 +133,8 @@ def read_parallel(source: Path | str, target: Path | str | None = None) -> Paral
         sources, targets = read_lines(source), read_lines(target)
         if len(sources) != len(targets):
             raise TextError(
-                f"{source} has {len(sources):,} lines, but {target} has {len(targets):,}; line n of one has to be the "
-                "translation of line n of the other, so find the line that is too many or missing"
+                f"{source} has {len(sources):,} lines, but {target} has {len(targets):,}; line n of one must be the "
+                "translation of line n of the other: find the extra or missing line"
             )
         where, found = f"{source} and {target}", list(zip(sources, targets, strict=True))
     reasons = {"an empty source": 0, "an empty target": 0, "both sides empty": 0}
@@ -244,7 +244,7 @@ def split_lines(data: bytes, name: str) -> list[str]:
             f"{name}, line {line}: the byte 0x{data[error.start]:02X} is not UTF-8 there; save the file as UTF-8, for "
             "example with `iconv -f LATIN1 -t UTF-8`, naming the encoding that it has now"
         ) from error
-    # str.splitlines would split at U+2028, U+0085 and others, which stand inside sentences
+    # str.splitlines would split at U+2028, U+0085 and others, which occur inside sentences
     lines = text.removesuffix("\n").split("\n")
     return [line.removesuffix("\r") for line in lines]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from minitransformer.data.pieces import Pieces
 from minitransformer.data.subwords import Bpe, Merges
 from minitransformer.data.text import LeftOut
 from minitransformer.data.tokens import Characters, Tokeniser, Words
@@ -23,6 +24,8 @@ __all__ = [
 
 KINDS: Mapping[str, type[Tokeniser]] = {kind.kind: kind for kind in (Bpe, Words, Characters, Merges)}
 """The tokenisers that can be learned from a text, by name."""
+READ: Mapping[str, type[Tokeniser]] = {**KINDS, Pieces.kind: Pieces}
+"""The tokenisers that a file may hold."""
 
 
 def train_tokeniser(
@@ -37,9 +40,9 @@ def train_tokeniser(
     texts : iterable of str
         The text, such as its lines.
     size : int, optional
-        The most tokens, or for "merges" the most merges; by default what suits the kind.
+        The most tokens, or for "merges" the most merges; by default that of the kind.
     min_count : int, optional
-        How often a token has to occur; by default what suits the kind. "bpe" takes none.
+        The minimum count of a token; by default that of the kind. "bpe" has none.
 
     Returns
     -------
@@ -55,7 +58,7 @@ def train_tokeniser(
     if kind not in KINDS:
         raise ValueError(f"there is no kind of tokens {kind!r}; the kinds are {', '.join(KINDS)}")
     if kind == "bpe" and min_count is not None:
-        raise ValueError(f"tokens of the kind bpe take no min_count, found {min_count}; it has no rare tokens")
+        raise ValueError(f"tokens of the kind bpe have no min_count, found {min_count}; leave it out")
     given = {"merges" if kind == "merges" else "size": size, "min_count": min_count}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     learn: Any = KINDS[kind]
@@ -110,7 +113,7 @@ def train_tokenisers(
 
 
 def tokeniser_from_json(value: object) -> Tokeniser:
-    """Make the tokeniser that its `to_json` described.
+    """Return the tokeniser that its `to_json` described.
 
     Raises
     ------
@@ -120,9 +123,9 @@ def tokeniser_from_json(value: object) -> Tokeniser:
         If the library that it needs is not installed.
     """
     kind = value.get("kind") if isinstance(value, Mapping) else None
-    if not isinstance(value, Mapping) or not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"found the kind of tokens {kind!r}, expected one of {', '.join(KINDS)}")
-    return KINDS[kind].from_json(value)
+    if not isinstance(value, Mapping) or not isinstance(kind, str) or kind not in READ:
+        raise ValueError(f"found the kind of tokens {kind!r}, expected one of {', '.join(READ)}")
+    return READ[kind].from_json(value)
 
 
 def tokenisers_to_json(source: Tokeniser, target: Tokeniser) -> dict[str, Any]:
@@ -133,7 +136,7 @@ def tokenisers_to_json(source: Tokeniser, target: Tokeniser) -> dict[str, Any]:
 
 
 def tokenisers_from_json(value: object) -> tuple[Tokeniser, Tokeniser]:
-    """Restore the tokenisers that `tokenisers_to_json` described: one object twice, if they are shared.
+    """Return the tokenisers that `tokenisers_to_json` described: one object twice, if they are shared.
 
     Raises
     ------

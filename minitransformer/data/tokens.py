@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from minitransformer.data.text import normalise_text
 from minitransformer.data.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "build_vocabulary", "field"]
+__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "build_vocabulary", "field", "require_unknown"]
 
 UNKNOWN = len(SPECIALS)
 """The id of the unknown token, the first after the specials."""
@@ -81,7 +81,7 @@ class Tokeniser(ABC):
         Parameters
         ----------
         ids : iterable of int
-            Ids such as a model gives.
+            Ids, for example from a model.
 
         Returns
         -------
@@ -96,12 +96,12 @@ class Tokeniser(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Give everything that `from_json` needs, as plain values that `json` can write; ``"kind"`` says which."""
+        """Return everything that `from_json` needs, as plain values that `json` can write; ``"kind"`` says which."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Make the tokeniser that `to_json` described.
+        """Return the tokeniser that `to_json` described.
 
         Raises
         ------
@@ -127,7 +127,7 @@ class Words(Tokeniser):
     kind = "words"
 
     def __init__(self, vocabulary: Vocabulary, marker: str = "") -> None:
-        _require_unknown(vocabulary, "Words")
+        require_unknown(vocabulary, "Words")
         super().__init__(vocabulary, UNKNOWN)
         self.marker = marker
 
@@ -143,7 +143,7 @@ class Words(Tokeniser):
             The most tokens, specials and ``<unk>`` included: the most frequent are kept, and of equally frequent ones
             those that come first in the order of Unicode. By default there is no limit.
         min_count : int, default 2
-            How often a word has to occur. From a word that occurs once a model learns little; as ``<unk>`` it teaches
+            The minimum count of a word. From a word that occurs once a model learns little; as ``<unk>`` it teaches
             the model to handle unknown words.
         marker : str, default ""
             The ending of tokens that `decode` joins to the next.
@@ -172,12 +172,12 @@ class Words(Tokeniser):
         return text
 
     def to_json(self) -> dict[str, Any]:
-        """Give kind, tokens and marker."""
+        """Return kind, tokens and marker."""
         return {"kind": self.kind, "tokens": self.vocabulary.to_json(), "marker": self.marker}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Make the tokeniser that `to_json` described."""
+        """Return the tokeniser that `to_json` described."""
         return cls(Vocabulary.from_json(field(value, "tokens", list)), field(value, "marker", str))
 
 
@@ -193,7 +193,7 @@ class Characters(Tokeniser):
     kind = "chars"
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        _require_unknown(vocabulary, "Characters")
+        require_unknown(vocabulary, "Characters")
         super().__init__(vocabulary, UNKNOWN)
 
     @classmethod
@@ -217,12 +217,12 @@ class Characters(Tokeniser):
         return "".join(self.vocabulary.decode(ids))
 
     def to_json(self) -> dict[str, Any]:
-        """Give kind and tokens."""
+        """Return kind and tokens."""
         return {"kind": self.kind, "tokens": self.vocabulary.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Make the tokeniser that `to_json` described."""
+        """Return the tokeniser that `to_json` described."""
         return cls(Vocabulary.from_json(field(value, "tokens", list)))
 
 
@@ -284,7 +284,7 @@ def build_vocabulary(counts: Mapping[str, int], size: int | None, min_count: int
     size : int, optional
         The most tokens, specials and ``<unk>`` included.
     min_count : int
-        How often a token has to occur.
+        The minimum count of a token.
     who : str
         What messages call it.
 
@@ -327,6 +327,7 @@ def field(value: Mapping[str, Any], name: str, kind: type) -> Any:
     return value[name]
 
 
-def _require_unknown(vocabulary: Vocabulary, who: str) -> None:
+def require_unknown(vocabulary: Vocabulary, who: str) -> None:
+    """Raise a ValueError unless the first token after the specials is ``<unk>``."""
     if vocabulary.tokens[UNKNOWN : UNKNOWN + 1] != (UNKNOWN_TOKEN,):
-        raise ValueError(f"{who}: the first token after the specials has to be {UNKNOWN_TOKEN}")
+        raise ValueError(f"{who}: the first token after the specials must be {UNKNOWN_TOKEN}")

@@ -41,7 +41,9 @@ class Vocabulary:
         ids: dict[str, int] = {}
         for token in given:
             if token in SPECIALS:
-                raise ValueError(f"Vocabulary: {token!r} is among the tokens, but it is added by itself; leave it out")
+                raise ValueError(
+                    f"Vocabulary: {token!r} is among the tokens, but it is added automatically; leave it out"
+                )
             if token in ids:
                 raise ValueError(f"Vocabulary: the token {token!r} is given more than once; give each token once")
             ids[token] = len(SPECIALS) + len(ids)
@@ -100,7 +102,7 @@ class Vocabulary:
         Parameters
         ----------
         ids : iterable of int
-            Ids such as a model gives.
+            Ids, for example from a model.
 
         Returns
         -------
@@ -135,7 +137,7 @@ class Vocabulary:
 
     @classmethod
     def from_json(cls, value: object) -> Vocabulary:
-        """Make the vocabulary that `to_json` gave.
+        """Return the vocabulary that `to_json` described.
 
         Parameters
         ----------

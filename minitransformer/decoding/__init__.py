@@ -3,12 +3,15 @@
 from minitransformer.decoding.batches import in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search, length_penalty
 from minitransformer.decoding.greedy import greedy
+from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import Diverged
 from minitransformer.decoding.texts import check_sentence, hypotheses, longest_sentence, naming_the_longest, translate
 
 __all__ = [
+    "PAPER",
     "Diverged",
     "Hypothesis",
+    "SearchOptions",
     "beam_search",
     "check_sentence",
     "greedy",

@@ -16,6 +16,8 @@ penalty of at most lp(limit). As p <= 0 and alpha >= 0, its score is at most p /
 live hypothesis of a sentence does not exceed the worst score that would be returned, the result is final, and the
 sentence leaves the batch.
 
+Other programs have other rules: see `SearchOptions`.
+
 Sources: section 6.1 of the paper; Wu et al., *Google's Neural Machine Translation System*, 2016, section 7, equation
 (14), for the length penalty (without its coverage penalty).
 """
@@ -30,6 +32,7 @@ import numpy as np
 
 from minitransformer.arrays import Array, cache_slices, xp
 from minitransformer.data import END, START
+from minitransformer.decoding.rules import PAPER, SearchOptions, length_penalty
 from minitransformer.decoding.search import Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import replaceable
@@ -54,20 +57,6 @@ class Hypothesis(NamedTuple):
     """Whether it has an end token; False if it was cut off at the limit."""
 
 
-@replaceable
-def length_penalty(length: Any, alpha: float) -> Any:
-    """Return ((5 + length) / 6)^alpha, the divisor of log-probabilities.
-
-    Parameters
-    ----------
-    length : int or integer array
-        ``|Y|``, the number of tokens, including the end token.
-    alpha : float
-        0 for none; the paper has 0.6.
-    """
-    return ((5 + np.asarray(length)) / 6) ** alpha
-
-
 def beam_search(
     model: Transformer,
     source_ids: Any,
@@ -75,13 +64,14 @@ def beam_search(
     alpha: float = 0.6,
     max_length: int | None = None,
     n_best: int = 1,
+    rules: SearchOptions = PAPER,
 ) -> list[list[Hypothesis]]:
     """Translate sentences, keeping several hypotheses of each at every step.
 
     Finished hypotheses come first, sorted by score, the highest first. If there are fewer than ``n_best``, unfinished
-    ones follow, sorted likewise: without an end token they are no complete translations. Ties: of two equal scores, the
-    hypothesis that finished first is better, then the more probable one; of two equally probable continuations, the one
-    of the better hypothesis, then the one with the lower token id.
+    ones follow, sorted likewise: without an end token they are not complete translations. Ties: of two equal scores,
+    the hypothesis that finished first is better, then the more probable one; of two equally probable continuations, the
+    one of the better hypothesis, then the one with the lower token id.
 
     The result for a sentence does not depend on the other sentences in the batch, up to rounding. The model decodes
     without dropout, also in training mode. The defaults are the paper's.
@@ -97,9 +87,12 @@ def beam_search(
     alpha : float
         The exponent of the length penalty, 0 or more; higher values favour longer sentences.
     max_length : int, optional
-        The maximum number of tokens to write, including the end token; by default 50 more than the source sentence has.
+        The maximum number of tokens to write, including the end token; by default 50 more than the source sentence has,
+        unless the rules say otherwise.
     n_best : int
         How many hypotheses to return for each sentence, at most ``beam``.
+    rules : SearchOptions
+        The rules of the search; their ``beam`` and ``alpha`` are not used.
 
     Returns
     -------
@@ -132,7 +125,8 @@ def beam_search(
     if not (isfinite(alpha) and alpha >= 0):
         raise ValueError(f"beam_search: alpha must be a number of 0 or more, found {alpha}")
     source_ids = as_sources(source_ids)
-    most = limits(source_ids, max_length)
+    most = limits(source_ids, rules.most_written if max_length is None else max_length)
+    n_compared = n_best if rules.stop == "exact" else beam  # the finished ones that a live one must surpass
 
     found: list[list[Hypothesis]] = [[] for _ in source_ids]  # the finished ones, best first
     active = np.flatnonzero(most > 0)  # the sentences that have not ended; B is their number from here on
@@ -149,31 +143,40 @@ def beam_search(
     tokens = np.full((len(active), 1), START)  # (B, W)
     while active.size:
         logits = model.step(tokens, cache, parents)  # (B, W, V)
-        parents, tokens, log_p = best_continuations(log_p, logits, beam)
+        at_limit = most[active] == written.shape[2] + 1
+        rules.restrict(logits, at_limit)
+        parents, tokens, log_p = best_continuations(log_p, logits, rules.continuations(beam))
         written = np.take_along_axis(written, parents[:, :, None], axis=1)
         written = np.concatenate((written, tokens[:, :, None]), axis=2)
         length = written.shape[2]
 
         ends = (tokens == END) & (log_p > -np.inf)
-        for i, place in np.argwhere(ends).tolist():
+        for i, place in np.argwhere(ends[:, :beam]).tolist():
             results = found[active[i]]
-            results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=True))
+            results.append(_hypothesis(written[i, place], log_p[i, place], rules, alpha, finished=True))
             results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier comes first
-            del results[n_best:]
+            del results[n_compared:]
         log_p[ends] = -np.inf
+        if rules.full_beam:
+            live = live_first(ends, beam)
+            parents, tokens = np.take_along_axis(parents, live, axis=1), np.take_along_axis(tokens, live, axis=1)
+            log_p = np.take_along_axis(log_p, live, axis=1)
+            written = np.take_along_axis(written, live[:, :, None], axis=1)
 
-        at_limit = most[active] == length
         for i in np.flatnonzero(at_limit).tolist():
             results = found[active[i]]
-            for place in np.flatnonzero(log_p[i] > -np.inf)[: n_best - len(results)].tolist():
-                results.append(_hypothesis(written[i, place], log_p[i, place], alpha, finished=False))
-        worst = np.array([found[s][-1].score if len(found[s]) == n_best else -np.inf for s in active.tolist()])
-        going = ~at_limit & (_attainable(log_p, most[active], alpha) > worst)
+            for place in np.flatnonzero(log_p[i] > -np.inf)[: n_compared - len(results)].tolist():
+                results.append(_hypothesis(written[i, place], log_p[i, place], rules, alpha, finished=False))
+        worst = np.array([found[s][-1].score if len(found[s]) == n_compared else -np.inf for s in active.tolist()])
+        last = most[active] if rules.stop == "exact" else length
+        going = ~at_limit & (_attainable(log_p, rules.divisor(last, alpha)) > worst)
+        if rules.stop == "full":
+            going &= worst == -np.inf
         if not going.all():
             kept = cache.select(going)
             active, log_p, parents = active[kept], log_p[kept], parents[kept]
             tokens, written = tokens[kept], written[kept]
-    return found
+    return [results[:n_best] for results in found]
 
 
 @replaceable
@@ -205,15 +208,20 @@ def best_continuations(log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids
     return order // best.shape[1], tokens, np.take_along_axis(totals, order, axis=1)
 
 
-def _hypothesis(written: Ids, log_p: Any, alpha: float, finished: bool) -> Hypothesis:
+def _attainable(log_p: Array, divisor: Any) -> Array:
+    """Return an upper bound of the scores of a sentence's continuations, by the largest divisor: (B, W) -> (B,)."""
+    return log_p.max(axis=1) / divisor
+
+
+def live_first(ends: Any, beam: int) -> Ids:
+    """Return the places of K hypotheses, those that have not ended first, in their order: (B, n) -> (B, K)."""
+    return np.argsort(ends, axis=1, kind="stable")[:, :beam]
+
+
+def _hypothesis(written: Ids, log_p: Any, rules: SearchOptions, alpha: float, finished: bool) -> Hypothesis:
     """Return a hypothesis with its score, from its tokens (T,), including the end token if it is finished."""
-    score = log_p / length_penalty(len(written), alpha)
+    score = log_p / rules.divisor(len(written), alpha)
     return Hypothesis(written[: len(written) - finished].tolist(), float(score), float(log_p), finished)
-
-
-def _attainable(log_p: Array, most: Ids, alpha: float) -> Array:
-    """Return an upper bound of the scores of a sentence's continuations: (B, W), (B,) -> (B,)."""
-    return log_p.max(axis=1) / length_penalty(most, alpha)
 
 
 def _most_probable(logits: Array, n: int) -> tuple[Ids, Array]:

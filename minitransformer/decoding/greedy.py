@@ -8,6 +8,7 @@ import numpy as np
 
 from minitransformer.arrays import xp
 from minitransformer.data import END, START
+from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import as_sources, exclude, limits, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import replaceable
@@ -16,7 +17,9 @@ __all__ = ["greedy"]
 
 
 @replaceable
-def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -> list[list[int]]:
+def greedy(
+    model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
+) -> list[list[int]]:
     """Translate sentences by the token with the highest score at each step; of equal ones, the lowest id.
 
     The keys and values of earlier positions are kept, so that each step computes one position. Sentences that have
@@ -31,7 +34,9 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
         Source sentences, each with its end token, padded with 0.
     max_length : int, optional
         The maximum number of tokens to write, including the end token; by default 50 more than the source sentence has
-        (section 6.1).
+        (section 6.1), unless the rules say otherwise.
+    rules : SearchOptions
+        Which tokens may be written, and how many.
 
     Returns
     -------
@@ -53,7 +58,7 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     True
     """
     source_ids = as_sources(source_ids)
-    most = limits(source_ids, max_length)
+    most = limits(source_ids, rules.most_written if max_length is None else max_length)
     sentences: list[list[int]] = [[] for _ in source_ids]
     active = np.flatnonzero(most > 0)  # the sentences that have not ended
     if not active.size:
@@ -63,6 +68,7 @@ def greedy(model: Transformer, source_ids: Any, max_length: int | None = None) -
     written = 0
     while active.size:
         logits = model.step(tokens[:, None], cache)[:, 0]  # (B, V)
+        rules.restrict(logits, most[active] == written + 1)
         exclude(logits)
         best = logits.argmax(axis=-1)  # of equal ones the first
         tokens, _ = to_host(best, logits[xp.arange(len(best)), best])

@@ -37,7 +37,7 @@ def as_sources(source_ids: Any) -> Ids:
     if ids.shape == (0,):
         return np.zeros((0, 0), dtype=np.int64)
     if ids.ndim != 2:
-        raise ValueError(f"decoding: source ids must have shape (B, Tk), found {ids.shape}; `pad` makes one of lists")
+        raise ValueError(f"decoding: source ids must have shape (B, Tk), found {ids.shape}; `pad` converts lists")
     return ids
 
 

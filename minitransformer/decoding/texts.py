@@ -12,6 +12,7 @@ from minitransformer.data import END, Tokeniser, pad
 from minitransformer.decoding.batches import Spread, everything, in_batches
 from minitransformer.decoding.beam import Hypothesis, beam_search
 from minitransformer.decoding.greedy import greedy
+from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import MORE_THAN_SOURCE
 from minitransformer.nn import Transformer
 
@@ -31,6 +32,7 @@ def hypotheses(
     alpha: float = 0.6,
     n_best: int = 1,
     spread: Spread = everything,
+    rules: SearchOptions = PAPER,
 ) -> list[list[Hypothesis]]:
     """Translate texts by beam search.
 
@@ -46,6 +48,8 @@ def hypotheses(
         As for `beam_search`.
     spread : callable
         As for `in_batches`.
+    rules : SearchOptions
+        As for `beam_search`.
 
     Returns
     -------
@@ -59,7 +63,7 @@ def hypotheses(
     ValueError
         If a text is longer than the model's learned positions, or an argument is out of its range.
     """
-    search = partial(beam_search, model, beam=beam, alpha=alpha, n_best=n_best)
+    search = partial(beam_search, model, beam=beam, alpha=alpha, n_best=n_best, rules=rules)
     return _decode(model, source, texts, search, max(1, SENTENCES // beam), spread)
 
 
@@ -71,6 +75,7 @@ def translate(
     beam: int = 1,
     alpha: float = 0.6,
     spread: Spread = everything,
+    rules: SearchOptions = PAPER,
 ) -> list[str]:
     """Translate texts by beam search, or greedily if the beam is 1.
 
@@ -86,6 +91,8 @@ def translate(
         As for `beam_search`.
     spread : callable
         As for `in_batches`.
+    rules : SearchOptions
+        As for `beam_search`.
 
     Returns
     -------
@@ -99,8 +106,10 @@ def translate(
         If a text is longer than the model's learned positions.
     """
     if beam > 1:
-        return [target.decode(best.tokens) for best, *_ in hypotheses(model, source, texts, beam, alpha, 1, spread)]
-    return [target.decode(ids) for ids in _decode(model, source, texts, partial(greedy, model), SENTENCES, spread)]
+        found = hypotheses(model, source, texts, beam, alpha, 1, spread, rules)
+        return [target.decode(best.tokens) for best, *_ in found]
+    search = partial(greedy, model, rules=rules)
+    return [target.decode(ids) for ids in _decode(model, source, texts, search, SENTENCES, spread)]
 
 
 def longest_sentence(model: Transformer) -> int | None:
@@ -124,7 +133,7 @@ def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int
     if most is not None and len(ids) > most:
         raise ValueError(
             f"the text {text[:40]!r}... has {len(ids)} tokens, its end included, but this model has learned {most} "
-            "positions; split it, or train with positions=sinusoidal, which have no end"
+            "positions; split it, or train with positions=sinusoidal, which have no limit"
         )
     return ids
 

@@ -101,7 +101,7 @@ def bundle(page: Mapping[str, str], first: str) -> str:
     Raises
     ------
     ValueError
-        If a module is missing, has another form of import or export, or modules import each other in a circle.
+        If a module is missing, has another form of import or export, or modules have an import cycle.
     """
     needs: dict[str, list[str]] = {}
     open_files = [first]
@@ -115,7 +115,7 @@ def bundle(page: Mapping[str, str], first: str) -> str:
         order = TopologicalSorter(needs).static_order()
         return "\n".join(_function(name, page[name]) for name in order)
     except CycleError as error:
-        raise ValueError(f"the modules import each other in a circle: {' -> '.join(error.args[1])}") from error
+        raise ValueError(f"the modules have an import cycle: {' -> '.join(error.args[1])}") from error
 
 
 def _read(page: Mapping[str, str], name: str) -> str:

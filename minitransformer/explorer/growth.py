@@ -91,7 +91,7 @@ def _row(
     of = (step, tuple(source_ids), tuple(target_ids))
     if (row := kept.get(of)) is None:
         row = _measure(models.at(step), np.asarray([source_ids]), np.asarray([target_ids]))
-        [written] = greedy(models.at(step), [source_ids], len(target_ids) + MORE_THAN_TARGET)
+        [written] = greedy(models.at(step), [source_ids], len(target_ids) + MORE_THAN_TARGET, models.run.options.search)
         row["translations"] = models.run.target.decode(written)
         kept.put(of, row, sum(len(one["values"]) for one in row["attention"].values()))
     return row

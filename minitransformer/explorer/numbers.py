@@ -89,13 +89,13 @@ def window(
     Raises
     ------
     ValueError
-        If the window does not lie in the array, or holds more than 65,536 values.
+        If the window is not inside the array, or has more than 65,536 values.
     """
     values = to_numpy(array)
     n_rows, n_columns = picture_shape(values.shape)
     leading = values.shape[:-2]
     if len(at) > len(leading) or any(place >= size for place, size in zip(at, leading, strict=False)):
-        raise ValueError(f"the index {list(at)} does not lie in the leading axes {list(leading)} of {values.shape}")
+        raise ValueError(f"the index {list(at)} is not in the leading axes {list(leading)} of {values.shape}")
     picture = values.reshape(*leading, n_rows, n_columns)[(*at, *[0] * (len(leading) - len(at)))]
     chosen = [_range("rows", rows, n_rows, stride), _range("columns", columns, n_columns, stride[1:])]
     if prod(map(len, chosen)) > MOST_VALUES:
@@ -120,5 +120,5 @@ def window(
 def _range(name: str, ends: Sequence[int] | None, size: int, stride: Sequence[int]) -> range:
     start, stop = (0, size) if ends is None else ends
     if not 0 <= start <= stop <= size:
-        raise ValueError(f"{name} {[start, stop]} do not lie in 0 to {size}")
+        raise ValueError(f"{name} {[start, stop]} are not in 0 to {size}")
     return range(start, stop, stride[0])

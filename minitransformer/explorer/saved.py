@@ -2,7 +2,7 @@
 
 The file holds the page, its modules in one script, and the answers of a `Session` with the values of every tensor,
 forward and backward. Values that occur more than once are stored once, such as the result of a line that is also the
-step's output. The data are compressed with gzip. With several sentences, each may lie in a script of its own beside the
+step's output. The data are compressed with gzip. With several sentences, each may be in its own script beside the
 page, which is loaded when the sentence is chosen; weights are stored once.
 """
 

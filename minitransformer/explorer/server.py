@@ -125,7 +125,7 @@ class Explorer(ThreadingHTTPServer):
             self.connections.release()
 
     def handle_error(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
-        """Say nothing where a browser has closed a connection."""
+        """Ignore connections that a browser has closed."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
@@ -290,7 +290,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the address, which is in each line, would show the token."""
+        """Log nothing: each line would contain the address, and so the token."""
 
 
 def _hosts(port: int) -> set[str]:

@@ -75,6 +75,7 @@ class Session:
     def __init__(self, run: TrainedRun, folder: RunFolder) -> None:
         self.run = run
         self.models = Models(run, folder)
+        self.rules = run.options.search
         self._traces: Recent[str, _Traced] = Recent(MOST_TRACES, MOST_TRACE_BYTES)
         self._growth: Recent[tuple[Any, ...], dict[str, Any]] = Recent(64, 2**28)
         learned = longest_sentence(run.model)
@@ -122,7 +123,7 @@ class Session:
         """Translate a text token by token, with alternatives; with a beam, return the tree of hypotheses as well."""
         fields = Body("translate", body, ("text", "beam", "alpha", "prefix", "edits", "checkpoint"))
         beam = fields.integer("beam", 1, 1, WIDEST_BEAM)
-        alpha = fields.number("alpha", 0.6, 0, 100)
+        alpha = fields.number("alpha", self.rules.alpha, 0, 100)
         prefix = fields.integers("prefix", (), MOST_WRITTEN)
         edits = read_edits("translate", fields.objects("edits", MOST_EDITS))
         source_ids, notes = self._read_text(fields.text("text"))
@@ -131,9 +132,9 @@ class Session:
             tree = None
             most = self._most_written(source_ids)
             if beam > 1 and not prefix:
-                tree = tracing.beam_tree(model, [source_ids], beam, alpha, max_length=most, edits=edits)
+                tree = tracing.beam_tree(model, [source_ids], beam, alpha, most, edits, rules=self.rules)
                 prefix = winner(tree)
-            choices = tracing.write(model, [source_ids], prefix, edits, max_length=most)
+            choices = tracing.write(model, [source_ids], prefix, edits, max_length=most, rules=self.rules)
         target = self.run.target
         tokens = [choice.token for choice in choices]
         return {
@@ -305,7 +306,7 @@ class Session:
         """Return the ids of the target with the start token: those given, or the model's own translation."""
         if given is None:
             most = self._most_written(source_ids)
-            [own] = greedy(model, [source_ids], most)
+            [own] = greedy(model, [source_ids], most, self.rules)
             return [START, *own, *[END][: most - len(own)]]
         most = self._most_written(source_ids)
         if not 1 <= len(given) <= most:

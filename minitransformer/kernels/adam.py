@@ -23,7 +23,7 @@ class AdamStep:
     Parameters
     ----------
     ends : sequence of int
-        Parameter i lies in the buffer from ends[i] to ends[i + 1].
+        Parameter i is in the buffer from ends[i] to ends[i + 1].
     decays : sequence of bool
         Which parameters the weight decay is for.
     """

@@ -1,7 +1,7 @@
 """The bank of exercises: chapters in reading order, each a folder with its exercises and their hints.
 
 ``exercises/NN-chapter/chapter.toml`` names the chapter and, in order, its exercises: for each a title, the place in the
-tutorials that teaches it, the derivation if there is one, and three hints. Beside it lies one source for each exercise,
+tutorials that teaches it, the derivation if there is one, and three hints. Beside it is one source for each exercise,
 which runs as its solution. The learner's file is the source with the lines between two marks replaced::
 
     # [solution
@@ -11,7 +11,7 @@ which runs as its solution. The learner's file is the source with the lines betw
     #: return ...
 
 An exercise is checked by the function of its name (with underscores) in ``checks/``; the parameters of this function
-are the names that it takes from the learner's file.
+are the names that it reads from the learner's file.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Exercise:
 
     @property
     def asks_for(self) -> list[str]:
-        """The names that the check takes from the learner's file."""
+        """The names that the check reads from the learner's file."""
         return list(inspect.signature(self.check).parameters)
 
 

@@ -137,7 +137,7 @@ def run_in_child(
     tell : callable
         Called with the line that is running, once for each result that takes longer than ``limits.patience``.
     look : callable
-        Called again and again; what it raises stops the child.
+        Called repeatedly; an error that it raises stops the child.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, l
     """Send the results of the work, each in a tuple, then an empty one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what was printed before a crash is seen
+        if hasattr(stream, "reconfigure"):  # so that output before a crash is shown
             stream.reconfigure(line_buffering=True, errors="replace")
     with record.open("w", encoding="ascii") as file, blas.threads(1):  # BLAS threads would reserve memory
         faulthandler.enable(file)

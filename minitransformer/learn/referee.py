@@ -62,14 +62,14 @@ def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
         raise Wrong(f"{path} cannot be read: {error}") from error
     try:
         code = compile(source, str(path), "exec")
-    except (SyntaxError, ValueError) as error:  # a ValueError tells of characters that no source may have
+    except (SyntaxError, ValueError) as error:  # a ValueError is about characters that no source may contain
         line = f"Line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else "The file"
         shown = (getattr(error, "text", None) or "").strip()
         raise Wrong(f"{line} is not Python: {getattr(error, 'msg', error)}\n\n    {shown}".rstrip()) from error
     exec(code, names)
     missing = [name for name in exercise.asks_for if name not in names]
     if missing:
-        raise Wrong(f"The file no longer defines {', '.join(missing)}, which is what is looked at.")
+        raise Wrong(f"The file no longer defines {', '.join(missing)}, which the check needs.")
     return names
 
 

@@ -72,8 +72,9 @@ class MultiHeadAttention(Module):
         Parameters
         ----------
         x : Tensor, shape (B, Tq, D)
-            Where the queries come from. memory : Tensor, shape (B, Tk, D), optional Where keys and values come from; x
-            by default.
+                        The source of the queries.
+        memory : Tensor, shape (B, Tk, D), optional
+            The source of keys and values; x by default.
         mask : boolean array, broadcastable to (B, H, Tq, Tk), optional
             True = may attend.
         causal : bool

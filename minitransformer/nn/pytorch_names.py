@@ -5,7 +5,7 @@ positions are learned::
 
     source_embedding, target_embedding    torch.nn.Embedding(V, D)
     transformer                           torch.nn.Transformer(..., batch_first=True)
-    generator                             torch.nn.Linear(D, V, bias=False)
+    generator                             torch.nn.Linear(D, V, bias=False), or True with ``output_bias``
     source_positions, target_positions    torch.nn.Embedding(L, D)
 
 The names, with the same layer numbers on both sides:
@@ -15,7 +15,7 @@ here                                             in PyTorch
 ===============================================  ===============================================
 ``source_embedding.table``                       ``source_embedding.weight``
 ``target_embedding.table``                       ``target_embedding.weight``
-``output``                                       ``generator.weight``
+``output``, ``output_bias``                      ``generator.weight``, ``generator.bias``
 ``source_embedding.positions``                   ``source_positions.weight``
 ``target_embedding.positions``                   ``target_positions.weight``
 ``encoder.layers.0``, ``decoder.layers.0``, ...  ``transformer.encoder.layers.0``, ..., in which
@@ -28,8 +28,8 @@ here                                             in PyTorch
 ``encoder.final_norm.gain``, ``….bias``          ``transformer.encoder.norm.weight``, ``….bias``
 ===============================================  ===============================================
 
-Every matrix that multiplies from the right here is transposed there; tables of embeddings are not. Both sides give the
-first D / H columns of a projection to the first head, so the heads need no reordering.
+Every matrix that multiplies from the right here is transposed there; tables of embeddings are not. On both
+sides the first D / H columns of a projection belong to the first head, so the heads need no reordering.
 
 These functions work on NumPy arrays; PyTorch itself is not needed.
 """
@@ -76,13 +76,13 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
         H, the model's number of heads.
     zero_biases : bool
         Whether to write zeros for attention's biases where the model has none. ``torch.nn.Transformer`` has such
-        biases, unless all its biases are off, and its ``load_state_dict`` wants every name. By default they are left
+        biases, unless all its biases are off, and its ``load_state_dict`` requires every name. By default they are left
         out.
 
     Returns
     -------
     dict of str to array
-        Copies, each contiguous in memory. A shared embedding is there under each of its names.
+        Copies, each contiguous in memory. A shared embedding appears under each of its names.
 
     Raises
     ------
@@ -92,7 +92,8 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     Notes
     -----
     A post-norm model ends without a layer norm, but ``torch.nn.Transformer`` puts one after each of its stacks. Remove
-    them on that side: ``transformer.encoder.norm = transformer.decoder.norm = None``.
+    them on that side, ``transformer.encoder.norm = transformer.decoder.norm = None``, or make the model here with
+    ``final_norm=True``.
 
     Examples
     --------
@@ -103,17 +104,9 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     (8, 4)
     >>> model.load_state_dict(from_pytorch(state, n_heads=2))
     """
-    own_target, own_output = "target_embedding.table" in state, "output" in state
-    groups = [[_TABLES[0]], [_TABLES[1]], [_TABLES[2]]]
-    # Embeddings without a table of their own are other names for the previous one.
-    if not own_output:
-        groups[1] += groups.pop(2)
-    if not own_target:
-        groups[0] += groups.pop(1)
-    names = ["source_embedding.table"] + ["target_embedding.table"] * own_target + ["output"] * own_output
     attention_bias = any(name.endswith("_attention.b_in") for name in state)
     pairs = [
-        *(_Pair(name, tuple(group)) for name, group in zip(names, groups, strict=True)),
+        *_tables("target_embedding.table" not in state, "output" not in state, "output_bias" in state),
         *_positions("source_embedding.positions" in state or "target_embedding.positions" in state),
         *_stack("encoder", _count_layers(state, "encoder."), attention_bias, "encoder.final_norm.gain" in state),
         *_stack("decoder", _count_layers(state, "decoder."), attention_bias, "decoder.final_norm.gain" in state),
@@ -145,16 +138,18 @@ def from_pytorch(
     norm: str = "post",
     share_embeddings: bool | str = True,
     attention_bias: bool = False,
+    final_norm: bool | None = None,
+    output_bias: bool = False,
 ) -> dict[str, Array]:
-    """Return parameters with PyTorch's names and layouts as ``Transformer.load_state_dict`` takes them.
+    """Convert parameters from PyTorch's names and layouts to those of ``Transformer.load_state_dict``.
 
     Parameters
     ----------
     state : mapping of str to array
-        The parameters, named as ``to_pytorch`` names them; the ``state_dict`` of a PyTorch module on the CPU will do.
+        The parameters, named as ``to_pytorch`` names them, such as the ``state_dict`` of a PyTorch module on the CPU.
     n_heads : int
         H.
-    norm, share_embeddings, attention_bias
+    norm, share_embeddings, attention_bias, final_norm, output_bias
         The options of the ``Transformer`` that will load the parameters, with the same defaults.
 
     Returns
@@ -167,30 +162,25 @@ def from_pytorch(
     ------
     ValueError
         If a name is missing or unknown; if D is not divisible by H; if a bias that the model lacks is not zero; if
-        embeddings to be shared differ; or if ``norm="post"`` and there is a layer norm after a stack.
+        embeddings to be shared differ; or if there is a layer norm after a stack and the model has none.
 
     Notes
     -----
     The names are the same whether PyTorch's model was made with ``norm_first=True`` (``norm="pre"`` here) or not, so
-    ``norm`` must be right. PyTorch's default, post-norm layers with one more norm after each stack, has no counterpart.
+    ``norm`` must be right. PyTorch's default is ``norm="post"`` with ``final_norm=True``.
     """
-    ModelOptions.check({"norm": norm, "share_embeddings": share_embeddings})
-    if norm == "post":
+    options = {"norm": norm, "share_embeddings": share_embeddings, "final_norm": final_norm, "output_bias": output_bias}
+    ModelOptions.check(options)
+    has_final_norm = norm == "pre" if final_norm is None else final_norm
+    if norm == "post" and not has_final_norm:
         _refuse_final_norms(state)
-    sizes = {len(state[name]) for name in _TABLES if name in state}
-    source, target, output = (_TABLES[i : i + 1] for i in range(3))
-    if share_embeddings is True and len(sizes) == 1:
-        tables = [_Pair("source_embedding.table", source + target + output)]
-    elif share_embeddings:
-        tables = [_Pair("source_embedding.table", source), _Pair("target_embedding.table", target + output)]
-    else:
-        tables = [_Pair("source_embedding.table", source), _Pair("target_embedding.table", target)]
-        tables += [_Pair("output", output)]
+    one_size = len({len(state[name]) for name in _TABLES if name in state}) == 1
+    one_input = share_embeddings in ("all", "inputs") or (share_embeddings is True and one_size)
     pairs = [
-        *tables,
+        *_tables(one_input, share_embeddings in (True, "all", "target"), output_bias),
         *_positions("source_positions.weight" in state or "target_positions.weight" in state),
-        *_stack("encoder", _count_layers(state, "transformer.encoder."), attention_bias, norm == "pre"),
-        *_stack("decoder", _count_layers(state, "transformer.decoder."), attention_bias, norm == "pre"),
+        *_stack("encoder", _count_layers(state, "transformer.encoder."), attention_bias, has_final_norm),
+        *_stack("decoder", _count_layers(state, "transformer.decoder."), attention_bias, has_final_norm),
     ]
     known = {name for pair in pairs for name in pair.theirs}
     biases = ("in_proj_bias", "out_proj.bias", "generator.bias")
@@ -213,6 +203,19 @@ def from_pytorch(
                 )
         result[pair.ours] = _lay_out(state[names[0]], pair.transposed)
     return result
+
+
+def _tables(one_input: bool, output_is_target: bool, output_bias: bool) -> Iterator[_Pair]:
+    """Yield embeddings and last linear layer; one without a table of its own is another name of the previous one."""
+    source, target, output = (_TABLES[i : i + 1] for i in range(3))
+    target += output if output_is_target else ()
+    yield _Pair("source_embedding.table", source + target if one_input else source)
+    if not one_input:
+        yield _Pair("target_embedding.table", target)
+    if not output_is_target:
+        yield _Pair("output", output)
+    if output_bias:
+        yield _Pair("output_bias", ("generator.bias",))
 
 
 def _positions(learned: bool) -> Iterator[_Pair]:
@@ -279,21 +282,17 @@ def _refuse_final_norms(state: Mapping[str, Any]) -> None:
     found = sorted(name for stack in _STACKS for name in state if name.startswith(f"transformer.{stack}.norm."))
     if found:
         raise ValueError(
-            f"from_pytorch: found {found}, but a model with norm='post' has no layer norm after its stacks. "
-            "If PyTorch's was made with norm_first=True, choose norm='pre', here and for the Transformer; if not, it "
-            "has no counterpart: train it with transformer.encoder.norm = transformer.decoder.norm = None"
+            f"from_pytorch: found {found}, but a model with norm='post' has no layer norm after its stacks by default. "
+            "If PyTorch's was made with norm_first=True, choose norm='pre'; if not, final_norm=True; here and for the "
+            "Transformer"
         )
 
 
 def _refuse_bias(name: str, bias: Any) -> None:
     largest = float(np.abs(to_numpy(bias)).max(initial=0.0))
     if largest != 0:  # a NaN is not zero either
-        advice = (
-            "make the PyTorch model with torch.nn.Linear(..., bias=False)"
-            if name.startswith("generator")
-            else "choose attention_bias=True, here and for the Transformer"
-        )
+        option = "output_bias" if name.startswith("generator") else "attention_bias"
         raise ValueError(
             f"from_pytorch: {name} is not zero (its largest entry is ±{largest:.3g}), but the model has no such bias; "
-            + advice
+            f"choose {option}=True, here and for the Transformer"
         )

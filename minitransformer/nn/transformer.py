@@ -203,7 +203,7 @@ class Transformer(Module):
         if len(source_ids) != len(target_ids):
             raise ValueError(
                 f"Transformer: {len(source_ids)} source sentences and {len(target_ids)} target sentences; "
-                "expected as many of both"
+                "expected the same number of both"
             )
         if rng is None and self.training:
             rng = self.rng

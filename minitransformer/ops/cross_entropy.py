@@ -19,7 +19,7 @@ If no row counts, ℓ is 0. With log p_rv = x_rv - lse_r and Σ_v q_rv = 1, (3) 
 The largest logit of a row is subtracted from its x first. That changes only the rounding: no exponent is above 0, and
 the loss keeps its digits for large logits.
 
-A target with logit -inf has p = 0 and an infinite loss. In a row of -inf alone every p is 0, as in ``softmax``, so the
+A target with logit -inf has p = 0 and an infinite loss. In a row of only -inf every p is 0, as in ``softmax``, so the
 loss of every target is infinite. Where q is 0, p may be 0 too: 0 log 0 counts as 0.
 
 Gradient. ∂lse_r/∂x_rv = p_rv (see ``log_softmax``), so the gradient of ℓ_r is p - q. It is multiplied by d_ℓ_r, the
@@ -125,7 +125,7 @@ def forward(
         expected_logit += label_smoothing * shifted.mean(axis=-1)
     exponentials = xp.exp(shifted, out=shifted)
     total = exponentials.sum(axis=-1, keepdims=True)
-    total += total == 0  # in a row of -inf alone, divide by 1
+    total += total == 0  # in a row of only -inf, divide by 1
     p = xp.divide(exponentials, total, out=exponentials)  # (1)
     losses = xp.log(total)[:, 0] - expected_logit
     loss = xp.where(counts, losses, 0).sum() / max(n_counted, 1)  # (4)

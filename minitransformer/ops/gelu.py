@@ -60,7 +60,9 @@ def forward(x: Array) -> tuple[Array, Any]:
     array([-0.159,  0.   ,  0.841])
     """
     check_floats("gelu", x=x)
-    probability = (1 + erf(x / 2**0.5)) / 2  # (1) Φ
+    probability = erf(x / 2**0.5)  # (1) Φ
+    probability += 1
+    probability /= 2
     y = x * probability  # (2)
     return y, (x, probability)
 
@@ -69,9 +71,11 @@ def backward(saved: Any, d_y: Array) -> tuple[Array]:
     """Return the gradient of x."""
     x, probability = saved
     # (1), (2) y = x * probability
-    density = xp.exp(-x * x / 2) / (2 * pi) ** 0.5  # (5) φ
-    slope = probability + x * density  # (7)
-    d_x = d_y * slope  # (8)
+    density = xp.exp(-0.5 * x * x)  # (5) φ
+    density /= (2 * pi) ** 0.5
+    slope = x * density  # (7)
+    slope += probability
+    d_x = slope * d_y  # (8)
     return (d_x,)
 
 

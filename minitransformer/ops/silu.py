@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitransformer.arrays import Array, check_floats, xp
+from minitransformer.arrays import Array, check_floats, sigmoid
 from minitransformer.autograd import Operation, Tensor
 
 __all__ = ["backward", "composed", "forward", "silu"]
@@ -67,18 +67,20 @@ def forward(x: Array, beta: float = 1.0) -> tuple[Array, Any]:
     """
     check(x, beta)
     beta = float(beta)  # a NumPy float64 would widen float32
-    small = xp.exp(-beta * abs(x))  # no exponent is above 0
-    sigmoid = xp.where(x >= 0, 1, small) / (1 + small)  # (1) z
-    y = x * sigmoid  # (2)
-    return y, (y, sigmoid, beta)
+    z = sigmoid(x if beta == 1 else beta * x)  # (1)
+    y = x * z  # (2)
+    return y, (y, z, beta)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array]:
     """Return the gradient of x."""
-    y, sigmoid, beta = saved
-    # (1), (2) y = x * sigmoid
-    slope = sigmoid + beta * y * (1 - sigmoid)  # (5)
-    d_x = d_y * slope  # (6)
+    y, z, beta = saved
+    # (1), (2) y = x * sigmoid(beta * x): the slope is z + beta * y * (1 - z)  # (5)
+    slope = 1 - z
+    slope *= y
+    slope *= beta
+    slope += z
+    d_x = slope * d_y  # (6)
     return (d_x,)
 
 

@@ -16,7 +16,7 @@ from minitransformer.paper.recall_model import RecallModel, RecallSizes, chance
 __all__ = ["SIZES", "measure_extrapolation"]
 
 SIZES = RecallSizes(n=32, steps=400)
-"""Those of the experiment that is recorded in the benchmarks; ``n`` is the length in training."""
+"""The sizes of the experiment in the benchmarks; ``n`` is the length in training."""
 
 
 def measure_extrapolation(
@@ -40,7 +40,7 @@ def measure_extrapolation(
     times : int
         The length of the test sentences, in multiples of the training length.
     rates, seeds : sequences
-        What to try; rates as in ``measure_recall``.
+        The values to try; rates as in ``measure_recall``.
 
     Returns
     -------

@@ -16,7 +16,7 @@ __all__ = ["LAYERS", "Layer", "LayerSizes"]
 
 
 class LayerSizes(NamedTuple):
-    """How long a sentence is, how wide a position, how large a kernel, and how far restricted attention sees."""
+    """The length of a sentence, the width of a position, the kernel size, and the reach of restricted attention."""
 
     n: int
     d: int

@@ -1,14 +1,14 @@
 """The graph of a layer, position by position: how long its chains and its paths are.
 
-Each position x_1 ... x_n is a leaf of its own, and each position of a layer is made by one call of the operation, on
-the positions that it reads: one step of the recurrence, one query with the keys that it sees, one place of the kernel.
-Autograd records the graph as it does in training, and what is asked here is read from the recorded nodes and edges:
+Each position x_1 ... x_n is its own leaf, and each position of a layer is computed by one call of the operation, on the
+positions that it reads: one step of the recurrence, one query with the keys that it sees, one place of the kernel.
+Autograd records the graph as in training. Two lengths are read from the recorded nodes and edges:
 
 - the longest chain: how many steps must run one after another, from any input to any output;
-- the shortest path from input i to output j: how few steps lie between them.
+- the shortest path from input i to output j: the smallest number of steps between them.
 
 Only calls of the operation are steps. Nodes that put positions side by side or take one out move numbers and compute
-nothing: they have length 0. The recurrence looks back only, and so do the kernels, which are dilated by k^l in layer l:
+nothing: they have length 0. The recurrence looks back only, and so do the kernels, with dilation k^l in layer l:
 their outputs do not depend on later inputs.
 """
 
@@ -61,7 +61,7 @@ class LayerGraph(NamedTuple):
     """A layer, position by position."""
 
     operation: Operation
-    """Whose calls are steps."""
+    """The operation; its calls are the steps."""
     build: Callable[[list[Tensor], LayerSizes, int], list[Tensor]]
     """``build(positions, sizes, depth) -> positions``, where depth counts the layers below."""
     one_way: bool = False
@@ -90,7 +90,7 @@ def _recurrence(x: list[Tensor], sizes: LayerSizes, depth: int) -> list[Tensor]:
 
 
 def _convolution(x: list[Tensor], sizes: LayerSizes, depth: int) -> list[Tensor]:
-    """Let kernels look back: one that looks both ways misses pairs whose way leads through a place outside."""
+    """Return a causal kernel: a centred one misses pairs with a path through a place outside the sentence."""
     weight = xp.stack([xp.eye(sizes.d)] * sizes.k) / sizes.k
     outside = Tensor(xp.zeros((1, 1, sizes.d)))
     dilation = sizes.k**depth
@@ -167,14 +167,14 @@ def _inputs_first(outputs: Sequence[Tensor]) -> list[Node]:
 
 
 def longest_chain(step: str, outputs: Sequence[Tensor]) -> int:
-    """Return how many steps the longest way through a recorded graph has.
+    """Return the number of steps on the longest path through a recorded graph.
 
     Parameters
     ----------
     step : str
         The name of the nodes that count.
     outputs : sequence of Tensor
-        Where the ways end.
+        The ends of the paths.
     """
     length: dict[Node, int] = {}
     for node in _inputs_first(outputs):
@@ -184,19 +184,19 @@ def longest_chain(step: str, outputs: Sequence[Tensor]) -> int:
 
 
 def shortest_paths(step: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Array:
-    """Return how many steps lie between each input and each output at least.
+    """Return the smallest number of steps between each input and each output.
 
     Parameters
     ----------
     step : str
         The name of the nodes that count.
     inputs, outputs : sequences of Tensor
-        The ends of the ways.
+        The ends of the paths.
 
     Returns
     -------
     array, shape (outputs, inputs)
-        Infinite where there is no way.
+        Infinite where there is no path.
     """
     length: dict[Node | Tensor, Array] = {x: np.full(len(inputs), np.inf) for x in inputs}
     for i, x in enumerate(inputs):
@@ -225,7 +225,7 @@ def arrows(layers: Sequence[Sequence[Tensor]]) -> list[Arrow]:
 
 
 def _path_sizes(layer: Layer) -> list[LayerSizes]:
-    """Return where path lengths are measured: sizes that whole layers just reach across."""
+    """Return the sizes for path lengths: whole numbers of layers just connect all positions."""
     if "log_k n" in layer.path:
         sizes = [(k**depth, k) for k in (2, 3, 4) for depth in range(2, 7) if k**depth <= 81]
         return [LayerSizes(n, WIDTH, k, 1) for n, k in sizes]
@@ -261,7 +261,7 @@ def measure_paths(tell: Callable[[str], None]) -> dict[str, Any]:
     Parameters
     ----------
     tell : callable
-        Called with what is happening.
+        Called with each message about the progress.
 
     Returns
     -------

@@ -1,13 +1,12 @@
 """Recall: which kinds of layer can repeat the symbol that they read L positions ago.
 
 A sentence is n symbols, each drawn alone and evenly from a small alphabet. At position t >= L the target is the symbol
-of position t - L; the first L positions have none. Nothing else in the sentence tells that symbol, so a model that
-cannot see it is at chance, 1 / number of symbols, however long the training.
+of position t - L; the first L positions have none. Nothing else in the sentence depends on that symbol, so a
+model that cannot see it is at chance, 1 / number of symbols, however long the training.
 
-How far back a stack of layers can reach is known before any training (``reach``); whether training gets there is
-measured. Sentences are drawn anew for every step, so the loss of the last steps is one of sentences never seen before.
-Of several learning rates a kind gets, at each distance, the one with which that loss is least; accuracy is taken
-afterwards, on other sentences.
+How far back a stack of layers can reach is known before any training (``reach``); whether training uses that reach is
+measured. Every step draws new sentences, so the loss of the last steps is that of unseen sentences. For each kind and
+distance, the learning rate with the lowest such loss is chosen; accuracy is then measured on other sentences.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def draw_batch(
     """
     n = n or sizes.n
     if not 0 <= distance < n:
-        raise ValueError(f"recall: expected a distance from 0 up to but without the length {n}, found {distance}")
+        raise ValueError(f"recall: expected a distance from 0 to {n - 1}, found {distance}")
     ids = rng.integers(0, sizes.symbols, (sizes.batch, n))
     targets = np.full_like(ids, NO_TARGET)
     targets[:, distance:] = ids[:, : n - distance]
@@ -77,7 +76,7 @@ def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, se
     Parameters
     ----------
     model : RecallModel
-        What is trained.
+        The model.
     sizes : RecallSizes
         The sentences and the steps.
     distance : int
@@ -152,7 +151,7 @@ def train_at_best_rate(
     sizes, distance, n
         As for ``train`` and ``accuracy_by_position``.
     rates, seeds : sequences
-        What to try.
+        The values to try.
 
     Returns
     -------
@@ -191,7 +190,7 @@ def measure_recall(
     tell : callable
         Called with each result.
     distances, rates, seeds : sequences
-        What to try.
+        The values to try.
 
     Returns
     -------

@@ -30,7 +30,7 @@ __all__ = ["RecallModel", "RecallSizes", "chance", "reach"]
 
 @dataclass(frozen=True)
 class RecallSizes:
-    """The sizes of the experiment; those given here are of the one that is recorded in the benchmarks."""
+    """The sizes of the experiment; the defaults are those of the benchmarks."""
 
     symbols: int = 8
     """How many symbols there are."""
@@ -51,7 +51,7 @@ class RecallSizes:
     warmup: int = 50
     """In how many steps the learning rate rises; then it falls with the square root of the step."""
     fresh: int = 256
-    """How many sentences are asked afterwards."""
+    """The number of sentences to measure the accuracy on."""
 
 
 class _Attention(Module):
@@ -107,7 +107,7 @@ def _layer(kind: str, sizes: RecallSizes, rng: np.random.Generator, below: int) 
 
 
 class RecallModel(Module):
-    """An encoder of one kind of layer that names a symbol at each position.
+    """An encoder of one kind of layer that predicts a symbol at each position.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class RecallModel(Module):
     positions : {"sinusoidal", "learned"}
         What is added to the embeddings. Learned ones start with the mean square of the sinusoids.
     longest : int, optional
-        For how many positions there is something to add; ``sizes.n`` by default.
+        The number of positions; ``sizes.n`` by default.
 
     Raises
     ------
@@ -161,12 +161,12 @@ class RecallModel(Module):
 
 
 def reach(kind: str, sizes: RecallSizes) -> int | None:
-    """Return how many positions back the last layer can see, from the sizes alone; None is as far as there are any."""
+    """Return how many positions back the last layer can see, from the sizes alone; None means all."""
     if kind == "convolutional":
         return sum((sizes.k - 1) * sizes.k**below for below in range(sizes.layers))
     return sizes.layers * sizes.r if kind == "restricted self-attention" else None
 
 
 def chance(sizes: RecallSizes) -> float:
-    """Return the accuracy of guessing."""
+    """Return the accuracy of chance."""
     return 1 / sizes.symbols

@@ -11,7 +11,7 @@ from minitransformer.bench.report import duration, wrap
 __all__ = ["extrapolation_text", "paths_text", "recall_text", "table1_text"]
 
 HOW_MANY_LAYERS = (
-    "so many layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
+    "enough layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
     "causal) on every input up to its own."
 )
 
@@ -48,15 +48,15 @@ def table1_text(result: dict[str, Any]) -> str:
     at, small = ({size: f"{size} {value}" for size, value in result[sizes].items()} for sizes in ("example", "far"))
     return "\n\n".join(
         [
-            wrap("The paper's Table 1: theory, and what was measured in the code as it runs."),
+            wrap("The paper's Table 1: theory, and measurements of the running code."),
             "\n".join(theory),
             "\n".join(counts),
             wrap(
                 f"Counts of operations and times: {', '.join(at.values())}. Steps, paths and layers: {small['n']}, "
                 f"{small['k']}, {small['r']}; {HOW_MANY_LAYERS} "
-                "Attention is given queries, keys and values, without the projections that make them; r counts to each "
+                "Attention begins with queries, keys and values, without the projections; r counts to each "
                 "side. Time: the "
-                f"least of several forward passes, float32, one thread; slope from n {times[0]} to {times[-1]}; "
+                f"minimum of several forward passes, float32, one thread; slope from n {times[0]} to {times[-1]}; "
                 f"{machine['processor']}."
             ),
         ]

@@ -1,15 +1,16 @@
-"""The paper's Table 1, measured: what a layer costs, how much of it has to wait, and how far apart positions are.
+"""The paper's Table 1, measured: the operations of a layer, the sequential ones, and the path lengths.
 
-*Operations* are counted as they run: the layer's own forward pass works on arrays that account for everything that is
-done to them (see ``bench.account``), over a grid of sizes, and a least-squares fit in logarithms gives the exponents.
+*Operations* are counted as they run: the layer's own forward pass works on arrays that count their own arithmetic (see
+``bench.account``), over a grid of sizes, and a least-squares fit in logarithms gives the exponents.
 Counted are matrix products, a multiplication and an addition for each pair, and all other arithmetic. Attention is
 given queries, keys and values: the projections, which are of order n d², are left out, as in the paper's table. The
-recurrence includes the product with its inputs. Sizes are such that the leading term rules.
+recurrence includes the product with its inputs. Sizes are such that the leading term dominates.
 
 *Sequential operations* and *path lengths* are read from recorded graphs (see ``paths``).
 
-*Time* is that of the operation's forward pass, in float32 on one thread, the least of several; *gradients* are those of
-the last output with respect to each input, through as many layers as join all positions, without residual connections.
+*Time* is that of the operation's forward pass, in float32 on one thread, the minimum of several; *gradients* are those
+of the last output with respect to each input, through enough layers to connect all positions, without residual
+connections.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ TIMED = (64, 128, 256, 512, 1024)
 ENOUGH = 0.1
 """How long a point is timed in a turn, in seconds; at least three times."""
 TURNS = 3
-"""How often all points are timed, one after another: a busy minute then meets no point alone."""
+"""How often all points are timed, one after another: a busy minute then affects all of them."""
 
 
 GRID = {"n": (128, 256, 512, 1024), "d": (64, 128, 256), "k": (3, 5, 9), "r": (8, 16, 32)}
@@ -126,12 +127,12 @@ def _gradients(name: str) -> dict[str, Any]:
 
 
 def measure_table1(tell: Callable[[str], None]) -> dict[str, Any]:
-    """Measure all rows of the table, and what is drawn beside it.
+    """Measure all rows of the table, and the additional values of the picture.
 
     Parameters
     ----------
     tell : callable
-        Called with what is happening.
+        Called with each message about the progress.
 
     Returns
     -------

@@ -2,8 +2,8 @@
 
 The rows are the paper's, in its order, scaled to the base model of the task numbers (N 2, D 64, F 256, H 4): (A) heads,
 with Dk and Dv such that their product with H stays; (B) the size of the keys; (C) the size of the model; (D) dropout
-and label smoothing; (E) learned positions instead of sinusoidal ones. As in the paper each row is what differs from the
-base.
+and label smoothing; (E) learned positions instead of sinusoidal ones. As in the paper, a row lists its differences
+from the base.
 
 Source: Attention Is All You Need, section 6.2, table 3.
 """
@@ -27,12 +27,12 @@ __all__ = ["ROWS", "Result", "Row", "format_table", "measure_row"]
 
 
 class Row(NamedTuple):
-    """A row of the table: the model that it is about."""
+    """A row of the table: one model."""
 
     group: str
     """The paper's letter; empty for the base."""
     changes: Mapping[str, Any]
-    """What differs from the base."""
+    """The differences from the base."""
 
     @property
     def name(self) -> str:
@@ -66,18 +66,18 @@ class Result(NamedTuple):
 
 
 def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any) -> Result:
-    """Train a row's model, or go on with it, or read it if it is there already; then measure it.
+    """Train a row's model, or resume its training, or load it if it exists; then measure it.
 
     Parameters
     ----------
     row : Row
         The row.
     root : Path
-        Where its run folder is, or is to be.
+        The folder of its run folder.
     report : callable
-        Told of damaged checkpoints.
+        Called with a message for each damaged checkpoint.
     **base
-        What all rows have in common, where it differs from the recipe of the task numbers.
+        The options of all rows that differ from the recipe of the task numbers.
 
     Returns
     -------
@@ -120,7 +120,7 @@ COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (
 
 
 def format_table(results: Sequence[tuple[Row, Result]]) -> list[str]:
-    """Return the table's lines, the heading first; the first row is the base, and what is as there stays empty."""
+    """Return the table's lines, the heading first; the first row is the base, and equal values are left empty."""
     base = results[0][1].configuration
     lines = [["", *(name for name, _ in COLUMNS), "perplexity", "exact match", "parameters", "time"]]
     for row, result in results:

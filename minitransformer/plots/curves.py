@@ -135,7 +135,7 @@ def _draw_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> None:
 
 
 def _draw_valid_loss(axes: Axes, steps: NDArray[Any], loss: NDArray[Any]) -> None:
-    """Add the loss on held-out pairs, which has no label smoothing and so is not to be compared by height."""
+    """Add the loss on held-out pairs; without label smoothing its level differs from that of the training loss."""
     if len(steps):
         marker = "o" if len(steps) < MANY else ""
         label = "held out, without label smoothing"
@@ -180,7 +180,7 @@ def _draw_rate(axes: Axes, steps: NDArray[Any], rate: NDArray[Any]) -> None:
 
 
 def _note(metrics: Sequence[Mapping[str, Any]]) -> str:
-    """Say how long the run took and how fast it was, as far as the lines tell."""
+    """Return the run's duration and speed as text, as far as the lines contain them."""
     seconds = max((float(line["seconds"]) for line in metrics if "seconds" in line), default=None)
     speeds = [float(line["tokens_per_second"]) for line in metrics if "tokens_per_second" in line]
     parts = [] if seconds is None else [f"{duration(seconds)} in all"]

@@ -96,5 +96,5 @@ def _characters(family: str) -> frozenset[int]:
         properties = font_manager.FontProperties(family=[family])
         path = font_manager.fontManager.findfont(properties, fallback_to_default=False)
         return frozenset(font_manager.get_font(path).get_charmap())
-    except (OSError, RuntimeError, ValueError):  # a font listed but gone, or broken
+    except (OSError, RuntimeError, ValueError):  # a font that is listed but missing or broken
         return frozenset()

@@ -80,19 +80,19 @@ def attention_maps(
     source : sequence of str
         The source tokens as the encoder read them.
     target : sequence of str
-        The target tokens, one for each position of the decoder: the token that it wrote there, say.
+        The target tokens, one for each position of the decoder: for example the token that it wrote there.
     path : Path or str
         The file to write.
     title : str, default: ""
-        A heading, perhaps the sentence.
+        A heading, for example the sentence.
     target_input : sequence of str, optional
         The tokens that the decoder read, "<start>" first. They name the keys (columns) of its self-attention,
-        which are its inputs and so lie one place behind the tokens written. Default: `target`.
+        which are its inputs: the tokens written, shifted by one. Default: `target`.
 
     Raises
     ------
     ValueError
-        If `maps` is empty or has another key, a shape does not fit the tokens, or a weight lies outside 0..1.
+        If `maps` is empty or has another key, a shape does not fit the tokens, or a weight is outside 0..1.
     """
     save(maps_figure(maps, source, target, title, target_input=target_input), path, dpi=160)
 
@@ -181,7 +181,7 @@ def _groups(
     if len(read) != len(target):
         raise ValueError(
             f"attention_maps: found {len(target)} tokens in `target` and {len(read)} in `target_input`, "
-            "expected as many: the decoder reads one token for each that it writes. "
+            "expected the same number: the decoder reads one token for each that it writes. "
             "Pass both with or both without padding."
         )
     labels = {

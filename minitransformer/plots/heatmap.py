@@ -32,7 +32,7 @@ def check_weights(name: str, weights: NDArray[Any], shape: tuple[int | None, ...
             "Pass the tokens that the model read, with the end mark if it read one."
         )
     if weights.size == 0:
-        raise ValueError(f"{name}: found shape {weights.shape}, which holds nothing; there is nothing to draw.")
+        raise ValueError(f"{name}: found shape {weights.shape}, which is empty; there is nothing to draw.")
     low, high = float(weights.min()), float(weights.max())
     # Weights in half precision may pass 1 by a rounding; NaN fails both comparisons.
     if not (low >= 0 and high <= 1.001):
@@ -52,7 +52,7 @@ def text_inches(labels: Sequence[str], size: float, face: Face, **options: Any) 
 
 
 def plain_figure(width: float, height: float) -> Figure:
-    """Return a figure of a size in inches whose axes stay where they are put, whatever the style says."""
+    """Return a figure of a size in inches whose axes keep their places, whatever the style."""
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("none")
     return figure
@@ -65,7 +65,7 @@ def axes_at(figure: Figure, left: float, top: float, width: float, height: float
 
 
 def text_at(figure: Figure, left: float, top: float, text: str, **options: Any) -> None:
-    """Write text on a figure; its upper left corner lies at a place in inches, measured from the upper left corner."""
+    """Write text on a figure; its upper left corner is at a place in inches from the figure's upper left corner."""
     across, down = figure.get_size_inches()
     figure.text(left / across, 1 - top / down, text, va="top", **options)
 

@@ -1,4 +1,4 @@
-"""A picture of how far training in several processes goes on different networks."""
+"""A picture of how training in several processes scales on different networks."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def network_figure(result: Mapping[str, Any]) -> Figure:
                 label=label,
             )
         axes.set_title(f"{name}: {model['parameters'] / 1e6:.0f} million weights", loc="left", size=11)
-        axes.set_xlabel("processes, each on a machine of its own")
+        axes.set_xlabel("processes, each on its own machine")
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticks(model["processes"][::2], [f"{n:,}" for n in model["processes"][::2]])
         axes.yaxis.set_major_formatter(PercentFormatter(1))
         axes.set_ylim(0, 1.02)
-    grid[0].set_ylabel("part of a step that is computing")
+    grid[0].set_ylabel("share of a step spent computing")
     grid[-1].legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     computing = ", ".join(f"{model['seconds']:.2g} s ({name})" for name, model in models.items())
     heading = (

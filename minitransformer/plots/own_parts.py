@@ -1,4 +1,4 @@
-"""A learner's parts of the model, and what a wrong one does to training."""
+"""A learner's parts of the model, and the effect of a wrong one on training."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ __all__ = ["compare_losses", "model_parts"]
 
 FRAME = "#55585c"
 COLOURS = {"yours": (GREEN, "white"), "engine": ("#e4e4e0", "black"), "wrong": (RED, "white")}
-"""The colour of a part and of its name, by whose it is."""
+"""The colour of a part and of its name, by its owner."""
 ROW, GAP, WIDTH, SPACE = 0.24, 0.16, 3.3, 0.5
 """The heights of a row and of the gap between two boxes; the widths of a box and of the space between two stacks."""
 LEFT, TOP = 0.35, 1.0
@@ -145,7 +145,7 @@ def compare_losses(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path |
     Parameters
     ----------
     runs : mapping of str to sequence of mapping
-        The lines of each run's record, by what the run is called.
+        The lines of each run's record, by the run's name.
     path : Path or str
         The file to write.
     """

@@ -17,9 +17,9 @@ from minitransformer.plots.saving import save
 __all__ = ["draw_extrapolation", "draw_recall", "extrapolation_picture", "recall_picture"]
 
 WINDOW = 8
-"""Over how many positions accuracy is averaged where it is drawn by position."""
+"""The number of positions over which accuracy by position is averaged."""
 SPREAD = (0, -0.012, -0.024, -0.036)
-"""How far the lines of the kinds are shifted down, so that equal ones are all visible and none is above 100 %."""
+"""The shift between the lines of the kinds: equal ones stay visible, and none is above 100 %."""
 
 
 def recall_picture(result: Mapping[str, Any], path: Path | str) -> None:

@@ -51,7 +51,7 @@ def attention_map(
     Raises
     ------
     ValueError
-        If the shape does not fit the tokens, or a weight lies outside 0..1.
+        If the shape does not fit the tokens, or a weight is outside 0..1.
     """
     save(map_figure(weights, source, target, title), path, dpi=200)
 

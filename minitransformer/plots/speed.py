@@ -57,7 +57,7 @@ def speed_figure(result: Mapping[str, Any]) -> Figure:
         if any("median" in program for program in configuration["programs"].values())
     }
     if not configurations:
-        raise ValueError("speed_bars: found no configuration in which a program came to the end, expected at least one")
+        raise ValueError("speed_bars: found no configuration with a program that finished, expected at least one")
     groups = len(configurations)
     figure = Figure(figsize=(7.2 + 1.75 * groups, 4.6), layout="constrained")
     time, parts, memory = figure.subplots(
@@ -89,7 +89,7 @@ def _program(configuration: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _relative_time(program: Mapping[str, Any], reference: Mapping[str, Any]) -> float | None:
-    """Compare by way of us: those ratios are from turns in the same minute."""
+    """Compare through our times: those ratios are from turns in the same minute."""
     if "times_ours" in program and "times_ours" in reference:
         return float(program["times_ours"]["median"] / reference["times_ours"]["median"])
     return float(program["median"] / reference["median"]) if "median" in reference else None
@@ -205,7 +205,7 @@ def growth_figure(result: Mapping[str, Any]) -> Figure:
     workers = "one worker" if result["workers"] == 1 else f"{result['workers']} workers, at most one a sentence"
     heading = (
         f"Our training step, {workers}, on {result['machine']['processor']}. "
-        "Dashed: what theory expects in the long run, through the last point."
+        "Dashed: the growth that theory predicts for large sizes, through the last point."
     )
     heading = textwrap.fill(heading, int(15 * figure.get_figwidth()))
     figure.suptitle(heading, x=0.01, ha="left", size=9, color=FAINT)

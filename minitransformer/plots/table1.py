@@ -1,4 +1,4 @@
-"""The paper's Table 1 as a picture: which position reads which, what it costs, and how far a gradient comes."""
+"""The paper's Table 1 as a picture: which position reads which, the cost, and how far a gradient reaches."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def table1_figure(result: Mapping[str, Any]) -> Figure:
     title = f"gradient of the last output; n {far['n']}, k {far['k']}, r {far['r']}"
     _dress(gradients, title, "distance |i - j|", "norm at input i")
     figure.suptitle(
-        "Table 1, measured. Above: which position reads which, from the recorded graph, and a shortest way from the "
+        "Table 1, measured. Above: which position reads which, from the recorded graph, and a shortest path from the "
         "first input to the last output.\n"
-        "Below, in the same colours: what was measured; broad and pale, what theory expects, through the last point.",
+        "Below, in the same colours: the measurements; broad and pale, the theory, through the last point.",
         x=0.01, ha="left", size=9, color=FAINT,
     )  # fmt: skip
     return figure

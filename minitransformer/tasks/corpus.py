@@ -38,7 +38,7 @@ class Corpus:
     held_out : list of (str, str)
         The pairs to evaluate on at the end.
     example : str
-        A source text that makes a telling picture of attention.
+        A source text that makes a clear picture of attention.
     notes : sequence of str
         Notes for the user: how many pairs were left out, and why.
     files : mapping of str to str
@@ -93,9 +93,9 @@ def corpus_of_texts(
     tokenisers : pair of Tokeniser, optional
         Those of source and target, if they are known.
     notes : sequence of str
-        What there is to say so far.
+        Notes so far.
     files : mapping of str to str, optional
-        Checksums of what was read.
+        Checksums of the files that were read.
 
     Returns
     -------
@@ -139,7 +139,7 @@ def _train_tokenisers(pairs: Pairs, data: DataOptions) -> Tokenisers:
 
 
 def hold_out(pairs: Pairs, chosen: set[str]) -> tuple[Pairs, Pairs]:
-    """Share out pairs: those whose source is not among the chosen ones, and those whose source is."""
+    """Split pairs into those whose source is not among the chosen ones, and those whose source is."""
     parts: tuple[Pairs, Pairs] = ([], [])
     for pair in pairs:
         parts[pair[0] in chosen].append(pair)

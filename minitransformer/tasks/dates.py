@@ -24,7 +24,7 @@ MONTHS = (
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 KOREAN_WEEKDAYS = ("월요일", "화요일", "수요일", "목요일", "금요일", "토요일", "일요일")
 
-# names are known in any case; what is unknown stays as typed, to be reported so
+# names are known in upper and lower case; an unknown word stays as typed, for the error message
 _NAMES = {name.lower(): name for name in (*WEEKDAYS, *MONTHS)}
 
 # a weekday is one token, anything else goes character by character

@@ -41,7 +41,7 @@ class DrawnTask(Task):
     shortest_held_out : int
         Texts of fewer source tokens are never held out: there are so few that each has to be learned.
     example : str
-        A source text that makes a telling picture of attention.
+        A source text that makes a clear picture of attention.
     """
 
     source_tokens: Callable[[str], list[str]]
@@ -97,12 +97,12 @@ def split(task: DrawnTask, n_train: int, n_held_out: int, rng: np.random.Generat
     task : DrawnTask
         What to draw from.
     n_train : int
-        How many pairs to train on; they may repeat, as they do where there are few short texts.
+        How many pairs to train on; they may repeat, because there are few short texts.
     n_held_out : int
-        How many pairs to hold out; they are all different, and none is shorter than ``task.shortest_held_out``, for the
-        shortest texts are the words themselves.
+        How many pairs to hold out; they are all different, and none is shorter than ``task.shortest_held_out``, because
+        the shortest texts are single words.
     rng : numpy.random.Generator
-        Where the randomness comes from.
+        The source of randomness.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def split(task: DrawnTask, n_train: int, n_held_out: int, rng: np.random.Generat
     Raises
     ------
     ValueError
-        If more than half of all there are would have to be held out.
+        If more than half of all pairs would be held out.
     """
     if not 0 <= n_held_out <= task.population // 2:
         raise OptionError(

@@ -1,6 +1,6 @@
 """Numbers in words, from English to German, French or Korean.
 
-Each target language asks for something else: German puts the units before the tens (four-and-twenty),
+Each target language has its own difficulty: German puts the units before the tens (four-and-twenty),
 French counts some tens in twenties (97 is four-twenty-ten-seven), Korean groups by ten thousands.
 """
 
@@ -133,7 +133,7 @@ def _propose(n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw numbers: half of them evenly, a quarter with few digits as often as many, a quarter with many zeros.
 
     Of all numbers nine in ten have six digits, and few have zeros; but "seven thousand and six" and "twelve thousand"
-    are to be learned too.
+    must be learned too.
     """
     digits = rng.integers(1, 7, size=n)
     by_digits = rng.integers(np.where(digits == 1, 0, 10 ** (digits - 1)), 10**digits)

@@ -25,11 +25,9 @@ class DataOptions(Options):
     data: str | None = option(None, "folder of a benchmark's files", path=True, common=True)
     source_tokens: str = option("bpe", "kind of source tokens", choices=tuple(KINDS))
     target_tokens: str = option("bpe", "kind of target tokens", choices=tuple(KINDS))
-    vocabulary: int | None = option(
-        None, "maximum number of tokens, or merges (default: what suits the kind)", at_least=1
-    )
+    vocabulary: int | None = option(None, "maximum number of tokens, or merges (default: that of the kind)", at_least=1)
     min_count: int | None = option(
-        None, "how often a token must occur to be in the vocabulary (default: what suits the kind)", at_least=1
+        None, "how often a token must occur to be in the vocabulary (default: that of the kind)", at_least=1
     )
     share_vocabulary: bool = option(True, "one vocabulary and one embedding for both sides, section 5.1")
     longest: int = option(100, "leave out training pairs with more tokens than this on a side", at_least=1)

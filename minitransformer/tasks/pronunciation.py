@@ -1,4 +1,4 @@
-"""How words are pronounced: from the spelling to the sounds."""
+"""Pronunciation: from the spelling of a word to its sounds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pronunciation_task() -> Task:
             "n_layers": 2,
             "d_ff": 512,
             "norm": "pre",
-            # a rate that ends at zero needs no mean, and gets further in the few epochs that fit into minutes
+            # a rate that falls to zero needs no mean of the weights, and reaches more in a few epochs
             "schedule": "linear",
             "peak": 0.001,
             "warmup_steps": 400,
@@ -55,7 +55,7 @@ def pronunciation_task() -> Task:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _PronunciationTask(Task):
     def normalise_input(self, text: str) -> str:
-        """Return the word in small letters, as the dictionaries are read."""
+        """Return the word in lower case, as the dictionaries are read."""
         return text.lower()
 
     def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
@@ -68,7 +68,7 @@ class _PronunciationTask(Task):
         else:
             files = sha256_of(data.dictionary)
             train, test = _hold_out(read_pronunciations(data.dictionary), data.held_out, rng, "held-out")
-        # what is measured during training chooses the best weights: it is kept apart from what is measured at the end
+        # the words measured during training choose the best weights, so the final ones must be others
         train, valid = _hold_out(train, data.valid_pairs or len(train) // 100, rng, "valid-pairs")
         note = f"words: {len(train):,} to train on, {len(valid):,} measured during training, {len(test):,} at the end"
         return corpus_of_texts(data, as_pairs(train), as_pairs(valid), as_pairs(test), tokenisers, [note], files)
@@ -77,7 +77,7 @@ class _PronunciationTask(Task):
 def _hold_out(
     words: Pronunciations, n: int, rng: np.random.Generator, option: str
 ) -> tuple[Pronunciations, Pronunciations]:
-    """Hold out words; if there are too few, say which option asks for so many."""
+    """Hold out words; if there are too few, the error names the option."""
     try:
         return hold_out_words(words, n, rng)
     except ValueError as error:

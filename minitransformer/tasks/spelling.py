@@ -8,8 +8,8 @@ from functools import cache
 def spell(number: int, language: str) -> str:
     """Write a number in words, exactly as num2words does but faster.
 
-    Thousands and rest are spelled by num2words once each and remembered; between them goes what the
-    language puts there.
+    Thousands and rest are spelled by num2words once each and remembered, and joined as the language
+    does.
 
     Parameters
     ----------

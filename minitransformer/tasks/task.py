@@ -38,7 +38,7 @@ class Task(ABC):
     measures : tuple of str
         How it is measured beside exact match and token accuracy: "bleu", "chrf", "phone_error_rate".
     unused : tuple of str
-        The other options that it has no use for.
+        The other options that it does not use.
     sized : tuple of str
         The options that `choose_by_size` chooses.
     """
@@ -56,7 +56,7 @@ class Task(ABC):
     def why_ignored(self, name: str) -> str | None:
         """Return why an option has no effect on this task, if so."""
         if name in self.unused:
-            return f"the task {self.name} has no use for it"
+            return f"the task {self.name} does not use it"
         declared = DataOptions.declarations().get(name)
         if declared and declared.metadata["path"] and name not in self.reads:
             its = f"it reads {', '.join(self.reads)}" if self.reads else "it draws its own pairs"
@@ -85,9 +85,9 @@ class Task(ABC):
         data : DataOptions
             Which pairs, and how they are split into tokens.
         seed : int
-            Seeds what is drawn.
+            The seed of the drawn pairs.
         tokenisers : pair of Tokeniser, optional
-            Those of a run that goes on, so that they need not be learned again.
+            Those of a resumed run, so that they need not be learned again.
 
         Returns
         -------
@@ -96,8 +96,8 @@ class Task(ABC):
         Raises
         ------
         ValueError
-            If the options name a file that the task does not read, or ask for what cannot be; `TextError`, which is
-            one, if a file does not hold what it should.
+            If the options name a file that the task does not read, or are impossible; `TextError`, a subclass, if a
+            file has other contents than expected.
         MissingExtraError
             If a package is not installed.
         """
@@ -112,7 +112,7 @@ class Task(ABC):
         """Make the data of a run."""
 
     def read_tokenisers(self, value: object) -> Tokenisers:
-        """Make the tokenisers that `tokenisers_to_json` described.
+        """Return the tokenisers that `tokenisers_to_json` described.
 
         Raises
         ------

@@ -26,7 +26,7 @@ SUBWORDS = ("bpe", "merges")
 
 
 class _Size(NamedTuple):
-    """What suits texts with fewer than ``below`` tokens on a side."""
+    """The options for texts with fewer than ``below`` tokens on a side."""
 
     below: float
     batch_tokens: int
@@ -109,8 +109,8 @@ class _TextTask(Task):
         if data.valid_source is None:
             train, valid = _hold_out_some(given.pairs, data.held_out, seed)
             notes.append(
-                f"held out of the text, as no --valid-source is given: {len(valid):,} pairs of {data.held_out:,} or "
-                f"at most one in {MOST_HELD_OUT}"
+                f"held out from the text, because --valid-source is not given: {len(valid):,} pairs of "
+                f"{data.held_out:,} or at most one in {MOST_HELD_OUT}"
             )
         else:
             train = given.pairs

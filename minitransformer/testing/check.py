@@ -20,20 +20,16 @@ from typing import Any, Literal, ParamSpec
 
 import numpy as np
 
-from minitransformer.arrays import Array
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
-from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim, Stop
-from minitransformer.testing.gradcheck import InputReport
-from minitransformer.testing.low_precision import UNCLEAR, Loss, losses, widen
+from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare
+from minitransformer.testing.low_precision import losses, widen
 from minitransformer.testing.real_case import RealCase
-from minitransformer.testing.report import CheckError, Entry, Report, Verdict
-from minitransformer.testing.slopes import EPS, take_step
+from minitransformer.testing.report import CheckError, Report
+from minitransformer.testing.verdicts import judge, judge_rounding
 
 __all__ = ["check", "examine"]
-
-MAX_ENTRIES, N_DIRECTIONS = 256, 8
 
 
 def examine(
@@ -121,10 +117,10 @@ def examine(
         return Report(case.name, "mutates", str(error))
     wide = widen(claim)
     measured = claim if isinstance(wide, str) else wide
-    records = [_compare(measured, i, max_entries, n_directions) for i in case.moving]
-    report = _judge(measured, records, wide if isinstance(wide, str) else "")
+    records = [compare(measured, i, max_entries, n_directions) for i in case.moving]
+    report = judge(measured, records, wide if isinstance(wide, str) else "")
     if measured is not claim and report.verdict in ("right", "kink"):
-        _judge_rounding(report, claim, losses(claim, measured))
+        judge_rounding(report, claim, losses(claim, measured))
     report.constants = claim.output.constants
     return report
 
@@ -190,219 +186,3 @@ def _parameters(function: Callable[..., Any], inputs: Sequence[Any]) -> list[str
         return None
     known = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return known[: len(inputs)] if len(known) >= len(inputs) else None
-
-
-def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
-    """Compare the gradient of one input with finite differences."""
-    x, gradient, rng = claim.case.inputs[i], claim.gradients[i], claim.rng
-    known = gradient.shape == x.shape  # otherwise only the measurement is of use: it shows the cause
-    record = InputReport(claim.case.names[i], x.shape, differences=np.full(x.shape, np.nan))
-    movable = np.flatnonzero(np.isfinite(x))
-    scales = _scales(x, movable)
-
-    def enter(index: tuple[int, ...]) -> None:
-        direction = np.zeros(x.shape)
-        direction[index] = 1.0
-        slope = claim.slope(i, direction, float(scales[index]))
-        record.differences[index] = slope.value
-        if np.isinf(slope.value):
-            record.jumps.append(index)
-        elif known:
-            record.enter(float(gradient[index]), slope, claim.tolerance, index)
-
-    few = movable.size <= max_entries
-    for flat in movable if few else sorted(rng.choice(movable, max_entries, replace=False)):
-        enter(_index(flat, x))
-    for _ in range(0 if few or not known else n_directions):
-        direction = np.round(16 * rng.standard_normal(x.shape)) / 16 * np.isfinite(x) * scales
-        slope = claim.slope(i, direction, 1.0)
-        along = float((gradient * direction).sum())
-        if np.isinf(slope.value):
-            continue
-        record.enter(along, slope, claim.tolerance, None)
-        if slope.disagreement(along, claim.tolerance) > claim.tolerance and not record.entries_wrong:
-            flat = _find_wrong(claim, i, direction)
-            if flat is not None:
-                enter(_index(flat, x))
-    return record
-
-
-def _index(flat: Any, x: Array) -> tuple[int, ...]:
-    return tuple(int(n) for n in np.unravel_index(flat, x.shape))
-
-
-def _scales(x: Array, movable: Array) -> Array:
-    """Return a power of two of the size of each entry, or of a typical entry where that is larger."""
-    sizes = np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
-    sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
-    return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
-
-
-def _find_wrong(claim: Claim, i: int, direction: Array) -> int | None:
-    """Return a wrong entry by halving a direction along which the gradient is wrong; None if no half is wrong alone."""
-    entries = np.flatnonzero(direction)
-    while entries.size > 1:
-        for half in np.array_split(entries, 2):
-            part = np.zeros(direction.shape)
-            part.flat[half] = direction.flat[half]
-            along = float((claim.gradients[i] * part).sum())
-            if claim.slope(i, part, 1.0).disagreement(along, claim.tolerance) > claim.tolerance:
-                entries = half
-                break
-        else:
-            return None
-    return int(entries[0])
-
-
-def _judge(claim: Claim, records: list[InputReport], why_not_float64: str) -> Report:
-    """Return the report with the verdict."""
-    case = claim.case
-    for i, record in zip(case.moving, records, strict=True):
-        if claim.gradients[i].shape != record.shape:
-            cause = (
-                f"{case.label(i)} has shape {claim.gradients[i].shape}, but the input has shape {record.shape}; "
-                f"{_cause(claim, i, record) or 'return a gradient of the shape of the input'}"
-            )
-            return Report(case.name, "malformed", cause, inputs=[r for r in records if r.comparisons])
-    wrong = [r for r in records if r.wrong and not (claim.eps > EPS and _is_unclear(r) and _is_within(r))]
-    if wrong:
-        record = max(wrong, key=lambda r: r.worst_error)
-        i = case.moving[records.index(record)]
-        record.guess = _outputs_at_fault(claim, i) or _cause(claim, i, record)
-        return _report(claim, "wrong", record.guess, record, records)
-    jumps = [record for record in records if record.jumps]
-    if jumps:
-        cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0])} moves, so there is no gradient"
-        return _report(claim, "kink", cause, jumps[0], records)
-    kinks = [record for record in records if record.kinks]
-    if kinks:
-        cause = (
-            f"at {kinks[0].name}{list(kinks[0].kinks[0])} the slopes on both sides differ, and the gradient lies "
-            'between them; kinks="accept" accepts that'
-        )
-        report = _report(claim, "kink", cause, kinks[0], records)
-        report.subgradient = True
-        return report
-    unclear = [r for r in records if _is_unclear(r)]
-    if unclear:
-        return _report(claim, "undecided", _why_unclear(claim, unclear[0], why_not_float64), unclear[0], records)
-    worst = max(records, key=lambda r: r.worst_error)
-    return _report(claim, "right", "", worst, records)
-
-
-def _judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
-    """Change the verdict on a gradient that is right in float64, if rounding in the inputs' own precision spoils it."""
-    report.measured = f"measured in float64; the gradient in {claim.precision} agrees up to rounding"
-    for verdict in ("wrong", "undecided"):
-        for loss in found:
-            if loss.verdict == verdict:
-                report.worst = Entry(claim.case.names[loss.i], loss.index, loss.found, loss.expected)
-                report.verdict = loss.verdict
-                report.cause = _why_lost(claim, loss)
-                report.measured = "measured in float64"
-                return
-
-
-def _why_lost(claim: Claim, loss: Loss) -> str:
-    where = f"in {claim.precision} {claim.case.label(loss.i)} at {list(loss.index)} is {loss.found:.6g}"
-    if loss.verdict == "wrong":
-        return f"the formula is right in float64, but {where}, where {loss.expected:.6g} is expected"
-    return (
-        f"the formula is right in float64; {where} instead of {loss.expected:.6g}, and rounding explains an error of "
-        f"{loss.explained:.1e}; compute the backward pass in float64, or give inputs at which less cancels"
-    )
-
-
-def _is_unclear(record: InputReport) -> bool:
-    return record.resolution > UNCLEAR * record.largest and (record.largest > 0 or record.resolution == np.inf)
-
-
-def _is_within(record: InputReport) -> bool:
-    """Return whether the worst entry is off by less than the error bound of another entry of the same input."""
-    return bool(abs(record.claim - record.measurement) <= record.resolution)
-
-
-def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str:
-    if record.resolution == np.inf:
-        return f"the function is not finite around the input {record.name}; use inputs farther inside its domain"
-    text = (
-        f"in {claim.precision} the gradient of {record.name} can be measured to {record.resolution:.1e}, and its "
-        f"entries are at most {record.largest:.1e}; "
-    )
-    if claim.eps > EPS and record.resolution * (EPS / claim.eps) ** 0.8 <= UNCLEAR * record.largest:
-        return text + f"float64 would do, but {why_not_float64}"
-    return text + "give inputs at which the function changes more"
-
-
-def _report(claim: Claim, verdict: Verdict, cause: str, record: InputReport, records: list[InputReport]) -> Report:
-    entry = Entry(record.name, record.worst_index, record.claim, record.measurement)
-    return Report(claim.case.name, verdict, cause, entry, _errors(claim, record), records)
-
-
-def _errors(claim: Claim, record: InputReport) -> list[tuple[float, float]]:
-    """Return the error of central differences at the worst entry of an input, for steps of all sizes."""
-    if record.worst_index is None:
-        return []
-    i = claim.case.names.index(record.name)
-    x = claim.case.inputs[i]
-    direction = np.zeros(x.shape)
-    direction[record.worst_index] = 1.0
-    scale = float(_scales(x, np.flatnonzero(np.isfinite(x)))[record.worst_index])
-    loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
-    steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
-    return [(h, abs(take_step(loss, claim.middle, h, claim.eps).central - record.claim)) for h in steps]
-
-
-def _outputs_at_fault(claim: Claim, i: int) -> str:
-    """Return which outputs a wrong gradient comes from, and the likely cause; empty if that is all of them."""
-    causes = {}
-    others = False
-    for name, alone in claim.of_each_output():
-        record = _compare(alone, i, MAX_ENTRIES, N_DIRECTIONS)
-        if not record.wrong:
-            others = True
-        elif any(gradient.any() for gradient in alone.gradients.values()):
-            causes[name] = _cause(alone, i, record)
-        else:
-            causes[name] = "the backward pass ignores its gradient"
-    if not causes or not others:
-        return ""
-    cause = next(iter(causes.values()))
-    return f"what comes from {' and '.join(causes)} is wrong{cause and ': '}{cause}"
-
-
-def _cause(claim: Claim, i: int, record: InputReport) -> str:
-    """Return the likely cause of a wrong gradient, or an empty string."""
-    if i in claim.none:
-        return f"the backward pass returns None for {record.name}, but the value depends on it"
-    if claim.ignores_d_output():
-        return "the backward pass ignores the gradient of the output: it returns the same for another one"
-    found, expected = claim.gradients[i], record.differences
-    known = np.isfinite(expected)
-    if found.shape == expected.shape and not known.all():
-        found, expected = found[known], expected[known]
-    sizes = {
-        f"{claim.case.names[j]}.shape[{axis}]": n
-        for j in claim.case.moving
-        for axis, n in enumerate(claim.case.inputs[j].shape)
-        if n not in (1, 2, 4)  # a factor of 2 has other causes
-    }
-    tolerance = 1e-5 if claim.eps <= EPS else 30 * claim.eps**0.5
-    if record.largest and np.isfinite(record.resolution):
-        tolerance = min(max(tolerance, record.resolution / record.largest), UNCLEAR)
-    subject = claim.case.label(i)
-    return likely_cause(found, expected, None, sizes, subject, _candidates(claim), tolerance)
-
-
-def _candidates(claim: Claim) -> dict[str, Array]:
-    """Return terms that a gradient may lack, by name."""
-    arrays = {claim.case.names[j]: claim.case.inputs[j].astype(np.float64) for j in claim.case.moving}
-    d_parts = claim.output.pieces(claim.d_output.astype(np.float64))
-    d_outputs = {f"d_output{name.removeprefix('y')}": d_part for name, d_part in d_parts}
-    products = {
-        f"{d_name} * {name}": d_part * array
-        for d_name, d_part in d_outputs.items()
-        for name, array in arrays.items()
-        if array.shape == d_part.shape
-    }
-    return {**d_outputs, **arrays, **products}

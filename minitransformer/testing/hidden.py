@@ -22,6 +22,8 @@ LONGEST = 1000
 """Longer lists and dictionaries are not searched."""
 ADAPTERS = (*LIBRARIES, Tensors(), Plain(lambda: None))
 
+NUMPY = np.__file__.removesuffix("__init__.py")
+
 
 class Hidden:
     """The arrays and numbers that functions capture.
@@ -124,7 +126,7 @@ def _attributes(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def where_not_finite(call: Callable[[], Any]) -> str:
-    """Return the first line in which NumPy warns of a number that is not finite; empty if it never does."""
+    """Return the first line, outside of NumPy, with a number that is not finite; empty if NumPy never warns of one."""
     with np.errstate(all="raise", under="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -132,7 +134,8 @@ def where_not_finite(call: Callable[[], Any]) -> str:
         except FloatingPointError as error:
             import traceback  # which takes long to load
 
-            place = traceback.extract_tb(error.__traceback__)[-1]
+            places = traceback.extract_tb(error.__traceback__)
+            place = [p for p in places if not p.filename.startswith(NUMPY)][-1]
             return f"first in line {place.lineno} of {place.filename}, in {place.name}: {place.line} ({error})"
         except Exception:  # another call of the same function succeeded: this one cannot help
             return ""

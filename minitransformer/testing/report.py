@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from minitransformer.testing.gradcheck import InputReport
@@ -10,6 +12,9 @@ from minitransformer.testing.gradcheck import InputReport
 __all__ = ["CheckError", "Entry", "Report", "Verdict"]
 
 Verdict = Literal["right", "wrong", "kink", "undecided", "nondeterministic", "mutates", "not finite", "malformed"]
+
+STAYS, LONG = 0.2, 4
+"""An error that differs by less than this part, over at least so many steps, does not fall with the step."""
 
 HEADLINES: dict[Verdict, str] = {
     "right": "the gradient is right",
@@ -19,7 +24,7 @@ HEADLINES: dict[Verdict, str] = {
     "nondeterministic": "two calls with the same inputs differ",
     "mutates": "an argument was written to",
     "not finite": "a result is not finite",
-    "malformed": "a result is not what it should be",
+    "malformed": "a result is not as expected",
 }
 
 
@@ -42,9 +47,6 @@ class Report:
     cause: str = ""
     worst: Entry | None = None
     """The entry that differs most from finite differences."""
-    errors: list[tuple[float, float]] = field(default_factory=list)
-    """Steps h and the error |(L(x + h) - L(x - h)) / 2h - gradient| at the worst entry: of a right gradient it falls
-    as h² until rounding takes over."""
     inputs: list[InputReport] = field(default_factory=list)
     subgradient: bool = False
     """Whether the gradient lies between the slopes on both sides, at each kink."""
@@ -53,12 +55,39 @@ class Report:
     constants: list[str] = field(default_factory=list)
     """Outputs without a gradient: whole numbers, and None."""
 
+    measure_errors: Callable[[], list[tuple[float, float]]] = field(default=list, repr=False, compare=False)
+
+    @cached_property
+    def errors(self) -> list[tuple[float, float]]:
+        """Steps h and the error |(L(x + h) - L(x - h)) / 2h - gradient| at the worst entry, measured when asked for.
+
+        Of a right gradient it falls as h² until rounding takes over.
+        """
+        return self.measure_errors()
+
     def __str__(self) -> str:
         lines = [f"{self.name}: {HEADLINES[self.verdict]}"]
         lines += [f"  cause: {self.cause}"] if self.cause else []
         lines += [f"  {record}" for record in self.inputs]
+        lines += self._plateau() if self.verdict == "wrong" else []
         lines += [f"  outputs without a gradient: {', '.join(self.constants)}"] if self.constants else []
         return "\n".join(lines + ([f"  {self.measured}"] if self.measured else []))
+
+    def _plateau(self) -> list[str]:
+        """Return a line on the longest range of steps over which the error stays, which shows that the claim is off."""
+        runs: list[list[tuple[float, float]]] = [[]]
+        for h, error in self.errors:
+            if not runs[-1] or abs(error - runs[-1][0][1]) > STAYS * runs[-1][0][1]:
+                runs.append([])
+            runs[-1].append((h, error))
+        longest = max(runs, key=len)
+        if len(longest) < LONG:
+            return []
+        (first, error), (last, _) = longest[0], longest[-1]
+        return [
+            f"  the error at the worst entry stays near {error:.2g} for all steps from {first:.0e} to {last:.0e}; "
+            "that of a right gradient falls as the square of the step"
+        ]
 
 
 class CheckError(AssertionError):

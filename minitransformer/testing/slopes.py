@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["EPS", "STEP", "Slope", "Step", "first_step", "measure", "relative_error", "take_step"]
+__all__ = ["EPS", "N_STEPS", "STEP", "Slope", "Step", "first_step", "glance", "measure", "relative_error", "take_step"]
 
 EPS = float(np.finfo(np.float64).eps)
 STEP = EPS**0.2
@@ -37,6 +37,8 @@ FAR = 100.0
 """A claim is refuted by two measurements that are this many times farther from it than from each other."""
 COARSEST = 2.0**16
 """The most that rounding inside L moves L by, beside terms of size 1, in units of ε."""
+CLOSEST = 2.0**10
+"""A kink that is fewer roundings of the input away counts as one at the input."""
 N_STEPS = 5
 """How many steps are tried, from the first one down to about the square root of ε."""
 MOST_SMALLER = 8
@@ -116,6 +118,7 @@ def measure(
     tolerance: float,
     smooth: bool = False,
     eps: float = EPS,
+    enough: int = N_STEPS,
 ) -> Slope:
     """Measure the slope of a function of one number at 0, with the best step.
 
@@ -135,6 +138,8 @@ def measure(
         Whether the function is known to have no narrow flank near 0, so that two steps can show that a claim is wrong.
     eps : float
         The precision in which L is computed; that of float64 by default.
+    enough : int
+        After this many steps, a good measurement ends the search even if the claim disagrees.
 
     Returns
     -------
@@ -148,7 +153,8 @@ def measure(
         result = _best(steps)
         # A verdict needs an error well below the slope, or below the resolution that rounding leaves.
         precise = result.error <= max(tolerance * abs(result.value), 2 * steps[-1].rounding)
-        if precise and steps[-1].looks_smooth and result.disagreement(claimed, tolerance) <= tolerance:
+        agrees = result.disagreement(claimed, tolerance) <= tolerance
+        if precise and steps[-1].looks_smooth and (agrees or enough <= n + 1 < N_STEPS):
             return result
         cautious = _best(steps, SAFETY)
         if smooth and _refute(steps, claimed) and cautious.disagreement(claimed, tolerance) > tolerance:
@@ -160,7 +166,21 @@ def measure(
     quantum = _quantum(loss, step, eps)
     if quantum and eps > EPS:
         quantum = max(quantum, _scatter(loss, step * eps**0.8))
-    return _kink(steps, quantum) or _best(steps + more, SAFETY, quantum)
+    kink = _kink(steps, quantum)
+    closer = _closer(loss, middle, steps, quantum, eps, kink)
+    if closer is None and (found := kink or _kink(steps, quantum)):
+        return found
+    steps += more + (closer or [])
+    return _best(sorted(steps, key=lambda step: -step.h), SAFETY, quantum)
+
+
+def glance(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> tuple[Slope, bool]:
+    """Return D(h), with the bound on its rounding error alone, and whether the slopes on both sides agree."""
+    h = 2.0 ** round(log2(h))
+    (high, size), (low, _) = loss(h), loss(-h)
+    slope = Slope((high - low) / (2 * h), 8 * EPS * size / h)
+    jump = abs(high - 2 * middle + low) / h
+    return slope, jump <= 64 * slope.error + 1e-3 * abs(slope.value)
 
 
 def first_step(eps: float) -> float:
@@ -257,3 +277,33 @@ def _kink(steps: list[Step], noise: float) -> Slope | None:
     if all(0.8 < s.jump * s.h / (last.jump * last.h) < 1.25 for s in clear):
         return Slope(float("inf"), 0.0)
     return None
+
+
+def _closer(
+    loss: Callable[[float], tuple[float, float]],
+    middle: float,
+    steps: list[Step],
+    noise: float,
+    eps: float,
+    kink: Slope | None,
+) -> list[Step] | None:
+    """Return steps too small to reach a kink or jump near x; None if it is at x as far as rounding lets see.
+
+    Steps that reach it are appended to the others.
+    """
+    least = steps[0].h * CLOSEST * eps / first_step(eps)
+    while True:
+        last = steps[-1]
+        size = abs(last.left) + abs(last.right)
+        if kink is None:
+            small = 1e-3 * size
+        else:
+            small = 0.5 * (kink.sides[1] - kink.sides[0] if kink.sides else max(s.jump for s in steps))
+        if 128 * (last.rounding + noise / last.h) >= max(small, last.jump):
+            return None
+        smaller = take_step(loss, middle, last.h / 16, eps)
+        if last.jump <= small:
+            return [smaller] if kink else []
+        if smaller.h < least:
+            return None
+        steps.append(smaller)

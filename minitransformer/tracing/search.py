@@ -19,8 +19,8 @@ from minitransformer import ops
 from minitransformer.arrays import Array, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.data import END, PAD, START
-from minitransformer.decoding import beam_search, length_penalty, longest_sentence
-from minitransformer.decoding.beam import best_continuations
+from minitransformer.decoding import PAPER, SearchOptions, beam_search, longest_sentence
+from minitransformer.decoding.beam import best_continuations, live_first
 from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, limits, to_host
 from minitransformer.nn import Transformer
 from minitransformer.stand_ins import in_this_thread, in_use, standing_in
@@ -149,6 +149,7 @@ def write(
     max_length: int | None = None,
     alternatives: int = 5,
     temperature: float = 1.0,
+    rules: SearchOptions = PAPER,
 ) -> list[Choice]:
     """Translate a sentence token by token, each time taking the most probable one, and keep the alternatives.
 
@@ -170,6 +171,8 @@ def write(
         How many alternatives to return for each token.
     temperature : float
         What the logits are divided by before the softmax; it changes probabilities, but no token.
+    rules : SearchOptions
+        Which tokens may be written, and how many.
 
     Returns
     -------
@@ -184,7 +187,7 @@ def write(
         If the model's scores are not numbers.
     """
     source_ids = _one_sentence("write", model, source_ids)
-    most = _limit(model, source_ids, max_length)
+    most = _limit(model, source_ids, max_length, rules)
     prefix = _check_prefix(model, prefix, most)
     if index(alternatives) < 1:
         raise ValueError(f"write: alternatives must be at least 1, found {alternatives}")
@@ -196,7 +199,9 @@ def write(
     choices: list[Choice] = []
     while len(choices) < most and token != END:
         forced = prefix[len(choices)] if len(choices) < len(prefix) else None
-        choices.append(_choose(search.step(np.array([[token]]), cache)[0, 0], forced, alternatives, temperature))
+        logits = search.step(np.array([[token]]), cache)[0]  # (1, V)
+        rules.restrict(logits, np.array([len(choices) + 1 == most]))
+        choices.append(_choose(logits[0], forced, alternatives, temperature))
         token = choices[-1].token
     return choices
 
@@ -225,6 +230,7 @@ def beam_tree(
     max_length: int | None = None,
     edits: Sequence[Edit] = (),
     n_dropped: int | None = None,
+    rules: SearchOptions = PAPER,
 ) -> BeamTree:
     """Translate a sentence by beam search, and keep every hypothesis of every step.
 
@@ -243,6 +249,8 @@ def beam_tree(
         What is changed in the model.
     n_dropped : int, optional
         How many of the hypotheses that are dropped to return for each step, the best of them; by default ``beam``.
+    rules : SearchOptions
+        As for ``beam_search``.
 
     Returns
     -------
@@ -256,14 +264,14 @@ def beam_tree(
         If the model's scores are not numbers.
     """
     source_ids = _one_sentence("beam_tree", model, source_ids)
-    most = _limit(model, source_ids, max_length)
+    most = _limit(model, source_ids, max_length, rules)
     n_dropped = beam if n_dropped is None else n_dropped
     if index(n_dropped) < 0:
         raise ValueError(f"beam_tree: n_dropped must be 0 or more, found {n_dropped}")
     searched = cast(Transformer, FullPasses(model, source_ids, edits, most)) if edits else model
-    grown = _GrowingTree(alpha, n_dropped)
+    grown = _GrowingTree(beam, alpha, n_dropped, rules)
     with standing_in({best_continuations: grown.continue_all}, when=in_this_thread()):
-        [[best]] = beam_search(searched, source_ids, beam, alpha, most)
+        [[best]] = beam_search(searched, source_ids, beam, alpha, most, rules=rules)
     tree = BeamTree(grown.with_last_fates(most), 0)
     return replace(tree, winner=grown.find(tree, best.tokens, best.finished))
 
@@ -271,35 +279,37 @@ def beam_tree(
 class _GrowingTree:
     """A tree to which each step of a beam search adds its hypotheses."""
 
-    def __init__(self, alpha: float, n_dropped: int) -> None:
-        self.alpha, self.n_dropped = alpha, n_dropped
+    def __init__(self, beam: int, alpha: float, n_dropped: int, rules: SearchOptions) -> None:
+        self.beam, self.alpha, self.n_dropped, self.rules = beam, alpha, n_dropped, rules
         self.best = in_use(best_continuations)
         self.nodes = [BeamNode(0, None, 0, START, 0.0, None, "kept")]
         self.step = 0
         self.places: list[int | None] = [0]  # the id of the hypothesis at each position of the beam
 
-    def continue_all(self, log_p: Array, logits: Array, beam: int) -> tuple[Ids, Ids, Array]:
-        """Replace ``best_continuations``: find some more than are kept, and add all of them to the tree."""
-        parents, tokens, totals = self.best(log_p, logits, beam + self.n_dropped)
+    def continue_all(self, log_p: Array, logits: Array, n: int) -> tuple[Ids, Ids, Array]:
+        """Replace ``best_continuations``: find some more than are needed, and add all of them to the tree."""
+        parents, tokens, totals = self.best(log_p, logits, n + self.n_dropped)
+        ends = (tokens == END) & (totals > -inf)
+        kept = live_first(ends, self.beam)[0] if self.rules.full_beam else np.arange(min(self.beam, tokens.shape[1]))
         self.step += 1
         places: list[int | None] = []
         found = (x[0].tolist() for x in (parents, tokens, totals))
         for rank, (place, token, total) in enumerate(zip(*found, strict=True)):
             places.append(len(self.nodes) if total > -inf else None)
             if total > -inf:
-                self._add(self.places[place], token, total, rank, beam)
-        self.places = places[:beam]
-        return parents[:, :beam], tokens[:, :beam], totals[:, :beam]
+                self._add(self.places[place], token, total, rank, rank < self.beam if token == END else rank in kept)
+        self.places = [places[i] for i in kept.tolist()]
+        return parents[:, :n], tokens[:, :n], totals[:, :n]
 
-    def _add(self, parent: int | None, token: int, log_p: float, rank: int, beam: int) -> None:
+    def _add(self, parent: int | None, token: int, log_p: float, rank: int, kept: bool) -> None:
         fate = "finished" if token == END else "kept"
-        if rank >= beam:
-            fate = f"dropped: rank {rank + 1}, and only {beam} are kept"
+        if not kept:
+            fate = f"dropped: rank {rank + 1}, and only {self.beam} are kept"
         score = self._score(log_p, self.step) if token == END else None
         self.nodes.append(BeamNode(len(self.nodes), parent, self.step, token, log_p, score, fate))
 
     def _score(self, log_p: float, length: int) -> float:
-        return float(log_p / length_penalty(length, self.alpha))
+        return float(log_p / self.rules.divisor(length, self.alpha))
 
     def with_last_fates(self, limit: int) -> tuple[BeamNode, ...]:
         """Return the nodes; those that were live when the search ended are at the limit, or can no longer win."""
@@ -336,9 +346,9 @@ def _one_sentence(function: str, model: Any, source_ids: Any) -> Ids:
     return ids
 
 
-def _limit(model: Transformer, source_ids: Ids, max_length: int | None) -> int:
+def _limit(model: Transformer, source_ids: Ids, max_length: int | None, rules: SearchOptions) -> int:
     """Return the most tokens that may be written, the end token among them."""
-    most = int(limits(source_ids, max_length)[0])
+    most = int(limits(source_ids, rules.most_written if max_length is None else max_length)[0])
     learned = longest_sentence(model)
     return most if learned is None else min(most, learned)
 

@@ -127,7 +127,7 @@ class Trace:
         try:
             return self.arrays[key]
         except KeyError:
-            raise KeyError(f"{key!r} is no key of this trace; trace.arrays holds all by key") from None
+            raise KeyError(f"{key!r} is not a key of this trace; trace.arrays holds all by key") from None
 
     def __contains__(self, key: object) -> bool:
         return key in self.arrays
@@ -138,7 +138,7 @@ class Trace:
         for step in self.steps:
             if step.key == wanted:
                 return step
-        raise KeyError(f"{wanted!r} is no step of this trace")
+        raise KeyError(f"{wanted!r} is not a step of this trace")
 
     def gradient_key(self, key: str) -> str | None:
         """Return the key of a value's gradient, or None if the backward pass does not compute it.

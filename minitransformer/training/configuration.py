@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from minitransformer.decoding import SearchOptions
 from minitransformer.nn import Transformer
 from minitransformer.nn.options import ModelOptions
 from minitransformer.optim import inverse_square_root, linear_decay, warmup
@@ -34,6 +35,7 @@ class Configuration(Options):
     model: ModelOptions = field(default_factory=ModelOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
     data: DataOptions = field(default_factory=DataOptions)
+    search: SearchOptions = field(default_factory=SearchOptions)
     free: frozenset[str] = field(
         default=frozenset(),
         compare=False,
@@ -59,7 +61,7 @@ class Configuration(Options):
         }
         cls.check(values)
         if len(lengths := [name for name in LENGTHS if name in values]) > 1:
-            raise OptionError(f"{' and '.join(lengths)} both say how long to train; leave one out", *lengths)
+            raise OptionError(f"{' and '.join(lengths)} both set the length of training; leave one out", *lengths)
         for name, declared in cls.declarations().items():
             if declared.metadata.get("path") and name in values:
                 values[name] = os.path.abspath(values[name])
@@ -120,7 +122,7 @@ class Configuration(Options):
         """Return why an option has no effect, if another option's value is the reason."""
         schedule = self.training.schedule
         if name == "peak" and schedule == "warmup":
-            return "the rate of the schedule warmup follows from d_model; use learning_rate_factor, or another schedule"
+            return "the rate of the schedule warmup follows from d_model; use learning_rate_factor or another schedule"
         if name == "learning_rate_factor" and schedule != "warmup":
             return f"the schedule {schedule} is given by its peak"
         if name == "held_out" and self.data.valid_source is not None:

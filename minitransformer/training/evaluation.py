@@ -13,7 +13,7 @@ from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
-from minitransformer.decoding import Diverged, naming_the_longest, translate
+from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, translate
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
 from minitransformer.training.ranks import ALONE, Ranks
@@ -95,6 +95,7 @@ def evaluate(
     alpha: float = 0.6,
     bleu_tokenize: str = "13a",
     ranks: Ranks = ALONE,
+    rules: SearchOptions = PAPER,
 ) -> Scores:
     """Translate the sources of pairs and compare with their targets.
 
@@ -115,6 +116,8 @@ def evaluate(
         As for `bleu`.
     ranks : Ranks
         The processes that share the work; all get the same scores, which do not depend on the number of processes.
+    rules : SearchOptions
+        As for `beam_search`.
 
     Returns
     -------
@@ -136,9 +139,8 @@ def evaluate(
             check_bleu(bleu_tokenize)
     pairs = [(normalise_text(text), normalise_text(wanted)) for text, wanted in pairs]
     grouped = references(pairs)
-    found = [
-        normalise_text(text) for text in translate(model, source, target, list(grouped), beam, alpha, ranks.spread)
-    ]
+    found = translate(model, source, target, list(grouped), beam, alpha, ranks.spread, rules)
+    found = [normalise_text(text) for text in found]
     wanted = list(grouped.values())
     accuracy, loss = _teacher_forced(model, source, target, pairs, ranks)
     scores = Scores(

@@ -44,17 +44,18 @@ class TrainedRun(NamedTuple):
     options: Configuration
     """The configuration of the run."""
 
-    def translate(self, texts: Sequence[str], beam: int = 1, alpha: float = 0.6) -> list[str]:
+    def translate(self, texts: Sequence[str], beam: int | None = None, alpha: float | None = None) -> list[str]:
         """Translate texts; an empty text has an empty translation.
 
         Parameters
         ----------
         texts : sequence of str
             Any number of texts.
-        beam : int
-            How many hypotheses are kept at each step; 1 is greedy.
-        alpha : float
-            The exponent of the length penalty.
+        beam : int, optional
+            How many hypotheses are kept at each step; 1 is greedy. By default what the run's search options say: 1,
+            or for a model of another program what its authors chose.
+        alpha : float, optional
+            The exponent of the length penalty; by default what the run's search options say.
 
         Returns
         -------
@@ -73,7 +74,9 @@ class TrainedRun(NamedTuple):
             raise TypeError(f"translate: found one text, expected a list of texts; write translate([{texts[:40]!r}])")
         texts = [self.task.normalise_input(text) for text in texts]
         written = [text for text in texts if normalise_text(text)]
-        found = iter(translate(self.model, self.source, self.target, written, beam, alpha))
+        rules = self.options.search
+        beam, alpha = rules.beam if beam is None else beam, rules.alpha if alpha is None else alpha
+        found = iter(translate(self.model, self.source, self.target, written, beam, alpha, rules=rules))
         return [next(found) if normalise_text(text) else "" for text in texts]
 
 
@@ -148,7 +151,7 @@ def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkp
             return checkpoint, "mean"
         if weights == "mean":
             raise RunError(
-                f"{run.path} has no mean of its last steps' weights: that is made at the end of a training with "
+                f"{run.path} has no mean of its last steps' weights: training computes it with "
                 "--average-last; choose other weights"
             )
     if weights == "best" or run.best_path.exists():

@@ -47,7 +47,7 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise RunError(f"another process is training in {folder}; wait for its end, or stop it") from error
+            raise RunError(f"another process is training in {folder}; wait until it ends, or stop it") from error
         except OSError:  # some network file systems have no locks
             pass
         yield

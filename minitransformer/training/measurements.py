@@ -59,7 +59,7 @@ class Measurements:
             try:
                 found.append(_measurement(line))
             except ValueError as error:
-                raise RunError(f"{self.path}, line {number} is no measurement: {error}; remove the line") from error
+                raise RunError(f"{self.path}, line {number} is not a measurement: {error}; remove the line") from error
         return found
 
     def final(self) -> dict[str, Any] | None:

@@ -107,7 +107,7 @@ class TrainingOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.epochs is not None and self.minutes is not None:
-            raise OptionError("epochs and minutes both say how long to train; leave one out", "epochs", "minutes")
+            raise OptionError("epochs and minutes both set the length of training; leave one out", "epochs", "minutes")
         if self.length == "steps" and self.schedule == "linear" and self.warmup_steps > self.steps:
             raise OptionError(
                 "warmup_steps must be at most steps with the linear schedule, "

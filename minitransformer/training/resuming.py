@@ -71,7 +71,7 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
         configuration = run.configuration()
         workers = configuration.training.workers or 1
         if backend() != "numpy" and workers > 1:
-            report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one goes on alone")
+            report(f"the {workers} workers of the run shared the cores of a CPU; on a GPU one worker continues")
             configuration = configuration.changed(workers=1)
         run.clean()
         checkpoint = run.checkpoints.load(report) if run.checkpoints.files() else None

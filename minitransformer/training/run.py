@@ -145,7 +145,7 @@ class RunFolder:
                 self.configuration()
             except RunError as error:
                 raise RunError(
-                    f"{self.path} holds something, but no run that could be replaced; choose another --out ({error})"
+                    f"{self.path} contains files, but no run that can be replaced; choose another --out ({error})"
                 ) from error
 
     def create(self, configuration: Configuration, corpus: Corpus, overwrite: bool = False) -> None:
@@ -206,8 +206,8 @@ class RunFolder:
         gone = self.path.is_dir() and not (self.path / CONFIGURATION).exists()
         if gone and (self._is_half_set_up() or not self.holds_something()):
             raise RunError(
-                f"{self.path} is not a whole run folder: {CONFIGURATION} is missing, as where training was stopped "
-                f"before its first step; begin anew with `minitransformer train --out {self.path} --overwrite`"
+                f"{self.path} is not a whole run folder: {CONFIGURATION} is missing, for example because training was "
+                f"stopped before its first step; start again with `minitransformer train --out {self.path} --overwrite`"
             )
         values = self._read_json(CONFIGURATION)
         try:
@@ -252,8 +252,8 @@ class RunFolder:
             return
         if changes := trained.changes(configuration):
             raise RunError(
-                f"{self.path / CONFIGURATION} does not belong to the weights: {'; '.join(changes)}; put back "
-                "what there was, or begin a new run"
+                f"{self.path / CONFIGURATION} does not belong to the weights: {'; '.join(changes)}; restore "
+                "the old values, or start a new run"
             )
         digests = {} if tokenisers is None else {"vocabulary.json": digest_of_tokenisers(tokenisers)}
         if self.has("held_out.tsv"):
@@ -262,7 +262,7 @@ class RunFolder:
             if found != (wanted := trained.digests.get(name, found)):
                 raise RunError(
                     f"{self.path / name} has changed since the weights were trained: its digest is {found[:12]}..., "
-                    f"expected {wanted[:12]}...; put back the file that there was, or begin a new run"
+                    f"expected {wanted[:12]}...; restore the old file, or start a new run"
                 )
 
     def check_data(self, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
@@ -287,12 +287,12 @@ class RunFolder:
                 if checksum not in checksums:
                     raise RunError(
                         f"{path} has changed since the run {self.path} began: data.json there has another checksum; "
-                        "put back the text that it had, or begin a new run"
+                        "restore the old text, or start a new run"
                     )
         elif not trained:
             raise RunError(
                 f"{self.path} is not a whole run folder: data.json is missing, and nothing else proves that the data "
-                "is what the run was begun with; put the file back, or begin a new run"
+                "is the data that the run started with; restore the file, or start a new run"
             )
         wanted = dict(trained.digests) if trained else {}
         if self.has("held_out.tsv"):
@@ -304,7 +304,7 @@ class RunFolder:
                 raise RunError(
                     f"{self.path / name}{'' if self.has(name) else ' is missing'}: the data of the run {self.path} "
                     "cannot be made again as it was: this file, the vocabulary, a text or the version of a package has "
-                    "changed; put back what was there, or begin a new run"
+                    "changed; restore it, or start a new run"
                 )
 
     def _data(self) -> DataRecord:
@@ -314,9 +314,10 @@ class RunFolder:
             raise RunError(f"{self.path / 'data.json'} is damaged: {error}") from error
 
     def held_out(self) -> list[tuple[str, str]]:
-        """Read the held-out pairs."""
+        """Read the held-out pairs; a model of another program has none."""
         # splitlines would split at characters that a text may contain, such as U+2028
-        lines = self._read("held_out.tsv").removesuffix("\n").split("\n")
+        text = self._read("held_out.tsv")
+        lines = text.removesuffix("\n").split("\n") if text else []
         pairs = [tuple(line.split("\t")) for line in lines]
         bad = [i for i, pair in enumerate(pairs) if len(pair) != 2 or not all(pair)]
         if bad:

@@ -40,7 +40,7 @@ class Share:
             If the total is 0.
         """
         if not self.total:
-            raise ValueError(f"a share of {self.count} in nothing: expected at least one text with a token")
+            raise ValueError(f"found a share of {self.count} in 0, expected at least one text with a token")
         return self.count / self.total
 
     def __add__(self, other: Share) -> Share:

@@ -146,7 +146,7 @@ class Trainer:
             if longest > most:
                 raise ValueError(
                     f"found a sentence{which} of {longest} tokens, but only {most} learned positions; leave it out, or "
-                    "train with sinusoidal ones, which have no end"
+                    "train with sinusoidal ones, which have no limit"
                 )
 
     @cached_property
@@ -329,7 +329,10 @@ class Trainer:
 
     def _evaluate(self, model: Transformer, pairs: list[tuple[str, str]]) -> Scores:
         measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
-        return evaluate(model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize, ranks=self.ranks)
+        rules = self.configuration.search
+        return evaluate(
+            model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize, ranks=self.ranks, rules=rules
+        )
 
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to resume here, and the mean of the weights so far, on the host."""

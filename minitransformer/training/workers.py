@@ -63,7 +63,7 @@ def check_shares(shares: int, ranks: Ranks) -> None:
     if shares < ranks.size:
         raise OptionError(
             f"found {shares} shares for {ranks.size} processes, expected at least one for each; start fewer processes, "
-            "or begin a run with more shares",
+            "or start a run with more shares",
             "shares",
         )
 

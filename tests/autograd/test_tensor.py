@@ -367,7 +367,7 @@ def test_backward_without_a_graph():
             y.backward()
     with mt.no_grad():
         y = leaf([1.0]) * 2
-    with pytest.raises(RuntimeError, match="made under no_grad"):
+    with pytest.raises(RuntimeError, match="computed under no_grad"):
         y.backward()
 
 
@@ -436,7 +436,7 @@ def test_a_tensor_is_never_taken_for_an_array_of_tensors():
     """NumPy would make an array of objects of it, and compare those without a word."""
     x = mt.Tensor([[5.0, 0.0]])
     for use in (np.asarray, np.exp, lambda x: np.where([[True, False]], x, 0)):
-        with pytest.raises(TypeError, match=r"a Tensor is no array: \.data is the array|does not support ufuncs"):
+        with pytest.raises(TypeError, match=r"a Tensor is not an array: use \.data|does not support ufuncs"):
             use(x)
 
 
@@ -444,7 +444,7 @@ def test_tensors_are_not_compared():
     """Python would say whether they are one and the same object, and that would pass for a mask."""
     x = mt.Tensor([1.0, 0.0])
     for compare in (lambda: x != 0, lambda: x == x, lambda: np.zeros(2) == x, lambda: x > 0):
-        with pytest.raises(TypeError, match=r"compare \.data|not supported"):
+        with pytest.raises(TypeError, match=r"compare their \.data|not supported"):
             compare()
     assert len({x, x, mt.Tensor([1.0, 0.0])}) == 2
 

@@ -155,7 +155,7 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
     assert "CUDA 13.2, driver 13.0" in report
     assert "a wait for the GPU before and after" in report
     assert "one large one alone runs at" in report
-    assert "the whole step of minitransformer comes to" in report
+    assert "the whole step of minitransformer reaches" in report
     assert "123 MB" in report
     found = json.loads(figures.read_text())["configurations"]["base-64x64"]
     ours = found["programs"]["ours"]
@@ -166,7 +166,7 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
         assert found["programs"].keys() == {"ours"}
     elif HAS_TORCH:
         assert "times_ours" in found["programs"]["eager"]
-        assert "the whole step of PyTorch eager comes to" in report
+        assert "the whole step of PyTorch eager reaches" in report
     else:
         assert "PyTorch eager: not measured: PyTorch is not installed" in report
 
@@ -175,10 +175,10 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
     ("arguments", "message"),
     [
         (["chess"], "the configurations are toy, small, base, base-64x64, base-128x128"),
-        (["--scale"], "--scale is about the processor, found the array library cupy"),
-        (["--decode"], "--decode is about the processor"),
-        (["--workers", "2"], "--workers is about the processor"),
-        (["--plot", "speed.png"], "--plot is about the processor"),
+        (["--scale"], "--scale measures the processor, found the array library cupy"),
+        (["--decode"], "--decode measures the processor"),
+        (["--workers", "2"], "--workers measures the processor"),
+        (["--plot", "speed.png"], "--plot measures the processor"),
     ],
 )
 @pytest.mark.usefixtures("double_in_use")

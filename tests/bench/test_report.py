@@ -82,8 +82,8 @@ def test_decoding_in_words():
 
 def test_what_was_not_written_alike_is_said():
     report = decoding_text(made_up.decoding(theirs=((3, 7, 5), (6, 7, 6))))
-    assert "of 2 sentences both wrote 0 alike; 1 differ where two choices are equal" in report
-    assert "1 in more than that" in " ".join(report.split())
+    assert "of 2 sentences 0 are equal; 1 differ only where two choices are equal" in report
+    assert "1 differ otherwise" in " ".join(report.split())
     assert max(map(len, report.splitlines())) <= 100
 
 

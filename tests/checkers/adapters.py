@@ -6,17 +6,20 @@ import os
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-import minitransformer as mt
 from minitransformer import testing
 
-ACCEPTED, UNDECIDED, REJECTED = "accepted", "undecided", "rejected"
+ACCEPTED, KINK, UNDECIDED, REJECTED, CANNOT_RUN = "accepted", "kink", "undecided", "rejected", "cannot run"
 
-Checker = Callable[[Any, Any, list[Any]], str]
-"""``verdict = checker(forward, backward, inputs)``; a checker that raises has rejected the gradient."""
+Check = Callable[[Any, Any, list[Any]], str]
+"""``verdict = check(forward, backward, inputs)``; a check that raises has rejected the gradient."""
+
+
+class CannotRun(Exception):
+    """A checker cannot take a function."""
 
 
 def moving(inputs: list[Any]) -> list[int]:
@@ -32,17 +35,12 @@ def placed(inputs: list[Any], arrays: Any) -> list[Any]:
     return result
 
 
-def ours_in_float64(forward: Any, backward: Any, inputs: list[Any]) -> str:
-    """Run ``minitransformer.testing.gradcheck``, which computes in float64."""
-    operation = mt.Operation(lambda *xs: (forward(*xs), xs), lambda xs, d_y: backward(*xs, d_y), name="sample")
-    testing.gradcheck(operation, inputs)
-    return ACCEPTED
-
-
 def ours(forward: Any, backward: Any, inputs: list[Any]) -> str:
     """Run ``minitransformer.testing.examine``, which computes in the inputs' own precision."""
     report = testing.examine(forward, backward=backward, inputs=inputs)
-    return {"right": ACCEPTED, "kink": UNDECIDED, "undecided": UNDECIDED}.get(report.verdict, REJECTED)
+    if report.verdict == "kink" and not report.subgradient:
+        return REJECTED
+    return {"right": ACCEPTED, "kink": KINK, "undecided": UNDECIDED}.get(report.verdict, REJECTED)
 
 
 def torch_gradcheck(forward: Any, backward: Any, inputs: list[Any], **options: Any) -> str:
@@ -124,30 +122,69 @@ def autograd_check_grads(forward: Any, backward: Any, inputs: list[Any]) -> str:
     return ACCEPTED
 
 
-OURS_IN_FLOAT64 = "minitransformer gradcheck (in float64)"
-OURS = "minitransformer examine"
+def in_float64(forward: Any, backward: Any, inputs: list[Any]) -> str:
+    """Run ``torch.autograd.gradcheck`` after the inputs were cast to float64, as its documentation advises."""
+    return torch_gradcheck(forward, backward, placed(inputs, [inputs[i].astype("float64") for i in moving(inputs)]))
+
+
+def complex_step(forward: Any, backward: Any, inputs: list[Any]) -> str:
+    """Compare as the tests of MyGrad do: a complex step of 1e-20 in each entry, relative and absolute errors of 1e-8.
+
+    The function must take complex numbers, and must be analytic.
+    """
+    rng = np.random.default_rng(0)
+    d_y = rng.uniform(-10, 10, np.shape(forward(*inputs)))
+    found = list(backward(*[x.copy() if isinstance(x, np.ndarray) else x for x in inputs], d_y))
+    base = [x.astype(np.complex128) if i in moving(inputs) else x for i, x in enumerate(inputs)]
+    for i in moving(inputs):
+        expected = np.zeros(inputs[i].shape)
+        for index in np.ndindex(expected.shape):
+            moved = [x.copy() if isinstance(x, np.ndarray) else x for x in base]
+            moved[i][index] += 1e-20j
+            try:
+                value = np.asarray(forward(*moved))
+            except Exception as error:
+                raise CannotRun(f"the function does not take complex numbers: {error}") from error
+            expected[index] = (value.imag / 1e-20 * d_y).sum()
+        gradient = np.zeros(expected.shape) if found[i] is None else found[i]
+        np.testing.assert_allclose(gradient, expected, rtol=1e-8, atol=1e-8)
+    return ACCEPTED
+
+
+class Checker(NamedTuple):
+    """A checker of the comparison."""
+
+    check: Check
+    package: str
+    """What must be installed."""
+    dtypes: tuple[str, ...] = ("float64", "float32", "float16")
+
+
+OURS, TORCH = "minitransformer `check`", "PyTorch `gradcheck`, slow"
 LOOSE = {"eps": 1e-3, "atol": 1e-2, "rtol": 1e-2}
 """Options with which float32 is checked in PyTorch's forum, as its defaults are for float64."""
 
-CHECKERS: dict[str, tuple[Checker, str]] = {
-    OURS: (ours, "minitransformer"),
-    OURS_IN_FLOAT64: (ours_in_float64, "minitransformer"),
-    "torch gradcheck, slow": (torch_gradcheck, "torch"),
-    "torch gradcheck, fast": (partial(torch_gradcheck, fast_mode=True), "torch"),
-    "torch gradcheck, slow, eps 1e-3, tolerances 1e-2": (partial(torch_gradcheck, **LOOSE), "torch"),
-    "jax check_grads": (jax_check_grads, "jax"),
-    "HIPS autograd check_grads": (autograd_check_grads, "autograd"),
+CHECKERS = {
+    OURS: Checker(ours, "minitransformer"),
+    TORCH: Checker(torch_gradcheck, "torch"),
+    "PyTorch `gradcheck`, fast": Checker(partial(torch_gradcheck, fast_mode=True), "torch"),
+    "PyTorch `gradcheck`, slow, step 1e-3, tolerances 1e-2": Checker(
+        partial(torch_gradcheck, **LOOSE), "torch", ("float32", "float16")
+    ),
+    "PyTorch `gradcheck`, slow, inputs cast to float64": Checker(in_float64, "torch", ("float32", "float16")),
+    "JAX `check_grads`": Checker(jax_check_grads, "jax"),
+    "HIPS autograd `check_grads`": Checker(autograd_check_grads, "autograd"),
+    "MyGrad's complex step": Checker(complex_step, "numpy", ("float64",)),
 }
-"""The checkers with the package that each needs. MyGrad has no public checker: its own is part of its tests."""
-if not hasattr(testing, "examine"):
-    del CHECKERS[OURS]
 
 
-def quietly(checker: Checker, forward: Any, backward: Any, inputs: list[Any]) -> tuple[str, str]:
+def quietly(checker: Check, forward: Any, backward: Any, inputs: list[Any]) -> tuple[str, str]:
     """Return a checker's verdict and the reason; an exception is a rejection."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
             return checker(forward, backward, inputs), ""
+        except CannotRun as error:
+            return CANNOT_RUN, str(error)
         except Exception as error:  # whatever a checker raises, its user sees a failure
             return REJECTED, f"{type(error).__name__}: {error}"

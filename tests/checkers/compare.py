@@ -1,42 +1,57 @@
 """Compares gradient checkers on the corpus: ``python tests/checkers/compare.py`` prints the tables.
 
-The other checkers are optional: install ``torch``, ``jax`` and ``autograd`` to include them. Two of them see something
-else than the corpus holds. PyTorch sums a gradient of broadcast shape itself, so a missing sum is no mistake there. JAX
-hands copies to the functions, so it cannot see that one writes into ``d_y``.
+The other checkers are optional: install ``torch``, ``jax`` and ``autograd`` to include them. Each finished row is kept
+in ``build/checkers.jsonl``, so an interrupted comparison goes on where it stopped. A row is measured again after a
+change of the corpus, of this script, or of the checker itself.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import importlib.metadata
 import importlib.util
+import json
+import os
+import signal
 import statistics
 import sys
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     sys.path[:0] = [str(Path(__file__).parents[1] / "gallery"), str(Path(__file__).parents[2])]
 
 import numpy as np
-from adapters import ACCEPTED, CHECKERS, REJECTED, UNDECIDED, quietly
+from adapters import ACCEPTED, CANNOT_RUN, CHECKERS, KINK, REJECTED, TORCH, quietly
 from corpus import CORPUS
 from from_gallery import NO_PLAIN_FORM
-from reported import NOT_READ, REPORTED
+from reported import REPORTED
 from sample import Sample
 
-PAGE = Path(__file__).parents[2] / "docs" / "checkers.md"
-START, END = "<!-- tables: start -->", "<!-- tables: end -->"
-OURS = next(iter(CHECKERS))
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "checkers.md"
+START, END = "<!-- {}: start -->", "<!-- {}: end -->"
+KEPT = ROOT / "build" / "checkers.jsonl"
+SECONDS = 60
+"""How long a checker may take for one function."""
+REPEATS, SHORT = 3, 0.03
+"""A check of less than so many seconds is repeated, and the fastest of the repetitions counts."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a checker says about a sample."""
 
-    sample: Sample
+    name: str
+    right: bool
+    kink: bool
     verdict: str
     reason: str
     seconds: float
@@ -44,38 +59,122 @@ class Outcome:
     """How often the checker called the function."""
 
 
-def run(name: str, samples: Iterable[Sample], dtype: str) -> list[Outcome]:
+def run(name: str, samples: Iterable[Sample], dtype: str, repeats: int = REPEATS) -> list[Outcome]:
     """Run a checker on samples in a precision."""
-    checker, _ = CHECKERS[name]
-    outcomes = []
-    for sample in samples:
+    return [judge(name, sample, dtype, repeats) for sample in samples]
+
+
+def judge(name: str, sample: Sample, dtype: str, repeats: int) -> Outcome:
+    """Run a checker on a sample; repeat a short one for a reliable time."""
+    calls = 0
+
+    def forward(*inputs: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return sample.forward(*inputs)
+
+    times: list[float] = []
+    while not times or (len(times) < repeats and sum(times) < SHORT):
         calls = 0
-
-        def forward(*inputs: Any, sample: Sample = sample) -> Any:
-            nonlocal calls
-            calls += 1
-            return sample.forward(*inputs)
-
-        inputs = sample.at(dtype)
         np.random.seed(0)  # two of the checkers draw their directions from the global generator
         start = time.process_time()
-        verdict, reason = quietly(checker, forward, sample.backward, inputs)
-        outcomes.append(Outcome(sample, verdict, reason, time.process_time() - start, calls))
-    return outcomes
+        with limit(SECONDS):
+            verdict, reason = quietly(CHECKERS[name].check, forward, sample.backward, sample.at(dtype))
+        times.append(time.process_time() - start)
+    return Outcome(sample.name, sample.right, sample.kink, verdict, reason[:300], min(times), calls)
 
 
-def row(name: str, outcomes: list[Outcome]) -> str:
+@contextmanager
+def limit(seconds: int) -> Iterator[None]:
+    """Raise a TimeoutError in what takes too long."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"no answer within {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def digest(name: str) -> str:
+    """Return what a row depends on, as one short string."""
+    files = [*Path(__file__).parent.glob("*.py"), *(ROOT / "tests" / "gallery").glob("*.py")]
+    package = CHECKERS[name].package
+    if package == "minitransformer":
+        files += (ROOT / "minitransformer" / "testing").rglob("*.py")
+    found = hashlib.sha256(name.encode())
+    for path in sorted(files):
+        if not path.name.startswith("test_"):
+            found.update(path.read_bytes())
+    found.update(np.__version__.encode() + (b"" if package == "minitransformer" else version(package).encode()))
+    return found.hexdigest()[:16]
+
+
+def version(package: str) -> str:
+    """Return the version of an installed package."""
+    return importlib.metadata.version(package)
+
+
+def compare(names: list[str], dtypes: list[str], again: bool = False) -> dict[str, dict[str, list[Outcome]]]:
+    """Run the checkers, or read the rows that were kept."""
+    kept = {} if again or not KEPT.exists() else dict(map(read_row, KEPT.read_text("utf-8").splitlines()))
+    KEPT.parent.mkdir(exist_ok=True)
+    results: dict[str, dict[str, list[Outcome]]] = {dtype: {} for dtype in dtypes}
+    with KEPT.open("w", encoding="utf-8") as file:
+        for key, outcomes in kept.items():
+            if outcomes:
+                write_row(file, key, outcomes)
+        for dtype in dtypes:
+            for name in names:
+                if dtype not in CHECKERS[name].dtypes:
+                    continue
+                key = (dtype, name, digest(name))
+                start = time.perf_counter()
+                if key not in kept:
+                    kept[key] = run(name, [s for s in CORPUS if dtype in s.dtypes], dtype)
+                    write_row(file, key, kept[key])
+                results[dtype][name] = kept[key]
+                print(f"{dtype}: {name} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
+    return results
+
+
+def write_row(file: Any, key: tuple[str, str, str], outcomes: list[Outcome]) -> None:
+    """Keep a row as one line."""
+    file.write(json.dumps([key, [asdict(outcome) for outcome in outcomes]]) + "\n")
+    file.flush()
+
+
+def read_row(line: str) -> tuple[tuple[str, str, str], list[Outcome]]:
+    """Read a row that was kept; one that was cut off is empty and fits nothing."""
+    try:
+        (dtype, name, key), outcomes = json.loads(line)
+        return (dtype, name, key), [Outcome(**outcome) for outcome in outcomes]
+    except (ValueError, TypeError):
+        return ("", "", ""), []
+
+
+def row(name: str, outcomes: list[Outcome], torch: list[Outcome]) -> str:
     """Return a line of the table of a precision."""
-    wrong = [o for o in outcomes if not o.sample.right]
-    right = [o.verdict for o in outcomes if o.sample.right]
+    judged = [o for o in outcomes if o.verdict != CANNOT_RUN]
+    wrong, right = [o for o in judged if not o.right], [o for o in judged if o.right]
+    found = Counter(KINK if o.verdict == KINK and o.kink else o.verdict for o in right)
+    times = {o.name: o.seconds for o in torch}
+    ratios = [[o.seconds / times[o.name] for o in part if times.get(o.name)] for part in (right, wrong)]
     cells = [
         name,
         f"{sum(o.verdict == REJECTED for o in wrong)} of {len(wrong)}" if wrong else "none",
-        f"{right.count(ACCEPTED)} of {len(right)}",
-        str(right.count(UNDECIDED)),
-        str(right.count(REJECTED)),
-        f"{1e3 * statistics.median(o.seconds for o in outcomes):.1f}",
-        f"{statistics.median(o.calls for o in outcomes):.0f}",
+        f"{found[ACCEPTED]} of {len(right)}",
+        str(found[KINK]),
+        str(len(right) - found[ACCEPTED] - found[KINK] - found[REJECTED]),
+        str(found[REJECTED]),
+        str(len(outcomes) - len(judged)),
+        *(f"{statistics.median(part):.2f}" if part else "" for part in ratios),
+        f"{1e3 * statistics.median(o.seconds for o in judged):.1f}" if judged else "",
+        f"{statistics.median(o.calls for o in judged):.0f}" if judged else "",
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -87,23 +186,51 @@ def tables(results: dict[str, dict[str, list[Outcome]]]) -> str:
         lines += [
             f"### {dtype}",
             "",
-            "| checker | wrong gradients rejected | right gradients accepted | left undecided | called wrong "
-            "| median CPU time (ms) | median calls |",
-            "|---|---|---|---|---|---|---|",
-            *(row(name, outcomes) for name, outcomes in by_checker.items()),
+            "| checker | wrong rejected | right accepted | kink reported | undecided | right called wrong | cannot run "
+            "| time for right ones | time for wrong ones | CPU time (ms) | calls |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
+            *(row(name, outcomes, by_checker.get(TORCH, [])) for name, outcomes in by_checker.items()),
             "",
         ]
-    lines += ["### Reported cases", "", f"| case | gradient | precision | {' | '.join(CHECKERS)} |"]
-    lines += ["|---|---|---|" + "---|" * len(CHECKERS)]
+    names = [name for name in CHECKERS if any(name in by_checker for by_checker in results.values())]
+    lines += ["### Reported cases", "", f"| case | gradient | precision | {' | '.join(names)} |"]
+    lines += ["|---|---|---|" + "---|" * len(names)]
     for sample in REPORTED:
-        for dtype in sample.dtypes:
+        for dtype in (dtype for dtype in sample.dtypes if dtype in results):
             verdicts = [
-                next((o.verdict for o in results.get(dtype, {}).get(name, []) if o.sample is sample), "not run")
-                for name in CHECKERS
+                next((o.verdict for o in results[dtype].get(name, []) if o.name == sample.name), "") for name in names
             ]
-            link = f"[{sample.name}]({sample.source})"
             label = "right" if sample.right else "wrong"
-            lines.append(f"| {link} | {label} | {dtype} | {' | '.join(verdicts)} |")
+            lines.append(f"| {sample.name} | {label} | {dtype} | {' | '.join(verdicts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def cases() -> str:
+    """Return the list of the reported cases with what their threads say, as Markdown."""
+    return "\n".join(f"- [{s.source.removeprefix('https://github.com/')}]({s.source}), {s.name}: {s.note}."
+                     for s in REPORTED) + "\n"  # fmt: skip
+
+
+def counts() -> str:
+    """Return a table of what the corpus consists of, as Markdown."""
+    dtypes = ("float64", "float32", "float16")
+    lines = [f"| functions | label | {' | '.join(dtypes)} |", "|---|---|---|---|---|"]
+    kinds = {
+        ("gallery", False): "the [gallery of wrong gradients](gallery-of-wrong-gradients.md), "
+        f"without {len(NO_PLAIN_FORM)} entries that have no plain form",
+        ("twin", False): "those of the next line with every entry a quarter too large, where they have a gradient",
+        (
+            "hard",
+            True,
+        ): "hard to see as right: extreme scales, cancellation, long sums, few digits, kinks, ties, "
+        "masks, norms at 0, softmax at ±1e4",
+        ("reported", True): "reported by users of gradient checkers",
+        ("reported", False): "reported by users of gradient checkers",
+    }
+    for (group, right), text in kinds.items():
+        chosen = [s for s in CORPUS if (s.group, s.right) == (group, right)]
+        numbers = [str(sum(dtype in s.dtypes for s in chosen)) for dtype in dtypes]
+        lines.append(f"| {text} | {'right' if right else 'wrong'} | {' | '.join(numbers)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -113,9 +240,31 @@ def mistakes(results: dict[str, dict[str, list[Outcome]]]) -> str:
     for dtype, by_checker in results.items():
         for name, outcomes in by_checker.items():
             for o in outcomes:
-                if o.verdict == (REJECTED if o.sample.right else ACCEPTED):
-                    lines.append(f"{dtype}, {name}, {o.verdict}: {o.sample.name} {o.reason[:150]!r}")
+                fine = {ACCEPTED, KINK} if o.kink else {ACCEPTED} if o.right else {REJECTED}
+                if o.verdict not in fine:
+                    lines.append(f"{dtype}, {name}, {o.verdict}: {o.name} {o.reason[:100]!r}")
     return "\n".join(lines)
+
+
+def replace(text: str, name: str, content: str) -> str:
+    """Return a document with other content between two marks."""
+    start, end = START.format(name), END.format(name)
+    before, _, rest = text.partition(start)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"{DOCUMENT.name} has no {start} with an {end} behind it")
+    return f"{before}{start}\n\n{content}\n{end}{after}"
+
+
+def machine() -> str:
+    """Return what was compared, and where."""
+    processor = "an unknown processor"
+    if (info := Path("/proc/cpuinfo")).exists():
+        models = [line.partition(": ")[2] for line in info.read_text().splitlines() if line.startswith("model name")]
+        processor = models[0] if models else processor
+    others = sorted({checker.package for checker in CHECKERS.values()} - {"minitransformer"})
+    versions = [f"{name} {version(name)}" for name in ["numpy", *others] if importlib.util.find_spec(name)]
+    return f"Measured with {', '.join(versions)}, one thread, on one core of an {processor}.\n"
 
 
 def main() -> None:
@@ -123,27 +272,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the tables into docs/checkers.md")
     parser.add_argument("--verbose", action="store_true", help="print what each checker judges wrongly")
+    parser.add_argument("--again", action="store_true", help="measure all rows again, also those that were kept")
     parser.add_argument("--checkers", nargs="*", default=[*CHECKERS], help="the checkers; all by default")
     parser.add_argument("--dtypes", nargs="*", default=["float64", "float32", "float16"], help="the precisions")
     args = parser.parse_args()
-    names = [name for name in args.checkers if importlib.util.find_spec(CHECKERS[name][1])]
+    names = [name for name in args.checkers if importlib.util.find_spec(CHECKERS[name].package)]
     for name in args.checkers:
         if name not in names:
-            print(f"{name}: left out; it needs {CHECKERS[name][1]}", file=sys.stderr)
-    results: dict[str, dict[str, list[Outcome]]] = {dtype: {} for dtype in args.dtypes}
-    for dtype in args.dtypes:
-        for name in names:
-            print(f"{dtype}: {name}", file=sys.stderr)
-            results[dtype][name] = run(name, [s for s in CORPUS if dtype in s.dtypes], dtype)
+            print(f"{name}: left out; it needs {CHECKERS[name].package}", file=sys.stderr)
+    results = compare(names, args.dtypes, args.again)
     text = tables(results)
     print(text)
     if args.verbose:
         print(mistakes(results))
-    print(f"{len(NO_PLAIN_FORM)} entries of the gallery have no plain form; {len(NOT_READ)} threads could not be read.")
     if args.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(START)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{START}\n\n{text}\n{END}{after}", encoding="utf-8")
+        document = DOCUMENT.read_text("utf-8")
+        for mark, content in (
+            ("counts", counts()),
+            ("cases", cases()),
+            ("tables", f"{machine()}\n{text}"),
+        ):
+            document = replace(document, mark, content)
+        DOCUMENT.write_text(document, "utf-8")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from hard_numbers import draw
-from sample import Sample, add_right
+from sample import ALL, Sample, add_right
 
 HARD_LAYERS: list[Sample] = []
 add = partial(add_right, HARD_LAYERS)
@@ -104,6 +104,7 @@ add(
     hidden_softmax_backward,
     draw(3, 4),
     HIDES,
+    dtypes=ALL,
 )
 add(
     "softplus at ±50",
@@ -111,6 +112,7 @@ add(
     lambda x: np.logaddexp(x, 0),
     lambda x, d_y: (d_y * np.exp(-np.logaddexp(-x, 0)),),
     np.array([50.0, -50.0, 0.0, 1.0]),
+    dtypes=ALL,
 )
 add(
     "binary cross-entropy with logits of 40",
@@ -118,6 +120,7 @@ add(
     lambda x: np.maximum(x, 0) - 0.3 * x + np.log1p(np.exp(-np.abs(x))),
     lambda x, d_y: (d_y * (np.exp(-np.logaddexp(-x, 0)) - 0.3).astype(x.dtype),),
     np.array([40.0, -40.0, 0.5]),
+    dtypes=ALL,
 )
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -165,6 +168,7 @@ add(
     length_backward,
     np.stack([np.zeros(3), draw(3)]),
     kink=True,
+    dtypes=ALL,
 )
 add(
     "normalized rows of length 1e-3",
@@ -188,6 +192,7 @@ add(
     lambda x: np.sqrt(x * x),
     lambda x, d_y: (d_y * np.sign(x),),
     np.array([0.5, -1e-3, 3.0]),
+    dtypes=ALL,
 )
 add(
     "arctan2 on all sides",
@@ -197,6 +202,7 @@ add(
     np.array([1e-3, -1e-3, 2.0]),
     np.array([-1.0, -1.0, 0.5]),
     step=1e-8,
+    dtypes=ALL,
 )
 add(
     "arcsin near 1",
@@ -213,6 +219,7 @@ add(
     lambda x, d_y: layer_norm_backward(x, d_y),
     1 + 1e-3 * draw(2, 4),
     step=1e-8,
+    dtypes=ALL,
 )
 add(
     "a power at 0",
@@ -220,6 +227,7 @@ add(
     lambda x: x**2.0,
     lambda x, d_y: (d_y * 2 * x,),
     np.array([0.0, 0.5, 2.0]),
+    dtypes=ALL,
 )
 add(
     "x to a whole power of a negative number",
@@ -227,6 +235,7 @@ add(
     lambda x: x**3,
     lambda x, d_y: (d_y * 3 * x * x,),
     np.array([-0.5, -2.0, 1.0]),
+    dtypes=ALL,
 )
 add(
     "a mask that drops an infinite value",
@@ -234,6 +243,7 @@ add(
     lambda x: np.log(np.where(x > 0, x, 1)),
     lambda x, d_y: (np.where(x > 0, d_y / np.where(x > 0, x, 1), 0),),
     np.array([0.5, -1.0, 2.0]),
+    dtypes=ALL,
 )
 add(
     "repeated rows of a table",
@@ -242,6 +252,7 @@ add(
     lambda table, ids, d_y: (np.stack([d_y[ids == i].sum(axis=0) for i in range(len(table))]), None),
     draw(4, 2),
     np.array([1, 3, 1, 1, 0]),
+    dtypes=ALL,
 )
 add(
     "a constant function",
@@ -257,6 +268,7 @@ add(
     lambda x, y, d_y: (d_y * np.cos(x), np.zeros_like(y)),
     draw(3),
     draw(2),
+    dtypes=ALL,
 )
 add(
     "an empty input",

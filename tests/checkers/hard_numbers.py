@@ -224,6 +224,7 @@ add(
     lambda x, d_y: (np.cumsum(d_y[::-1])[::-1],),
     draw(60),
     step=1e-2,
+    dtypes=ALL,
 )
 add(
     "an alternating sum",
@@ -231,6 +232,7 @@ add(
     lambda x: (x * x * (-1.0) ** np.arange(x.size).astype(x.dtype)).sum(keepdims=True),
     lambda x, d_y: (2 * x * (-1.0) ** np.arange(x.size).astype(x.dtype) * d_y,),
     100 + draw(50),
+    dtypes=ALL,
 )
 add(
     "a product of 30 numbers",
@@ -238,6 +240,7 @@ add(
     lambda x: np.prod(x, keepdims=True),
     lambda x, d_y: (np.array([np.prod(np.delete(x, i)) for i in range(x.size)], dtype=x.dtype) * d_y,),
     1 + 0.3 * draw(30),
+    dtypes=ALL,
 )
 
 
@@ -272,6 +275,7 @@ add(
     lambda x: repeat_tanh(x)[0],
     lambda x, d_y: (d_y * repeat_tanh(x)[1],),
     np.array([0.5, -1.0, 2.0]),
+    dtypes=ALL,
 )
 
 
@@ -337,6 +341,7 @@ pointwise(
     lambda x: 0.5 * x * (1 + np.tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))),
     lambda x: gelu_slope(x),
     [-0.7525, -0.75, -3.0, 2.0],
+    dtypes=ALL,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from hard_numbers import draw
-from sample import Sample, add_right
+from sample import ALL, Sample, add_right
 
 HARD_POINTS: list[Sample] = []
 add = partial(add_right, HARD_POINTS)
@@ -39,6 +39,7 @@ add(
     lambda x, d_y: (d_y * (x > 0),),
     np.array([0.0, 1.0, -1.0]),
     kink=True,
+    dtypes=ALL,
 )
 add(
     "ReLU at 0, slope 1/2",
@@ -47,6 +48,7 @@ add(
     lambda x, d_y: (d_y * ((x > 0) + 0.5 * (x == 0)).astype(x.dtype),),
     np.array([0.0, 1.0, -1.0]),
     kink=True,
+    dtypes=ALL,
 )
 add(
     "absolute value at 0, slope 0",
@@ -55,6 +57,7 @@ add(
     lambda x, d_y: (d_y * np.sign(x),),
     np.array([0.0, 1.0, -1.0]),
     kink=True,
+    dtypes=ALL,
 )
 add(
     "absolute value near 0",
@@ -71,6 +74,7 @@ add(
     lambda x, d_y: (d_y * np.where(x > 0, 1, 0.01).astype(x.dtype),),
     np.array([0.0, 1.0, -1.0]),
     kink=True,
+    dtypes=ALL,
 )
 add(
     "ELU at 0",
@@ -78,6 +82,7 @@ add(
     lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     lambda x, d_y: (d_y * np.exp(np.minimum(x, 0)),),
     np.array([0.0, 1.0, -1.0]),
+    dtypes=ALL,
 )
 add(
     "Huber at its joint",
@@ -85,6 +90,7 @@ add(
     lambda x: np.where(np.abs(x) < 1, 0.5 * x * x, np.abs(x) - 0.5),
     lambda x, d_y: (d_y * np.clip(x, -1, 1),),
     np.array([1.0, -1.0, 0.3, 4.0]),
+    dtypes=ALL,
 )
 add(
     "clip inside its bounds",
@@ -101,6 +107,7 @@ add(
     lambda x, d_y: (d_y * (np.abs(x) < 3).astype(x.dtype) / 6,),
     np.array([3.0, -3.0, 1.0]),
     kink=True,
+    dtypes=ALL,
 )
 add(
     "floor away from a jump",
@@ -108,6 +115,7 @@ add(
     lambda x: np.floor(x) + 0 * x,
     lambda x, d_y: (np.zeros_like(x),),
     np.array([0.3, 1.7, -2.4]),
+    dtypes=ALL,
 )
 add(
     "x minus its floor",
@@ -115,6 +123,7 @@ add(
     lambda x: x - np.floor(x),
     lambda x, d_y: (d_y.copy(),),
     np.array([0.3, 1.001, -2.4]),
+    dtypes=ALL,
 )
 add(
     "a cubic spline at a knot",
@@ -122,6 +131,7 @@ add(
     lambda x: np.where(x > 1, (x - 1) ** 3, 0) + x * x,
     lambda x, d_y: (d_y * (2 * x + np.where(x > 1, 3 * (x - 1) ** 2, 0)),),
     np.array([1.0, 0.5, 1.5]),
+    dtypes=ALL,
 )
 add(
     "|x|³ at 0",
@@ -129,6 +139,7 @@ add(
     lambda x: np.abs(x) ** 3,
     lambda x, d_y: (d_y * 3 * x * np.abs(x),),
     np.array([0.0, 0.1, -0.5]),
+    dtypes=ALL,
 )
 add(
     "x |x| at 0",
@@ -136,6 +147,7 @@ add(
     lambda x: x * np.abs(x),
     lambda x, d_y: (d_y * 2 * np.abs(x),),
     np.array([0.0, 0.1, -0.5]),
+    dtypes=ALL,
 )
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -172,6 +184,7 @@ add(
     take_largest,
     TIES,
     kink=True,
+    dtypes=ALL,
 )
 add(
     "max of a tie, shared",
@@ -180,6 +193,7 @@ add(
     share_largest,
     TIES,
     kink=True,
+    dtypes=ALL,
 )
 add(
     "median",
@@ -187,6 +201,7 @@ add(
     lambda x: np.sort(x)[x.size // 2] * np.ones(1, dtype=x.dtype),
     lambda x, d_y: ((np.argsort(np.argsort(x)) == x.size // 2) * d_y,),
     draw(7),
+    dtypes=ALL,
 )
 add(
     "the two largest of five",
@@ -202,6 +217,7 @@ add(
     lambda x: np.sort(x),
     lambda x, d_y: (d_y[np.argsort(np.argsort(x))],),
     draw(8),
+    dtypes=ALL,
 )
 add(
     "max pooling with equal windows",
@@ -210,6 +226,7 @@ add(
     lambda x, d_y: (take_largest(x.reshape(2, 2), d_y)[0].reshape(-1),),
     np.array([1.0, 1.0, 0.5, 0.5]),
     kink=True,
+    dtypes=ALL,
 )
 add(
     "a hinge loss on its margin",
@@ -218,4 +235,5 @@ add(
     lambda x, d_y: (-d_y * (x < 1),),
     np.array([1.0, 0.3, 2.0]),
     kink=True,
+    dtypes=ALL,
 )

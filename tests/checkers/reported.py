@@ -5,16 +5,11 @@ Where a thread names a difficulty and no function, the function is ours.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sample import Sample
-
-NOT_READ = {
-    "https://github.com/pytorch/pytorch/issues/44662": "the thread was not in the index that was searched",
-    "https://github.com/kornia/kornia/issues/4184": "the thread was not in the index that was searched",
-}
-"""Threads that could not be read, so that nothing was rebuilt from them."""
 
 PYTORCH = "https://github.com/pytorch/pytorch/"
 
@@ -78,11 +73,47 @@ def solve_drag_backward(a: Any, d_y: Any) -> Any:
     return (d_y / ((1 + y * y) * (1 + a)),)
 
 
+def pool(x: Any, largest: bool) -> Any:
+    """Return the sum of the means, or of the largest numbers, of the left and right halves of two images."""
+    windows = x.reshape(2, 3, 2, 2)
+    return (windows.max(axis=(1, 3)) if largest else windows.mean(axis=(1, 3))).sum(keepdims=True)
+
+
+def pool_backward(x: Any, d_y: Any, largest: bool) -> Any:
+    """Spread the gradient over each window, or give it to the largest number."""
+    windows = x.reshape(2, 3, 2, 2)
+    share = windows == windows.max(axis=(1, 3), keepdims=True) if largest else np.full_like(windows, 1 / 6)
+    return ((share * d_y).reshape(x.shape),)
+
+
+def corners(vertices: Any) -> Any:
+    """Return the lowest and the highest corner of a box from its eight vertices."""
+    return np.stack([vertices.min(axis=0), vertices.max(axis=0)])
+
+
+def corners_backward(vertices: Any, d_y: Any) -> Any:
+    """Share the gradient evenly between the vertices that are at a corner, as PyTorch does."""
+    d_vertices = np.zeros_like(vertices)
+    for extreme, d in zip(corners(vertices), d_y, strict=True):
+        is_there = vertices == extreme
+        d_vertices += is_there * d / is_there.sum(axis=0).astype(vertices.dtype)
+    return (d_vertices,)
+
+
 def draw(*shape: int, seed: int = 3) -> Any:
     """Draw standard normal numbers."""
     return np.random.default_rng((seed, *shape)).standard_normal(shape)
 
 
+IMAGES = np.array(
+    [
+        [[1.0, 0.0, -1.0, 0.0], [2.0, 1.0, 1.0, -2.0], [-1.0, -2.0, -3.0, -4.0]],
+        [[3.0, 1.0, 1.0, 7.0], [6.0, 5.0, 21.0, 3.0], [1.0, 2.0, 3.0, 4.0]],
+    ]
+)
+BOX = np.array([[x, y, z] for x in (0.0, 2.0) for y in (0.0, 3.0) for z in (1.0, 5.0)])
+ONE_LONG_ROW = 0.1 * np.random.default_rng(5).uniform(-1, 1, (100, 5))
+ONE_LONG_ROW[77] *= 20
 ORDER = np.random.default_rng(3).permutation(40)
 
 REPORTED = [
@@ -93,8 +124,20 @@ REPORTED = [
         backward=lambda x, d_y: renorm_backward(x, d_y, blend_is_swapped=True),
         inputs=(draw(25, 5),),
         right=False,
-        note="the Jacobian consists mostly of zeros, so the fast mode of gradcheck accepted it",
+        note="the kernel exchanged its two cases; the fast mode of `gradcheck` accepted it, as the Jacobian consists "
+        "mostly of zeros",
         source=PYTORCH + "pull/59615",
+    ),
+    Sample(
+        name="renorm, wrong in one row of 100",
+        group="reported",
+        forward=renorm,
+        backward=lambda x, d_y: (np.where(np.sqrt((x * x).sum(axis=-1, keepdims=True)) > 0.5, 0.9, 1) * d_y,),
+        inputs=(ONE_LONG_ROW,),
+        right=False,
+        note="the report behind the same mistake: the fast mode is blind where only a few entries of a large Jacobian "
+        "differ",
+        source=PYTORCH + "issues/59584",
     ),
     Sample(
         name="sort of close numbers",
@@ -127,6 +170,40 @@ REPORTED = [
         right=True,
         note="in float32 a step of 1e-6 leaves two digits of the difference",
         source=PYTORCH + "issues/5351",
+    ),
+    Sample(
+        name="average pooling of whole numbers",
+        group="reported",
+        forward=partial(pool, largest=False),
+        backward=partial(pool_backward, largest=False),
+        inputs=(IMAGES,),
+        right=True,
+        note="`gradcheck` found 0.4768 for 0.1667 in float32: a step of 1e-6 is a few roundings of the sum",
+        dtypes=("float64", "float32", "float16"),
+        source=PYTORCH + "issues/44662",
+    ),
+    Sample(
+        name="max pooling of whole numbers",
+        group="reported",
+        forward=partial(pool, largest=True),
+        backward=partial(pool_backward, largest=True),
+        inputs=(IMAGES,),
+        right=True,
+        note="the same thread, which names both",
+        dtypes=("float64", "float32", "float16"),
+        source=PYTORCH + "issues/44662",
+    ),
+    Sample(
+        name="the corners of a box",
+        group="reported",
+        forward=corners,
+        backward=corners_backward,
+        inputs=(BOX,),
+        right=True,
+        kink=True,
+        note="four vertices share each corner coordinate; `gradcheck` compared PyTorch's subgradient of 1/4 with its "
+        "central difference of 1/2, and the method raised an error for five years because of that",
+        source="https://github.com/kornia/kornia/pull/4184",
     ),
     Sample(
         name="sine in float16",

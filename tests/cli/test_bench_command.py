@@ -74,7 +74,7 @@ def test_processes_need_an_mpi(monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["chess"], "there is no configuration 'chess'; the configurations are toy, small, base"),
-        (["--scale", "toy"], "--scale has sizes of its own, found toy too"),
+        (["--scale", "toy"], "--scale has its own sizes, found toy too"),
         (["--decode", "--scale"], "--decode and --scale measure different things"),
         (["--decode", "--workers", "2"], "--decode has no workers"),
         (["--processes", "--scale"], "--scale and --processes measure different things"),

@@ -245,7 +245,7 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
         ),
         (["train", "--schedule", "linear", "--learning-rate-factor", "2"], "the schedule linear is given by its peak"),
         (["train", "copy", "--source", "x.en"], "--source has no effect here: the task copy does not read it"),
-        (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy has no use for it"),
+        (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy does not use it"),
         (["train", "copy", "--overwrite"], "found --overwrite without --out, expected both"),
         (["train", "--norm", "both"], "--norm must be one of post, pre, found"),
         (["train", "--positions", "none"], "--positions must be one of sinusoidal, learned, found"),
@@ -301,12 +301,12 @@ def test_what_is_no_run_is_never_overwritten(tmp_path, capsys, without_pictures)
     (folder / "holiday.png").write_bytes(b"sea")
     (folder / "data.json").write_text("{}")
     assert main(["train", "copy", *SMALL, "--out", str(folder), "--overwrite"]) == 2
-    assert "no run that could be replaced" in capsys.readouterr().err
+    assert "no run that can be replaced" in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == ["data.json", "holiday.png"]
     (folder / "checkpoints").mkdir()  # as other programs make it
     (folder / "configuration.json").write_text('{"colour": "red"}')
     assert main(["train", "copy", *SMALL, "--out", str(folder), "--overwrite"]) == 2
-    assert "no run that could be replaced" in capsys.readouterr().err
+    assert "no run that can be replaced" in capsys.readouterr().err
     run = tmp_path / "run"
     assert main(["train", "copy", *SMALL, "--out", str(run)]) == 0
     (run / "holiday.png").write_bytes(b"sea")
@@ -376,7 +376,7 @@ def test_ctrl_c_keeps_a_usable_checkpoint(tmp_path):
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert re.search(r"interrupted after step \d+; go on with `minitransformer resume run`", errors)
+    assert re.search(r"interrupted after step \d+; continue with `minitransformer resume run`", errors)
     assert main(["translate", str(tmp_path / "run"), "123"]) == 0
 
 

@@ -77,10 +77,10 @@ def test_a_length_of_the_command_line_wins_over_that_of_a_recipe(text, tmp_path,
     batches = int(re.search(r"([\d,]+) batches an epoch, 2.0 epochs", capsys.readouterr().out)[1])
     assert (found["steps"], found["epochs"]) == (2 * batches, None)
     assert main([*text, "--epochs", "2", "--minutes", "1"]) == 2
-    assert "--epochs and --minutes both say how long to train; leave one out" in capsys.readouterr().err
+    assert "--epochs and --minutes both set the length of training; leave one out" in capsys.readouterr().err
     recipe.write_text('task = "text"\nsource = "text.tsv"\nsteps = 30\nepochs = 2\n')
     assert main(["train", "--config", str(recipe)]) == 2
-    assert "steps and epochs both say how long to train; leave one out" in capsys.readouterr().err
+    assert "steps and epochs both set the length of training; leave one out" in capsys.readouterr().err
 
 
 def test_the_time_to_come_is_told_before_and_after_the_first_steps(text, monkeypatch, capsys):
@@ -95,7 +95,7 @@ def test_the_time_to_come_is_told_before_and_after_the_first_steps(text, monkeyp
 def test_training_that_has_stopped_helping_is_told(text, capsys):
     """The first measurement stays the best: the rate is so small that no weight moves."""
     assert main([*text, *SMALL, "--steps", "6", "--evaluate-every", "1", "--peak", "1e-30", "--dropout", "0"]) == 0
-    words = "no better by loss since step 1: best.safetensors keeps the weights of then"
+    words = "no improvement in loss since step 1: best.safetensors holds the weights of that step"
     assert capsys.readouterr().out.count(words) == 2  # when it is noticed, and at the end
 
 

@@ -119,7 +119,7 @@ def test_a_gpu_that_is_too_small_is_said(monkeypatch, tmp_path, capsys, error, w
     command = ["train", "copy", *sizes, "--held-out", "5", "--out", str(tmp_path / "run"), "--backend", "cupy"]
     assert main(command) == 1
     err = capsys.readouterr().err
-    assert "minitransformer train: The GPU's memory is full. Make the batches smaller (--batch-tokens)" in err
+    assert "minitransformer train: The GPU's memory is full. Use smaller batches (--batch-tokens)" in err
     assert "--recompute" in err
     assert words in err
     assert "Traceback" not in err

@@ -271,7 +271,7 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
     ("error", "status", "said"),
     [
         (None, 0, ""),
-        (KeyboardInterrupt(), 130, "interrupted after step 7; go on with `minitransformer resume somewhere`"),
+        (KeyboardInterrupt(), 130, "interrupted after step 7; continue with `minitransformer resume somewhere`"),
         (Diverged("the loss is nan at step 8"), 1, "minitransformer train: the loss is nan at step 8; training stops."),
     ],
     ids=["finished", "interrupted", "diverged"],

@@ -134,7 +134,7 @@ def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standar
 def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):
     from minitransformer.decoding import Hypothesis
 
-    monkeypatch.setattr("minitransformer.cli.translate.hypotheses", lambda *_: [[Hypothesis([5], -1.0, -1.0, False)]])
+    monkeypatch.setattr("minitransformer.cli.translate.hypotheses", lambda *_, **__: [[Hypothesis([5], -1, -1, False)]])
     assert main(["translate", str(run), "w1"]) == 0
     captured = capsys.readouterr()
     assert captured.out
@@ -196,7 +196,10 @@ def test_what_nobody_sees_is_no_difference(files, tmp_path, capsys):
     more = ["--source", f"{tmp_path}/a", "--target", f"{tmp_path}/b", *MODEL, *WORDS, "--out", f"{tmp_path}/run"]
     assert main(["train", "text", *more]) == 0
     held_out = {line.split("\t")[0] for line in (tmp_path / "run" / "held_out.tsv").read_text("utf-8").splitlines()}
-    assert f"held out of the text, as no --valid-source is given: {2 * len(held_out)} pairs" in capsys.readouterr().out
+    assert (
+        f"held out from the text, because --valid-source is not given: {2 * len(held_out)} pairs"
+        in capsys.readouterr().out
+    )
     pairs = [("x", unicodedata.normalize("NFD", "é  ü ö ä"))]
     trained = load(RunFolder(tmp_path / "run"))
     perfect = evaluate(trained.model, trained.source, Writes("é ü ö ä"), pairs, ["bleu", "chrf"])
@@ -330,7 +333,7 @@ def test_early_stopping(files, tmp_path, capsys):
     ]
     more += ["--best-by", "exact_match"]
     assert train(files, tmp_path / "run", *more) == 0
-    assert "stopped at step 3: 2 measurements without a better one" in capsys.readouterr().out
+    assert "stopped at step 3: 2 measurements without improvement" in capsys.readouterr().out
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
     assert main(["average", str(tmp_path / "run"), "--last", "2"]) == 0  # where it stopped counts, every 2 steps or not
     assert "the mean of 2 checkpoints, steps 2, 3," in capsys.readouterr().out
@@ -356,7 +359,7 @@ def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_pat
         ('colour = "red"', "there is no option 'colour'; the options are "),
         ('steps = "many"', "steps must be a whole number, found 'many'"),
         ('task = "copy"\nsource = "x"', f"source in {recipe} has no effect: the task copy does not read it"),
-        ('task = "copy"\nvocabulary = 7', f"vocabulary in {recipe} has no effect: the task copy has no use for it"),
+        ('task = "copy"\nvocabulary = 7', f"vocabulary in {recipe} has no effect: the task copy does not use it"),
     ):
         recipe.write_text(text)
         assert main(["train", "--config", str(recipe), "--out", str(tmp_path / "c")]) == 2
@@ -388,7 +391,7 @@ def test_pronunciation(tmp_path, capsys):
     for option, few in (("--held-out", "40"), ("--valid-pairs", "35")):
         assert main(["train", "pronunciation", "--dictionary", f"{tmp_path}/words.dict", "--held-out", "5",
                      *MODEL, "--out", str(tmp_path / "no"), option, few]) == 2  # fmt: skip
-        assert f"at least one is to be trained on; give a smaller {option}" in capsys.readouterr().err
+        assert f"at least one is needed for training; give a smaller {option}" in capsys.readouterr().err
     spoken = []
     for word in ("ai", "AI", "Ai"):  # dictionaries are read in small letters
         assert main(["translate", str(tmp_path / "run"), word]) == 0

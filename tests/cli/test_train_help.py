@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.cli import COMMANDS, main
 from minitransformer.cli.options import OPTIONS
 from minitransformer.tasks import TASKS
 
@@ -59,6 +59,15 @@ def test_the_options_stand_in_groups(help_of):
     _, _, groups = text.partition("\nmodel:")
     places = [groups.index(words) for words in ("--d-model", "\ntraining:", "--steps", "\ndata:", "--source")]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_option_without_a_default_shows_none(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert "(default: None)" not in text
+    assert "(default: [])" not in text
 
 
 def test_help_for_a_task_that_does_not_exist(capsys):

@@ -82,7 +82,7 @@ def test_nothing_left_out():
 
 def test_line_counts_that_differ(tmp_path):
     source, target = write(tmp_path / "a.en", "1\n2\n3\n"), write(tmp_path / "a.de", "1\n2\n")
-    with pytest.raises(TextError, match=r"a\.en has 3 lines, but .*a\.de has 2; .* find the line"):
+    with pytest.raises(TextError, match=r"a\.en has 3 lines, but .*a\.de has 2; .* find the extra"):
         read_parallel(source, target)
 
 

@@ -272,7 +272,7 @@ def test_merges_are_those_of_subword_nmt(tmp_path):
         ("merges", ["ab ab"], 0, "Merges: found merges=0, expected 1 or more"),
         ("merges", ["", "a b"], None, "Merges: the text has no word of two letters"),
         ("merges", [], None, "Merges: the text has no word of two letters"),
-        ("merges", ["ab cd"], None, "Merges: no two letters stand together twice"),
+        ("merges", ["ab cd"], None, "Merges: no pair of letters occurs twice"),
     ],
 )
 def test_text_that_nothing_can_be_learned_from(kind, texts, size, message):
@@ -301,7 +301,7 @@ def test_what_sentencepiece_complains_of_is_passed_on(monkeypatch):
 def test_wrong_options():
     with pytest.raises(ValueError, match="no kind of tokens 'word'; the kinds are bpe, words, chars, merges"):
         train_tokeniser("word", TEXT)
-    with pytest.raises(ValueError, match="bpe take no min_count, found 2"):
+    with pytest.raises(ValueError, match="bpe have no min_count, found 2"):
         train_tokeniser("bpe", TEXT, min_count=2)
     with pytest.raises(ValueError, match="found min_count=0, expected 1 or more"):
         train_tokeniser("words", TEXT, min_count=0)
@@ -317,8 +317,8 @@ def test_wrong_options():
         ({"kind": "words"}, "expected a tokeniser with 'tokens', found {\"kind\""),
         ({"kind": "words", "tokens": "abc"}, "'tokens' is str, expected list"),
         ({"kind": "words", "tokens": ["<pad>", "<start>", "<end>", "<unk>"]}, "a tokeniser with 'marker'"),
-        ({"kind": "words", "tokens": ["<pad>", "<start>", "<end>"], "marker": ""}, "Words: .* has to be <unk>"),
-        ({"kind": "chars", "tokens": ["<pad>", "<start>", "<end>", "a"]}, "Characters: .* has to be <unk>"),
+        ({"kind": "words", "tokens": ["<pad>", "<start>", "<end>"], "marker": ""}, "Words: .* must be <unk>"),
+        ({"kind": "chars", "tokens": ["<pad>", "<start>", "<end>", "a"]}, "Characters: .* must be <unk>"),
         ({"kind": "chars", "tokens": ["a"]}, "starts with"),
         ({"kind": "bpe", "model": 3}, "'model' is int, expected str"),
         ({"kind": "bpe", "model": "a"}, "'model' is not base64"),

@@ -18,7 +18,14 @@ def last_scores(model, source, pasts):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"norm": "pre", "attention_bias": True, "d_v": 5}, {"positions": "learned"}], ids=str
+    "options",
+    [
+        {},
+        {"norm": "pre", "attention_bias": True, "d_v": 5},
+        {"positions": "learned"},
+        {"activation": "silu", "output_bias": True, "first_position": 1, "scale_embeddings": False},
+    ],
+    ids=str,
 )
 def test_each_hypothesis_sees_its_own_past(make_model, options):
     model, rng = make_model(**options), np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 from minitransformer.arrays import asarray
 from minitransformer.data import END, Vocabulary, Words
-from minitransformer.decoding import Hypothesis, beam_search, check_sentence, hypotheses, texts, translate
+from minitransformer.decoding import PAPER, Hypothesis, beam_search, check_sentence, hypotheses, texts, translate
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_options_of_the_search_reach_it(model, tokens, monkeypatch):
     asked = []
     monkeypatch.setattr(texts, "beam_search", lambda model, ids, **options: asked.append(options) or [[]] * len(ids))
     hypotheses(model, tokens, sources, beam=3, alpha=0.25, n_best=2)
-    assert asked[0] == {"beam": 3, "alpha": 0.25, "n_best": 2}
+    assert asked[0] == {"beam": 3, "alpha": 0.25, "n_best": 2, "rules": PAPER}
 
 
 def test_the_width_of_the_beam_decides_how_a_text_is_translated(model, tokens, monkeypatch):

@@ -14,12 +14,20 @@ PAIRS = {"batch_tokens": 64, "train_pairs": 20, "held_out": 4, "valid_pairs": 2}
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    folder = RunFolder(tmp_path_factory.mktemp("explorer") / "run")
-    trainer = Trainer(Configuration.of_task(build("numbers"), **SIZES, **STEPS, **PAIRS))
-    folder.create(trainer.configuration, trainer.corpus)
-    trainer.train(folder)
-    return folder
+def make_folder(tmp_path_factory):
+    def make(**options):
+        folder = RunFolder(tmp_path_factory.mktemp("explorer") / "run")
+        trainer = Trainer(Configuration.of_task(build("numbers"), **SIZES, **STEPS, **PAIRS, **options))
+        folder.create(trainer.configuration, trainer.corpus)
+        trainer.train(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def folder(make_folder):
+    return make_folder()
 
 
 @pytest.fixture(scope="session")

@@ -43,10 +43,10 @@ def test_any_shape_is_a_picture(x):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"at": (2,)}, "the index [2] does not lie in the leading axes [2]"),
-        ({"at": (0, 0)}, "the index [0, 0] does not lie in the leading axes [2]"),
-        ({"rows": (0, 401)}, "rows [0, 401] do not lie in 0 to 400"),
-        ({"columns": (5, 3)}, "columns [5, 3] do not lie in 0 to 400"),
+        ({"at": (2,)}, "the index [2] is not in the leading axes [2]"),
+        ({"at": (0, 0)}, "the index [0, 0] is not in the leading axes [2]"),
+        ({"rows": (0, 401)}, "rows [0, 401] are not in 0 to 400"),
+        ({"columns": (5, 3)}, "columns [5, 3] are not in 0 to 400"),
         ({}, f"the window has 400 x 400 values, expected at most {MOST_VALUES:,}"),
     ],
 )

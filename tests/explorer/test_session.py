@@ -11,6 +11,7 @@ from minitransformer import tracing
 from minitransformer.data import END, START, Characters, Words
 from minitransformer.explorer import RequestError, Session
 from minitransformer.explorer.session import REQUESTS
+from minitransformer.training import load
 
 TEXT = "nine thousand and seventy"
 CROSS = "decoder.layers.0.cross_attention"
@@ -42,6 +43,17 @@ def test_every_answer_is_json(session, trace):
     }
     for name in REQUESTS:
         assert json.loads(json.dumps(session.answer(name, bodies.get(name, {})), allow_nan=False))
+
+
+def test_a_model_with_the_options_of_published_ones(make_folder):
+    folder = make_folder(activation="silu", output_bias=True, final_norm=True, position_layout="halves")
+    session, place = Session(load(folder), folder), "encoder.layers.0.feed_forward"
+    steps = session.trace({"text": TEXT})["steps"]
+    assert [one["operation"] for one in steps if one["place"] == place] == ["linear", "silu", "linear"]
+    assert {"encoder.final_norm", "decoder.final_norm"} <= {one["place"] for one in steps}
+    assert [one["name"] for one in steps[-2]["inputs"]][-1] == "bias"  # of the last linear layer
+    edited = session.trace({"text": TEXT, "edits": [{"kind": "sublayer_off", "place": place}]})
+    assert not values(session.tensor({"trace": edited["id"], "key": f"{place}/linear.2"})).any()
 
 
 @pytest.mark.parametrize("beam", [1, 3])

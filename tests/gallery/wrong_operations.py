@@ -595,8 +595,8 @@ FAR = case(np.array([[40.0, -50.0], [-60.0, 70.0]]))
 
 def silu_without_beta(saved: Any, d_y: Any) -> Any:
     """Leave out the factor that the sigmoid's derivative has."""
-    y, sigmoid, _ = saved
-    return (d_y * (sigmoid + y * (1 - sigmoid)),)
+    y, z, _ = saved
+    return (d_y * (z + y * (1 - z)),)
 
 
 def gelu_by_another(saved: Any, d_y: Any) -> Any:

@@ -168,4 +168,4 @@ def test_a_step_is_faster_than_on_the_processor():
 def test_the_speed_is_measured(capsys):
     assert main(["bench", "toy", "--rounds", "1", "--backend", "cupy"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "the whole step of minitransformer comes to" in out
+    assert "the whole step of minitransformer reaches" in out

@@ -215,7 +215,7 @@ def test_what_is_asked_wrongly_is_refused(clinic, words, said):
 
 def test_options_of_the_clinic_belong_to_the_clinic(tmp_path, capsys):
     assert main(["learn", "list", "--ask", "rate", "--folder", str(tmp_path / "mine")]) == 2
-    assert "--ask and --diagnosis belong to `learn clinic`" in capsys.readouterr().err
+    assert "--ask and --diagnosis are options of `learn clinic`" in capsys.readouterr().err
     with pytest.raises(LookupError, match="no cause 'flu'"):
         diagnose(cases()[0], "flu", {})
 

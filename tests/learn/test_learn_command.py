@@ -179,7 +179,7 @@ def test_reset_keeps_what_was_written(learn):
     assert path.read_text() == find("chain-rule").text
     kept = sorted(path.parent.glob("*chain_rule.kept-*"))
     assert [one.read_text() for one in kept] == ["first try", "second try"]
-    assert "It had not been changed" in learn("reset", "chain-rule")[1]
+    assert "You had not changed it" in learn("reset", "chain-rule")[1]
 
 
 def test_the_solution_is_shown_and_not_written(learn):

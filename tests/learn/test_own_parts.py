@@ -419,7 +419,7 @@ def test_what_a_mistake_does(without_drawn_parts, tmp_path, monkeypatch, capsys)
     assert not (tmp_path / "runs").exists()
     status, told, _ = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
     assert status == 0
-    assert "what the mistake did:" in told
+    assert "effect of the mistake:" in told
     assert "with your scaled-scores" in told
     assert (tmp_path / "runs" / "numbers" / "with-and-without.png").stat().st_size > 5000
     assert [*json.loads((tmp_path / "runs/numbers-without-the-mistake/parts.json").read_text())["parts"]] == ["warm-up"]
@@ -495,7 +495,7 @@ def test_a_folder_that_is_gone_is_noted_in_few_words(own_run, monkeypatch, capsy
     own.rename(own.parent / "elsewhere")
     monkeypatch.chdir(own.parent)
     error = run(capsys, "translate", str(out), "--", "one")[2]
-    assert f"1 of 39 parts of this model are functions in {own}, which is gone; the engine's are used" in error
+    assert f"1 of 39 parts of this model are functions in {own}, which no longer exists; the engine's are used" in error
     assert "no longer solved" not in error
 
 
@@ -513,7 +513,7 @@ def test_training_goes_on_with_the_same_functions_or_not_at_all(own_run, capsys)
     out, own = own_run
     status, _, error = run(capsys, "resume", str(out))
     assert status == 2
-    assert "training would not go on as it began" in error
+    assert "training must continue with the functions that it started with" in error
     assert run(capsys, "resume", str(out), "--with", str(own))[0] == 0
     spoil(own, "warm-up", "(step, d_model", "((step, d_model")
     status, _, error = run(capsys, "resume", str(out), "--with", str(own))
@@ -533,4 +533,4 @@ def test_a_mistake_by_which_training_diverges_is_compared_too(without_drawn_part
         status, told, error = run(capsys, "train", "--with", "mine", "--anyway", *FLAGS)
     assert status == 0
     assert "training stops" in error
-    assert "what the mistake did:" in told
+    assert "effect of the mistake:" in told

@@ -133,7 +133,7 @@ def test_a_run_goes_on_with_another_number_of_processes(alone, tmp_path):
         (folder.checkpoints.path / f"step-{step:08d}.safetensors").unlink()
     status, out = run(3, ["resume", "run"], tmp_path)
     assert status == 0, out
-    assert "going on after step 2" in out
+    assert "continuing after step 2" in out
     same(folder.path, alone)
 
 

@@ -13,6 +13,8 @@ VARIANTS = [
     {"positions": "learned", "share_embeddings": "target"},
     {"share_embeddings": False, "norm": "pre", "target_vocab": 9},
     {"share_embeddings": True, "target_vocab": 9},
+    {"share_embeddings": "inputs", "final_norm": True, "output_bias": True},
+    {"share_embeddings": "all", "norm": "pre", "final_norm": False},
 ]
 
 
@@ -23,7 +25,7 @@ def state_of(target_vocab=8, **options):
 
 
 def kept(options):
-    return {key: value for key, value in options.items() if key in ("norm", "share_embeddings", "attention_bias")}
+    return {key: value for key, value in options.items() if key not in ("positions", "target_vocab")}
 
 
 @pytest.mark.parametrize("zero_biases", [False, True])
@@ -134,7 +136,7 @@ def test_missing_and_unknown_names_are_refused(convert):
 
 def test_norms_after_the_stacks_belong_to_pre_norm_alone():
     there = to_pytorch(state_of(norm="pre"), 2)
-    with pytest.raises(ValueError, match="choose norm='pre', here and for the Transformer"):
+    with pytest.raises(ValueError, match="choose norm='pre'; if not, final_norm=True; here and"):
         from_pytorch(there, 2)
     with pytest.raises(ValueError, match=r"missing .*transformer.decoder.norm.weight"):
         from_pytorch(to_pytorch(state_of(), 2), 2, norm="pre")

@@ -149,7 +149,11 @@ def test_backward_under_no_grad_is_refused():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("options", [{}, {"norm": "pre", "attention_bias": True, "attention_block": 2}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"norm": "pre", "attention_bias": True, "attention_block": 2}, {"activation": "gelu", "output_bias": True}],
+    ids=str,
+)
 def test_several_steps_of_training_are_the_same(options, dtype):
     plain, again = (model_of(dtype=dtype, recompute=r, **options) for r in (False, True))
     optimisers = [mt.optim.Adam(model.parameters()) for model in (plain, again)]

@@ -25,7 +25,7 @@ def test_a_target_is_what_was_there_so_far_back(distance):
 
 @pytest.mark.parametrize("distance", [-1, 24])
 def test_a_distance_that_leaves_no_target_is_refused(distance):
-    with pytest.raises(ValueError, match=f"without the length 24, found {distance}"):
+    with pytest.raises(ValueError, match=f"a distance from 0 to 23, found {distance}"):
         draw_batch(SMALL, distance, np.random.default_rng(0))
 
 

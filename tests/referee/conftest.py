@@ -82,7 +82,18 @@ def relative_error_fixture():
     return relative_error
 
 
-def pytorch_model(source_vocab, target_vocab, norm="post", share_embeddings=True, positions="sinusoidal", **sizes):
+def pytorch_model(
+    source_vocab,
+    target_vocab,
+    norm="post",
+    share_embeddings=True,
+    positions="sinusoidal",
+    final_norm=None,
+    output_bias=False,
+    activation="relu",
+    layer_norm_eps=1e-5,
+    **sizes,
+):
     """Return PyTorch's Transformer with what it lacks: embeddings, positions, and the last linear layer.
 
     Its parts have the names that ``to_pytorch`` writes. Only biases of attention may be more than we have.
@@ -95,18 +106,27 @@ def pytorch_model(source_vocab, target_vocab, norm="post", share_embeddings=True
             super().__init__()
             self.source_embedding = nn.Embedding(source_vocab, d_model)
             self.target_embedding = nn.Embedding(target_vocab, d_model)
-            self.generator = nn.Linear(d_model, target_vocab, bias=False)
-            if share_embeddings:
+            self.generator = nn.Linear(d_model, target_vocab, bias=output_bias)
+            if share_embeddings in (True, "all", "target"):
                 self.generator.weight = self.target_embedding.weight
-            if share_embeddings is True and source_vocab == target_vocab:
+            if share_embeddings in (True, "all", "inputs") and source_vocab == target_vocab:
                 self.source_embedding.weight = self.target_embedding.weight
             if positions == "learned":
                 self.source_positions = nn.Embedding(max_length, d_model)
                 self.target_positions = nn.Embedding(max_length, d_model)
             self.transformer = nn.Transformer(
-                d_model, n_heads, n_layers, n_layers, d_ff, dropout=0.0, batch_first=True, norm_first=norm == "pre"
+                d_model,
+                n_heads,
+                n_layers,
+                n_layers,
+                d_ff,
+                dropout=0.0,
+                batch_first=True,
+                norm_first=norm == "pre",
+                activation=getattr(nn.functional, activation),
+                layer_norm_eps=layer_norm_eps,
             )
-            if norm == "post":
+            if not (norm == "pre" if final_norm is None else final_norm):
                 self.transformer.encoder.norm = self.transformer.decoder.norm = None
 
         def embed(self, ids, side):

@@ -23,7 +23,17 @@ VARIANTS = {
         "norm": "pre", "attention_bias": True, "positions": "learned", "share_embeddings": False,
     },
     "post-norm, target shared, two vocabularies": {"attention_bias": True, "share_embeddings": "target", "target": 13},
+    "PyTorch's own norms, GELU": {
+        "attention_bias": True, "final_norm": True, "output_bias": True, "activation": "gelu",
+        "share_embeddings": "inputs",
+    },
+    "no last norms, SiLU, another ε": {
+        "attention_bias": True, "norm": "pre", "final_norm": False, "activation": "silu", "layer_norm_eps": 0.1,
+        "share_embeddings": "all",
+    },
 }  # fmt: skip
+OF_WEIGHTS = ("norm", "share_embeddings", "attention_bias", "final_norm", "output_bias")
+"""The options that the names of the weights depend on."""
 
 
 def models(pytorch_model, target=10, attention_bias=False, **options):
@@ -67,7 +77,7 @@ def test_our_weights_in_pytorch(options, pytorch_model, relative_error):
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS.keys())
 def test_pytorchs_weights_here(options, pytorch_model, relative_error):
     ours, theirs = models(pytorch_model, **options)  # whose attention's biases begin as 0
-    kept = {key: value for key, value in options.items() if key in ("norm", "share_embeddings", "attention_bias")}
+    kept = {key: value for key, value in options.items() if key in OF_WEIGHTS}
     ours.load_state_dict(mt.nn.from_pytorch(theirs.state_dict(), SIZES["n_heads"], **kept))
     compare(ours, theirs, relative_error)
 

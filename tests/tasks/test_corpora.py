@@ -56,7 +56,7 @@ def test_text_without_files_to_hold_out(files):
     assert not {source for source, _ in found.train} & {source for source, _ in found.held_out}
     assert found.fingerprint() == text(files).fingerprint()
     assert found.held_out != text(files, seed=1).held_out
-    assert any("held out of the text" in note for note in found.notes)
+    assert any("held out from the text" in note for note in found.notes)
 
 
 def test_long_pairs_are_left_out_and_reported(files):

@@ -48,7 +48,52 @@ def test_the_error_of_a_right_gradient_falls_as_the_square_of_the_step():
     assert h0 / h1 == 4
     assert e0 / e1 == pytest.approx(16, rel=0.1)
     wrong = verdict(np.exp, lambda x, d_y: d_y * x, [0.5, 1.0])
+    assert wrong.errors is wrong.errors  # measured once
     assert wrong.errors[3][1] == pytest.approx(wrong.errors[4][1], rel=1e-3)
+
+
+def test_an_error_that_stays_shows_a_mistake_within_any_tolerance():
+    def backward(x, d_y):
+        return d_y * np.cos(x) * (1 + 3e-8)
+
+    report = verdict(np.sin, backward, [0.5, 1.0, -0.3])
+    assert report.verdict == "wrong"
+    assert "the error at the worst entry stays near" in str(report)
+    assert "that of a right gradient falls as the square of the step" in str(report)
+    assert verdict(np.sin, lambda x, d_y: d_y * np.cos(x) * (1 + 1e-12), [0.5, 1.0, -0.3]).verdict == "right"
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-6, 1e-8, -1e-3, -1e-6, -1e-8])
+@each_type
+def test_a_kink_nearby_is_no_kink_here(distance, dtype):
+    def relu(x):
+        return np.maximum(x, 0)
+
+    x = [distance, 2.0, -3.0, 1.0]
+    assert verdict(relu, lambda x, d_y: d_y * (x > 0), x, dtype=dtype).verdict == "right"
+    assert verdict(relu, lambda x, d_y: d_y * (x > 1.5), x, dtype=dtype).verdict == "wrong"
+
+
+def calls_of(function, backward, *inputs):
+    calls = 0
+
+    def counted(*xs):
+        nonlocal calls
+        calls += 1
+        return function(*xs)
+
+    report = examine(counted, backward=backward, inputs=inputs)
+    return calls / sum(x.size for x in inputs), report.verdict
+
+
+def test_an_entry_takes_few_calls():
+    x, w = RNG.normal(size=(10, 12)), RNG.normal(size=12)
+    calls, found = calls_of(layer, layer_backward, x, w)
+    assert found == "right"
+    assert calls < 3
+    calls, found = calls_of(layer, lambda x, w, d_y: (layer_backward(x, w, d_y)[0] - d_y, w), x, w)
+    assert found == "wrong"
+    assert calls < 5
 
 
 def wrong_backward(kind):
@@ -263,6 +308,12 @@ def test_where_a_number_first_is_not_finite(dtype):
     assert report.verdict == "not finite"
     assert "inf at [1]; first in line" in report.cause
     assert "divide by zero" in report.cause
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_a_line_that_is_not_finite_is_one_of_the_caller_not_of_numpy():
+    report = examine(lambda x: x.mean(axis=0), backward=lambda x, d_y: 0 * x, inputs=[np.zeros((0, 2))])
+    assert f"{__file__}, in <lambda>: report = examine(lambda x: x.mean(" in report.cause
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_trial_steps_leave_no_trace(monkeypatch):
 @pytest.mark.parametrize(
     ("lengths", "words"),
     [
-        ({"steps": 3, "epochs": 1}, "steps and epochs both say how long to train"),
-        ({"epochs": 1.5, "minutes": 1}, "epochs and minutes both say how long to train"),
+        ({"steps": 3, "epochs": 1}, "steps and epochs both set the length of training"),
+        ({"epochs": 1.5, "minutes": 1}, "epochs and minutes both set the length of training"),
         ({"epochs": 0}, "epochs must be at most 1000000 and above 0, found 0"),
         ({"minutes": 1e9}, "minutes must be at most 1000000 and above 0, found"),
     ],

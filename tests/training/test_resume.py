@@ -186,7 +186,7 @@ def test_of_a_torn_checkpoint_the_one_before_goes_on(whole, tmp_path, capsys):
     assert main(["resume", str(folder.path)]) == 0
     captured = capsys.readouterr()
     assert "step-00000024.safetensors is damaged" in captured.err
-    assert "going on after step 21" in captured.out
+    assert "continuing after step 21" in captured.out
     agree(whole, folder)
 
 

@@ -56,7 +56,7 @@ def test_edit_distance():
 def test_shares():
     assert Share(1, 4).value == 0.25
     assert sum([Share(1, 4), Share(2, 2)], Share(0, 0)) == Share(3, 6)
-    with pytest.raises(ValueError, match="a share of 0 in nothing"):
+    with pytest.raises(ValueError, match="a share of 0 in 0"):
         _ = Share(0, 0).value
 
 

@@ -509,7 +509,7 @@ def test_on_a_gpu_a_run_of_several_workers_goes_on_alone(tmp_path, monkeypatch):
     monkeypatch.setattr("minitransformer.training.resuming.backend", lambda: "cupy")
     said = []
     assert resume(folder, said.append).configuration.training.workers == 1
-    assert said == ["the 3 workers of the run shared the cores of a CPU; on a GPU one goes on alone"]
+    assert said == ["the 3 workers of the run shared the cores of a CPU; on a GPU one worker continues"]
 
 
 def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):

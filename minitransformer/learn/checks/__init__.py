@@ -1,6 +1,6 @@
 """The checks of the exercises: a file for each chapter, a function for each exercise.
 
-A function's parameters are the names that it takes from the learner's file. It raises ``Wrong`` if an answer is not
+A function's parameters are the names that it reads from the learner's file. It raises ``Wrong`` if an answer is not
 right, through the functions of ``verdict``; otherwise it may return a remark. Sizes are distinct, numbers random but
 always the same, gradients of results random and not uniform.
 """

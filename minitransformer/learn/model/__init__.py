@@ -6,7 +6,7 @@
 ``stacks.py``     the model as it is drawn: which exercises are parts of which sub-layer
 ``parts.py``      the functions that a learner has written for these parts
 ``trial.py``      each part checked, and compared with the engine's on a batch
-``record.py``     which parts of a run were whose
+``record.py``     which parts of a run were the learner's
 ================  =====================================================================
 """
 

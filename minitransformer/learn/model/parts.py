@@ -1,4 +1,4 @@
-"""The parts of the model that exercises ask for, and whose each one is."""
+"""The parts of the model that are exercises, and the owner of each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS = tuple(name for stack in STACKS.values() for each in stack for name in ea
 
 @cache
 def _solution(name: str) -> Callable[..., Any]:
-    """Return the function that solves an exercise: it stands beside a learner's in the same pass."""
+    """Return the function that solves an exercise: it is used with the learner's functions in the same pass."""
     names: dict[str, Any] = {"__name__": f"solution_{name}"}
     exec(compile(find(name).solution, f"the solution of {name}", "exec"), names)
     [asked] = find(name).asks_for
@@ -95,7 +95,7 @@ class Parts:
         return Parts(self.folder, {name: watch(self.functions[name])})
 
     def stand_ins(self) -> StandIns:
-        """Return what stands in for which function of the engine.
+        """Return the replacements by function of the engine.
 
         Where a pass calls several functions and some are missing, the exercise's own solution takes their place.
         """

@@ -1,6 +1,6 @@
 """Forward and backward passes that call the functions of exercises, as stand-ins for the engine's.
 
-Each takes what the engine's pass takes and saves what it saves, so one may be the learner's and the other the engine's.
+Each has the arguments and saved values of the engine's pass, so one may be the learner's and the other the engine's.
 ``f`` maps the names of exercises to functions. What an exercise asks for is called as its text says; everything else
 here is bookkeeping: shapes, types, and the order of arguments.
 """

@@ -130,7 +130,7 @@ def _examine_all(
     limits: Limits,
     tell: Callable[[str], object],
 ) -> dict[str, Verdict | str]:
-    """Return a verdict on each part, or what is wrong with a file from which none can be had.
+    """Return a verdict on each part, or the error of a file that cannot be judged.
 
     One child process examines all parts. If one ends it, another child goes on with the next part.
     """
@@ -183,7 +183,7 @@ def _examine(setting: Setting, parts: Parts, expected: Mapping[str, Array]) -> V
         other = found[what]
         atol = TOLERANCE * (float(np.abs(value).max(initial=0)) or 1)
         if other.shape != value.shape or not np.allclose(other, value, rtol=0, atol=atol, equal_nan=True):
-            return Verdict(False, f"{what} is not what it is with the engine's function")
+            return Verdict(False, f"{what} differs from the result of the engine's function")
     return verdict
 
 

@@ -54,7 +54,7 @@ def attention_backward(q: np.ndarray, k: np.ndarray, v: np.ndarray, w: np.ndarra
 
 
 def self_attention_backward(*parts: np.ndarray) -> np.ndarray:
-    """Return the gradient of x, for three matrices and the gradients of what they make of x."""
+    """Return the gradient of x, for three matrices and the gradients of their products with x."""
     w, d = parts[:3], parts[3:]
     joined = np.concatenate(w, axis=1)
     x = np.zeros((len(d[0]), len(joined)))  # its gradient does not depend on it

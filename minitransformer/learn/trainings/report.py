@@ -1,4 +1,4 @@
-"""One training with a learner's functions, and what came of it in words."""
+"""One training with a learner's functions, and its result in words."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def train_with_answers(
     kind : type
         Which training.
     folder : Path
-        Where the learner's files lie.
+        The folder of the learner's files.
     track : callable
         Gets the steps of the learner's training and yields them, to draw a progress bar.
     steps : int, optional

@@ -1,6 +1,6 @@
 """Chapter 7: one attention layer learns to reverse a row of letters.
 
-Each letter has a row of numbers of its own in a table; a sinusoidal wave tells its position. From both, one layer of
+Each letter has its own row of numbers in a table; a sinusoidal wave encodes its position. From both, one layer of
 multi-head attention computes the logits of the letters at each position. Rows are up to T letters long, and padding
 fills them up; it is hidden from the attention and does not count in the loss.
 """

@@ -1,0 +1,123 @@
+"""The rules of a search: what ends it, how hypotheses are compared, and which tokens may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, xp
+from minitransformer.data import END
+from minitransformer.decoding.search import exclude
+from minitransformer.options import OptionError, Options, option
+from minitransformer.stand_ins import replaceable
+
+__all__ = ["PAPER", "SearchOptions", "length_penalty"]
+
+
+@replaceable
+def length_penalty(length: Any, alpha: float) -> Any:
+    """Return ((5 + length) / 6)^alpha, the divisor of log-probabilities.
+
+    Parameters
+    ----------
+    length : int or integer array
+        ``|Y|``, the number of tokens, including the end token.
+    alpha : float
+        0 for none; the paper has 0.6.
+    """
+    return ((5 + np.asarray(length)) / 6) ** alpha
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions(Options):
+    """The rules of decoding; the defaults are the paper's (section 6.1).
+
+    Raises
+    ------
+    OptionError
+        If a value is out of its range, or tokens are forbidden whose probability is not redistributed.
+    """
+
+    owner: ClassVar[str] = "search"
+
+    beam: int = option(
+        1, "hypotheses for each sentence, unless a number is given; 1 is greedy search", at_least=1, flag=False,
+        added=True, editable=True,
+    )  # fmt: skip
+    alpha: float = option(
+        0.6, "exponent of the length penalty, unless one is given", at_least=0, flag=False, added=True, editable=True
+    )
+    penalty: str = option(
+        "gnmt",
+        "divisor of log-probabilities, for a sentence of n tokens: ((5 + n) / 6)^alpha (gnmt), or n^alpha (length)",
+        choices=("gnmt", "length"), flag=False, added=True, editable=True,
+    )  # fmt: skip
+    full_beam: bool = option(
+        False,
+        "whether another hypothesis takes the place of a finished one, so that as many as before are continued",
+        flag=False, added=True, editable=True,
+    )  # fmt: skip
+    stop: str = option(
+        "exact",
+        "when a search ends: when no continuation can change the result (exact), when no live hypothesis would be "
+        "among the best if it ended now (heuristic), or when as many are finished as the beam is wide (full)",
+        choices=("exact", "heuristic", "full"), flag=False, added=True, editable=True,
+    )  # fmt: skip
+    most_written: int | None = option(
+        None, "most tokens of a translation, its end included (default: 50 more than its source has)", at_least=1,
+        flag=False, added=True, editable=True,
+    )  # fmt: skip
+    force_end: bool = option(
+        False, "whether the last token that may be written is the end, with probability 1", flag=False, added=True,
+        editable=True,
+    )  # fmt: skip
+    renormalise: bool = option(
+        False, "whether the probability of tokens that are never written is given to the others", flag=False,
+        added=True, editable=True,
+    )  # fmt: skip
+    forbidden: Sequence[int] | None = option(
+        None, "ids that are never written, besides padding and the start", flag=False, added=True, editable=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.forbidden and not self.renormalise:
+            raise OptionError(
+                "search: forbidden tokens need renormalise: their probability goes to the others",
+                "forbidden", "renormalise",
+            )  # fmt: skip
+        if any(token < 0 for token in self.forbidden or ()):
+            raise OptionError(f"search: forbidden must be ids of 0 or more, found {self.forbidden}", "forbidden")
+
+    def continuations(self, beam: int) -> int:
+        """Return how many continuations of K hypotheses are needed: among 2 K, at least K have not ended."""
+        return 2 * beam if self.full_beam else beam
+
+    def divisor(self, length: Any, alpha: float) -> Any:
+        """Return the divisor of the log-probability of a hypothesis with so many tokens."""
+        return length_penalty(length, alpha) if self.penalty == "gnmt" else np.asarray(length) ** float(alpha)
+
+    def restrict(self, logits: Array, at_limit: Any) -> None:
+        """Change the logits of the next token so that only what may be written is probable, in place.
+
+        Parameters
+        ----------
+        logits : array, shape (B, ..., V)
+            The logits.
+        at_limit : boolean array, shape (B,)
+            For each sentence, whether the next token is the last that may be written.
+        """
+        if self.renormalise:
+            exclude(logits)
+            logits[..., list(self.forbidden or ())] = -xp.inf
+        if self.force_end and np.any(at_limit):
+            last = asarray(at_limit)
+            logits[last] = -xp.inf
+            logits[last, ..., END] = 0
+
+
+PAPER = SearchOptions()
+"""The rules of the paper."""

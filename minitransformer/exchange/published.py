@@ -1,0 +1,131 @@
+"""A model of another program in our terms, and the run folder that holds it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.arrays import Array
+from minitransformer.data import UNKNOWN, Tokeniser, Vocabulary
+from minitransformer.files import FileError
+from minitransformer.tasks import Corpus, build
+from minitransformer.training import Configuration, RunFolder
+from minitransformer.training.checkpoints import Checkpoint
+from minitransformer.training.provenance import Provenance
+from minitransformer.training.state import TrainingState
+
+__all__ = ["NEVER_WRITTEN", "OurIds", "Published", "arrange", "write_run"]
+
+NEVER_WRITTEN = -1e4
+"""The logit of a start token that the other program has not: its probability is zero, and its gradient too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A model of another program in our terms.
+
+    Parameters
+    ----------
+    model, search : mapping of str to value
+        The options of the model and of its search that differ from the defaults.
+    state : mapping of str to array
+        Its parameters, as ``Transformer.load_state_dict`` takes them.
+    source, target : Tokeniser
+        Its tokenisers.
+    notes : sequence of str
+        What differs from the other program.
+    """
+
+    model: Mapping[str, Any]
+    state: Mapping[str, Array]
+    source: Tokeniser
+    target: Tokeniser
+    search: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+class OurIds(NamedTuple):
+    """The order of a vocabulary in which padding, start, end and unknown come first, as they do here."""
+
+    vocabulary: Vocabulary
+    rows: NDArray[np.int64]
+    """For each of our ids the other program's."""
+    start_is_copy: bool
+    """Whether the start token is another token there, such as padding; then its row is copied."""
+
+    def ours(self, theirs: int) -> int:
+        """Return our id of a token that has no special meaning."""
+        return int(np.flatnonzero(self.rows == theirs)[-1])
+
+
+def arrange(tokens: Sequence[str], *, pad: int, start: int, end: int, unknown: int, where: Path) -> OurIds:
+    """Put the tokens of another program into our order.
+
+    Parameters
+    ----------
+    tokens : sequence of str
+        Its tokens, in the order of their ids there.
+    pad, start, end, unknown : int
+        The ids there. The start may be the same as padding or the end.
+    where : Path
+        The file that messages name.
+
+    Raises
+    ------
+    FileError
+        If an id is out of range, two meanings share one, or another token has the name of one of our specials.
+    """
+    special = {"padding": pad, "the end": end, "unknown": unknown}
+    for name, number in {**special, "the start": start}.items():
+        if not 0 <= number < len(tokens):
+            raise FileError(f"{where}: the id of {name} is {number}, expected 0 to {len(tokens) - 1:,}")
+    if len({*special.values()}) < len(special) or start == unknown:
+        told = ", ".join(f"{name} {number}" for name, number in {**special, "the start": start}.items())
+        raise FileError(f"{where}: found the ids {told}, expected different ones")
+    taken = {pad, start, end, unknown}
+    rows = [pad, start, end, unknown, *(number for number in range(len(tokens)) if number not in taken)]
+    try:
+        vocabulary = Vocabulary(["<unk>", *(tokens[number] for number in rows[UNKNOWN + 1 :])])
+    except ValueError as error:
+        raise FileError(f"{where}: {error}") from error
+    return OurIds(vocabulary, np.array(rows), start in (pad, end))
+
+
+def write_run(published: Published, out: Path) -> RunFolder:
+    """Write a run folder that holds a model of another program; if that fails, no folder is left.
+
+    Raises
+    ------
+    FileError
+        If the parameters do not fit the options.
+    RunError
+        If there is something at the path already, or it cannot be written.
+    """
+    folder = RunFolder(out)
+    folder.refuse(overwrite=False)
+    source, target = published.source, published.target
+    try:
+        configuration = Configuration.of_task(build("text"), **published.model, **published.search)
+        model = configuration.build_model(len(source), len(target), source is target)
+        model.load_state_dict(published.state)
+    except ValueError as error:
+        raise FileError(f"the model cannot be built: {error}") from error
+    existed = out.exists()
+    try:
+        corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
+        folder.create(configuration, corpus)
+        state = TrainingState(provenance=Provenance.of(configuration, corpus).flat())
+        folder.save(Checkpoint(dict(published.state), {}, {}, state.flat()), configuration.training)
+    except BaseException:
+        for path in out.iterdir() if existed else ():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if not existed:
+            shutil.rmtree(out, ignore_errors=True)
+        raise
+    return folder

@@ -1,0 +1,151 @@
+"""Strict readers for the files of published models: JSON objects, vocabularies and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from minitransformer.arrays import Array
+from minitransformer.files import FileError, read_json, require_regular_file
+
+__all__ = ["Fields", "read_ids", "read_tensors", "shown"]
+
+TYPES = {"F16": "float16", "F32": "float32", "F64": "float64"}
+"""The number types of safetensors that NumPy has; weights are read in them."""
+_MISSING: Any = object()
+
+
+class Fields:
+    """The values of a JSON object in a file; each is checked when it is read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    optional : bool
+        Whether the file may be missing; then there are no values.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or holds no JSON object.
+    """
+
+    def __init__(self, path: Path, optional: bool = False) -> None:
+        self.path = path
+        self.values: Mapping[str, Any] = {} if optional and not path.exists() else read_json(path)
+        if not isinstance(self.values, Mapping):
+            raise FileError(f"{path} holds {shown(self.values)}, expected a JSON object")
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a value, and it is not null."""
+        return self.values.get(name) is not None
+
+    def integer(self, name: str, default: int = _MISSING, at_least: int = 0, at_most: int = 2**31) -> int:
+        """Return a whole number; without a default it must be there."""
+        value = self._get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not at_least <= value <= at_most:
+            raise self.error(name, f"a whole number from {at_least:,} to {at_most:,}")
+        return value
+
+    def number(self, name: str, default: float = _MISSING, below: float = float("inf")) -> float:
+        """Return a number of 0 or more; without a default it must be there."""
+        value = self._get(name, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < below:
+            raise self.error(name, f"a number from 0 to less than {below}")
+        return float(value)
+
+    def boolean(self, name: str, default: bool = _MISSING) -> bool:
+        """Return true or false; without a default it must be there."""
+        value = self._get(name, default)
+        if not isinstance(value, bool):
+            raise self.error(name, "true or false")
+        return value
+
+    def text(self, name: str, default: str = _MISSING) -> str:
+        """Return a text; without a default it must be there. A token may be written as an object with a content."""
+        value = self._get(name, default)
+        value = value.get("content") if isinstance(value, Mapping) else value
+        if not isinstance(value, str):
+            raise self.error(name, "a text")
+        return value
+
+    def require(self, name: str, *allowed: Any, why: str) -> None:
+        """Raise a FileError unless a value is missing, null or one of those allowed."""
+        if self.has(name) and self.values[name] not in allowed:
+            raise self.error(name, f"{' or '.join(map(str, allowed)) or 'none'}: {why}")
+
+    def error(self, name: str, expected: str) -> FileError:
+        """Return the error that a value is not what was expected."""
+        found = shown(self.values[name]) if name in self.values else "missing"
+        return FileError(f"{self.path}: {name} is {found}, expected {expected}")
+
+    def _get(self, name: str, default: Any) -> Any:
+        return self.values[name] if self.has(name) or (default is _MISSING and name in self.values) else default
+
+
+def read_ids(path: Path) -> list[str]:
+    """Return the tokens of a JSON object that maps each token to its id, in the order of their ids.
+
+    Raises
+    ------
+    FileError
+        If it holds anything else, or the ids are not 0, 1, 2, ... without a gap.
+    """
+    values = Fields(path).values
+    tokens: list[str | None] = [None] * len(values)
+    for token, number in values.items():
+        if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(tokens):
+            raise FileError(
+                f"{path}: {shown(token)} has the id {shown(number)}, expected a whole number from 0 to "
+                f"{len(tokens) - 1:,}, as there are {len(tokens):,} tokens"
+            )
+        if (other := tokens[number]) is not None:
+            raise FileError(f"{path}: {shown(other)} and {shown(token)} both have the id {number}")
+        tokens[number] = token
+    return [token for token in tokens if token is not None]
+
+
+def read_tensors(path: Path) -> dict[str, Array]:
+    """Return the tensors of a file of safetensors, as NumPy arrays by name.
+
+    The library checks that the header and the sizes it tells agree with the size of the file before it reads more.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, or a tensor holds other numbers than float16, float32 or float64, or one that is not
+        finite.
+    """
+    require_regular_file(path, largest=None)
+    arrays: dict[str, Array] = {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118  (not a mapping)
+                if (kind := file.get_slice(name).get_dtype()) not in TYPES:
+                    raise FileError(
+                        f"{path}: {shown(name)} holds numbers of type {kind}, expected {', '.join(TYPES)}; convert "
+                        "the weights to float32 first"
+                    )
+                arrays[name] = file.get_tensor(name)
+    except FileError:
+        raise
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise FileError(f"{path} is damaged or not a file of safetensors: {error}") from error
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise FileError(f"{path}: {shown(name)} holds values that are not finite; download the file again")
+    return arrays
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message, cut so that it fits on a line."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        text = "a whole number of more than 4,300 digits"
+    return text if len(text) <= 80 else f"{text[:80]}..."

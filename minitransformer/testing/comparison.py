@@ -1,0 +1,94 @@
+"""Comparing the gradient of one input with finite differences: entry by entry, and in random directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.testing.claim import Claim
+from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.slopes import glance
+
+__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare", "errors_over_steps"]
+
+MAX_ENTRIES, N_DIRECTIONS = 256, 8
+SURE = 3
+"""After this many wrong entries of an input, the others only serve to find the cause."""
+
+
+def compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
+    """Compare the gradient of one input with finite differences."""
+    x, gradient, rng = claim.case.inputs[i], claim.gradients[i], claim.rng
+    known = gradient.shape == x.shape  # otherwise only the measurement is of use: it shows the cause
+    record = InputReport(claim.case.names[i], x.shape, differences=np.full(x.shape, np.nan))
+    movable = np.flatnonzero(np.isfinite(x))
+    scales = _scales(x, movable)
+
+    def enter(index: tuple[int, ...]) -> None:
+        direction = np.zeros(x.shape)
+        direction[index] = 1.0
+        slope = claim.slope(i, direction, float(scales[index]), record.entries_wrong >= SURE)
+        record.differences[index] = slope.value
+        if np.isinf(slope.value):
+            record.jumps.append(index)
+        elif known:
+            record.enter(float(gradient[index]), slope, claim.tolerance, index)
+
+    few = movable.size <= max_entries
+    for flat in movable if few else sorted(rng.choice(movable, max_entries, replace=False)):
+        enter(_index(flat, x))
+    for _ in range(0 if few or not known else n_directions):
+        direction = np.round(16 * rng.standard_normal(x.shape)) / 16 * np.isfinite(x) * scales
+        slope = claim.slope(i, direction, 1.0)
+        along = float((gradient * direction).sum())
+        if np.isinf(slope.value):
+            continue
+        record.enter(along, slope, claim.tolerance, None)
+        if slope.disagreement(along, claim.tolerance) > claim.tolerance and not record.entries_wrong:
+            flat = _find_wrong(claim, i, direction)
+            if flat is not None:
+                enter(_index(flat, x))
+    return record
+
+
+def _index(flat: Any, x: Array) -> tuple[int, ...]:
+    return tuple(int(n) for n in np.unravel_index(flat, x.shape))
+
+
+def _scales(x: Array, movable: Array) -> Array:
+    """Return a power of two of the size of each entry, or of a typical entry where that is larger."""
+    sizes = np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
+    sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
+    return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
+
+
+def _find_wrong(claim: Claim, i: int, direction: Array) -> int | None:
+    """Return a wrong entry by halving a direction along which the gradient is wrong; None if no half is wrong alone."""
+    entries = np.flatnonzero(direction)
+    while entries.size > 1:
+        for half in np.array_split(entries, 2):
+            part = np.zeros(direction.shape)
+            part.flat[half] = direction.flat[half]
+            along = float((claim.gradients[i] * part).sum())
+            if claim.slope(i, part, 1.0).disagreement(along, claim.tolerance) > claim.tolerance:
+                entries = half
+                break
+        else:
+            return None
+    return int(entries[0])
+
+
+def errors_over_steps(claim: Claim, record: InputReport) -> list[tuple[float, float]]:
+    """Return the error of central differences at the worst entry of an input, for steps of all sizes."""
+    if record.worst_index is None:
+        return []
+    i = claim.case.names.index(record.name)
+    x = claim.case.inputs[i]
+    direction = np.zeros(x.shape)
+    direction[record.worst_index] = 1.0
+    scale = float(_scales(x, np.flatnonzero(np.isfinite(x)))[record.worst_index])
+    loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
+    steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
+    return [(h, abs(glance(loss, claim.middle, h)[0].value - record.claim)) for h in steps]

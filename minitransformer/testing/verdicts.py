@@ -1,0 +1,162 @@
+"""The verdict on the gradients that were compared, with the likely cause of a wrong one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.testing.causes import likely_cause
+from minitransformer.testing.claim import Claim
+from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare, errors_over_steps
+from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.low_precision import UNCLEAR, Loss
+from minitransformer.testing.report import Entry, Report, Verdict
+from minitransformer.testing.slopes import EPS
+
+__all__ = ["judge", "judge_rounding"]
+
+
+def judge(claim: Claim, records: list[InputReport], why_not_float64: str) -> Report:
+    """Return the report with the verdict."""
+    case = claim.case
+    for i, record in zip(case.moving, records, strict=True):
+        if claim.gradients[i].shape != record.shape:
+            cause = (
+                f"{case.label(i)} has shape {claim.gradients[i].shape}, but the input has shape {record.shape}; "
+                f"{_cause(claim, i, record) or 'return a gradient of the shape of the input'}"
+            )
+            return Report(case.name, "malformed", cause, inputs=[r for r in records if r.comparisons])
+    wrong = [r for r in records if r.wrong and not (claim.eps > EPS and _is_unclear(r) and _is_within(r))]
+    if wrong:
+        record = max(wrong, key=lambda r: r.worst_error)
+        i = case.moving[records.index(record)]
+        places = [i, *(j for j, r in zip(case.moving, records, strict=True) if r.wrong and r is not record)]
+        record.guess = _outputs_at_fault(claim, places) or _cause(claim, i, record)
+        return _report(claim, "wrong", record.guess, record, records)
+    jumps = [record for record in records if record.jumps]
+    if jumps:
+        cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0])} moves, so there is no gradient"
+        return _report(claim, "kink", cause, jumps[0], records)
+    kinks = [record for record in records if record.kinks]
+    if kinks:
+        cause = (
+            f"at {kinks[0].name}{list(kinks[0].kinks[0])} the slopes on both sides differ, and the gradient lies "
+            'between them; kinks="accept" accepts that'
+        )
+        report = _report(claim, "kink", cause, kinks[0], records)
+        report.subgradient = True
+        return report
+    unclear = [r for r in records if _is_unclear(r)]
+    if unclear:
+        return _report(claim, "undecided", _why_unclear(claim, unclear[0], why_not_float64), unclear[0], records)
+    worst = max(records, key=lambda r: r.worst_error)
+    return _report(claim, "right", "", worst, records)
+
+
+def judge_rounding(report: Report, claim: Claim, found: list[Loss]) -> None:
+    """Change the verdict on a gradient that is right in float64, if rounding in the inputs' own precision spoils it."""
+    report.measured = f"measured in float64; the gradient in {claim.precision} agrees up to rounding"
+    for verdict in ("wrong", "undecided"):
+        for loss in found:
+            if loss.verdict == verdict:
+                report.worst = Entry(claim.case.names[loss.i], loss.index, loss.found, loss.expected)
+                report.verdict, report.measure_errors = loss.verdict, list
+                report.cause = _why_lost(claim, loss)
+                report.measured = "measured in float64"
+                return
+
+
+def _why_lost(claim: Claim, loss: Loss) -> str:
+    where = f"in {claim.precision} {claim.case.label(loss.i)} at {list(loss.index)} is {loss.found:.6g}"
+    if loss.verdict == "wrong":
+        return f"the formula is right in float64, but {where}, where {loss.expected:.6g} is expected"
+    return (
+        f"the formula is right in float64; {where} instead of {loss.expected:.6g}, and rounding explains an error of "
+        f"{loss.explained:.1e}; compute the backward pass in float64, or give inputs at which less cancels"
+    )
+
+
+def _is_unclear(record: InputReport) -> bool:
+    return record.resolution > UNCLEAR * record.largest and (record.largest > 0 or record.resolution == np.inf)
+
+
+def _is_within(record: InputReport) -> bool:
+    """Return whether the worst entry is off by less than the error bound of another entry of the same input."""
+    return bool(abs(record.claim - record.measurement) <= record.resolution)
+
+
+def _why_unclear(claim: Claim, record: InputReport, why_not_float64: str) -> str:
+    if record.resolution == np.inf:
+        return f"the function is not finite around the input {record.name}; use inputs farther inside its domain"
+    text = (
+        f"in {claim.precision} the gradient of {record.name} can be measured to {record.resolution:.1e}, and its "
+        f"entries are at most {record.largest:.1e}; "
+    )
+    if claim.eps > EPS and record.resolution * (EPS / claim.eps) ** 0.8 <= UNCLEAR * record.largest:
+        return text + f"float64 would do, but {why_not_float64}"
+    return text + "give inputs at which the function changes more"
+
+
+def _report(claim: Claim, verdict: Verdict, cause: str, record: InputReport, records: list[InputReport]) -> Report:
+    entry = Entry(record.name, record.worst_index, record.claim, record.measurement)
+    report = Report(claim.case.name, verdict, cause, entry, records)
+    report.measure_errors = partial(errors_over_steps, claim, record)
+    return report
+
+
+def _outputs_at_fault(claim: Claim, places: list[int]) -> str:
+    """Return which outputs the wrong gradients of inputs come from, and the cause; empty if it is all of them."""
+    causes = {}
+    others = False
+    for name, alone in claim.of_each_output():
+        records = {i: compare(alone, i, MAX_ENTRIES, N_DIRECTIONS) for i in places}
+        wrong = [i for i, record in records.items() if record.wrong]
+        if not wrong:
+            others = True
+        elif any(gradient.any() for gradient in alone.gradients.values()):
+            causes[name] = _cause(alone, wrong[0], records[wrong[0]])
+        else:
+            causes[name] = "the backward pass ignores its gradient"
+    if not causes or not others:
+        return ""
+    cause = next(iter(causes.values()))
+    return f"what comes from {' and '.join(causes)} is wrong{cause and ': '}{cause}"
+
+
+def _cause(claim: Claim, i: int, record: InputReport) -> str:
+    """Return the likely cause of a wrong gradient, or an empty string."""
+    if i in claim.none:
+        return f"the backward pass returns None for {record.name}, but the value depends on it"
+    if claim.ignores_d_output():
+        return "the backward pass ignores the gradient of the output: it returns the same for another one"
+    found, expected = claim.gradients[i], record.differences
+    known = np.isfinite(expected)
+    if found.shape == expected.shape and not known.all():
+        found, expected = found[known], expected[known]
+    sizes = {
+        f"{claim.case.names[j]}.shape[{axis}]": n
+        for j in claim.case.moving
+        for axis, n in enumerate(claim.case.inputs[j].shape)
+        if n not in (1, 2, 4)  # a factor of 2 has other causes
+    }
+    tolerance = 1e-5 if claim.eps <= EPS else 30 * claim.eps**0.5
+    if record.largest and np.isfinite(record.resolution):
+        tolerance = min(max(tolerance, record.resolution / record.largest), UNCLEAR)
+    subject = claim.case.label(i)
+    return likely_cause(found, expected, None, sizes, subject, _candidates(claim), tolerance)
+
+
+def _candidates(claim: Claim) -> dict[str, Array]:
+    """Return terms that a gradient may lack, by name."""
+    arrays = {claim.case.names[j]: claim.case.inputs[j].astype(np.float64) for j in claim.case.moving}
+    d_parts = claim.output.pieces(claim.d_output.astype(np.float64))
+    d_outputs = {f"d_output{name.removeprefix('y')}": d_part for name, d_part in d_parts}
+    products = {
+        f"{d_name} * {name}": d_part * array
+        for d_name, d_part in d_outputs.items()
+        for name, array in arrays.items()
+        if array.shape == d_part.shape
+    }
+    return {**d_outputs, **arrays, **products}
