@@ -35,6 +35,7 @@ COMMANDS = {
         "attention",
         "explore",
         "import",
+        "export",
         "gradcheck",
         "learn",
         "tutorials",

@@ -257,10 +257,13 @@ def sentencepiece_model(model: bytes, who: str) -> Any:
     MissingExtraError
         If sentencepiece is not installed.
     """
+    sentencepiece = _sentencepiece()
     try:
-        return _sentencepiece().SentencePieceProcessor(model_proto=model)
-    except RuntimeError as error:
-        raise ValueError(f"{who}: these bytes are not a model of sentencepiece") from error
+        if model:  # of no bytes it would make a processor that fails later
+            return sentencepiece.SentencePieceProcessor(model_proto=model)
+    except RuntimeError:
+        pass
+    raise ValueError(f"{who}: these bytes are not a model of sentencepiece")
 
 
 def _sentencepiece() -> Any:

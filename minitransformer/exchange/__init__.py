@@ -7,8 +7,12 @@ from pathlib import Path
 
 from minitransformer.exchange.huggingface import read_huggingface
 from minitransformer.exchange.published import Published, write_run
+from minitransformer.exchange.to_huggingface import ExportError, write_huggingface
+from minitransformer.training import TrainedRun
 
-__all__ = ["READERS", "Published", "read_huggingface", "write_run"]
+__all__ = ["READERS", "WRITERS", "ExportError", "Published", "read_huggingface", "write_huggingface", "write_run"]
 
 READERS: Mapping[str, Callable[[Path], Published]] = {"huggingface": read_huggingface}
 """The function that reads the models of each program."""
+WRITERS: Mapping[str, Callable[[TrainedRun, Path], list[str]]] = {"huggingface": write_huggingface}
+"""The function that writes a run for each program, and returns notes on what differs there."""

@@ -199,11 +199,12 @@ def _vocabularies(folder: Path, config: Fields, rules: Fields) -> tuple[OurIds, 
     """Return the vocabularies of source and target; one object if they are one."""
     names = Fields(folder / "tokenizer_config.json", optional=True)
     separate = names.boolean("separate_vocabs", False)
-    tokens = {path.name: (path, read_ids(path)) for path in [folder / "vocab.json"]}
-    path, source = tokens["vocab.json"]
-    ids = {}
-    for meaning, token in (("pad", "<pad>"), ("end", "</s>"), ("unknown", "<unk>")):
-        token = names.text({"pad": "pad_token", "end": "eos_token", "unknown": "unk_token"}[meaning], token)
+    path = folder / "vocab.json"
+    source, ids = read_ids(path), {}
+    for meaning, name, usual in (
+        ("pad", "pad_token", "<pad>"), ("end", "eos_token", "</s>"), ("unknown", "unk_token", "<unk>"),
+    ):  # fmt: skip
+        token = names.text(name, usual)
         if token not in source:
             raise FileError(f"{path} has no {shown(token)}, expected the token for {meaning}")
         ids[meaning] = source.index(token)
@@ -223,10 +224,9 @@ def _vocabularies(folder: Path, config: Fields, rules: Fields) -> tuple[OurIds, 
     unknown = names.text("unk_token", "<unk>")
     if unknown not in target:
         raise FileError(f"{path} has no {shown(unknown)}, expected the token for unknown")
-    return (
-        arrange(source, start=ids["pad"], where=folder / "vocab.json", **ids),
-        arrange(target, start=start, unknown=target.index(unknown), where=path, **given),
-    )
+    ordered = arrange(target, start=start, unknown=target.index(unknown), where=path, **given)
+    first = source.index(target[start]) if target[start] in source else ids["pad"]
+    return arrange(source, start=first, where=folder / "vocab.json", **ids), ordered
 
 
 def _token(config: Fields, rules: Fields, name: str) -> int:
@@ -357,11 +357,12 @@ def _search(rules: Fields, target: OurIds, config: Fields) -> tuple[dict[str, An
     else:
         notes.append("a translation that is cut off at the limit counts less than any that has ended")
     forbidden = _forbidden(rules, len(target.rows) - target.start_is_copy)
-    if pad not in forbidden:
-        notes.append("padding is never written, though bad_words_ids does not forbid it")
-    others = sorted(target.ours(number) for number in forbidden - {pad})
+    never = {pad} if target.start_is_copy else {pad, int(target.rows[START])}
+    if not never <= forbidden:
+        notes.append("padding and the start are never written, though bad_words_ids does not forbid both")
+    others = sorted(target.ours(number) for number in forbidden - never)
     if others and not search["renormalise"]:
-        raise rules.error("bad_words_ids", f"nothing but padding ({pad}), unless renormalize_logits is true")
+        raise rules.error("bad_words_ids", "nothing but padding and the start, unless renormalize_logits is true")
     return {**search, "forbidden": others or None}, notes
 
 

@@ -1,0 +1,36 @@
+"""Write a trained model for another program.
+
+The files are those that the program itself writes: it opens them, and computes the same. What it cannot compute is
+refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.parser import path
+from minitransformer.cli.run_options import add_run, load_chosen
+from minitransformer.exchange import WRITERS, ExportError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, the program, and where the files go."""
+    add_run(parser)
+    parser.add_argument("--to", choices=tuple(WRITERS), required=True, help="the program that is to open it")
+    parser.add_argument("--out", type=path, required=True, metavar="FOLDER", help="the folder to write")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files, and say what differs."""
+    trained = load_chosen(args)
+    try:
+        notes = WRITERS[args.to](trained, args.out)
+    except ExportError as error:
+        raise UsageError(f"{error}") from error
+    print(f"{args.out} holds the model for {args.to}")
+    for note in notes:
+        print(f"note: {note}")
+    return 0

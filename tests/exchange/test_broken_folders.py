@@ -1,0 +1,268 @@
+"""Folders of published models that are damaged, hostile or of another kind: one clear line each, and no run folder."""
+
+import json
+import os
+import random
+import struct
+
+import numpy as np
+import pytest
+from marian_folders import configuration, tensors, tokens, write_folder
+from safetensors.numpy import load_file, save_file
+
+import minitransformer as mt
+from minitransformer.cli import main
+from minitransformer.exchange import read_huggingface, write_run
+from minitransformer.files import FileError
+
+pytest.importorskip("sentencepiece")
+
+
+def edit(name, **changes):
+    def change(folder):
+        path = folder / name
+        values = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({key: value for key, value in (values | changes).items() if value != "gone"}))
+
+    return change
+
+
+def edit_tensors(change):
+    def apply(folder):
+        arrays = load_file(folder / "model.safetensors")
+        change(arrays)
+        save_file(arrays, folder / "model.safetensors")
+
+    return apply
+
+
+def swap_pickle(name):
+    def change(folder):
+        (folder / "model.safetensors").unlink()
+        (folder / name).write_bytes(b"\x80\x02cos\nsystem\nq\x00X\x04\x00\x00\x00exitq\x01\x85q\x02Rq\x03.")
+
+    return change
+
+
+def header(edited):
+    """Write another header before the same data."""
+
+    def change(folder):
+        path = folder / "model.safetensors"
+        data = path.read_bytes()
+        size = struct.unpack("<Q", data[:8])[0]
+        text = json.dumps(edited(json.loads(data[8 : 8 + size]))).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + size :])
+
+    return change
+
+
+def one(name, **changes):
+    return lambda values: values | {name: values[name] | changes}
+
+
+BIAS, TABLE = "model.encoder.layers.0.fc1.bias", "model.shared.weight"
+V = len(tokens())
+
+
+def set_nan(arrays):
+    arrays[BIAS][3] = np.nan
+
+
+BROKEN = {
+    "there is no file .*config.json": lambda folder: (folder / "config.json").unlink(),
+    "model_type is 'bart', expected marian": edit("config.json", model_type="bart"),
+    "model_type is missing, expected marian": edit("config.json", model_type="gone"),
+    "d_model is '16', expected a whole number": edit("config.json", d_model="16"),
+    "d_model is 10{30}": edit("config.json", d_model=10**30),
+    "d_model is missing": edit("config.json", d_model="gone"),
+    "d_model is 16, expected a multiple of the 3 attention heads": edit(
+        "config.json", encoder_attention_heads=3, decoder_attention_heads=3
+    ),
+    "decoder_layers is 2, expected 1, as in the encoder": edit("config.json", decoder_layers=2),
+    "encoder_layers is 1000000, expected a whole number from 1 to 44": edit("config.json", encoder_layers=10**6),
+    "has no tensor model.encoder.layers.1": edit("config.json", encoder_layers=2, decoder_layers=2),
+    "activation_function is 'tanh', expected one of relu": edit("config.json", activation_function="tanh"),
+    "normalize_before is True, expected False": edit("config.json", normalize_before=True),
+    "dropout is 1.5, expected a number": edit("config.json", dropout=1.5),
+    "scale_embedding is 'yes', expected true or false": edit("config.json", scale_embedding="yes"),
+    "pad_token_id is None, expected the id of one token": edit("config.json", pad_token_id=None),
+    "for pad, expected 5": edit("config.json", pad_token_id=5),
+    "decoder_start_token_id|the id of the start is 99": edit("config.json", decoder_start_token_id=99),
+    "found the ids padding .*expected different ones": edit("config.json", decoder_start_token_id=1),
+    f"vocab.json has {V} tokens, expected {V + 1}": edit("config.json", vocab_size=V + 1),
+    "no_repeat_ngram_size is 3, expected 0: this search has no such rule": edit("config.json", no_repeat_ngram_size=3),
+    "forced_bos_token_id is 4, expected none": edit("config.json", forced_bos_token_id=4),
+    "bad_words_ids is .*expected lists of one id each": edit("config.json", bad_words_ids=[[1, 2]]),
+    "bad_words_ids is .*unless renormalize_logits": edit("config.json", bad_words_ids=[[V - 1], [3]]),
+    "early_stopping is 'maybe'": edit("config.json", early_stopping="maybe"),
+    "forced_eos_token_id is 3, expected 0": edit("config.json", forced_eos_token_id=3),
+    "length_penalty is -1": edit("config.json", length_penalty=-1),
+    "generation_config.json: num_beams is 0": edit("generation_config.json", num_beams=0),
+    "config.json cannot be read as JSON": lambda folder: (folder / "config.json").write_bytes(b"{"),
+    r"config.json holds \[\], expected a JSON object": lambda folder: (folder / "config.json").write_text("[]"),
+    "vocab.json: .*both have the id 3": edit("vocab.json", **{tokens()[4]: 3}),
+    "vocab.json: .*has the id '3'": edit("vocab.json", **{tokens()[4]: "3"}),
+    "vocab.json: .*has the id 999": edit("vocab.json", **{tokens()[4]: 999}),
+    "vocab.json has no '</s>', expected the token for end": edit("tokenizer_config.json", eos_token="</s>")
+    and (lambda folder: edit("vocab.json", **{"</s>": "gone", "other": 0})(folder)),
+    "'<start>' is among the tokens": lambda folder: edit("vocab.json", **{tokens()[5]: "gone", "<start>": 5})(folder),
+    "source.spm: Pieces: these bytes are not a model": lambda folder: (folder / "source.spm").write_bytes(b"x" * 99),
+    "target.spm: Pieces: these bytes are not a model": lambda folder: (folder / "target.spm").write_bytes(b""),
+    "there is no file .*target.spm": lambda folder: (folder / "target.spm").unlink(),
+    "is a pickle, which can run any program": swap_pickle("pytorch_model.bin"),
+    "in several files, expected one": lambda folder: (folder / "model.safetensors").rename(
+        folder / "model.safetensors.index.json"
+    ),
+    "there is no file .*model.safetensors": lambda folder: (folder / "model.safetensors").unlink(),
+    "is damaged or not a file of safetensors": lambda folder: os.truncate(folder / "model.safetensors", 20_000),
+    "model.safetensors is damaged": lambda folder: (folder / "model.safetensors").write_bytes(b""),
+    "damaged or not a file of safetensors: .*eader": lambda folder: (folder / "model.safetensors").write_bytes(
+        struct.pack("<Q", 2**62) + b"{}"
+    ),
+    "damaged or not a file of safetensors: .*": header(one(TABLE, data_offsets=[0, 2**40])),
+    "not a file of safetensors: ": header(one(TABLE, shape=[2**31, 2**31])),
+    "holds numbers of type BF16": edit_tensors(lambda arrays: None) and header(lambda values: {
+        name: value | {"dtype": "BF16", "shape": [*value["shape"], 2]} if name != "__metadata__" else value
+        for name, value in values.items()
+    }),
+    f"has no tensor {BIAS}": edit_tensors(lambda arrays: arrays.pop(BIAS)),
+    f"{BIAS} has shape .*23.*expected .*24": edit_tensors(lambda arrays: arrays.update({BIAS: arrays[BIAS][:23]})),
+    f"{BIAS}' holds values that are not finite": edit_tensors(set_nan),
+    "has tensors that MarianMTModel has not: .*extra": edit_tensors(
+        lambda arrays: arrays.update(extra=np.zeros(2, "float32"))
+    ),
+    "embed_positions.weight holds other numbers": edit_tensors(
+        lambda arrays: arrays.update({"model.encoder.embed_positions.weight": np.ones((4, 16), "float32")})
+    ),
+    "differ, but config.json says they are one": edit_tensors(
+        lambda arrays: arrays.update({"lm_head.weight": arrays[TABLE] + 1})
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, capsys, message):
+    BROKEN[message](write_folder(tmp_path / "there"))
+    with pytest.raises(FileError, match=message):
+        read_huggingface(tmp_path / "there")
+    out = tmp_path / "runs" / "new"
+    assert main(["import", "huggingface", str(tmp_path / "there"), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(tmp_path / "there") in error
+    assert not out.exists()
+
+
+def test_the_way_to_convert_a_pickle_is_one_line(tmp_path):
+    folder = tmp_path / "a 'folder'"
+    swap_pickle("pytorch_model.bin")(write_folder(folder))
+    with pytest.raises(FileError, match=r"python -c .*from transformers import MarianMTModel") as error:
+        read_huggingface(folder)
+    import shlex
+
+    script = shlex.split(str(error.value).partition("python -c ")[2])[0]
+    assert f"from_pretrained({str(folder)!r})" in script
+    compile(script, "script", "exec")
+
+
+def test_an_existing_folder_is_kept(tmp_path, capsys):
+    write_folder(tmp_path / "there")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mine").write_text("mine")
+    assert main(["import", "huggingface", str(tmp_path / "there"), "--out", str(tmp_path / "run")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
+
+
+def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
+    published = read_huggingface(write_folder(tmp_path / "there"))
+    fail = "minitransformer.training.checkpoints.write_durably"
+    monkeypatch.setattr(fail, lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(mt.training.RunError, match="No space left"):
+        write_run(published, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_older_files_open_as_well(tmp_path):
+    """Half precision, tables of positions, tied names, and the rules of the search in config.json."""
+    folder = write_folder(tmp_path / "there", normalize_before=False, static_position_embeddings=True, dtype="float16")
+    arrays = {name: array.astype("float16") for name, array in tensors().items()}
+    waves = mt.ops.sinusoidal_positions(20, 16, "float32", layout="halves")
+    arrays |= {f"model.{stack}.embed_positions.weight": waves for stack in ("encoder", "decoder")}
+    arrays |= {f"model.{stack}.embed_tokens.weight": arrays["model.shared.weight"] for stack in ("encoder", "decoder")}
+    save_file(arrays, folder / "model.safetensors")
+    published = read_huggingface(folder)
+    assert published.model["dtype"] == "float32"
+    assert published.search["most_written"] == configuration(16, 24, 2, 1)["max_length"] - 1
+    table = published.state["source_embedding.table"]
+    assert (table[4] == arrays["model.shared.weight"][2]).all()
+    assert (table[0] == table[1]).all()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Random damage
+
+CASES = int(os.environ.get("MINITRANSFORMER_FUZZ_CASES", "200"))
+VALUES = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    2**31,
+    10**40,
+    1.5,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "\ud800",
+    [],
+    [0],
+    [[0]],
+    {},
+]
+
+
+def damage(rng, data):
+    """Return bytes with one random fault."""
+    kind = rng.choice(("cut", "flip", "zero", "repeat", "value"))
+    at = rng.randrange(len(data) if rng.random() < 0.5 else min(len(data), 400))
+    if kind == "cut":
+        return data[:at]
+    if kind == "flip":
+        return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+    if kind == "zero":
+        return data[:at] + bytes(len(data[at : at + 8])) + data[at + 8 :]
+    if kind == "repeat":
+        return data[:at] + data[at : at + 40] + data[at:]
+    try:
+        values = json.loads(data)
+        values[rng.choice(sorted(values))] = rng.choice(VALUES)
+        return json.dumps(values).encode()
+    except ValueError:
+        return data[:at] + b"\xff" * 8 + data[at + 8 :]
+
+
+def test_random_damage_gives_an_error_of_one_line_or_a_model(tmp_path):
+    folder = write_folder(tmp_path / "there")
+    edit("generation_config.json", num_beams=2, max_length=9, bad_words_ids=[[V - 1]])(folder)
+    names = sorted(path.name for path in folder.iterdir())
+    whole = {name: (folder / name).read_bytes() for name in names}
+    messages = []
+    for seed in range(CASES):
+        rng = random.Random(seed)
+        name = names[seed % len(names)]
+        (folder / name).write_bytes(damage(rng, whole[name]))
+        try:
+            published = read_huggingface(folder)
+            if seed % 10 == 0:
+                write_run(published, tmp_path / f"run-{seed}")
+                mt.load(tmp_path / f"run-{seed}")
+        except FileError as error:
+            messages.append(f"{error}")
+        (folder / name).write_bytes(whole[name])
+    assert len(messages) > CASES // 3
+    assert all(len(message) < 1500 for message in messages)

@@ -1,0 +1,141 @@
+"""Runs written for transformers, which must compute the same."""
+
+import json
+
+import numpy as np
+import pytest
+from marian_folders import TEXTS, sentencepiece_model, write_folder
+
+import minitransformer as mt
+from minitransformer.arrays import to_numpy
+from minitransformer.cli import main
+from minitransformer.data import END, PAD, START, Bpe, Characters
+from minitransformer.exchange import ExportError, Published, read_huggingface, write_huggingface, write_run
+from minitransformer.training import RunError
+
+pytest.importorskip("sentencepiece")
+
+SMALL = {"d_model": 12, "n_heads": 2, "n_layers": 2, "d_ff": 10}
+MODELS = {
+    "as in the paper": {},
+    "two vocabularies, swish, halves": {
+        "two": True, "activation": "silu", "position_layout": "halves", "attention_bias": True, "output_bias": True,
+        "share_embeddings": "target",
+    },
+    "nothing shared, not scaled": {"share_embeddings": False, "scale_embeddings": False, "activation": "gelu"},
+    "both embeddings shared": {"share_embeddings": "inputs", "d_model": 16, "n_heads": 1},
+}  # fmt: skip
+
+
+def trained(folder, two=False, source=None, target=None, dtype="float64", **options):
+    """Return a run of random weights."""
+    source = source or Bpe.train(TEXTS, size=40)
+    target = target or (Bpe.train(TEXTS[2:], size=36) if two else source)
+    options = SMALL | {"dtype": dtype} | options
+    share = options.get("share_embeddings", True)
+    share = "target" if share is True and source is not target else share
+    model = mt.nn.Transformer(len(source), len(target), **options | {"share_embeddings": share})
+    rng = np.random.default_rng(1)
+    state = {name: value + rng.normal(0, 0.3, value.shape).astype(dtype) for name, value in model.state_dict().items()}
+    write_run(Published(model=options, state=state, source=source, target=target), folder)
+    return mt.load(folder)
+
+
+@pytest.mark.referee
+@pytest.mark.parametrize("name", MODELS)
+def test_transformers_computes_the_same(tmp_path, name):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    run = trained(tmp_path / "run", **MODELS[name])
+    write_huggingface(run, tmp_path / "there")
+    theirs, report = transformers.MarianMTModel.from_pretrained(tmp_path / "there", output_loading_info=True)
+    assert not any(report.values())
+    assert theirs.dtype == torch.float64
+    with torch.no_grad():
+        for stack in (theirs.model.encoder, theirs.model.decoder):  # which are rounded to float32
+            positions = mt.ops.sinusoidal_positions(1024, run.model.options.d_model, layout="halves")
+            stack.embed_positions.weight[:] = torch.from_numpy(to_numpy(positions))
+    tokeniser = transformers.AutoTokenizer.from_pretrained(tmp_path / "there")
+    texts = [*TEXTS, "sieht a Mann"]
+    given = tokeniser(texts, return_tensors="pt", padding=True)
+    source = given["input_ids"].numpy()
+    assert [[t for t in row if t != PAD] for row in source.tolist()] == [[*run.source.encode(t), END] for t in texts]
+    target = np.random.default_rng(2).integers(END + 1, len(run.target), (len(texts), 6))
+    target[:, 0] = START
+    with torch.no_grad():
+        logits = theirs(**given, decoder_input_ids=torch.from_numpy(target)).logits.numpy()
+    np.testing.assert_allclose(to_numpy(run.model(source, target).data), logits, rtol=1e-10, atol=1e-10)
+    written = theirs.generate(**given, max_length=12)
+    found = mt.decoding.greedy(run.model, source, max_length=11)
+    expected = [row[: [*row, END].index(END)] for row in written[:, 1:].tolist()]
+    assert found == expected
+    decoded = tokeniser.batch_decode(written, skip_special_tokens=True)
+    assert [run.target.decode(ids).replace("<unk>", "").strip() for ids in found] == [text.strip() for text in decoded]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_written_can_be_read_again(tmp_path, name):
+    run = trained(tmp_path / "run", **MODELS[name])
+    write_huggingface(run, tmp_path / "there")
+    write_run(read_huggingface(tmp_path / "there"), tmp_path / "again")
+    again = mt.load(tmp_path / "again")
+    assert again.target.tokens == run.target.tokens
+    source, target = np.array([[5, 6, 7, END, PAD], [8, 9, 5, 5, END]]), np.array([[START, 4, 5], [START, 6, 7]])
+    np.testing.assert_allclose(
+        to_numpy(again.model(source, target).data), to_numpy(run.model(source, target).data), rtol=1e-12, atol=1e-12
+    )
+    assert again.source.encode(TEXTS[0]) == run.source.encode(TEXTS[0])
+    assert mt.decoding.greedy(again.model, source, 8) == mt.decoding.greedy(run.model, source, 8)
+
+
+def test_a_published_model_keeps_its_search_when_it_is_written_again(tmp_path):
+    write_run(read_huggingface(write_folder(tmp_path / "there")), tmp_path / "run")
+    run = mt.load(tmp_path / "run")
+    assert write_huggingface(run, tmp_path / "copy") == []
+    write_run(read_huggingface(tmp_path / "copy"), tmp_path / "again")
+    again = mt.load(tmp_path / "again")
+    assert again.options.search == run.options.search
+    assert again.translate(TEXTS) == run.translate(TEXTS)
+    assert (tmp_path / "copy" / "source.spm").read_bytes() == sentencepiece_model()
+
+
+REFUSED = {
+    "norm 'post', found 'pre'": {"norm": "pre"},
+    "final_norm False, found True": {"final_norm": True},
+    "positions 'sinusoidal', found 'learned'": {"positions": "learned"},
+    "first_position 0, found 1": {"first_position": 1},
+    "position_scale 'd_model', found 'd_model-2'": {"position_scale": "d_model-2"},
+    "layer_norm_eps 1e-05, found 1e-06": {"layer_norm_eps": 1e-6},
+    "d_k 6.0, found 4": {"d_k": 4},
+    "d_v 6.0, found 5": {"d_v": 5},
+}
+
+
+@pytest.mark.parametrize(("message", "options"), REFUSED.items())
+def test_what_the_other_program_cannot_compute_is_refused(tmp_path, capsys, message, options):
+    run = trained(tmp_path / "run", **options)
+    with pytest.raises(ExportError, match=message):
+        write_huggingface(run, tmp_path / "there")
+    assert main(["export", str(tmp_path / "run"), "--to", "huggingface", "--out", str(tmp_path / "there")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "there").exists()
+
+
+def test_tokens_without_a_counterpart_are_told(tmp_path, capsys):
+    trained(tmp_path / "run", source=Characters.train(TEXTS))
+    assert main(["export", str(tmp_path / "run"), "--to", "huggingface", "--out", str(tmp_path / "there")]) == 0
+    out = capsys.readouterr().out
+    assert "note: tokens of the kind chars have no tokeniser there: give the ids of this run" in out
+    assert "note: a translation has at most 511 tokens there, here 50 more than its source" in out
+    names = {path.name for path in (tmp_path / "there").iterdir()}
+    assert names == {"config.json", "generation_config.json", "model.safetensors"}
+    assert json.loads((tmp_path / "there" / "config.json").read_text())["vocab_size"] == len(Characters.train(TEXTS))
+
+
+def test_nothing_is_overwritten(tmp_path):
+    run = trained(tmp_path / "run")
+    for make in (lambda path: path.write_text("mine"), lambda path: (path.mkdir(), (path / "a").write_text("mine"))):
+        make(out := tmp_path / f"there{len(list(tmp_path.iterdir()))}")
+        with pytest.raises(RunError, match="exists already; choose another --out"):
+            write_huggingface(run, out)
