@@ -45,6 +45,5 @@ class Autograd(Adapter):
 
 
 def _conjugate(x: Any) -> Any:
-    """Return the complex conjugate, which autograd calls the gradient; a real array itself."""
-    # Autograd's own function also knows values under a derivative.
-    return sys.modules["autograd.numpy"].conj(x) if np.iscomplexobj(x) else x
+    """Return the complex conjugate, which autograd calls the gradient; a real array itself, no copy."""
+    return sys.modules["autograd.numpy"].conj(x) if np.iscomplexobj(x) else x  # x may be under a derivative
