@@ -14,7 +14,7 @@ from minitransformer.training import Configuration, length
 
 pytestmark = [
     pytest.mark.usefixtures("without_pictures"),
-    pytest.mark.numpy_only("lengths and times are chosen and told without looking at arrays"),
+    pytest.mark.numpy_only("how long a training takes is chosen before any array is made"),
 ]
 SMALL = [
     *("--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--batch-tokens", "512", "--workers", "1"),
