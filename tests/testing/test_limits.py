@@ -1,0 +1,336 @@
+"""What lies just within and just beyond the limits of the checker, and which finding decides the verdict."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from check_cases import verdict
+
+from minitransformer.testing import examine, low_precision, verdicts
+from minitransformer.testing.adapters import Plain
+from minitransformer.testing.claim import Claim
+from minitransformer.testing.comparison import draw_direction
+from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.low_precision import Loss, widen
+from minitransformer.testing.real_case import RealCase
+from minitransformer.testing.report import Report
+
+EPS, EPS32 = 2.0**-52, 2.0**-23
+
+
+def real_case(function, *inputs, backward=lambda *arguments: arguments[-1]):
+    return RealCase("check", function, list(inputs), {}, None, Plain(backward))
+
+
+# --- two calls
+
+
+@pytest.mark.parametrize(("roundings", "expected"), [(8, "right"), (1000, "nondeterministic")])
+def test_two_calls_may_differ_by_a_few_roundings(roundings, expected):
+    calls = [0]
+
+    def function(x):
+        calls[0] += 1
+        return 1 + x * (1 + roundings * EPS * (calls[0] % 2))
+
+    def backward(x, d_y):
+        calls[0] += 1
+        return d_y * (1 + roundings * EPS * (calls[0] % 3))
+
+    assert verdict(function, lambda x, d_y: d_y, [0.5, 1.0]).verdict == expected
+    assert verdict(lambda x: 1 + x, backward, [0.5, 1.0]).verdict == expected
+
+
+def test_options_that_are_generators_start_anew_in_each_call():
+    report = examine(
+        lambda x, rng: x * rng.random(x.shape),
+        backward=lambda x, d_y: d_y * np.random.default_rng(1).random(x.shape),
+        inputs=[np.ones(4)],
+        options={"rng": np.random.default_rng(1)},
+    )
+    assert report.verdict == "right"
+
+
+# --- the cause
+
+
+def test_a_gradient_ignores_that_of_the_output_if_all_inputs_do():
+    def backward(x, w, d_y):
+        return 1.5 * w * d_y, x  # x is d_w for a d_y of ones
+
+    report = verdict(np.multiply, backward, [0.5, -1.0, 2.0], [0.3, 1.2, 0.7], d_output=np.ones(3))
+    assert report.cause.startswith("every entry is 1.5 times what it should be")
+    report = verdict(np.sin, lambda x, d_y: 0 * d_y, [0.5, -1.0, 2.0])
+    assert report.cause.startswith("the gradient of x is zero everywhere")
+
+
+def test_an_entry_at_a_jump_does_not_hide_the_cause():
+    report = verdict(lambda x: 2 * x + (x >= 1), lambda x, d_y: 3 * d_y, [1.0, 0.3, -0.7, 2.2])
+    assert report.verdict == "wrong"
+    assert report.cause.startswith("every entry is 1.5 times what it should be")
+
+
+def test_a_product_that_a_gradient_lacks_is_named():
+    report = verdict(lambda x: x**3, lambda x, d_y: (3 * x * x - 2 * x) * d_y, [0.5, -1.0, 2.0, 1.7])
+    assert "lacks a term: 2 * d_output * x" in report.cause
+
+
+def test_a_factor_is_seen_in_a_type_in_which_the_slope_is_rough():
+    def sine(x):
+        if x.dtype != np.float32:
+            raise TypeError("give float32")
+        return np.sin(x)
+
+    report = verdict(sine, lambda x, d_y: 7 * np.cos(x) * d_y, [0.5, 1.0, -0.3], dtype=np.float32)
+    assert report.cause.startswith("every entry is 7 times what it should be")
+
+
+# --- single entries and directions
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_kink_is_one_though_the_claim_is_the_slope_between_both_sides(sign):
+    x = [0.0, 0.0, 1.0]
+    report = verdict(lambda x: sign * np.abs(x), lambda x, d_y: sign * np.sign(x) * d_y, x, d_output=np.ones(3))
+    assert (report.verdict, report.subgradient) == ("kink", True)
+
+
+def test_an_entry_that_is_right_stays_right_beside_wrong_ones():
+    def backward(x, d_y):
+        return 100 * np.cos(100 * x) * d_y * [2, 2, 2, 1, 1]
+
+    assert verdict(lambda x: np.sin(100 * x), backward, [0.5, 1.0, -0.3, 0.2, 0.7]).inputs[0].wrong == 3
+
+
+def test_a_narrow_steep_part_makes_no_gradient_wrong():
+    report = verdict(lambda x: x + 1e-5 * np.tanh(1e5 * x), lambda x, d_y: 2 * d_y, [0.0, 0.0])
+    assert report.verdict == "right"
+
+
+@pytest.mark.parametrize(
+    ("function", "derivative", "x"),
+    [
+        (np.log, lambda x: 1 / x, np.array([1e-9, 2e-9])),
+        (np.log, lambda x: 1 / x, np.geomspace(1e-5, 1e5, 12)),
+        (np.sin, np.cos, np.array([1e-13, 1.0, 1.0])),
+        (
+            lambda x: np.where(np.isinf(x), 0, x * x),
+            lambda x: np.where(np.isinf(x), 0, 2 * x),
+            np.array([np.inf, 1, 2]),
+        ),
+    ],
+)
+def test_entries_move_by_their_size_or_that_of_a_typical_one(function, derivative, x):
+    for max_entries in (256, 1):
+        report = verdict(function, lambda x, d_y: derivative(x) * d_y, x, max_entries=max_entries)
+        assert report.verdict == "right", report
+
+
+def test_the_entries_of_a_large_input_that_move_alone_are_drawn():
+    x = np.linspace(0.1, 1, 60)
+    moved = set()
+    for seed in range(3):
+        record = verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=5, seed=seed).inputs[0]
+        moved.add(tuple(np.flatnonzero(np.isfinite(record.differences))))
+    assert [len(entries) for entries in moved] == [5, 5, 5]
+
+
+def test_each_finite_entry_moves_along_a_direction():
+    x = np.ones(400)
+    x[7] = np.inf
+    direction = draw_direction(np.random.default_rng(0), x)
+    assert direction[7] == 0
+    sizes = np.abs(np.delete(direction, 7))
+    assert sizes.min() >= 0.5
+    assert sizes.max() <= 2
+    assert 100 < (direction < 0).sum() < 300
+
+
+@pytest.mark.parametrize("wrong", [0, 123, 299])
+def test_halving_finds_an_entry_that_is_hardly_off(wrong):
+    x = np.random.default_rng(1).normal(size=300)
+    certain = verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=1).inputs[0].certain
+
+    def backward(x, d_y):
+        return np.cos(x) * d_y + 2 * certain * (np.arange(300) == wrong)
+
+    report = verdict(np.sin, backward, x, max_entries=1)
+    assert report.verdict == "wrong"
+    assert any(np.isfinite(report.inputs[0].differences[[wrong]]))
+
+
+def test_the_errors_over_the_steps_are_those_of_the_worst_entry():
+    for off in (0.5, -0.5):
+        report = verdict(np.sin, lambda x, d_y, off=off: np.cos(x) * d_y + [0, off], [0.5, 1.0])
+        assert report.worst.index == (1,)
+        assert [error for _, error in report.errors[4:8]] == pytest.approx([0.5] * 4, rel=1e-3)
+
+
+@pytest.mark.parametrize(("order", "expected"), [(0, "stays near 1 for all steps from 1e+00 to 4e-03"), (2, "")])
+def test_only_an_error_that_stays_is_said_to_stay(order, expected):
+    steps = [(4.0**-n, 4.0 ** (-n * order)) for n in range(5)]
+    text = str(Report("f", "wrong", measure_errors=lambda: steps))
+    assert ("stays near" in text) == bool(expected)
+    assert expected in text
+
+
+# --- which finding decides
+
+
+def judge(monkeypatch, *records, eps=EPS32):
+    monkeypatch.setattr(verdicts, "outputs_at_fault", lambda claim, inputs: f"inputs {sorted(inputs)}")
+    case = SimpleNamespace(name="f", names=[r.name for r in records])
+    gradients = {i: np.zeros(r.shape) for i, r in enumerate(records)}
+    claim = SimpleNamespace(eps=eps, case=case, gradients=gradients, precision="float32")
+    return verdicts.judge(claim, dict(enumerate(records)), "why")
+
+
+def record(name="x", off=0.0, **numbers):
+    known = {"comparisons": 3, "worst_index": (0,), "claim": 1 + off, "measurement": 1.0, "worst_error": abs(off)}
+    return InputReport(name, (3,), **known | {"largest": 1.0} | numbers)
+
+
+@pytest.mark.parametrize(
+    ("eps", "numbers", "expected"),
+    [
+        (EPS32, {"wrong": 1, "off": 2.0, "resolution": 1.0}, "wrong"),
+        (EPS32, {"wrong": 1, "off": -2.0, "resolution": 1.0}, "wrong"),
+        (EPS32, {"wrong": 1, "off": 0.5, "resolution": 1.0}, "undecided"),
+        (EPS32, {"wrong": 1, "off": 0.005, "resolution": 0.009}, "wrong"),
+        (EPS, {"wrong": 1, "off": 0.5, "resolution": 1.0}, "wrong"),
+        (EPS, {"resolution": 0.011}, "undecided"),
+        (EPS, {"resolution": 0.009}, "right"),
+        (EPS, {"resolution": 0.1, "largest": 0.0}, "right"),
+        (EPS, {"resolution": np.inf, "largest": 0.0}, "undecided"),
+    ],
+)
+def test_what_a_measurement_can_decide(monkeypatch, eps, numbers, expected):
+    assert judge(monkeypatch, record(**numbers), eps=eps).verdict == expected
+
+
+WRONG = record("wrong", 0.5, wrong=1)
+JUMP = record("jump", jumps=[(1,)])
+KINK = record("kink", kinks=[(2,)])
+UNCLEAR = record("unclear", resolution=1.0)
+RIGHT = record("right")
+
+
+@pytest.mark.parametrize(
+    ("records", "expected", "name"),
+    [
+        ((RIGHT, UNCLEAR, KINK, JUMP, WRONG), "wrong", "wrong"),
+        ((RIGHT, UNCLEAR, KINK, JUMP), "kink", "jump"),
+        ((RIGHT, UNCLEAR, KINK), "kink", "kink"),
+        ((RIGHT, UNCLEAR), "undecided", "unclear"),
+        ((record("worse", 1e-9), RIGHT), "right", "worse"),
+        ((WRONG, record("worse", 2.0, wrong=1), WRONG), "wrong", "worse"),
+    ],
+)
+def test_the_gravest_finding_decides_whatever_the_order(monkeypatch, records, expected, name):
+    for ordered in (records, records[::-1]):
+        report = judge(monkeypatch, *ordered, eps=EPS)
+        assert (report.verdict, report.worst.input) == (expected, name)
+        assert report.subgradient == (name == "kink")
+    if expected == "wrong":
+        assert report.cause == f"inputs {[i for i, r in enumerate(ordered) if r.wrong]}"
+
+
+def test_float64_would_do_only_if_it_is_fine_enough(monkeypatch):
+    assert "float64 would do, but why" in judge(monkeypatch, record(resolution=1.0)).cause
+    assert "give inputs at which" in judge(monkeypatch, record(resolution=1e9)).cause
+
+
+def test_the_gravest_loss_decides_whatever_the_order():
+    claim = SimpleNamespace(precision="float32", case=SimpleNamespace(names="xwb", label="d_{}".format))
+    losses = [Loss(i, (i,), 1.0, 2.0, 0.1, word) for i, word in enumerate(("right", "undecided", "wrong"))]
+    for some, expected in ((losses, "wrong"), (losses[:2], "undecided"), (losses[:1], "right")):
+        for ordered in (some, some[::-1]):
+            report = Report("f", "right")
+            verdicts.judge_rounding(report, claim, ordered)
+            assert report.verdict == expected
+            assert expected == "right" or report.worst.input == {"undecided": "w", "wrong": "b"}[expected]
+
+
+# --- short types
+
+
+@pytest.mark.parametrize(
+    ("found", "noise", "expected"),
+    [
+        ([1.0, 1.0], 0.0, "right"),
+        ([1.0, 1.0001], 0.0, "right"),
+        ([1.0, 1.001], 0.0, "wrong"),
+        ([1.0, 0.999], 0.0, "wrong"),
+        ([1.0, 1.001], 1e-3, "right"),
+        ([1.0, 1.05], 1e-4, "wrong"),
+        ([1.0, 1.05], 1e-2, "undecided"),
+        ([1.0, 0.95], 1e-2, "undecided"),
+    ],
+)
+@pytest.mark.parametrize("size", [1.0, 1e-6])
+def test_what_rounding_explains(found, noise, expected, size):
+    case = SimpleNamespace(moving=[0], inputs=[np.ones(2, np.float32)])
+    output = SimpleNamespace(vector=np.zeros(2))
+    claim = SimpleNamespace(
+        gradients={0: size * np.array(found)}, tolerance=EPS32**0.5, eps=EPS32, case=case, output=output,
+        d_output=np.ones(2), noise=lambda i: np.full(2, size * noise),
+    )  # fmt: skip
+    (loss,) = low_precision.losses(claim, SimpleNamespace(gradients={0: np.full(2, size)}))
+    assert loss.verdict == expected
+    assert loss.index == (int(expected != "right" or found[1] != 1),)
+
+
+def test_an_error_in_float32_that_rounding_does_not_explain_is_wrong():
+    def backward(x, d_y):
+        return 2 * x * d_y * x.dtype.type(1 + 5e-4 * (x.dtype == np.float32))
+
+    assert verdict(np.square, backward, [0.5, 1.0, -0.3], dtype=np.float32).verdict == "wrong"
+
+
+def test_an_error_in_float32_beside_a_kink_is_wrong():
+    def backward(x, d_y):
+        return (x > 0) * d_y * x.dtype.type(1 + 0.1 * (x.dtype == np.float32))
+
+    assert verdict(lambda x: np.maximum(x, 0), backward, [0.0, 1.0], dtype=np.float32).verdict == "wrong"
+    assert verdict(lambda x: np.maximum(x, 0), backward, [0.0, 1.0]).verdict == "kink"
+
+
+@pytest.mark.parametrize(("offset", "same"), [(0.0, True), (0.05, False), (-0.05, False)])
+def test_values_may_differ_from_float64_as_much_as_they_scatter(offset, same):
+    def shifted(x):
+        constant = x.dtype.type(1e4)
+        return (x + constant) - constant + x.dtype.type(offset * (x.dtype == np.float32))
+
+    report = verdict(shifted, lambda x, d_y: d_y, [0.3, 0.1234, 0.017], dtype=np.float32)
+    assert ("measured in float64" in report.measured) == same
+
+
+@pytest.mark.parametrize(
+    ("function", "rounds"),
+    [
+        (np.tanh, False),
+        (lambda x: 1e3 + np.tanh(x), False),
+        (lambda x: np.tanh(x).astype(np.float32).astype(np.float64), True),
+        (lambda x: -np.tanh(x).astype(np.float32).astype(np.float64), True),
+        (lambda x: x.astype(np.float16).astype(np.float64), True),
+        (lambda x: np.floor(x) + 0 * x, False),
+    ],
+)
+@pytest.mark.parametrize("x", [np.array([0.7]), np.linspace(0.5, 0.9, 6, dtype=np.float32)])
+def test_whether_a_function_rounds_inside(function, rounds, x):
+    for seed in range(4):
+        case = real_case(function, x, backward=lambda x, d_y: d_y * (function(x) != 0))
+        found = widen(Claim(case, np.random.default_rng(seed)))
+        assert isinstance(found, str) == rounds, found
+        assert rounds or found.eps == EPS
+
+
+def test_each_input_has_its_own_precision():
+    case = real_case(lambda x, w, z: x * w, np.ones(2), np.ones(2, np.float32), np.ones(2, np.float16))
+    assert [case.precision(i).name for i in range(3)] == ["float64", "float32", "float16"]
+    assert [x.dtype for x in case.widened().inputs] == [np.float64] * 3
+    claim = Claim(
+        real_case(lambda x, w: x * w, np.ones(2), np.ones(2, np.float32), backward=lambda x, w, d: (d * w, d * x)),
+        np.random.default_rng(0),
+    )
+    assert claim.precision.name == "float32"
