@@ -220,3 +220,21 @@ def test_a_module_that_changes_its_parameters():
     report = examine(forward, backward=lambda x, d_y: d_y * layer.inner.weight, inputs=[X])
     assert report.verdict == "nondeterministic"
     assert report.cause.endswith("each call changes layer.inner.weight, which the function captures")
+
+
+def test_what_only_the_backward_pass_captures():
+    total = np.zeros(3)
+
+    def adding(x, d_y):
+        total[:] += 2 * x * d_y
+        return total.copy()
+
+    report = examine(np.square, backward=adding, inputs=[np.ones(3)])
+    assert report.cause.endswith("the backward pass changes total, which it captures")
+
+
+def test_an_array_with_nan_that_stays_has_not_changed():
+    rng, table = np.random.default_rng(0), np.array([np.nan, 1.0])
+    report = examine(lambda x: x * rng.random(2) * table[1], backward=lambda x, d_y: d_y, inputs=[np.ones(2)])
+    assert report.verdict == "nondeterministic"
+    assert "seed the randomness" in report.cause

@@ -139,6 +139,14 @@ def test_what_is_no_second_order():
 # --- libraries that differentiate their backward passes
 
 
+def test_an_error_in_the_second_function_is_no_verdict():
+    def failing(*arguments):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        examine(layer, backward=(first, failing), inputs=[X, W], order=2)
+
+
 def cube(torch, derivative):
     """Return x³ in PyTorch with a backward pass of its own."""
 
@@ -186,6 +194,13 @@ def test_a_second_derivative_in_pytorch_that_is_wrong():
 
     report = pytorch(lambda x, d_y: Derivative.apply(x) * d_y)
     assert (report.order, report.verdict, report.worst.input) == (2, "wrong", "x")
+
+
+def test_each_gradient_is_differentiated_in_pytorch():
+    torch = pytest.importorskip("torch")
+    cut_off = cube(torch, lambda x, d_y: 3 * x.detach() ** 2 * d_y)
+    report = examine(lambda x, w: x * x + cut_off(w), inputs=[torch.tensor(X), torch.tensor(W)], order=2)
+    assert (report.verdict, report.order) == ("wrong", 2)
 
 
 def test_backward_passes_that_pytorch_cannot_differentiate():
