@@ -165,13 +165,21 @@ class Claim:
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
 
+    def gradients_for_conjugate(self) -> dict[int, Array]:
+        """Return the gradients for the complex conjugate of the gradient of the output; none if the output is real."""
+        d_output = self.output.conjugate(self.d_output)
+        if np.array_equal(d_output, self.d_output):
+            return {}
+        with np.errstate(all="ignore"):
+            return self._gradients(self.case.inputs, d_output)
+
     def _call(self) -> Output:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""
         case = self.case
-        arguments = case.arguments(case.wrap(case.inputs))
         functions = (case.function, case.adapter.backward if isinstance(case.adapter, Plain) else None)
         before = captured_arrays(*functions)
         try:
+            arguments = case.arguments(case.wrap(case.inputs))
             with np.errstate(all="ignore"):
                 output = case.output(arguments)
         except TypeError as error:

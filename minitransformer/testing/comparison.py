@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,20 +12,35 @@ from minitransformer.testing.claim import Claim
 from minitransformer.testing.gradcheck import InputReport
 from minitransformer.testing.slopes import glance
 
-__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare", "errors_over_steps"]
+__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare_all", "errors_over_steps"]
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
 SURE = 3
 """After this many wrong entries of an input, the others only serve to find the cause."""
 
 
-def compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
+def compare_all(
+    claim: Claim, inputs: Iterable[int], max_entries: int = MAX_ENTRIES, n_directions: int = N_DIRECTIONS
+) -> dict[int, InputReport]:
+    """Compare the gradients of real inputs, and of the other parts of complex ones, with finite differences."""
+    parts = {i: claim.case.leaf_of(i)[1] for i in inputs}
+    records = {j: _compare(claim, j, max_entries, n_directions) for j in sorted({j for p in parts.values() for j in p})}
+    for places in parts.values():
+        largest = max(records[j].largest for j in places)
+        for j in places:
+            records[
+                j
+            ].largest = largest  # the imaginary part of a gradient may be 0, up to the rounding of the real one
+    return records
+
+
+def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
     """Compare the gradient of one input with finite differences."""
     x, gradient, rng = claim.case.inputs[i], claim.gradients[i], claim.rng
     known = gradient.shape == x.shape  # otherwise only the measurement is of use: it shows the cause
     record = InputReport(claim.case.names[i], x.shape, differences=np.full(x.shape, np.nan))
     movable = np.flatnonzero(np.isfinite(x))
-    scales = _scales(x, movable)
+    scales = _scales(claim.case.sizes(i), movable)
 
     def enter(index: tuple[int, ...]) -> None:
         direction = np.zeros(x.shape)
@@ -57,9 +73,9 @@ def _index(flat: Any, x: Array) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(flat, x.shape))
 
 
-def _scales(x: Array, movable: Array) -> Array:
+def _scales(sizes: Array, movable: Array) -> Array:
     """Return a power of two of the size of each entry, or of a typical entry where that is larger."""
-    sizes = np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
+    sizes = np.where(np.isfinite(sizes), sizes, 0.0)
     sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
     return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
 
@@ -88,7 +104,7 @@ def errors_over_steps(claim: Claim, record: InputReport) -> list[tuple[float, fl
     x = claim.case.inputs[i]
     direction = np.zeros(x.shape)
     direction[record.worst_index] = 1.0
-    scale = float(_scales(x, np.flatnonzero(np.isfinite(x)))[record.worst_index])
+    scale = float(_scales(claim.case.sizes(i), np.flatnonzero(np.isfinite(x)))[record.worst_index])
     loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
     return [(h, abs(glance(loss, claim.middle, h)[0].value - record.claim)) for h in steps]

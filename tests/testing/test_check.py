@@ -481,8 +481,8 @@ def test_misuse_is_an_error_and_no_verdict():
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=[np.arange(3)])
     with pytest.raises(ValueError, match='kinks is \'ignore\'; expected "report" or "accept"'):
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], kinks="ignore")
-    with pytest.raises(ValueError, match="order is 2; only 1 is supported"):
-        examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], order=2)
+    with pytest.raises(ValueError, match="order is 3; expected 1 or 2"):
+        examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], order=3)
     with pytest.raises(ValueError, match=r"d_output has shape \(2,\), but the value has shape \(3, 5\)"):
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], d_output=np.ones(2))
 
