@@ -76,7 +76,7 @@ def examine(
         ``d_x, d_w, d_d_y = second(x, w, d_y, (g_x, g_w))`` is the backward pass of ``d_x, d_w = first(x, w, d_y)``.
     max_entries : int
         Inputs with at most this many entries are checked entry by entry; of larger ones, this many random entries and
-        some random directions, which move all entries at once.
+        some random directions, which move all entries at once; see the notes.
     n_directions : int
         How many directions.
     seed : int
@@ -97,6 +97,16 @@ def examine(
 
     Notes
     -----
+    **Many entries.** Along a direction v, each entry moves by 1/2 to 2 times its size s. A gradient of which one entry
+    is off by e changes the slope along v by e s / 2 at least, so every direction shows it unless
+
+        e s / 2 < max(tolerance |Σ v d_x|, the error of the measurement)
+
+    The slope Σ v d_x grows as the square root of the number of entries N if these are of one size: an entry is found if
+    its relative error is above about 3 √N tolerance, which is 1e-5 for N = 100,000. The report states the limit that
+    was measured. An entry that is off by less is found only if it is one of ``max_entries`` random ones, with the
+    probability ``max_entries`` / N. A wrong direction is halved until the entry is found.
+
     Of several outputs, L = Σ d_output y runs over all of them, and each has a gradient of its own: after
     ``a, b = f(x)``, the backward pass is called as ``backward(x, (d_a, d_b))``. The output y = (a, b) has the names
     ``y[0]`` and ``y[1]`` in messages. Whole numbers, such as the indices of a maximum, and None have no gradient: in

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
+from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.gradcheck import InputReport
 from minitransformer.testing.slopes import glance
@@ -15,6 +16,8 @@ from minitransformer.testing.slopes import glance
 __all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare_all", "errors_over_steps"]
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
+LEAST = 0.5
+"""The least that an entry moves along a direction, relative to its size."""
 SURE = 3
 """After this many wrong entries of an input, the others only serve to find the cause."""
 
@@ -56,17 +59,30 @@ def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> Input
     for flat in movable if few else sorted(rng.choice(movable, max_entries, replace=False)):
         enter(_index(flat, x))
     for _ in range(0 if few or not known else n_directions):
-        direction = np.round(16 * rng.standard_normal(x.shape)) / 16 * np.isfinite(x) * scales
+        direction = draw_direction(rng, x) * scales
         slope = claim.slope(i, direction, 1.0)
         along = float((gradient * direction).sum())
         if np.isinf(slope.value):
             continue
         record.enter(along, slope, claim.tolerance, None)
-        if slope.disagreement(along, claim.tolerance) > claim.tolerance and not record.entries_wrong:
-            flat = _find_wrong(claim, i, direction)
+        if slope.disagreement(along, claim.tolerance) > claim.tolerance:
+            flat = None if record.entries_wrong else _find_wrong(claim, i, direction)
             if flat is not None:
                 enter(_index(flat, x))
+        elif slope.sides is None:
+            hidden = max(claim.tolerance * max(abs(along), abs(slope.value)), slope.error)
+            hidden = (hidden + claim.noise_along(i, direction)) / (LEAST * float(scales.min()))
+            record.certain = min(record.certain or np.inf, hidden)
     return record
+
+
+def draw_direction(rng: np.random.Generator, x: Array) -> Array:
+    """Draw a direction in which each entry moves by 1/2 to 2, up or down, in multiples of 1/16.
+
+    So a single wrong entry changes the slope along each direction by at least half of its error. Normal numbers, of
+    which some are near 0, would hide it by chance.
+    """
+    return np.asarray(np.round(16 * draw_cotangent(rng, x.shape)) / 16 * np.isfinite(x))
 
 
 def _index(flat: Any, x: Array) -> tuple[int, ...]:

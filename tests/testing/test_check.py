@@ -474,6 +474,22 @@ def test_check_states_the_arguments_of_examine():
     assert re.search("max_entries: '?int'? = 256", pydoc.plain(pydoc.render_doc(check)))
 
 
+@pytest.mark.parametrize("times", [1.0, 100.0])
+def test_the_report_states_which_single_wrong_entry_of_many_is_certain_to_be_found(times):
+    x = np.random.default_rng(1).normal(size=5000)
+    record = verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=4).inputs[0]
+    assert 0 < record.certain < 3 * 5000**0.5 * 1e-8 * 10
+    assert f"found if it is off by {record.certain:.1e} or more; one that is off by less" in str(record)
+    assert "with a probability of at least 0.0008" in str(record)
+    for wrong in (0, 1234, 4999):
+
+        def backward(x, d_y, wrong=wrong):
+            return np.cos(x) * d_y + times * record.certain * (np.arange(5000) == wrong)
+
+        for seed in range(3):
+            assert verdict(np.sin, backward, x, max_entries=4, seed=seed).verdict == "wrong"
+
+
 def test_misuse_is_an_error_and_no_verdict():
     with pytest.raises(TypeError, match=r"check of sin: the inputs are one array; write \(x,\)"):
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=X)

@@ -39,8 +39,11 @@ class Autograd(Adapter):
         except (TypeError, ValueError) as error:
             error.add_note("check: if this function does not use autograd.numpy, give its backward pass: backward=")
             raise
-        # Autograd calls the complex conjugate the gradient. Its own function also knows values under a derivative.
-        conjugate = sys.modules["autograd.numpy"].conj
-        found = pull_back([conjugate(d_output) for d_output in d_outputs])
-        gradients = dict(zip(moving, map(conjugate, found), strict=True))
+        found = pull_back([_conjugate(d_output) for d_output in d_outputs])
+        gradients = dict(zip(moving, map(_conjugate, found), strict=True))
         return [gradients.get(i) for i in range(len(inputs))]
+
+
+def _conjugate(x: Any) -> Any:
+    """Return the complex conjugate, which autograd calls the gradient; a real array itself, no copy."""
+    return sys.modules["autograd.numpy"].conj(x) if np.iscomplexobj(x) else x  # x may be under a derivative

@@ -22,7 +22,7 @@ class PyTorch(Adapter):
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a PyTorch tensor."""
-        return library_of(x) == "torch"
+        return library_of(x) == "torch" and hasattr(x, "detach")
 
     def to_numpy(self, x: Any) -> Array:
         """Return a tensor's numbers on the host."""
