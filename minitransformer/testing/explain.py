@@ -55,7 +55,7 @@ def likely_cause(claim: Claim, i: int, records: Mapping[int, InputReport]) -> st
         f"{claim.case.names[j]}.shape[{axis}]": n
         for j in claim.case.moving
         for axis, n in enumerate(claim.case.inputs[j].shape)
-        if n not in (1, 2, 4)  # a factor of 2 has other causes
+        if n not in (0, 1, 2, 4)  # a factor of 2 has other causes
     }
     tolerance = 1e-5 if claim.eps <= EPS else 30 * claim.eps**0.5
     if record.largest and np.isfinite(record.resolution):

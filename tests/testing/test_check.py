@@ -452,6 +452,14 @@ def test_a_function_that_oscillates_within_a_step_makes_no_gradient_wrong():
         assert kept.verdict in ("right", "undecided"), kept
 
 
+def test_an_empty_input_beside_a_wrong_gradient():
+    report = verdict(
+        lambda x, y: y + x.sum(), lambda x, y, d_y: (d_y.sum() + x, 1.25 * d_y), np.zeros((0, 3)), [1.0, 2.0]
+    )
+    assert report.verdict == "wrong"
+    assert "1.25 times what it should be" in report.cause, report
+
+
 # --- many entries, and misuse
 
 
