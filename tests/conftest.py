@@ -102,19 +102,22 @@ def pytest_report_header():
 
 
 def pytest_collection_modifyitems(items):
-    first_seeds = {}
+    seen = set()
     for item in items:
-        seed = getattr(item, "callspec", None) and item.callspec.params.get("seed")
+        params = dict(item.callspec.params) if hasattr(item, "callspec") else {}
+        seed = params.pop("seed", None)
+        same_but_for_the_seed = (item.function, repr(sorted(params.items(), key=str)))
         marker = item.get_closest_marker("numpy_only")
         if NO_GPU:
             item.add_marker(pytest.mark.skip(reason=NO_GPU))
         elif marker is not None and BACKEND != "numpy":
             item.add_marker(pytest.mark.skip(reason=f"NumPy only: {marker.args[0]}"))
-        elif BACKEND == "double" and seed is not None and first_seeds.setdefault(item.function, seed) != seed:
+        elif BACKEND == "double" and seed is not None and same_but_for_the_seed in seen:
             item.add_marker(pytest.mark.skip(reason="on the double, one seed meets every line"))
         elif BACKEND == "cupy" and item.get_closest_marker("same_bits") is not None and not arrays.uses_kernels():
             reason = "without kernels a GPU adds the gradients of an embedding in no fixed order"
             item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+        seen.add(same_but_for_the_seed)
 
 
 @pytest.fixture(autouse=True)

@@ -23,10 +23,11 @@ import numpy as np
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.claim import Claim, Stop
-from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare
+from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
 from minitransformer.testing.low_precision import losses, widen
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import CheckError, Report
+from minitransformer.testing.second_order import backward_case, require_second_order
 from minitransformer.testing.verdicts import judge, judge_rounding
 
 __all__ = ["check", "examine"]
@@ -36,7 +37,7 @@ def examine(
     function: Callable[..., Any],
     *,
     inputs: Sequence[Any],
-    backward: Callable[..., Any] | None = None,
+    backward: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
     options: dict[str, Any] | None = None,
     names: Sequence[str] | None = None,
     d_output: Any = None,
@@ -58,7 +59,7 @@ def examine(
         Its arguments. Floating-point arrays have a gradient; in a precision below float64 it is compared with the one
         in float64, and that with finite differences. Other arguments are passed on unchanged, random generators as
         copies, so that all calls draw the same numbers.
-    backward : callable, optional
+    backward : callable, or two of them, optional
         The backward pass of a function of plain arrays: ``d_x, d_w = backward(x, w, d_y)``, with None for an argument
         on which the output does not depend. ``d_y`` has the structure of the output.
     options : dict, optional
@@ -69,11 +70,13 @@ def examine(
         The gradient of the output, in the structure of the output; random and non-uniform by default.
     kinks : "report" or "accept"
         Whether ``check`` accepts a subgradient where the function has a kink.
-    order : int
-        Only 1 is supported.
+    order : 1 or 2
+        With 2, also check the backward pass of the backward pass, as far as the first is right. PyTorch, JAX and HIPS
+        autograd differentiate their backward passes; a function of plain arrays has ``backward=(first, second)``, where
+        ``d_x, d_w, d_d_y = second(x, w, d_y, (g_x, g_w))`` is the backward pass of ``d_x, d_w = first(x, w, d_y)``.
     max_entries : int
         Inputs with at most this many entries are checked entry by entry; of larger ones, this many random entries and
-        some random directions, which move all entries at once.
+        some random directions, which move all entries at once; see the notes.
     n_directions : int
         How many directions.
     seed : int
@@ -94,35 +97,77 @@ def examine(
 
     Notes
     -----
+    **Many entries.** Along a direction v, each entry moves by 1/2 to 2 times its size s. A gradient of which one entry
+    is off by e changes the slope along v by e s / 2 at least, so every direction shows it unless
+
+        e s / 2 < max(tolerance |Σ v d_x|, the error of the measurement)
+
+    The slope Σ v d_x grows as the square root of the number of entries N if these are of one size: an entry is found if
+    its relative error is above about 3 √N tolerance, which is 1e-5 for N = 100,000. The report states the limit that
+    was measured. An entry that is off by less is found only if it is one of ``max_entries`` random ones, with the
+    probability ``max_entries`` / N. A wrong direction is halved until the entry is found.
+
     Of several outputs, L = Σ d_output y runs over all of them, and each has a gradient of its own: after
     ``a, b = f(x)``, the backward pass is called as ``backward(x, (d_a, d_b))``. The output y = (a, b) has the names
     ``y[0]`` and ``y[1]`` in messages. Whole numbers, such as the indices of a maximum, and None have no gradient: in
     ``d_y`` they are None, and the report lists them.
+
+    The gradient of a complex x is d_x = dL/dRe(x) + i dL/dIm(x) with a real L = Σ Re(conj(d_y) y), as in PyTorch; JAX
+    and HIPS autograd return, and take as ``d_y``, the complex conjugate. For y = f(x) with a complex derivative f',
+    this is d_x = conj(f'(x)) d_y. The report has an entry each for ``x.real`` and ``x.imag``.
     """
     if kinks not in ("report", "accept"):
         raise ValueError(f'check: kinks is {kinks!r}; expected "report" or "accept"')
-    if order != 1:
-        raise ValueError(f"check: order is {order}; only 1 is supported")
+    if order not in (1, 2):
+        raise ValueError(f"check: order is {order!r}; expected 1 or 2")
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
-    adapter = find_adapter(function, inputs, backward, options)
+    pair = tuple(backward) if isinstance(backward, Sequence) else (backward, None)
+    if len(pair) != 2:
+        raise ValueError(f"check: backward holds {len(pair)} functions; expected one, or (first, second) for order=2")
+    first, second = pair
+    adapter = find_adapter(function, inputs, first, options)
     case = RealCase("check", adapter.prepare(function), inputs, options or {}, names, adapter)
+    if order == 2:
+        require_second_order(case.title, adapter, second)
+    rng = np.random.default_rng(seed)
+    report, claim = _examine(case, rng, d_output, max_entries, n_directions)
+    if order == 2 and claim is not None and _is_accepted(report, kinks):
+        try:
+            report, _ = _examine(backward_case(claim, second), rng, None, max_entries, n_directions)
+        except Exception as error:
+            if second is not None:
+                raise
+            text = f"the backward pass cannot be differentiated: {type(error).__name__}: {error}".rstrip(": ")
+            report = Report(f"the backward pass of {case.name}", "malformed", text)
+        report.order = 2
+    return report
+
+
+def _examine(
+    case: RealCase, rng: np.random.Generator, d_output: Any, max_entries: int, n_directions: int
+) -> tuple[Report, Claim | None]:
+    """Return the report on a case, and the claim if there are gradients to compare."""
     try:
-        claim = Claim(case, np.random.default_rng(seed), d_output)
+        claim = Claim(case, rng, d_output)
     except Stop as stop:
-        return Report(case.name, stop.verdict, stop.cause)
+        return Report(case.name, stop.verdict, stop.cause), None
     except Malformed as error:
-        return Report(case.name, "malformed", str(error))
+        return Report(case.name, "malformed", str(error)), None
     except Mutates as error:
-        return Report(case.name, "mutates", str(error))
+        return Report(case.name, "mutates", str(error)), None
     wide = widen(claim)
     measured = claim if isinstance(wide, str) else wide
-    records = [compare(measured, i, max_entries, n_directions) for i in case.moving]
+    records = compare_all(measured, case.moving, max_entries, n_directions)
     report = judge(measured, records, wide if isinstance(wide, str) else "")
     if measured is not claim and report.verdict in ("right", "kink"):
         judge_rounding(report, claim, losses(claim, measured))
     report.constants = claim.output.constants
-    return report
+    return report, claim
+
+
+def _is_accepted(report: Report, kinks: str) -> bool:
+    return report.verdict == "right" or (report.verdict == "kink" and report.subgradient and kinks == "accept")
 
 
 Arguments = ParamSpec("Arguments")
@@ -172,8 +217,7 @@ def check(function: Callable[..., Any], **arguments: Any) -> Report:
     minitransformer.testing.report.CheckError: ...
     """
     report = examine(function, **arguments)
-    accepted = report.verdict == "kink" and report.subgradient and arguments.get("kinks") == "accept"
-    if report.verdict != "right" and not accepted:
+    if not _is_accepted(report, arguments.get("kinks", "report")):
         raise CheckError(report)
     return report
 

@@ -11,7 +11,7 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing.adapters import Plain, Tensors
 from minitransformer.testing.case import draw_cotangent, nearly_same, same_bits
-from minitransformer.testing.hidden import captured_arrays, changed_names, where_not_finite
+from minitransformer.testing.hidden import Hidden, where_not_finite
 from minitransformer.testing.layout import Output, leaves
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Verdict
@@ -59,6 +59,7 @@ class Claim:
 
     def __init__(self, case: RealCase, rng: np.random.Generator, d_output: Any = None) -> None:
         self.case, self.rng = case, rng
+        self._hidden = Hidden(case.function, case.adapter.backward if isinstance(case.adapter, Plain) else None)
         self.output = self._call()
         try:
             given = None if d_output is None else self.output.read(d_output, case.adapter.to_numpy)
@@ -68,9 +69,10 @@ class Claim:
         precisions = [self.output.precision, *map(case.precision, case.moving)]
         self.precision = max(precisions, key=lambda precision: precision.eps)
         """The coarsest type in which the function works."""
-        self._require_same(self._call())
+        self._require_same(self._call(), "each call", self._hidden.changes())
         self._differentiate(d_value)
         self._require_same_gradients(self._pull_back(self.d_output))
+        self._require_same(self._call(), "the backward pass", self._hidden.changes())
 
     def _differentiate(self, d_output: Array) -> None:
         """Take the gradients for a gradient of the output, a vector."""
@@ -79,7 +81,7 @@ class Claim:
         self.none: set[int] = set()
         """The inputs for which the backward pass returned None."""
         self.gradients = self._pull_back(d_output)
-        self._noise: dict[int, Array] | None = None
+        self._noise: dict[int, list[Array]] | None = None
 
     @property
     def eps(self) -> float:
@@ -119,8 +121,7 @@ class Claim:
             loss, self.middle, first_step(self.eps) * length, along, self.tolerance, eps=self.eps, enough=enough
         )
         if known and slope.sides is None and slope.disagreement(along, self.tolerance) > self.tolerance:
-            noise = float((self.noise(i) * np.abs(direction)).sum())
-            slope = slope._replace(error=slope.error + ROUNDINGS * noise)
+            slope = slope._replace(error=slope.error + self.noise_along(i, direction))
         return slope
 
     def _glance_step(self, slope: float) -> float:
@@ -131,14 +132,22 @@ class Claim:
 
     def noise(self, i: int) -> Array:
         """Return how much one rounding of the inputs changes the gradient of an input, entry by entry."""
+        return np.max(np.abs(self._changes(i)), axis=0)
+
+    def noise_along(self, i: int, direction: Array) -> float:
+        """Return the error along a direction that the rounding of the backward pass explains."""
+        return ROUNDINGS * max(abs(float((change * direction).sum())) for change in self._changes(i))
+
+    def _changes(self, i: int) -> list[Array]:
+        """Return some changes of the gradient of an input by one rounding of the inputs."""
         if self._noise is None:
-            self._noise = {j: np.zeros(g.shape) for j, g in self.gradients.items()}
+            self._noise = {j: [np.zeros(g.shape)] for j, g in self.gradients.items()}
             for _ in range(TRIES):
                 with np.errstate(all="ignore"):
                     found = self._gradients(self.nearby(self.eps), self.d_output)
                 for j, g in self.gradients.items():
                     if found[j].shape == g.shape and np.isfinite(found[j]).all():
-                        self._noise[j] = np.maximum(self._noise[j], np.abs(found[j] - g))
+                        self._noise[j].append(found[j] - g)
         return self._noise[i]
 
     def nearby(self, change: float) -> list[Any]:
@@ -165,20 +174,25 @@ class Claim:
         used = [i for i, g in self.gradients.items() if g.any()]
         return bool(used) and all(np.array_equal(other[i], self.gradients[i]) for i in used)
 
+    def gradients_for_conjugate(self) -> dict[int, Array]:
+        """Return the gradients for the complex conjugate of the gradient of the output; none if the output is real."""
+        d_output = self.output.conjugate(self.d_output)
+        if np.array_equal(d_output, self.d_output):
+            return {}
+        with np.errstate(all="ignore"):
+            return self._gradients(self.case.inputs, d_output)
+
     def _call(self) -> Output:
         """Return the value; stop if it cannot be one, or if the function writes into its inputs."""
         case = self.case
-        arguments = case.arguments(case.wrap(case.inputs))
-        functions = (case.function, case.adapter.backward if isinstance(case.adapter, Plain) else None)
-        before = captured_arrays(*functions)
         try:
+            arguments = case.arguments(case.wrap(case.inputs))
             with np.errstate(all="ignore"):
                 output = case.output(arguments)
         except TypeError as error:
             if isinstance(case.adapter, Tensors):
                 error.add_note("check: if this is a function of NumPy arrays, give its backward pass: backward=")
             raise
-        self.changed = changed_names(before, captured_arrays(*functions))
         self._require_untouched([leaf for x in arguments for _, leaf in leaves(x)], case.inputs, "the function")
         if not np.isfinite(output.vector).all():
             where = where_not_finite(lambda: case.value(case.inputs))
@@ -225,8 +239,8 @@ class Claim:
                 place = _first(after, after != x) if after.shape == np.shape(x) else f"of shape {after.shape}"
                 raise Stop("mutates", f"{who} writes into its input {name}, which afterwards is {place}")
 
-    def _require_same(self, again: Output) -> None:
-        """Stop if a second call returned another value."""
+    def _require_same(self, again: Output, who: str, changed: list[str]) -> None:
+        """Stop if a second call returned another value; name what ``who`` has changed between them."""
         names, others = ([name for name, _ in output.parts] for output in (self.output, again))
         if names != others:
             cause = f"the function returns {', '.join(names)} in one call and {', '.join(others)} in the next"
@@ -241,20 +255,27 @@ class Claim:
             different = ~np.isclose(first, second, rtol=SAME * self.eps, atol=0)
             index = tuple(int(n) for n in np.argwhere(different)[0])
             cause = f"{title} at {list(index)} is {first[index]:.9g} in one call and {second[index]:.9g} in the next; "
-            if self.changed:
-                cause += f"each call changes {', '.join(self.changed)}, which the function captures"
+            if changed:
+                cause += f"{who} changes {_list(changed)}, which the function captures"
             else:
                 cause += "seed the randomness inside the function, or pass a generator as an input"
             raise Stop("nondeterministic", cause)
 
     def _require_same_gradients(self, second: dict[int, Array]) -> None:
         for i, first in self.gradients.items():
-            if not nearly_same(first, second[i], SAME * self.eps):
-                raise Stop(
-                    "nondeterministic",
-                    f"{self.case.label(i)} differs in two calls of the backward pass with the same arguments; does it "
-                    "add to an array that it keeps?",
-                )
+            if nearly_same(first, second[i], SAME * self.eps):
+                continue
+            changed = self._hidden.changes()
+            cause = f"{self.case.label(i)} differs in two calls of the backward pass with the same arguments; "
+            if changed:
+                cause += f"the backward pass changes {_list(changed)}, which it captures"
+            else:
+                cause += "does it add to an array that it keeps?"
+            raise Stop("nondeterministic", cause)
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _first(values: Array, where: Array) -> str:

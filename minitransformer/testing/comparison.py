@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array
+from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.claim import Claim
 from minitransformer.testing.gradcheck import InputReport
 from minitransformer.testing.slopes import glance
 
-__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare", "errors_over_steps"]
+__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare_all", "errors_over_steps"]
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
+LEAST = 0.5
+"""The least that an entry moves along a direction, relative to its size."""
 SURE = 3
 """After this many wrong entries of an input, the others only serve to find the cause."""
 
 
-def compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
+def compare_all(
+    claim: Claim, inputs: Iterable[int], max_entries: int = MAX_ENTRIES, n_directions: int = N_DIRECTIONS
+) -> dict[int, InputReport]:
+    """Compare the gradients of real inputs, and of the other parts of complex ones, with finite differences."""
+    parts = {i: claim.case.leaf_of(i)[1] for i in inputs}
+    records = {j: _compare(claim, j, max_entries, n_directions) for j in sorted({j for p in parts.values() for j in p})}
+    for places in parts.values():
+        largest = max(records[j].largest for j in places)
+        for j in places:
+            records[
+                j
+            ].largest = largest  # the imaginary part of a gradient may be 0, up to the rounding of the real one
+    return records
+
+
+def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
     """Compare the gradient of one input with finite differences."""
     x, gradient, rng = claim.case.inputs[i], claim.gradients[i], claim.rng
     known = gradient.shape == x.shape  # otherwise only the measurement is of use: it shows the cause
     record = InputReport(claim.case.names[i], x.shape, differences=np.full(x.shape, np.nan))
     movable = np.flatnonzero(np.isfinite(x))
-    scales = _scales(x, movable)
+    scales = _scales(claim.case.sizes(i), movable)
 
     def enter(index: tuple[int, ...]) -> None:
         direction = np.zeros(x.shape)
@@ -40,26 +59,39 @@ def compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputR
     for flat in movable if few else sorted(rng.choice(movable, max_entries, replace=False)):
         enter(_index(flat, x))
     for _ in range(0 if few or not known else n_directions):
-        direction = np.round(16 * rng.standard_normal(x.shape)) / 16 * np.isfinite(x) * scales
+        direction = draw_direction(rng, x) * scales
         slope = claim.slope(i, direction, 1.0)
         along = float((gradient * direction).sum())
         if np.isinf(slope.value):
             continue
         record.enter(along, slope, claim.tolerance, None)
-        if slope.disagreement(along, claim.tolerance) > claim.tolerance and not record.entries_wrong:
-            flat = _find_wrong(claim, i, direction)
+        if slope.disagreement(along, claim.tolerance) > claim.tolerance:
+            flat = None if record.entries_wrong else _find_wrong(claim, i, direction)
             if flat is not None:
                 enter(_index(flat, x))
+        elif slope.sides is None:
+            hidden = max(claim.tolerance * max(abs(along), abs(slope.value)), slope.error)
+            hidden = (hidden + claim.noise_along(i, direction)) / (LEAST * float(scales.min()))
+            record.certain = min(record.certain or np.inf, hidden)
     return record
+
+
+def draw_direction(rng: np.random.Generator, x: Array) -> Array:
+    """Draw a direction in which each entry moves by 1/2 to 2, up or down, in multiples of 1/16.
+
+    So a single wrong entry changes the slope along each direction by at least half of its error. Normal numbers, of
+    which some are near 0, would hide it by chance.
+    """
+    return np.asarray(np.round(16 * draw_cotangent(rng, x.shape)) / 16 * np.isfinite(x))
 
 
 def _index(flat: Any, x: Array) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(flat, x.shape))
 
 
-def _scales(x: Array, movable: Array) -> Array:
+def _scales(sizes: Array, movable: Array) -> Array:
     """Return a power of two of the size of each entry, or of a typical entry where that is larger."""
-    sizes = np.where(np.isfinite(x), np.abs(x.astype(np.float64)), 0.0)
+    sizes = np.where(np.isfinite(sizes), sizes, 0.0)
     sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
     return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
 
@@ -88,7 +120,7 @@ def errors_over_steps(claim: Claim, record: InputReport) -> list[tuple[float, fl
     x = claim.case.inputs[i]
     direction = np.zeros(x.shape)
     direction[record.worst_index] = 1.0
-    scale = float(_scales(x, np.flatnonzero(np.isfinite(x)))[record.worst_index])
+    scale = float(_scales(claim.case.sizes(i), np.flatnonzero(np.isfinite(x)))[record.worst_index])
     loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
     return [(h, abs(glance(loss, claim.middle, h)[0].value - record.claim)) for h in steps]

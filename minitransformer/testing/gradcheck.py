@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,9 @@ class InputReport:
     resolution: float = 0.0
     """The largest error bound of a measurement; infinite if one was not finite."""
 
+    certain: float = 0.0
+    """The error from which on a single wrong entry is found in a direction, if entries were not all moved alone."""
+
     def enter(self, claim: float, slope: Slope, tolerance: float, index: tuple[int, ...] | None) -> None:
         """Record one comparison: of the entry at an index, or of a direction."""
         known = not np.isnan(slope.value)
@@ -88,7 +92,14 @@ class InputReport:
         kinks = f", kinks at {', '.join(str(list(index)) for index in self.kinks[:5])}" if self.kinks else ""
         kinks += f" and {len(self.kinks) - 5} more" if len(self.kinks) > 5 else ""
         if not self.wrong:
-            return text + f"{what} agree, worst relative error {self.worst_error:.1e}{kinks}"
+            text += f"{what} agree, worst relative error {self.worst_error:.1e}{kinks}"
+            if not self.certain:
+                return text
+            alone = (self.comparisons - self.directions) / prod(self.shape)
+            return text + (
+                f"\n    a single wrong entry is found if it is off by {self.certain:.1e} or more; one that is off by "
+                f"less, with a probability of at least {alone:.1g}"
+            )
         place = f"at {list(self.worst_index)}" if self.worst_index is not None else "in a random direction"
         lines = [
             text + f"{self.wrong} of {what} wrong, the worst {place}{kinks}",

@@ -44,9 +44,10 @@ def rebuild(value: Any, new: Iterator[Any]) -> Any:
     built = {key: rebuild(child, new) for key, child in children.items()}
     if isinstance(value, dict):
         result = copy.copy(value)  # of the same type, whatever its constructor takes
-        result.update(built)
+        for key, child in built.items():
+            result[key] = child
         return result
-    return type(value)(*built.values()) if hasattr(value, "_fields") else type(value)(built.values())
+    return getattr(type(value), "_make", type(value))(built.values())
 
 
 def align(value: Any, other: Any, name: str = "") -> list[Any]:
@@ -104,6 +105,8 @@ class Output:
         What the function returned, in its library.
     to_numpy : callable
         Returns an array of the library on the host.
+    root : str
+        The name of the value, from which those of the leaves are made.
 
     Raises
     ------
@@ -111,9 +114,9 @@ class Output:
         If it holds something that is no array, or no array has a gradient.
     """
 
-    def __init__(self, value: Any, to_numpy: Callable[[Any], Array]) -> None:
-        self.value = value
-        named = leaves(value, "y")
+    def __init__(self, value: Any, to_numpy: Callable[[Any], Array], root: str = "y") -> None:
+        self.value, self.root = value, root
+        named = leaves(value, root)
         self.lone = len(named) == 1 and named[0][1] is value
         """Whether the value is an array by itself."""
         self.constants: list[str] = []
@@ -160,7 +163,7 @@ class Output:
 
     def title(self, name: str) -> str:
         """Return how a message names a leaf or part."""
-        return "the value" if self.lone and name == "y" else f"the output {name}"
+        return "the value" if self.lone and name == self.root else f"the output {name}"
 
     def pieces(self, vector: Array) -> list[tuple[str, Array]]:
         """Return the parts that a vector of this layout consists of, with their names."""
@@ -168,9 +171,14 @@ class Output:
         flat = zip(self.parts, np.split(vector, ends), strict=True)
         return [(name, piece.reshape(part.shape)) for (name, part), piece in flat]
 
+    def conjugate(self, vector: Array) -> Array:
+        """Return the vector of the complex conjugate."""
+        signs = [np.full(a.size, sign) for a in self.arrays for sign, _ in zip((1, -1), split("", a), strict=False)]
+        return np.asarray(vector * np.concatenate(signs).astype(vector.dtype))
+
     def masks(self) -> list[tuple[str, Array]]:
         """Return where in the vector each leaf is, with its name."""
-        names = [leaves(self.value, "y")[n][0] for n in self.kept]
+        names = [leaves(self.value, self.root)[n][0] for n in self.kept]
         sizes = [array.size * (1 + (array.dtype.kind == "c")) for array in self.arrays]
         owners = np.repeat(np.arange(len(sizes)), sizes)
         return [(self.title(name), owners == n) for n, name in enumerate(names)]
@@ -209,7 +217,7 @@ class Output:
             given = np.zeros(array.shape) if found[n] is None else found[n]
             given = to_numpy(given) if hasattr(given, "dtype") else np.asarray(given)
             if given.shape != array.shape:
-                value = self.title(leaves(self.value, "y")[n][0])
+                value = self.title(leaves(self.value, self.root)[n][0])
                 raise ValueError(
                     f"{name} has shape {given.shape}, but {value} has shape {array.shape}; "
                     "give one number for each entry of the value"

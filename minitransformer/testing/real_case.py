@@ -38,7 +38,7 @@ class RealCase(Case):
         names: Sequence[str] | None,
         adapter: Adapter,
     ) -> None:
-        self.adapter = adapter
+        self.adapter, self.output_name = adapter, "y"
         super().__init__(checker, function, inputs, options, names)
 
     def _lay_out(self, names: list[str], inputs: list[Any]) -> tuple[list[str], list[Any]]:
@@ -71,6 +71,15 @@ class RealCase(Case):
         leaf = next(x for (_, x), places in zip(self.leaves, self.places, strict=True) if i in places)
         return precision_of(leaf, self.inputs[i])
 
+    def leaf_of(self, i: int) -> tuple[str, range]:
+        """Return the name of the leaf to which a real input belongs, and the indices of all of its parts."""
+        return next((name, places) for (name, _), places in zip(self.leaves, self.places, strict=True) if i in places)
+
+    def sizes(self, i: int) -> Array:
+        """Return the absolute values of a real input, or of the complex one to which it belongs, in float64."""
+        parts = [self.inputs[j].astype(np.float64) for j in self.leaf_of(i)[1]]
+        return np.abs(parts[0]) if len(parts) == 1 else np.hypot(*parts)
+
     def host_leaves(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the leaves that consist of some parts, on the host."""
         return [join([inputs[i] for i in places]) for places in self.places]
@@ -88,7 +97,8 @@ class RealCase(Case):
 
     def output(self, arguments: Sequence[Any]) -> Output:
         """Return the value of the function for some arguments."""
-        return Output(self.function(*arguments, **fresh(self.options)), self.adapter.to_numpy)
+        value = self.function(*arguments, **fresh(self.options))
+        return Output(value, self.adapter.to_numpy, self.output_name)
 
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, as a vector."""

@@ -50,6 +50,8 @@ class Report:
     inputs: list[InputReport] = field(default_factory=list)
     subgradient: bool = False
     """Whether the gradient lies between the slopes on both sides, at each kink."""
+    order: int = 1
+    """2 if the report is on the backward pass, as a function that has a backward pass itself."""
     measured: str = ""
     """In which precision, if it is not that of the inputs."""
     constants: list[str] = field(default_factory=list)
@@ -59,14 +61,15 @@ class Report:
 
     @cached_property
     def errors(self) -> list[tuple[float, float]]:
-        """Steps h and the error |(L(x + h) - L(x - h)) / 2h - gradient| at the worst entry, measured when asked for.
+        """Steps h and the error ``|(L(x + h) - L(x - h)) / 2h - gradient|`` at the worst entry, when first read.
 
         Of a right gradient it falls as h² until rounding takes over.
         """
         return self.measure_errors()
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {HEADLINES[self.verdict]}"]
+        order = f" (order {self.order})" if self.order > 1 else ""
+        lines = [f"{self.name}{order}: {HEADLINES[self.verdict]}"]
         lines += [f"  cause: {self.cause}"] if self.cause else []
         lines += [f"  {record}" for record in self.inputs]
         lines += self._plateau() if self.verdict == "wrong" else []

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 
-from minitransformer.arrays import Array
-from minitransformer.testing.causes import likely_cause
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare, errors_over_steps
+from minitransformer.testing.comparison import errors_over_steps
+from minitransformer.testing.explain import likely_cause, outputs_at_fault
 from minitransformer.testing.gradcheck import InputReport
 from minitransformer.testing.low_precision import UNCLEAR, Loss
 from minitransformer.testing.report import Entry, Report, Verdict
@@ -18,22 +18,22 @@ from minitransformer.testing.slopes import EPS
 __all__ = ["judge", "judge_rounding"]
 
 
-def judge(claim: Claim, records: list[InputReport], why_not_float64: str) -> Report:
+def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: str) -> Report:
     """Return the report with the verdict."""
-    case = claim.case
-    for i, record in zip(case.moving, records, strict=True):
+    case, records = claim.case, list(compared.values())
+    for i, record in compared.items():
         if claim.gradients[i].shape != record.shape:
             cause = (
                 f"{case.label(i)} has shape {claim.gradients[i].shape}, but the input has shape {record.shape}; "
-                f"{_cause(claim, i, record) or 'return a gradient of the shape of the input'}"
+                f"{likely_cause(claim, i, compared) or 'return a gradient of the shape of the input'}"
             )
             return Report(case.name, "malformed", cause, inputs=[r for r in records if r.comparisons])
     wrong = [r for r in records if r.wrong and not (claim.eps > EPS and _is_unclear(r) and _is_within(r))]
     if wrong:
         record = max(wrong, key=lambda r: r.worst_error)
-        i = case.moving[records.index(record)]
-        places = [i, *(j for j, r in zip(case.moving, records, strict=True) if r.wrong and r is not record)]
-        record.guess = _outputs_at_fault(claim, places) or _cause(claim, i, record)
+        i = next(i for i, r in compared.items() if r is record)
+        others = [j for j, r in compared.items() if r.wrong and r is not record]
+        record.guess = outputs_at_fault(claim, [i, *others]) or likely_cause(claim, i, compared)
         return _report(claim, "wrong", record.guess, record, records)
     jumps = [record for record in records if record.jumps]
     if jumps:
@@ -104,59 +104,3 @@ def _report(claim: Claim, verdict: Verdict, cause: str, record: InputReport, rec
     report = Report(claim.case.name, verdict, cause, entry, records)
     report.measure_errors = partial(errors_over_steps, claim, record)
     return report
-
-
-def _outputs_at_fault(claim: Claim, places: list[int]) -> str:
-    """Return which outputs the wrong gradients of inputs come from, and the cause; empty if it is all of them."""
-    causes = {}
-    others = False
-    for name, alone in claim.of_each_output():
-        records = {i: compare(alone, i, MAX_ENTRIES, N_DIRECTIONS) for i in places}
-        wrong = [i for i, record in records.items() if record.wrong]
-        if not wrong:
-            others = True
-        elif any(gradient.any() for gradient in alone.gradients.values()):
-            causes[name] = _cause(alone, wrong[0], records[wrong[0]])
-        else:
-            causes[name] = "the backward pass ignores its gradient"
-    if not causes or not others:
-        return ""
-    cause = next(iter(causes.values()))
-    return f"what comes from {' and '.join(causes)} is wrong{cause and ': '}{cause}"
-
-
-def _cause(claim: Claim, i: int, record: InputReport) -> str:
-    """Return the likely cause of a wrong gradient, or an empty string."""
-    if i in claim.none:
-        return f"the backward pass returns None for {record.name}, but the value depends on it"
-    if claim.ignores_d_output():
-        return "the backward pass ignores the gradient of the output: it returns the same for another one"
-    found, expected = claim.gradients[i], record.differences
-    known = np.isfinite(expected)
-    if found.shape == expected.shape and not known.all():
-        found, expected = found[known], expected[known]
-    sizes = {
-        f"{claim.case.names[j]}.shape[{axis}]": n
-        for j in claim.case.moving
-        for axis, n in enumerate(claim.case.inputs[j].shape)
-        if n not in (1, 2, 4)  # a factor of 2 has other causes
-    }
-    tolerance = 1e-5 if claim.eps <= EPS else 30 * claim.eps**0.5
-    if record.largest and np.isfinite(record.resolution):
-        tolerance = min(max(tolerance, record.resolution / record.largest), UNCLEAR)
-    subject = claim.case.label(i)
-    return likely_cause(found, expected, None, sizes, subject, _candidates(claim), tolerance)
-
-
-def _candidates(claim: Claim) -> dict[str, Array]:
-    """Return terms that a gradient may lack, by name."""
-    arrays = {claim.case.names[j]: claim.case.inputs[j].astype(np.float64) for j in claim.case.moving}
-    d_parts = claim.output.pieces(claim.d_output.astype(np.float64))
-    d_outputs = {f"d_output{name.removeprefix('y')}": d_part for name, d_part in d_parts}
-    products = {
-        f"{d_name} * {name}": d_part * array
-        for d_name, d_part in d_outputs.items()
-        for name, array in arrays.items()
-        if array.shape == d_part.shape
-    }
-    return {**d_outputs, **arrays, **products}

@@ -358,6 +358,7 @@ def seconds(function):
     return time.perf_counter() - start
 
 
+@pytest.mark.numpy_only("starts a process that chooses its library itself; on all libraries, the test below")
 def test_depth_is_no_limit():
     code = """
 import threading, time

@@ -29,7 +29,7 @@ if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parents[1] / "gallery"), str(Path(__file__).parents[2])]
 
 import numpy as np
-from adapters import ACCEPTED, CANNOT_RUN, CHECKERS, KINK, REJECTED, TORCH, quietly
+from adapters import ACCEPTED, CANNOT_RUN, CHECKERS, KINK, REJECTED, TORCH, UNDECIDED, quietly
 from corpus import CORPUS
 from from_gallery import NO_PLAIN_FORM
 from reported import REPORTED
@@ -85,18 +85,18 @@ def judge(name: str, sample: Sample, dtype: str, repeats: int) -> Outcome:
 
 
 @contextmanager
-def limit(seconds: int) -> Iterator[None]:
+def limit(seconds: float) -> Iterator[None]:
     """Raise a TimeoutError in what takes too long."""
 
     def stop(*_: Any) -> None:
         raise TimeoutError(f"no answer within {seconds} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
@@ -161,7 +161,7 @@ def row(name: str, outcomes: list[Outcome], torch: list[Outcome]) -> str:
     """Return a line of the table of a precision."""
     judged = [o for o in outcomes if o.verdict != CANNOT_RUN]
     wrong, right = [o for o in judged if not o.right], [o for o in judged if o.right]
-    found = Counter(KINK if o.verdict == KINK and o.kink else o.verdict for o in right)
+    found = Counter(UNDECIDED if o.verdict == KINK and not o.kink else o.verdict for o in right)
     times = {o.name: o.seconds for o in torch}
     ratios = [[o.seconds / times[o.name] for o in part if times.get(o.name)] for part in (right, wrong)]
     cells = [
@@ -169,7 +169,7 @@ def row(name: str, outcomes: list[Outcome], torch: list[Outcome]) -> str:
         f"{sum(o.verdict == REJECTED for o in wrong)} of {len(wrong)}" if wrong else "none",
         f"{found[ACCEPTED]} of {len(right)}",
         str(found[KINK]),
-        str(len(right) - found[ACCEPTED] - found[KINK] - found[REJECTED]),
+        str(found[UNDECIDED]),
         str(found[REJECTED]),
         str(len(outcomes) - len(judged)),
         *(f"{statistics.median(part):.2f}" if part else "" for part in ratios),
@@ -262,9 +262,9 @@ def machine() -> str:
     if (info := Path("/proc/cpuinfo")).exists():
         models = [line.partition(": ")[2] for line in info.read_text().splitlines() if line.startswith("model name")]
         processor = models[0] if models else processor
-    others = sorted({checker.package for checker in CHECKERS.values()} - {"minitransformer"})
+    others = sorted({checker.package for checker in CHECKERS.values()} - {"minitransformer", "numpy"})
     versions = [f"{name} {version(name)}" for name in ["numpy", *others] if importlib.util.find_spec(name)]
-    return f"Measured with {', '.join(versions)}, one thread, on one core of an {processor}.\n"
+    return f"Measured with {', '.join(versions)}, with one thread, on this processor: {processor}.\n"
 
 
 def main() -> None:

@@ -4,11 +4,12 @@
 """
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
 from adapters import OURS, quietly
-from compare import run, tables
+from compare import Outcome, cases, compare, counts, limit, replace, row, run, tables
 from corpus import CORPUS, TWINS, of
 from from_gallery import GALLERY, NO_PLAIN_FORM, samples
 from reported import REPORTED
@@ -82,8 +83,8 @@ def test_a_comparison_counts_verdicts_and_calls():
     results = run(OURS, chosen, "float64", repeats=1)
     assert [result.verdict for result in results] == ["accepted", "rejected"]
     assert all(result.calls > 5 and result.seconds > 0 for result in results)
-    row = next(line for line in tables({"float64": {OURS: results}}).splitlines() if line.startswith(f"| {OURS} |"))
-    assert row.startswith(f"| {OURS} | 1 of 1 | 1 of 1 | 0 | 0 | 0 | 0 |")
+    line = next(line for line in tables({"float64": {OURS: results}}).splitlines() if line.startswith(f"| {OURS} |"))
+    assert line.startswith(f"| {OURS} | 1 of 1 | 1 of 1 | 0 | 0 | 0 | 0 |")
 
 
 def test_twins_have_a_gradient_in_each_precision_so_they_are_wrong():
@@ -105,6 +106,57 @@ def test_a_small_mistake_would_be_seen(name):
         return [gradient * 1.001 for gradient in sample.backward(*inputs_and_d_y)]
 
     assert measure(dataclasses.replace(sample, backward=backward), "float64")[0] > 3e-4
+
+
+def test_a_row_counts_each_verdict_and_compares_times_with_those_of_another():
+    found = [
+        Outcome("a", right, kink, verdict, "", seconds, 4)
+        for right, kink, verdict, seconds in (
+            (True, False, "accepted", 1.0),
+            (True, True, "kink", 2.0),
+            (True, False, "kink", 2.0),  # there is no kink, so this is no answer
+            (True, False, "undecided", 2.0),
+            (True, False, "rejected", 2.0),
+            (True, False, "cannot run", 2.0),
+            (False, False, "rejected", 8.0),
+            (False, False, "undecided", 8.0),
+            (False, False, "cannot run", 8.0),
+        )
+    ]
+    other = [Outcome("a", True, False, "accepted", "", 2.0, 4)]
+    assert row("b", found, other) == "| b | 1 of 2 | 1 of 5 | 1 | 2 | 1 | 2 | 1.00 | 4.00 | 2000.0 | 4 |"
+
+
+def test_a_checker_that_does_not_end_gives_no_answer():
+    def wait(forward, backward, inputs):
+        with limit(0.01):
+            time.sleep(10)
+
+    assert quietly(wait, None, None, []) == ("cannot run", "no answer within 0.01 seconds")
+
+
+def test_finished_rows_are_kept_and_a_row_that_was_cut_off_is_not(tmp_path, monkeypatch, capsys):
+    kept = tmp_path / "build" / "rows.jsonl"
+    monkeypatch.setattr("compare.KEPT", kept)
+    monkeypatch.setattr("compare.CORPUS", [OWN["x² at 1e6"]])
+    first = compare([OURS], ["float64"])
+    assert first["float64"][OURS][0].verdict == "accepted"
+    monkeypatch.setattr("compare.run", None)
+    assert compare([OURS], ["float64"]) == first
+    kept.write_text(kept.read_text("utf-8")[:-10], "utf-8")
+    with pytest.raises(TypeError):
+        compare([OURS], ["float64"])
+    assert "minitransformer" in capsys.readouterr().err
+
+
+def test_the_tables_stand_between_their_marks():
+    text = "a <!-- cases: start -->\nold\n<!-- cases: end --> b"
+    assert replace(text, "cases", cases()).startswith(
+        "a <!-- cases: start -->\n\n- [pytorch/pytorch/pull/59615](https:"
+    )
+    assert replace(text, "cases", "new") == "a <!-- cases: start -->\n\nnew\n<!-- cases: end --> b"
+    with pytest.raises(ValueError, match=r"checkers\.md has no <!-- counts: start -->"):
+        replace(text, "counts", counts())
 
 
 def test_an_exception_is_a_rejection():

@@ -25,6 +25,7 @@ SMALL = [
     *("--batch-tokens", "64", "--train-pairs", "120", "--held-out", "30", "--evaluate-every", "4"),
 ]
 PNG = b"\x89PNG\r\n\x1a\n"
+IN_PROCESSES = pytest.mark.numpy_only("starts processes that choose their library themselves")
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,7 @@ def test_after_two_dashes_all_are_words(run, capsys):
         assert "unknown token '5'" in capsys.readouterr().err
 
 
+@IN_PROCESSES
 def test_what_is_printed_can_be_read_in_any_language(run):
     """A file or a program gets UTF-8, whatever the system would write."""
     done = command("evaluate", str(run), env=os.environ | {"PYTHONIOENCODING": "cp1252"})
@@ -108,6 +110,7 @@ def test_what_is_printed_can_be_read_in_any_language(run):
     assert "✗ " in done.stdout
 
 
+@IN_PROCESSES
 @pytest.mark.skipif(os.name == "nt", reason="there is no such shell, and no /dev/full")
 @pytest.mark.parametrize(
     ("line", "status", "words"),
@@ -129,6 +132,7 @@ def test_streams_that_are_closed_or_full_are_no_traceback(run, line, status, wor
     assert "ignored" not in done.stderr
 
 
+@IN_PROCESSES
 @pytest.mark.skipif(os.name == "nt", reason="Windows tells of a closed pipe in another way")
 @pytest.mark.parametrize("buffered", ["", "1"])
 def test_a_reader_that_has_gone_is_not_blamed_on_the_folder(tmp_path, buffered):
@@ -353,6 +357,7 @@ def test_the_other_tasks_train_too(tmp_path, without_pictures, task, options):
     assert main(["train", task, *options, *SMALL, "--out", str(tmp_path / "run")]) == 0
 
 
+@IN_PROCESSES
 def test_an_unknown_array_library_is_refused(tmp_path):
     """As `tests/cli/test_no_gpu.py` does for CuPy, but in a process, which looks at the variable when it begins."""
     done = command("train", cwd=tmp_path, env=os.environ | {namespace.BACKEND_VARIABLE: "abacus"})
@@ -363,6 +368,7 @@ def test_an_unknown_array_library_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@IN_PROCESSES
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_keeps_a_usable_checkpoint(tmp_path):
     arguments = [sys.executable, "-m", "minitransformer", "train", "copy", *SMALL, "--steps", "100000", "--out", "run"]

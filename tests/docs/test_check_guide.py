@@ -21,6 +21,8 @@ RUN = {
     "A layer norm in PyTorch": "torch",
     "A JAX function": "jax",
     "Columns of a pandas DataFrame": "pandas",
+    "Several values and complex numbers": "numpy",
+    "Second derivatives": "numpy",
     "The eight verdicts": "numpy",
 }
 """Sections whose code is run as it stands, with the library that each needs."""

@@ -452,6 +452,14 @@ def test_a_function_that_oscillates_within_a_step_makes_no_gradient_wrong():
         assert kept.verdict in ("right", "undecided"), kept
 
 
+def test_an_empty_input_beside_a_wrong_gradient():
+    report = verdict(
+        lambda x, y: y + x.sum(), lambda x, y, d_y: (d_y.sum() + x, 1.25 * d_y), np.zeros((0, 3)), [1.0, 2.0]
+    )
+    assert report.verdict == "wrong"
+    assert "1.25 times what it should be" in report.cause, report
+
+
 # --- many entries, and misuse
 
 
@@ -474,6 +482,22 @@ def test_check_states_the_arguments_of_examine():
     assert re.search("max_entries: '?int'? = 256", pydoc.plain(pydoc.render_doc(check)))
 
 
+@pytest.mark.parametrize("times", [1.0, 100.0])
+def test_the_report_states_which_single_wrong_entry_of_many_is_certain_to_be_found(times):
+    x = np.random.default_rng(1).normal(size=5000)
+    record = verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=4).inputs[0]
+    assert 0 < record.certain < 3 * 5000**0.5 * 1e-8 * 10
+    assert f"found if it is off by {record.certain:.1e} or more; one that is off by less" in str(record)
+    assert "with a probability of at least 0.0008" in str(record)
+    for wrong in (0, 1234, 4999):
+
+        def backward(x, d_y, wrong=wrong):
+            return np.cos(x) * d_y + times * record.certain * (np.arange(5000) == wrong)
+
+        for seed in range(3):
+            assert verdict(np.sin, backward, x, max_entries=4, seed=seed).verdict == "wrong"
+
+
 def test_misuse_is_an_error_and_no_verdict():
     with pytest.raises(TypeError, match=r"check of sin: the inputs are one array; write \(x,\)"):
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=X)
@@ -481,8 +505,8 @@ def test_misuse_is_an_error_and_no_verdict():
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=[np.arange(3)])
     with pytest.raises(ValueError, match='kinks is \'ignore\'; expected "report" or "accept"'):
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], kinks="ignore")
-    with pytest.raises(ValueError, match="order is 2; only 1 is supported"):
-        examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], order=2)
+    with pytest.raises(ValueError, match="order is 3; expected 1 or 2"):
+        examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], order=3)
     with pytest.raises(ValueError, match=r"d_output has shape \(2,\), but the value has shape \(3, 5\)"):
         examine(np.sin, backward=lambda x, d_y: d_y, inputs=[X], d_output=np.ones(2))
 

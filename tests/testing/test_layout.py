@@ -31,6 +31,30 @@ def test_leaves_are_named_and_put_back(name):
     assert leaves(again, "y") == list(zip(names, range(len(names)), strict=True))
 
 
+class Strict(dict):
+    """Like the outputs of some libraries."""
+
+    def __init__(self, a, b):
+        super().__init__(a=a, b=b)
+
+    def update(self, *args, **kwargs):
+        raise NotImplementedError
+
+
+class Sum(Pair):
+    def __new__(cls, left):
+        return super().__new__(cls, left, left + 1)
+
+
+def test_types_with_constructors_of_their_own():
+    again = rebuild(Strict(1, 2), iter("AB"))
+    assert (type(again), again) == (Strict, {"a": "A", "b": "B"})
+    again = rebuild(Sum(1), iter("AB"))
+    assert (type(again), again) == (Sum, ("A", "B"))
+    value = [2, "text", slice(3), range(2), None]
+    assert rebuild(value, iter([leaf for _, leaf in leaves(value)])) == value
+
+
 def test_a_gradient_is_read_in_the_structure_of_the_value():
     assert align({"a": A, "b": B}, {"b": 2, "a": 1}) == [1, 2]  # by key, not by order
     assert align(Pair(A, (B, C)), [1, None]) == [1, None, None]

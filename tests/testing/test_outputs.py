@@ -112,13 +112,18 @@ def test_a_dictionary_that_is_written_to():
         assert what.replace("\\", "") in report.cause
 
 
-def test_a_large_output_does_not_hide_a_small_one():
-    def two(x):
-        return np.float32(1e6) * x, np.float32(1e-3) * x
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_large_output_does_not_hide_a_small_one(dtype):
+    large, small = dtype(1e9), dtype(1e-3)
 
-    inputs = [X.astype(np.float32)]
-    right = examine(two, backward=lambda x, d: np.float32(1e6) * d[0] + np.float32(1e-3) * d[1], inputs=inputs)
-    assert right.verdict == "right"
+    def backward(factor):
+        return lambda x, d: large * d[0] + dtype(factor) * small * d[1]
+
+    inputs = [X.astype(dtype)]
+    assert examine(lambda x: (large * x, small * x), backward=backward(1), inputs=inputs).verdict == "right"
+    report = examine(lambda x: (large * x, small * x), backward=backward(2), inputs=inputs)
+    assert report.verdict == "wrong"
+    assert report.cause.startswith("what comes from the output y[1] is wrong: every entry is 2 times")
 
 
 def test_messages_name_the_output():
@@ -163,6 +168,15 @@ def test_the_gradient_of_the_output_has_its_structure():
         check(norm, backward=norm_backward, inputs=[X, W], d_output=(X, np.ones(2)))
     with pytest.raises(ValueError, match=r"d_output is a ndarray; return what has d_output.y, d_output.mean"):
         check(norm, backward=norm_backward, inputs=[X, W], d_output=X)
+
+
+def test_a_backward_pass_that_does_not_bear_zeros():
+    def backward(x, d):
+        return 2 * d[0] + x * d[1] * (d[1] / d[1])
+
+    report = examine(lambda x: (x, x * x), backward=backward, inputs=[X])
+    assert report.verdict == "wrong"
+    assert "comes from" not in report.cause
 
 
 def test_writing_into_the_gradient_of_one_output():

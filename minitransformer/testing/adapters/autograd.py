@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.adapters.base import Adapter, Flat, as_array, conjugate
+from minitransformer.testing.adapters.base import Adapter, Flat, as_array
 
 __all__ = ["Autograd"]
 
@@ -21,7 +21,7 @@ class Autograd(Adapter):
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a NumPy array or number."""
-        return isinstance(x, np.ndarray | np.floating)
+        return isinstance(x, np.ndarray | np.inexact)
 
     def to_numpy(self, x: Any) -> Array:
         """Return an array."""
@@ -39,6 +39,11 @@ class Autograd(Adapter):
         except (TypeError, ValueError) as error:
             error.add_note("check: if this function does not use autograd.numpy, give its backward pass: backward=")
             raise
-        found = pull_back([conjugate(d_output) for d_output in d_outputs])
-        gradients = dict(zip(moving, map(conjugate, found), strict=True))
+        found = pull_back([_conjugate(d_output) for d_output in d_outputs])
+        gradients = dict(zip(moving, map(_conjugate, found), strict=True))
         return [gradients.get(i) for i in range(len(inputs))]
+
+
+def _conjugate(x: Any) -> Any:
+    """Return the complex conjugate, which autograd calls the gradient; a real array itself, no copy."""
+    return sys.modules["autograd.numpy"].conj(x) if np.iscomplexobj(x) else x  # x may be under a derivative

@@ -41,6 +41,8 @@ class Adapter(ABC):
 
     name = ""
     """The package that the library is imported from."""
+    why_no_second_order = ""
+    """Why the backward pass cannot be differentiated; empty if it can."""
 
     @abstractmethod
     def recognises(self, x: Any) -> bool:
@@ -63,7 +65,8 @@ class Adapter(ABC):
         """Return the gradient of each input, or None, for one gradient of each output.
 
         The gradient of a complex x is dL/dRe(x) + i dL/dIm(x), of outputs as of inputs. A library that returns the
-        complex conjugate of that also takes it: conjugate both.
+        complex conjugate of that also takes it: conjugate both. If the library differentiates backward passes, this
+        can be a part of a function that is differentiated.
         """
 
 
@@ -80,7 +83,7 @@ def as_array(value: Any, what: str) -> Array:
 
 
 def conjugate(x: Any) -> Any:
-    """Return the complex conjugate, which JAX and HIPS autograd call the gradient; a real array itself."""
+    """Return the complex conjugate, which JAX calls the gradient; a real array itself."""
     return x.conjugate() if np.iscomplexobj(x) else x
 
 

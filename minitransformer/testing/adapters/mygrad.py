@@ -18,6 +18,7 @@ class MyGrad(Adapter):
     """MyGrad, whose tensors are NumPy arrays with a graph behind them."""
 
     name = "mygrad"
+    why_no_second_order = "MyGrad's backward passes leave no graph"
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a MyGrad tensor."""

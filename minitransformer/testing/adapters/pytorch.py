@@ -22,7 +22,7 @@ class PyTorch(Adapter):
 
     def recognises(self, x: Any) -> bool:
         """Return whether a value is a PyTorch tensor."""
-        return library_of(x) == "torch"
+        return library_of(x) == "torch" and hasattr(x, "detach")
 
     def to_numpy(self, x: Any) -> Array:
         """Return a tensor's numbers on the host."""
@@ -50,6 +50,30 @@ class PyTorch(Adapter):
         if not pairs:
             raise Malformed("the value has no graph behind it: it was detached, or does not depend on any input")
         outputs, cotangents = zip(*pairs, strict=True)
-        found = torch.autograd.grad(outputs, [inputs[i] for i in moving], cotangents, allow_unused=True)
+        if _is_once_differentiable(outputs):
+            raise Malformed(
+                "PyTorch cannot differentiate a backward pass on the way: it is marked as once_differentiable"
+            )
+        again = any(d_y.requires_grad for d_y in cotangents)  # the backward pass is to be differentiated
+        found = torch.autograd.grad(
+            outputs, [inputs[i] for i in moving], cotangents, allow_unused=True, create_graph=again
+        )
         gradients = dict(zip(moving, found, strict=True))
         return [gradients.get(i) for i in range(len(inputs))]
+
+
+def _is_once_differentiable(outputs: Sequence[Any]) -> bool:
+    """Return whether there is a node in the graph that raises an error.
+
+    PyTorch raises it only where it visits the node, which is on no way to the inputs.
+    """
+    waiting, seen = [y.grad_fn for y in outputs], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        if node.name() == "torch::autograd::Error":
+            return True
+        seen.add(node)
+        waiting += [following for following, _ in node.next_functions]
+    return False

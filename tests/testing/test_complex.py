@@ -1,0 +1,201 @@
+"""The checker for functions of complex arrays: d_x = dL/dRe(x) + i dL/dIm(x)."""
+
+import importlib.util
+import os
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.testing import check, examine
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+RNG = np.random.default_rng(0)
+Z = RNG.normal(size=(2, 3)) + 1j * RNG.normal(size=(2, 3))
+W = RNG.normal(size=3) + 1j * RNG.normal(size=3)
+TYPES = pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+
+
+def product(z, w):
+    return z * z * w
+
+
+def product_backward(z, w, d_y):
+    return np.conj(2 * z * w) * d_y, (np.conj(z * z) * d_y).sum(axis=0)
+
+
+@TYPES
+def test_a_right_gradient(dtype):
+    report = check(product, backward=product_backward, inputs=[Z.astype(dtype), W.astype(dtype)])
+    assert [(record.name, record.shape) for record in report.inputs] == [
+        ("z.real", (2, 3)),
+        ("z.imag", (2, 3)),
+        ("w.real", (3,)),
+        ("w.imag", (3,)),
+    ]
+
+
+RIGHT = {
+    "a real value": (lambda z: np.abs(z) ** 2, lambda z, d_y: 2 * z * d_y, Z),
+    "a conjugate": (np.conj, lambda z, d_y: np.conj(d_y), Z),
+    "an angle": (np.angle, lambda z, d_y: 1j * z / np.abs(z) ** 2 * d_y, Z),
+    "the Fourier transform": (np.fft.fft, lambda z, d_y: 3 * np.fft.ifft(d_y), Z),
+    "real to complex": (lambda x: np.exp(1j * x), lambda x, d_y: (np.conj(1j * np.exp(1j * x)) * d_y).real, Z.real),
+    "a real part alone": (lambda z: z.real**2, lambda z, d_y: 2 * z.real * d_y, Z),
+    "a small array on the real axis": (np.square, lambda z, d_y: np.conj(2 * z) * d_y, 1e-8 * Z.real + 0j),
+    "a scalar": (np.exp, lambda z, d_y: np.conj(np.exp(z)) * d_y, np.array(0.3 + 0.2j)),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_gradients(name):
+    function, backward, x = RIGHT[name]
+    check(function, backward=backward, inputs=[x])
+
+
+CONJUGATE = "the gradient of z is the complex conjugate of what it should be; return d_z = dL/dRe(z) + i dL/dIm(z)"
+WRONG = {
+    "conjugate": (
+        lambda z, w, d_y: (np.conj(product_backward(z, w, d_y)[0]), product_backward(z, w, d_y)[1]),
+        CONJUGATE,
+    ),
+    "half of it": (
+        lambda z, w, d_y: (0.5 * np.conj(product_backward(z, w, d_y)[0]), product_backward(z, w, d_y)[1]),
+        "every entry is 0.5 times the complex conjugate of what it should be",
+    ),
+    "without a conjugate": (
+        lambda z, w, d_y: (2 * z * w * d_y, product_backward(z, w, d_y)[1]),
+        "the derivative lacks a complex conjugate",
+    ),
+    "a factor": (
+        lambda z, w, d_y: (1j * product_backward(z, w, d_y)[0], product_backward(z, w, d_y)[1]),
+        "every entry is 1j times what it should be",
+    ),
+    "a real factor": (
+        lambda z, w, d_y: (1.5 * product_backward(z, w, d_y)[0], product_backward(z, w, d_y)[1]),
+        "every entry is 1.5 times what it should be",
+    ),
+    "the real part": (
+        lambda z, w, d_y: (product_backward(z, w, d_y)[0].real, product_backward(z, w, d_y)[1]),
+        "the gradient of z.imag is zero everywhere",
+    ),
+}
+
+
+@TYPES
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_gradients_and_their_causes(name, dtype):
+    backward, cause = WRONG[name]
+    report = examine(product, backward=backward, inputs=[Z.astype(dtype), W.astype(dtype)])
+    assert report.verdict == "wrong"
+    assert report.cause.startswith(cause)
+
+
+def test_a_wrong_entry_reads_well():
+    def backward(z, w, d_y):
+        d_z, d_w = product_backward(z, w, d_y)
+        d_z[1, 2] += 1j
+        return d_z, d_w
+
+    report = examine(product, backward=backward, inputs=[Z, W])
+    assert (report.worst.input, report.worst.index) == ("z.imag", (1, 2))
+    assert report.worst.found - report.worst.expected == pytest.approx(1)
+    assert "input z.imag, shape (2, 3): 1 of 6 entries wrong, the worst at [1, 2]" in str(report)
+
+
+def test_a_conjugated_gradient_of_the_output():
+    def backward(x, d_y):
+        return (np.conj(1j * np.exp(1j * x)) * np.conj(d_y)).real
+
+    report = examine(lambda x: np.exp(1j * x), backward=backward, inputs=[Z.real])
+    assert report.cause == "the gradient would be right for the complex conjugate of d_output"
+
+
+def test_a_complex_gradient_of_a_real_input():
+    report = examine(lambda x: np.exp(1j * x), backward=lambda x, d_y: np.exp(1j * x) * d_y, inputs=[Z.real])
+    assert report.verdict == "malformed"
+    assert report.cause == "the gradient of x is of type complex128, but x is real; return the real part"
+
+
+def test_our_tensors_are_real():
+    with pytest.raises(TypeError, match="expected numbers, found ndarray of complex128") as error:
+        examine(lambda z: mt.tanh(z), inputs=[Z])
+    assert "give its backward pass: backward=" in error.value.__notes__[0]
+
+
+def test_what_is_not_finite_and_what_differs():
+    calls = []
+
+    def noisy(z):
+        calls.append(1)
+        return z + 1j * len(calls)
+
+    report = examine(lambda z: z / 0, backward=lambda z, d_y: d_y, inputs=[Z])
+    assert report.cause.startswith("the output y.real is ")
+    report = examine(noisy, backward=lambda z, d_y: d_y, inputs=[Z])
+    assert report.verdict == "nondeterministic"
+    assert report.cause.startswith("the output y.imag at [0, 0] is ")
+
+
+def test_the_gradient_of_the_output_is_given():
+    given = []
+
+    def backward(z, d_y):
+        given.append(d_y)
+        return np.conj(2 * z) * d_y
+
+    check(np.square, backward=backward, inputs=[W], d_output=W)
+    np.testing.assert_array_equal(given[0], W)
+
+
+def test_a_structure_of_complex_arrays():
+    def function(parts):
+        return {"y": parts["z"] * parts["x"], "abs": np.abs(parts["z"])}
+
+    def backward(parts, d):
+        z, x = parts["z"], parts["x"]
+        return ({"z": x * d["y"] + z / np.abs(z) * d["abs"], "x": (np.conj(z) * d["y"]).real},)
+
+    report = check(function, backward=backward, inputs=[{"z": Z, "x": Z.real}], names=["parts"])
+    assert [r.name for r in report.inputs] == ["parts['z'].real", "parts['z'].imag", "parts['x']"]
+
+    def conjugated(parts, d):
+        return backward(parts, {"y": np.conj(d["y"]), "abs": d["abs"]})
+
+    report = examine(function, backward=conjugated, inputs=[{"z": Z, "x": Z.real}], names=["parts"])
+    assert report.cause.startswith("what comes from the output y['y'] is wrong: the gradient would be right for")
+
+
+# --- other libraries return the gradient or its conjugate
+
+
+def is_installed(library):
+    found = importlib.util.find_spec(library)
+    return found is not None and found.origin is not None
+
+
+def arrays(library):
+    if not is_installed(library):
+        pytest.skip(f"needs {library}")
+    if library == "torch":
+        import torch
+
+        return torch, [torch.tensor(Z), torch.tensor(W)]
+    if library == "jax":
+        import jax
+        import jax.numpy as jnp
+
+        with jax.enable_x64(True):
+            return jnp, [jnp.asarray(Z), jnp.asarray(W)]
+    import autograd.numpy as anp
+
+    return anp, [Z, W]
+
+
+@pytest.mark.parametrize("library", ["torch", "jax", "autograd"])
+def test_the_convention_of_each_library(library):
+    lib, inputs = arrays(library)
+    check(lambda z, w: lib.exp(z * lib.conj(w)), inputs=inputs)
+    check(lambda z, w: lib.abs(z * z * w), inputs=inputs)
+    check(lambda z, w: lib.real(z) * lib.imag(w), inputs=inputs)
+    check(lambda z, w: (z * w, lib.sin(z)), inputs=inputs)
