@@ -54,6 +54,8 @@ def check_beam(args: argparse.Namespace) -> None:
         raise UsageError(f"--beam must be at most {MOST_HYPOTHESES:,}, found {args.beam}")
     if args.alpha is not None and not 0 <= args.alpha <= STRONGEST_PENALTY:
         raise UsageError(f"--alpha must be a number of 0 or more, and at most {STRONGEST_PENALTY}, found {args.alpha}")
+    if args.beam is not None and not 1 <= getattr(args, "n_best", 1) <= args.beam:
+        raise UsageError(f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}")
 
 
 def choose_beam(args: argparse.Namespace, trained: TrainedRun) -> None:
@@ -61,8 +63,7 @@ def choose_beam(args: argparse.Namespace, trained: TrainedRun) -> None:
     for name in ("beam", "alpha"):
         if getattr(args, name) is None:
             setattr(args, name, getattr(trained.options.search, name))
-    if not 1 <= getattr(args, "n_best", 1) <= args.beam:
-        raise UsageError(f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}")
+    check_beam(args)
 
 
 def load_chosen(args: argparse.Namespace) -> TrainedRun:

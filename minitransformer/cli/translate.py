@@ -45,8 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """Print a translation for each text; nothing is printed unless all of them can be translated."""
     check_beam(args)
     trained = load_chosen(args)
-    choose_beam(args, trained)
     texts = [" ".join(args.text)] if args.text else _read_lines()
+    choose_beam(args, trained)
     texts = [trained.task.normalise_input(text) for text in texts]
     full = [place for place, text in enumerate(texts) if normalise_text(text)]
     for place in full:

@@ -136,6 +136,8 @@ class ParallelBatches:
         its longer side, with `END`.
     seed : int
         Determines, with the number of the epoch, the batches and their order.
+    source_end : bool
+        Whether `END` follows a source sentence too.
 
     Raises
     ------
@@ -144,7 +146,9 @@ class ParallelBatches:
         `tokens`, or if `seed` is negative.
     """
 
-    def __init__(self, pairs: Sequence[tuple[list[int], list[int]]], tokens: int, seed: int) -> None:
+    def __init__(
+        self, pairs: Sequence[tuple[list[int], list[int]]], tokens: int, seed: int, source_end: bool = True
+    ) -> None:
         if not pairs:
             raise ValueError("ParallelBatches: found no sentence pairs, expected at least one")
         if seed < 0:
@@ -159,9 +163,10 @@ class ParallelBatches:
         self._seed = seed
         self._tokens = tokens
         # everything is padded once, so that a batch is only a slice
-        self._source = pad([[*source, END] for source, _ in pairs])
+        end = [END] if source_end else []
+        self._source = pad([[*source, *end] for source, _ in pairs])
         self._target_output = pad([[*target, END] for _, target in pairs])
-        self._source_lengths = np.array([len(source) + 1 for source, _ in pairs])
+        self._source_lengths = np.array([len(source) + len(end) for source, _ in pairs])
         self._target_lengths = np.array([len(target) + 1 for _, target in pairs])
         self._lengths = np.maximum(self._source_lengths, self._target_lengths)
         self.batches_per_epoch = len(self._places(0))

@@ -5,7 +5,14 @@ from minitransformer.decoding.beam import Hypothesis, beam_search, length_penalt
 from minitransformer.decoding.greedy import greedy
 from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import Diverged
-from minitransformer.decoding.texts import check_sentence, hypotheses, longest_sentence, naming_the_longest, translate
+from minitransformer.decoding.texts import (
+    check_sentence,
+    hypotheses,
+    longest_sentence,
+    naming_the_longest,
+    source_sentence,
+    translate,
+)
 
 __all__ = [
     "PAPER",
@@ -20,5 +27,6 @@ __all__ = [
     "length_penalty",
     "longest_sentence",
     "naming_the_longest",
+    "source_sentence",
     "translate",
 ]

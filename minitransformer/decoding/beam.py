@@ -144,16 +144,17 @@ def beam_search(
     while active.size:
         logits = model.step(tokens, cache, parents)  # (B, W, V)
         at_limit = most[active] == written.shape[2] + 1
-        rules.restrict(logits, at_limit)
+        rules.restrict(logits, written.shape[2], at_limit)
         parents, tokens, log_p = best_continuations(log_p, logits, rules.continuations(beam))
         written = np.take_along_axis(written, parents[:, :, None], axis=1)
         written = np.concatenate((written, tokens[:, :, None]), axis=2)
         length = written.shape[2]
 
-        ends = (tokens == END) & (log_p > -np.inf)
+        ends = ((tokens == END) | (at_limit[:, None] & rules.limit_ends)) & (log_p > -np.inf)
         for i, place in np.argwhere(ends[:, :beam]).tolist():
             results = found[active[i]]
-            results.append(_hypothesis(written[i, place], log_p[i, place], rules, alpha, finished=True))
+            finished = bool(tokens[i, place] == END)
+            results.append(_hypothesis(written[i, place], log_p[i, place], rules, alpha, finished))
             results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier comes first
             del results[n_compared:]
         log_p[ends] = -np.inf

@@ -68,7 +68,7 @@ def greedy(
     written = 0
     while active.size:
         logits = model.step(tokens[:, None], cache)[:, 0]  # (B, V)
-        rules.restrict(logits, most[active] == written + 1)
+        rules.restrict(logits, written, most[active] == written + 1)
         exclude(logits)
         best = logits.argmax(axis=-1)  # of equal ones the first
         tokens, _ = to_host(best, logits[xp.arange(len(best)), best])

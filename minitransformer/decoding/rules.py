@@ -70,9 +70,17 @@ class SearchOptions(Options):
         None, "most tokens of a translation, its end included (default: 50 more than its source has)", at_least=1,
         flag=False, added=True, editable=True,
     )  # fmt: skip
+    least_written: int = option(
+        0, "fewest tokens of a translation, its end not included; before, the end's probability goes to the others",
+        at_least=0, flag=False, added=True, editable=True,
+    )  # fmt: skip
     force_end: bool = option(
         False, "whether the last token that may be written is the end, with probability 1", flag=False, added=True,
         editable=True,
+    )  # fmt: skip
+    limit_ends: bool = option(
+        False, "whether a translation of the most tokens is compared with others as if it had ended", flag=False,
+        added=True, editable=True,
     )  # fmt: skip
     renormalise: bool = option(
         False, "whether the probability of tokens that are never written is given to the others", flag=False,
@@ -100,19 +108,23 @@ class SearchOptions(Options):
         """Return the divisor of the log-probability of a hypothesis with so many tokens."""
         return length_penalty(length, alpha) if self.penalty == "gnmt" else np.asarray(length) ** float(alpha)
 
-    def restrict(self, logits: Array, at_limit: Any) -> None:
+    def restrict(self, logits: Array, n_written: int, at_limit: Any) -> None:
         """Change the logits of the next token so that only what may be written is probable, in place.
 
         Parameters
         ----------
         logits : array, shape (B, ..., V)
             The logits.
+        n_written : int
+            The number of tokens that are written already.
         at_limit : boolean array, shape (B,)
             For each sentence, whether the next token is the last that may be written.
         """
         if self.renormalise:
             exclude(logits)
             logits[..., list(self.forbidden or ())] = -xp.inf
+        if n_written < self.least_written:
+            logits[..., END] = -xp.inf
         if self.force_end and np.any(at_limit):
             last = asarray(at_limit)
             logits[last] = -xp.inf

@@ -16,7 +16,14 @@ from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import MORE_THAN_SOURCE
 from minitransformer.nn import Transformer
 
-__all__ = ["check_sentence", "hypotheses", "longest_sentence", "naming_the_longest", "translate"]
+__all__ = [
+    "check_sentence",
+    "hypotheses",
+    "longest_sentence",
+    "naming_the_longest",
+    "source_sentence",
+    "translate",
+]
 
 T = TypeVar("T")
 
@@ -118,8 +125,14 @@ def longest_sentence(model: Transformer) -> int | None:
     return None if learned is None else len(learned)
 
 
+def source_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int]:
+    """Return the ids of a source text, with its end if the model reads one, or if there is no other token."""
+    ids = source.encode(text)
+    return [*ids, END] if model.options.source_end or not ids else ids
+
+
 def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int]:
-    """Return the ids of a text to translate, its end included.
+    """Return the ids of a text to translate, as `source_sentence` does.
 
     Raises
     ------
@@ -128,7 +141,7 @@ def check_sentence(model: Transformer, source: Tokeniser, text: str) -> list[int
     ValueError
         If it is longer than the model's learned positions.
     """
-    ids = [*source.encode(text), END]
+    ids = source_sentence(model, source, text)
     most = longest_sentence(model)
     if most is not None and len(ids) > most:
         raise ValueError(

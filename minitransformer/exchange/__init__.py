@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from minitransformer.exchange.ctranslate2 import read_ctranslate2
 from minitransformer.exchange.huggingface import read_huggingface
 from minitransformer.exchange.published import Published, write_run
 from minitransformer.exchange.to_huggingface import ExportError, write_huggingface
 from minitransformer.training import TrainedRun
 
-__all__ = ["READERS", "WRITERS", "ExportError", "Published", "read_huggingface", "write_huggingface", "write_run"]
+__all__ = [
+    "READERS",
+    "WRITERS",
+    "ExportError",
+    "Published",
+    "read_ctranslate2",
+    "read_huggingface",
+    "write_huggingface",
+    "write_run",
+]
 
-READERS: Mapping[str, Callable[[Path], Published]] = {"huggingface": read_huggingface}
+READERS: Mapping[str, Callable[[Path], Published]] = {"huggingface": read_huggingface, "ctranslate2": read_ctranslate2}
 """The function that reads the models of each program."""
 WRITERS: Mapping[str, Callable[[TrainedRun, Path], list[str]]] = {"huggingface": write_huggingface}
 """The function that writes a run for each program, and returns notes on what differs there."""

@@ -45,10 +45,10 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, to_numpy
-from minitransformer.data import START, Pieces
-from minitransformer.exchange.published import NEVER_WRITTEN, OurIds, Published, arrange
+from minitransformer.data import START
+from minitransformer.exchange.published import OurIds, Published, arrange, read_pieces
 from minitransformer.exchange.reading import Fields, read_ids, read_tensors, shown
-from minitransformer.files import FileError, read_file
+from minitransformer.files import FileError
 
 __all__ = ["ACTIVATIONS", "Parameter", "parameters", "read_huggingface"]
 
@@ -164,7 +164,7 @@ def read_huggingface(folder: Path) -> Published:
         "position_layout": "halves",
         "dtype": str(state["output_bias"].dtype),
     }
-    pieces = [_pieces(folder / name, ids) for name, ids in (("source.spm", source), ("target.spm", target))]
+    pieces = [read_pieces(folder / name, ids) for name, ids in (("source.spm", source), ("target.spm", target))]
     return Published(model=model, state=state, source=pieces[0], target=pieces[1], search=search, notes=notes)
 
 
@@ -246,14 +246,6 @@ def _check_size(config: Fields, name: str, path: Path, tokens: Sequence[str]) ->
         raise FileError(f"{path} has {len(tokens):,} tokens, expected {size:,}, as {name} in {config.path.name} says")
 
 
-def _pieces(path: Path, ids: OurIds) -> Pieces:
-    model = read_file(path)
-    try:
-        return Pieces(model, ids.vocabulary)
-    except ValueError as error:
-        raise FileError(f"{path}: {error}; download the file again") from error
-
-
 def _state(
     path: Path, tensors: dict[str, Array], config: Fields, sizes: Mapping[str, int], source: OurIds, target: OurIds
 ) -> tuple[dict[str, Array], Any]:
@@ -302,9 +294,7 @@ def _state(
             del state["target_embedding.table"]
     size = len(target.rows) - target.start_is_copy
     bias = take("final_logits_bias", (1, size))[0] if "final_logits_bias" in tensors else np.zeros(size, dtype)
-    state["output_bias"] = bias[target.rows]
-    if target.start_is_copy:
-        state["output_bias"][START] = NEVER_WRITTEN
+    state["output_bias"] = target.bias(bias)
     lengths = {"D": d_model, "F": d_ff, "3": d_model, "H": d_model}
     for one in parameters(sizes["n_layers"]):
         shape = tuple(lengths[axis] for axis in one.axes)

@@ -12,18 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer.arrays import Array
-from minitransformer.data import UNKNOWN, Tokeniser, Vocabulary
-from minitransformer.files import FileError
+from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
+from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, build
 from minitransformer.training import Configuration, RunFolder
 from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.provenance import Provenance
 from minitransformer.training.state import TrainingState
 
-__all__ = ["NEVER_WRITTEN", "OurIds", "Published", "arrange", "write_run"]
+__all__ = ["NEVER_WRITTEN", "OurIds", "Published", "arrange", "read_pieces", "write_run"]
 
 NEVER_WRITTEN = -1e4
-"""The logit of a start token that the other program has not: its probability is zero, and its gradient too."""
+"""The logit of a token that the other program has not: its probability is zero, and its gradient too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,16 +55,44 @@ class OurIds(NamedTuple):
 
     vocabulary: Vocabulary
     rows: NDArray[np.int64]
-    """For each of our ids the other program's."""
+    """For each of our ids the other program's; -1 for a special token that it has not."""
     start_is_copy: bool
-    """Whether the start token is another token there, such as padding; then its row is copied."""
+    """Whether the start token is another token too, such as padding; then its row is copied."""
 
     def ours(self, theirs: int) -> int:
         """Return our id of a token that has no special meaning."""
         return int(np.flatnonzero(self.rows == theirs)[-1])
 
+    def with_start(self, theirs: int) -> OurIds:
+        """Return the same with a start token that is a copy of a token there, which may be written."""
+        rows = self.rows.copy()
+        rows[START] = theirs
+        return self._replace(rows=rows, start_is_copy=True)
 
-def arrange(tokens: Sequence[str], *, pad: int, start: int, end: int, unknown: int, where: Path) -> OurIds:
+    def table(self, theirs: Array) -> Array:
+        """Return the rows of a table in our order, zeros for a token that the other program has not."""
+        table = theirs[self.rows]
+        table[self.rows < 0] = 0
+        return table
+
+    def bias(self, theirs: Array) -> Array:
+        """Return the biases of the logits in our order, so that a token which is not written there has none here."""
+        bias = theirs[self.rows]
+        bias[self.rows < 0] = NEVER_WRITTEN
+        if self.start_is_copy:
+            bias[START] = NEVER_WRITTEN
+        return bias
+
+
+def arrange(
+    tokens: Sequence[str],
+    *,
+    pad: int | None,
+    start: int | None,
+    end: int | None,
+    unknown: int,
+    where: Path,
+) -> OurIds:
     """Put the tokens of another program into our order.
 
     Parameters
@@ -72,7 +100,7 @@ def arrange(tokens: Sequence[str], *, pad: int, start: int, end: int, unknown: i
     tokens : sequence of str
         Its tokens, in the order of their ids there.
     pad, start, end, unknown : int
-        The ids there. The start may be the same as padding or the end.
+        The ids there; None if there is no such token. The start may be the same as padding or the end.
     where : Path
         The file that messages name.
 
@@ -81,20 +109,40 @@ def arrange(tokens: Sequence[str], *, pad: int, start: int, end: int, unknown: i
     FileError
         If an id is out of range, two meanings share one, or another token has the name of one of our specials.
     """
-    special = {"padding": pad, "the end": end, "unknown": unknown}
-    for name, number in {**special, "the start": start}.items():
+    named = {"padding": pad, "the end": end, "unknown": unknown, "the start": start}
+    found = {name: number for name, number in named.items() if number is not None}
+    for name, number in found.items():
         if not 0 <= number < len(tokens):
             raise FileError(f"{where}: the id of {name} is {number}, expected 0 to {len(tokens) - 1:,}")
-    if len({*special.values()}) < len(special) or start == unknown:
-        told = ", ".join(f"{name} {number}" for name, number in {**special, "the start": start}.items())
+    different = [number for name, number in found.items() if name != "the start"]
+    if len({*different}) < len(different) or start == unknown:
+        told = ", ".join(f"{name} {number}" for name, number in found.items())
         raise FileError(f"{where}: found the ids {told}, expected different ones")
-    taken = {pad, start, end, unknown}
-    rows = [pad, start, end, unknown, *(number for number in range(len(tokens)) if number not in taken)]
+    taken = {*found.values()}
+    specials = [-1 if number is None else number for number in (pad, start, end)]
+    rows = [*specials, unknown, *(number for number in range(len(tokens)) if number not in taken)]
     try:
         vocabulary = Vocabulary(["<unk>", *(tokens[number] for number in rows[UNKNOWN + 1 :])])
     except ValueError as error:
         raise FileError(f"{where}: {error}") from error
-    return OurIds(vocabulary, np.array(rows), start in (pad, end))
+    return OurIds(vocabulary, np.array(rows), start in different)
+
+
+def read_pieces(path: Path, ids: OurIds) -> Pieces:
+    """Read a sentencepiece model whose pieces have the ids of a vocabulary.
+
+    Raises
+    ------
+    FileError
+        If it cannot be read, or is none.
+    MissingExtraError
+        If sentencepiece is not installed.
+    """
+    model = read_file(path)
+    try:
+        return Pieces(model, ids.vocabulary)
+    except ValueError as error:
+        raise FileError(f"{path}: {error}; download the file again") from error
 
 
 def write_run(published: Published, out: Path) -> RunFolder:

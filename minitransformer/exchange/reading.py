@@ -10,9 +10,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from minitransformer.arrays import Array
-from minitransformer.files import FileError, read_json, require_regular_file
+from minitransformer.files import FileError, read_file, read_json, require_regular_file
 
-__all__ = ["Fields", "read_ids", "read_tensors", "shown"]
+__all__ = ["Fields", "read_ids", "read_tensors", "read_tokens", "shown"]
 
 TYPES = {"F16": "float16", "F32": "float32", "F64": "float64"}
 """The number types of safetensors that NumPy has; weights are read in them."""
@@ -108,6 +108,32 @@ def read_ids(path: Path) -> list[str]:
             raise FileError(f"{path}: {shown(other)} and {shown(token)} both have the id {number}")
         tokens[number] = token
     return [token for token in tokens if token is not None]
+
+
+def read_tokens(folder: Path, name: str) -> tuple[Path, list[str]] | None:
+    """Return the tokens of ``NAME_vocabulary.json`` or, one a line, ``.txt``, and that file; None if there is none.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read, or holds anything else.
+    """
+    path = folder / f"{name}_vocabulary.json"
+    if path.exists():
+        tokens = read_json(path)
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+            raise FileError(f"{path} holds {shown(tokens)}, expected a list of texts")
+        return path, tokens
+    path = path.with_suffix(".txt")
+    if not path.exists():
+        return None
+    try:
+        lines = read_file(path).decode().removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not UTF-8: {error}") from error
+    if all(line.endswith("\r") for line in lines):
+        lines = [line.removesuffix("\r") for line in lines]
+    return path, lines
 
 
 def read_tensors(path: Path) -> dict[str, Array]:

@@ -102,6 +102,7 @@ def _check(options: ModelOptions) -> None:
         ("positions", options.positions, "sinusoidal"),
         ("first_position", options.first_position, 0),
         ("position_scale", options.position_scale, "d_model"),
+        ("source_end", options.source_end, True),
         ("layer_norm_eps", options.layer_norm_eps, 1e-5),
         ("d_k", options.key_size, size),
         ("d_v", options.value_size, size),

@@ -88,6 +88,9 @@ class ModelOptions(Options):
     first_position: int = option(
         0, "sinusoidal positions: the number of the first one", at_least=0, flag=False, added=True
     )
+    source_end: bool = option(
+        True, "whether the end token follows a source sentence, as it follows a target sentence", flag=False, added=True
+    )
     max_length: int = option(512, "the longest sentence, for learned positions", at_least=1, flag=False, added=True)
     dtype: str = option(
         "float32", "type of parameters and activations", choices=("float32", "float64"), flag=False, added=True

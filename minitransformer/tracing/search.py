@@ -200,7 +200,7 @@ def write(
     while len(choices) < most and token != END:
         forced = prefix[len(choices)] if len(choices) < len(prefix) else None
         logits = search.step(np.array([[token]]), cache)[0]  # (1, V)
-        rules.restrict(logits, np.array([len(choices) + 1 == most]))
+        rules.restrict(logits, len(choices), np.array([len(choices) + 1 == most]))
         choices.append(_choose(logits[0], forced, alternatives, temperature))
         token = choices[-1].token
     return choices

@@ -13,7 +13,7 @@ from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.autograd import no_grad
 from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, normalise_text, pad, references
-from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, translate
+from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, source_sentence, translate
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
 from minitransformer.training.ranks import ALONE, Ranks
@@ -165,7 +165,7 @@ def _teacher_forced(
     model: Transformer, source: Tokeniser, target: Tokeniser, pairs: Sequence[tuple[str, str]], ranks: Ranks
 ) -> tuple[Share, float]:
     """Return how many tokens are right given all previous target tokens, and the loss per token."""
-    encoded = [([*source.encode(one), END], target.encode(other)) for one, other in pairs]
+    encoded = [(source_sentence(model, source, one), target.encode(other)) for one, other in pairs]
     with naming_the_longest([max(pair, key=len) for pair in pairs], [max(pair, key=len) for pair in encoded]):
         return _accuracy_and_loss(model, encoded, len(target), ranks)
 

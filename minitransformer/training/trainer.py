@@ -109,7 +109,9 @@ class Trainer:
         check_data(self.corpus, ranks)
         self.source, self.target = self.corpus.source, self.corpus.target
         try:
-            self.batches = ParallelBatches(self.corpus.ids, options.batch_tokens, configuration.seed)
+            self.batches = ParallelBatches(
+                self.corpus.ids, options.batch_tokens, configuration.seed, configuration.model.source_end
+            )
         except ValueError as error:
             raise OptionError(f"batch_tokens {options.batch_tokens}: {error}", "batch_tokens") from error
         build_model = partial(configuration.build_model, len(self.source), len(self.target), self.corpus.shared)

@@ -16,7 +16,7 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import describe, read_configuration
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
-from minitransformer.decoding import Diverged, Hypothesis
+from minitransformer.decoding import PAPER, Diverged, Hypothesis
 from minitransformer.training import RunError, Sample, Scores
 from minitransformer.training.ranks import ALONE
 
@@ -168,7 +168,7 @@ def loaded(monkeypatch):
     data = SimpleNamespace(bleu_tokenize="none")
     trained = SimpleNamespace(
         model="model", task=task, source="source", target=Target(), weights="last",
-        checkpoint=SimpleNamespace(state={"step": 7}), options=SimpleNamespace(data=data),
+        checkpoint=SimpleNamespace(state={"step": 7}), options=SimpleNamespace(data=data, search=PAPER),
     )  # fmt: skip
     asked = {}
 
@@ -179,7 +179,8 @@ def loaded(monkeypatch):
     monkeypatch.setattr("minitransformer.cli.run_options.load", load)
     translate, evaluate = COMMANDS["translate"], COMMANDS["evaluate"]
 
-    def search(model, source, texts, beam, alpha, n_best):
+    def search(model, source, texts, beam, alpha, n_best, rules):
+        assert rules == PAPER
         asked["search"] = (texts, beam, alpha, n_best)
         best = [Hypothesis([3 + i], -1.5 - i, -2.0, i == 0) for i in range(n_best)]
         return [best if text != "endless" else [best[0]._replace(finished=False)] for text in texts]
@@ -251,7 +252,7 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
     (tmp_path / "text.tsv").write_text("ONE\tEins\n")
     options = ["--source", f"{tmp_path}/text.tsv", "--beam", "3", "--alpha", "0.25"]
     assert main(["evaluate", "run", *options]) == 0
-    assert loaded["evaluate"] == ([("one", "Eins")], ("bleu",), 3, 0.25, "none", ALONE)
+    assert loaded["evaluate"] == ([("one", "Eins")], ("bleu",), 3, 0.25, "none", ALONE, PAPER)
     out = capsys.readouterr().out
     assert out.count("✗ ") == 10
     assert "... and 3 more\n" in out
@@ -259,7 +260,7 @@ def test_the_options_of_evaluate_reach_it(loaded, tmp_path, capsys):
     assert "token accuracy, given all tokens before: 50.000 %" in out
     assert "loss: 1.2500 nats per token" in out
     assert main(["evaluate", "run", *options, "--bleu-tokenize", "13a"]) == 0
-    assert loaded["evaluate"][-2] == "13a"
+    assert loaded["evaluate"][-3] == "13a"
     assert main(["evaluate", "run", "--reference", "x"]) == 2
     assert "found --reference without --source" in capsys.readouterr().err
 
@@ -309,9 +310,10 @@ def test_maps_belong_to_what_was_written(monkeypatch):
         asked.append((source_ids, target_ids))
         return {"cross": [np.zeros((1, 2, 3, 3))]}
 
-    trained = SimpleNamespace(model=SimpleNamespace(attention_maps=maps), source=TOKENS, target=Target())
+    model, options = SimpleNamespace(attention_maps=maps), SimpleNamespace(search=PAPER)
+    trained = SimpleNamespace(model=model, source=TOKENS, target=Target(), options=options)
     monkeypatch.setattr(pictures, "check_sentence", lambda model, source, text: [3, 4, END])
-    monkeypatch.setattr(pictures, "hypotheses", lambda *_: [[Hypothesis([5, 6], 0.0, 0.0, True)]])
+    monkeypatch.setattr(pictures, "hypotheses", lambda *_, **__: [[Hypothesis([5, 6], 0.0, 0.0, True)]])
     found, source, target, text = pictures.translate_with_maps(trained, "ab")
     assert asked == [([[3, 4, END]], [[1, 5, 6]])]
     assert (source, target, text) == (["a", "b", "<end>"], ["c", "d", "<end>"], "c d")

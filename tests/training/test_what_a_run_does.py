@@ -433,7 +433,8 @@ def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp
     trainer.train(folder)
     found, asked = load(folder), []
 
-    def translated(model, source, target, texts, beam, alpha):
+    def translated(model, source, target, texts, beam, alpha, rules):
+        assert rules == found.options.search
         asked.append((beam, alpha))
         return [f"<{text}>" for text in texts]
 
@@ -446,7 +447,7 @@ def test_texts_are_read_as_the_task_means_them(tmp_path, monkeypatch):
     trainer, folder = begun(tmp_path / "run", steps=1)
     trainer.train(folder)
     found = load(folder)._replace(task=SimpleNamespace(normalise_input=str.upper))
-    monkeypatch.setattr(loading, "translate", lambda model, source, target, texts, *_: list(texts))
+    monkeypatch.setattr(loading, "translate", lambda model, source, target, texts, *_, **__: list(texts))
     assert found.translate(["ab", "c"]) == ["AB", "C"]
     with pytest.raises(TypeError, match=r"write translate\(\['ab'\]\)"):
         found.translate("ab")

@@ -1,0 +1,209 @@
+"""Folders of CTranslate2 that are damaged, hostile or of another kind: one clear line each, and no run folder."""
+
+import json
+import os
+import random
+import struct
+
+import numpy as np
+import pytest
+from ctranslate2_folders import TOKENS, array, model_bin, text, variables, write_folder
+
+import minitransformer as mt
+from minitransformer.cli import main
+from minitransformer.exchange import read_ctranslate2, write_run
+from minitransformer.files import FileError
+
+TABLE, BIAS = "decoder/embeddings/weight", "encoder/layer_0/ffn/linear_0/bias"
+
+
+def values(change=None, **changes):
+    """Write other variables; None removes one."""
+
+    def apply(folder):
+        found = variables() | {name.replace("__", "/"): value for name, value in changes.items()}
+        if change is not None:
+            change(found)
+        found = {name: np.asarray(value) for name, value in found.items() if value is not None}
+        (folder / "model.bin").write_bytes(model_bin(found))
+
+    return apply
+
+
+def file(name, contents):
+    return lambda folder: (folder / name).write_bytes(contents)
+
+
+def words(old, new):
+    return file("shared_vocabulary.txt", "\n".join(TOKENS).replace(old, new).encode())
+
+
+def config(**changes):
+    def apply(folder):
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return apply
+
+
+def one(head, data=b"", count=1, tail=bytes(4)):
+    """Return a file of one variable, whose head is given."""
+    start = struct.pack("<I", 6) + text("TransformerSpec") + struct.pack("<II", 7, count)
+    return start + text("weight") + head + data + tail
+
+
+def quantised(name, scale, kind="int8"):
+    def change(found):
+        found[name] = np.ones(found[name].shape, kind)
+        if scale is not None:
+            found[f"{name}_scale"] = scale
+
+    return values(change)
+
+
+def set_nan(found):
+    found[BIAS][3] = np.nan
+
+
+WHOLE = model_bin(variables())
+i8, i16, f4 = np.int8, np.int16, np.float32
+BROKEN = {
+    "there is no file .*model.bin": lambda folder: (folder / "model.bin").unlink(),
+    "is damaged: it ends 4 bytes before the end of the version": file("model.bin", b""),
+    "has the version 1, expected 2 to 6": file("model.bin", struct.pack("<I", 1) + WHOLE[4:]),
+    "has the version 65519": file("model.bin", b"\xef\xff\0\0" + WHOLE[4:]),
+    "the specification 'WhisperSpec' of revision 7": file("model.bin", model_bin({}, specification="WhisperSpec")),
+    "'TransformerSpec' of revision 8, expected": file("model.bin", model_bin({}, revision=8)),
+    "ends .* bytes before the end of": file("model.bin", WHOLE[:2000]),
+    "1 bytes follow its end": file("model.bin", WHOLE + b"\0"),
+    "of the number of aliases": file("model.bin", WHOLE[:-4]),
+    "of the number of variables": file("model.bin", WHOLE[:26]),
+    "bytes before the end of a variable's name": file(
+        "model.bin", one(array(np.ones(1, f4)), count=2**32 - 1, tail=b"")
+    ),
+    "'weight' has 255 axes, expected at most 4": file("model.bin", one(b"\xff" * 999)),
+    "has 16 bytes, expected 79,228,162,458,924,105,385,300,197,375 numbers": file(
+        "model.bin", one(b"\x03" + b"\xff" * 12 + struct.pack("<BI", 0, 16), bytes(16))
+    ),
+    "'weight' has 0 bytes": file("model.bin", one(struct.pack("<BIIBI", 2, 0, 2**32 - 1, 0, 0))),
+    "ends 4,294,967,276 bytes before the end of 'weight'": file(
+        "model.bin", one(struct.pack("<BIBI", 1, 2**30 - 1, 0, 2**32 - 4), bytes(12))
+    ),
+    "has the type of numbers 9, expected one of": file("model.bin", one(struct.pack("<BIBI", 1, 1, 9, 4), bytes(4))),
+    "has two variables 'weight'": file(
+        "model.bin", one(array(np.ones(2, f4)), count=2, tail=text("weight") + array(np.ones(2, f4)))
+    ),
+    "a variable's name is not UTF-8": file("model.bin", WHOLE.replace(b"decoder/emb", b"decoder\xff\xffem")),
+    "does not end in a zero byte": file("model.bin", WHOLE.replace(b"gamma\0", b"gammaX", 1)),
+    "'new' is an alias of 'gone'": file("model.bin", model_bin(variables(), aliases=[("new", "gone")])),
+    "is an alias of .*, expected a new name": file("model.bin", model_bin(variables(), aliases=[(TABLE, BIAS)])),
+    f"has {BIAS} of shape .*7.*expected .*12": values(**{BIAS: np.ones(7, f4)}),
+    f"has {BIAS} with values that are not finite": values(set_nan),
+    "no variable decoder/layer_0/attention/linear_1/weight": values(decoder__layer_0__attention__linear_1__weight=None),
+    "no variable encoder/layer_0/ffn/layer_norm/beta": values(encoder__layer_0__ffn__layer_norm__beta=None),
+    "no variable encoder/embeddings/weight": values(encoder__embeddings_0__weight=None),
+    "0 and 1 layers": values(encoder__layer_0__ffn__linear_0__weight=None),
+    "decoder/num_heads 4, expected 2, as in the encoder": values(decoder__num_heads=i16(4)),
+    "8 features and 3 heads": values(encoder__num_heads=i16(3), decoder__num_heads=i16(3)),
+    "has 0 heads": values(encoder__num_heads=i16(0), decoder__num_heads=i16(0)),
+    "encoder/num_heads \\[2\\], expected one number": values(encoder__num_heads=np.ones(1, i16) * 2),
+    "the activation 1, expected one of": values(encoder__activation=i8(1), decoder__activation=i8(1)),
+    "a layer norm after one stack only": values(encoder__layer_norm__gamma=None, encoder__layer_norm__beta=None),
+    "decoder/scale_embeddings 3.0, expected 1, or 2.828427": values(decoder__scale_embeddings=f4(3)),
+    "multiplied in one stack only": values(decoder__scale_embeddings=i8(0)),
+    "other positions in the decoder": values(decoder__position_encodings__encodings=np.ones((9, 8), f4)),
+    "decoder/alibi switched on": values(decoder__alibi=i8(1)),
+    "variables that our model has not, .*'decoder/layernorm_embedding/beta'": values(
+        decoder__layernorm_embedding__beta=np.ones(8, f4)
+    ),
+    "that our model has not, .*relative_position_keys": values(
+        encoder__layer_0__self_attention__relative_position_keys=np.ones((3, 4), f4)
+    ),
+    f"{TABLE} of whole numbers without a scale": quantised(TABLE, None),
+    f"{BIAS} of whole numbers without a scale": quantised(BIAS, f4(3)),
+    f"{TABLE}_scale of shape .*, expected one number, or 13": quantised(TABLE, np.ones(12, f4)),
+    f"{TABLE} with values that are not finite": quantised(TABLE, np.zeros(13, f4), "int16"),
+    "12 tokens in encoder/embeddings_0/weight, expected 13": values(
+        encoder__embeddings_0__weight=np.ones((12, 8), f4)
+    ),
+    "13 tokens in .*, expected 14, as in the vocabulary": file(
+        "shared_vocabulary.txt", "\n".join([*TOKENS, "more"]).encode()
+    ),
+    "has neither shared_vocabulary nor": lambda folder: (folder / "shared_vocabulary.txt").unlink(),
+    "is not UTF-8": file("shared_vocabulary.txt", b"\xff\n"),
+    "shared_vocabulary.json holds {}, expected a list of texts": file("shared_vocabulary.json", b"{}"),
+    "'word1' is given more than once": words("word2", "word1"),
+    "'<start>' is among the tokens": words("word1", "<start>"),
+    "has no '</s>', expected the tokens of": words("</s>", "end"),
+    "pieces of sentencepiece as tokens, but no": words("word1", "▁word"),
+    "sentencepiece.model: Pieces: these bytes are not": file("sentencepiece.model", b"x"),
+    "there is no file .*config.json": lambda folder: (folder / "config.json").unlink(),
+    "decoder_start_token is None, expected a token": config(decoder_start_token=None),
+    "has no 'other'": config(decoder_start_token="other"),
+    "add_source_bos is True, expected False": config(add_source_bos=True),
+    "layer_norm_epsilon is 0, expected a number above 0": config(layer_norm_epsilon=0),
+    "found the ids the end 2, unknown 2": config(unk_token="</s>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, capsys, message):
+    BROKEN[message](write_folder(tmp_path / "there"))
+    with pytest.raises(FileError, match=message):
+        read_ctranslate2(tmp_path / "there")
+    out = tmp_path / "runs" / "new"
+    assert main(["import", "ctranslate2", str(tmp_path / "there"), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(tmp_path / "there") in error
+    assert not out.exists()
+
+
+def test_a_folder_opens_from_the_command_line(tmp_path, capsys):
+    write_folder(tmp_path / "there")
+    assert main(["import", "ctranslate2", str(tmp_path / "there"), "--out", str(tmp_path / "run")]) == 0
+    assert "note: there is no sentencepiece model" in capsys.readouterr().out
+    assert main(["translate", str(tmp_path / "run"), "word1 word2"]) == 0
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Random damage
+
+CASES = int(os.environ.get("MINITRANSFORMER_FUZZ_CASES", "200"))
+NUMBERS = [0, 1, 2, 4, 255, 2**16 - 1, 2**31, 2**32 - 1]
+
+
+def damage(rng, data):
+    """Return bytes with one random fault."""
+    kind = rng.choice(("cut", "flip", "number", "repeat", "drop"))
+    at = rng.randrange(len(data) if rng.random() < 0.5 else min(len(data), 400))
+    if kind == "cut":
+        return data[:at]
+    if kind == "flip":
+        return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+    if kind == "number":
+        size = rng.choice((1, 2, 4))
+        number = (rng.choice(NUMBERS) % 2 ** (8 * size)).to_bytes(size, "little")
+        return data[:at] + number + data[at + size :]
+    return data[:at] + (data[at : at + 40] + data[at:] if kind == "repeat" else data[at + 8 :])
+
+
+def test_random_damage_gives_an_error_of_one_line_or_a_model(tmp_path):
+    folder = write_folder(tmp_path / "there")
+    names = ["model.bin", "model.bin", *sorted(path.name for path in folder.iterdir())]
+    whole = {name: (folder / name).read_bytes() for name in names}
+    messages = []
+    for seed in range(CASES):
+        rng = random.Random(seed)
+        name = names[seed % len(names)]
+        (folder / name).write_bytes(damage(rng, whole[name]))
+        try:
+            published = read_ctranslate2(folder)
+            if seed % 20 == 0:
+                write_run(published, tmp_path / f"run-{seed}")
+                mt.load(tmp_path / f"run-{seed}")
+        except FileError as error:
+            messages.append(f"{error}")
+        (folder / name).write_bytes(whole[name])
+    assert len(messages) > CASES // 3
+    assert all(len(message) < 1500 and "\n" not in message for message in messages)

@@ -1,0 +1,283 @@
+"""Models of CTranslate2, opened here: the oracle is CTranslate2 itself."""
+
+import json
+
+import numpy as np
+import pytest
+from ctranslate2_folders import TOKENS, variables, write_folder
+from marian_folders import tokens, write_tokenisers
+
+import minitransformer as mt
+from minitransformer.data import END, START, UNKNOWN, Characters, Pieces, pad
+from minitransformer.decoding import source_sentence
+from minitransformer.exchange import read_ctranslate2, read_huggingface, write_run
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+from ctranslate2.specs import common_spec, transformer_spec  # noqa: E402
+
+LENGTH, LIMIT = 14, 20
+WAVES = mt.ops.sinusoidal_positions(40, 16, "float32")
+CONFIGURATIONS = {
+    # as OpenNMT-tf has it
+    "pre-norm, untied, positions from 1": {"shared": False},
+    "post-norm, one table, swish": {
+        "pre_norm": False, "tied": True, "activation": "SWISH", "scale": 4.0, "settings": {"add_source_eos": True},
+        "quantization": "float16",
+    },
+    # as OpenNMT-py has it
+    "interleaved positions, gelu, tied target": {
+        "activation": "GELU", "positions": WAVES, "tied": True, "shared": False,
+        "settings": {"layer_norm_epsilon": 1e-3},
+    },
+    "learned positions, quick gelu, int8": {
+        "activation": "GELUSigmoid", "positions": WAVES[::-1].copy(), "quantization": "int8", "scale": False,
+    },
+    "zeros as the start, no attention biases, int16": {
+        "pre_norm": False, "biases": False, "quantization": "int16", "zeros": True, "tied": True,
+    },
+    "no final norm, starts with the end": {
+        "no_final_norm": True, "settings": {"decoder_start_token": "</s>"}, "layers": 1, "scale": 1.0,
+    },
+}  # fmt: skip
+
+
+def original(
+    folder, shared=True, tied=False, activation="RELU", positions=None, scale=True, zeros=False, biases=True, layers=2,
+    quantization=None, settings=(), **options,
+):  # fmt: skip
+    """Write a model of random weights with CTranslate2's own specifications."""
+    rng = np.random.default_rng(0)
+    spec = transformer_spec.TransformerSpec.from_config(
+        layers, 4, activation=getattr(common_spec.Activation, activation), **{"pre_norm": True} | options
+    )
+    source, target = list(TOKENS), list(TOKENS if shared else (*TOKENS[:3], *"abcdefg"))
+    for side, words in (("source", source), ("target", target)):
+        getattr(spec, f"register_{side}_vocabulary")(words)
+
+    def draw(*shape):
+        return rng.normal(0, 0.4, shape).astype("float32")
+
+    def linear(part, n_out, n_in, bias=True):
+        part.weight = draw(n_out, n_in)
+        if bias:
+            part.bias = draw(n_out)
+
+    def norm(part):
+        part.gamma, part.beta = 1 + draw(16), draw(16)
+
+    spec.encoder.embeddings[0].weight = draw(len(source), 16)
+    spec.decoder.embeddings.weight = (
+        spec.encoder.embeddings[0].weight if tied and shared else draw(len(target) + (not shared), 16)
+    )
+    if not shared:
+        target.append("<unk>")
+    linear(spec.decoder.projection, len(target), 16)
+    spec.decoder.projection.weight *= 0.1 if "no_final_norm" in options else 1
+    if tied:
+        spec.decoder.projection.weight = spec.decoder.embeddings.weight
+    spec.decoder.projection.bias[2] += 2  # so that translations end
+    spec.decoder.start_from_zero_embedding = zeros
+    for stack in (spec.encoder, spec.decoder):
+        stack.scale_embeddings = scale
+        if positions is not None:
+            stack.position_encodings.encodings = positions
+        if hasattr(stack, "layer_norm"):
+            norm(stack.layer_norm)
+        for layer in stack.layer:
+            for name in ("self_attention", "attention"):
+                if (part := getattr(layer, name, None)) is not None:
+                    for one, size in zip(part.linear, (3, 1) if name == "self_attention" else (1, 2, 1), strict=True):
+                        linear(one, size * 16, 16, biases)
+                        one.weight *= 1.5 if name == "attention" else 1  # so that the source counts
+                    norm(part.layer_norm)
+            linear(layer.ffn.linear_0, 20, 16)
+            linear(layer.ffn.linear_1, 16, 20)
+            norm(layer.ffn.layer_norm)
+    for name, value in dict(settings).items():
+        setattr(spec.config, name, value)
+    spec.validate()
+    spec.optimize(quantization)
+    folder.mkdir()
+    spec.save(str(folder))
+    return opened_there(folder)
+
+
+def opened_there(folder):
+    return ctranslate2.Translator(str(folder), compute_type="float32", inter_threads=1, intra_threads=1)
+
+
+def opened_here(folder, tmp_path, read=read_ctranslate2):
+    out = tmp_path / f"run of {folder.name}"
+    write_run(read(folder), out)
+    return mt.load(out)
+
+
+def sentences(run, n, seed=0, longest=LENGTH):
+    """Return random pairs of ids, without start and end."""
+    rng = np.random.default_rng(seed)
+    sizes = [len(run.source), len(run.target)]
+    return [[rng.integers(END + 1, size, rng.integers(1, longest)).tolist() for size in sizes] for _ in range(n)]
+
+
+def same_scores(theirs, run, pairs, end=()):
+    """Compare the log-probabilities of every token, and the end."""
+    words = [[[tokeniser.tokens[i] for i in ids] for ids in side] for tokeniser, side in
+             zip((run.source, run.target), zip(*pairs, strict=True), strict=True)]  # fmt: skip
+    expected = theirs.score_batch([[*one, *end] for one in words[0]], words[1])
+    has_end = run.model.options.source_end
+    source_ids = pad([[*one, END] if has_end else one for one, _ in pairs])
+    found = mt.ops.log_softmax(run.model(source_ids, pad([[START, *other] for _, other in pairs]))).data
+    for row, (_, other), one in zip(found, pairs, expected, strict=True):
+        ours = row[np.arange(len(other) + 1), [*other, END]]
+        np.testing.assert_allclose(ours, one.log_probs, rtol=1e-5, atol=1e-5)
+
+
+def same_beams(theirs, run, pairs, end=()):
+    """Compare the translations of greedy search and of beam search."""
+    words = [[*(run.source.tokens[i] for i in one), *end] for one, _ in pairs]
+    has_end, rules = run.model.options.source_end, run.options.search
+    source_ids = pad([[*one, END] if has_end else one for one, _ in pairs])
+    different = set()
+    rules = rules.changed(most_written=LIMIT)
+    for beam in (1, rules.beam, 5):
+        options = {"beam_size": beam, "max_decoding_length": LIMIT}
+        expected = [one.hypotheses[0] for one in theirs.translate_batch(words, **options)]
+        if beam == 1:
+            found = mt.decoding.greedy(run.model, source_ids, rules=rules)
+        else:
+            best = mt.decoding.beam_search(run.model, source_ids, beam, rules.alpha, rules=rules)
+            found = [one[0].tokens for one in best]
+        assert [[run.target.tokens[i] for i in one] for one in found] == expected
+        different |= {tuple(one) for one in expected}
+    assert len(different) > 3
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_log_probabilities_and_beams_are_the_same(tmp_path, name):
+    theirs = original(tmp_path / "there", **CONFIGURATIONS[name])
+    run = opened_here(tmp_path / "there", tmp_path)
+    pairs = sentences(run, 100)
+    end = ["</s>"] if CONFIGURATIONS[name].get("zeros") else []
+    same_scores(theirs, run, pairs, end)
+    same_beams(theirs, run, pairs, end)
+
+
+OPTIONS = {
+    "pre-norm, untied, positions from 1": {
+        "norm": "pre", "share_embeddings": False, "first_position": 1, "source_end": False,
+    },
+    "post-norm, one table, swish": {
+        "norm": "post", "share_embeddings": "all", "activation": "silu", "source_end": True, "scale_embeddings": True,
+    },
+    "interleaved positions, gelu, tied target": {
+        "share_embeddings": "target", "position_layout": "interleaved", "first_position": 0, "layer_norm_eps": 1e-3,
+    },
+    "learned positions, quick gelu, int8": {
+        "positions": "learned", "activation": "quick_gelu", "max_length": 40, "scale_embeddings": False,
+    },
+    "zeros as the start, no attention biases, int16": {"attention_bias": False, "source_end": True},
+    "no final norm, starts with the end": {"final_norm": False, "n_layers": 1, "scale_embeddings": False},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_options_of_the_model_are_found(tmp_path, name):
+    original(tmp_path / "there", **CONFIGURATIONS[name])
+    model = read_ctranslate2(tmp_path / "there").model
+    assert {key: model[key] for key in OPTIONS[name]} == OPTIONS[name]
+
+
+@pytest.mark.parametrize("version", range(2, 7))
+def test_every_version_of_the_file_opens(tmp_path, version):
+    values = variables(n_layers=2)
+    aliases = [("decoder/embeddings/weight", "decoder/projection/weight")] if version >= 3 else []
+    for alias, _ in aliases:
+        del values[alias]
+    scale = 127 / np.abs(values["decoder/projection/weight"]).max(axis=1)
+    values["decoder/projection/weight"] = np.rint(values["decoder/projection/weight"] * scale[:, None]).astype("int8")
+    values["decoder/projection/weight_scale"] = scale
+    revision = {2: 2, 3: 3, 4: 4, 5: 5, 6: 7}[version]
+    if revision < 5:  # the options are those of both stacks, and the first embedding has no number
+        values = {name.removeprefix("encoder/") if value.ndim == 0 else name: value for name, value in values.items()
+                  if value.ndim or not name.startswith("decoder/")}  # fmt: skip
+        values["encoder/embeddings/weight"] = values.pop("encoder/embeddings_0/weight")
+    folder = write_folder(tmp_path / "there", values, version=version, revision=revision, aliases=aliases)
+    if version < 6:
+        (folder / "config.json").unlink()
+    run = opened_here(folder, tmp_path)
+    same_scores(opened_there(folder), run, sentences(run, 10))
+
+
+def test_older_files_hold_their_special_tokens(tmp_path):
+    values = variables() | {
+        "unk_token": np.frombuffer(b"word3", "int8"), "with_source_eos": np.asarray(np.int8(1)),
+        "with_target_bos": np.asarray(np.int8(0)),
+    }  # fmt: skip
+    folder = write_folder(tmp_path / "there", values, version=5)
+    (folder / "config.json").unlink()
+    (folder / "shared_vocabulary.txt").write_text("\n".join((*TOKENS[:-1], "word9")))
+    run = opened_here(folder, tmp_path)
+    assert run.source.encode("word1 other") == [run.source.tokens.index("word1"), UNKNOWN]
+    pairs = [[[i for i in side if i != UNKNOWN] or [5] for side in pair] for pair in sentences(run, 10)]
+    same_scores(opened_there(folder), run, pairs)
+
+
+def test_a_model_converted_from_transformers_is_the_same(tmp_path):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    pytest.importorskip("sentencepiece")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    size = len(tokens())
+    config = transformers.MarianConfig(
+        vocab_size=size, d_model=16, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2, encoder_ffn_dim=20,
+        decoder_attention_heads=2, decoder_ffn_dim=20, max_position_embeddings=300, activation_function="swish",
+        scale_embedding=True, pad_token_id=size - 1, decoder_start_token_id=size - 1, eos_token_id=0,
+        num_beams=2, max_length=200, bad_words_ids=[[size - 1]],
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.MarianMTModel(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter += torch.randn_like(parameter) * (0.5 if "encoder_attn" in name else 0.3)
+        model.model.shared.weight[-1] = 0
+        model.final_logits_bias[0, 0] += 3
+    write_tokenisers(tmp_path / "there")
+    model.save_pretrained(tmp_path / "there")
+    converter = ctranslate2.converters.TransformersConverter(str(tmp_path / "there"))
+    converter.convert(str(tmp_path / "converted"))
+    for name in ("source.spm", "target.spm"):
+        (tmp_path / "converted" / name).write_bytes((tmp_path / "there" / name).read_bytes())
+    theirs = opened_there(tmp_path / "converted")
+    run = opened_here(tmp_path / "converted", tmp_path)
+    assert isinstance(run.source, Pieces)
+    assert run.options.model.position_layout == "halves"
+    assert run.options.model.share_embeddings == "all"
+    assert source_sentence(run.model, run.source, "a man")[-1] == END
+    pairs = sentences(run, 50)
+    same_scores(theirs, run, pairs, end=["</s>"])
+    same_beams(theirs, run, pairs, end=["</s>"])
+    other = opened_here(tmp_path / "there", tmp_path, read_huggingface)
+    ids = [pad(side) for side in zip(*pairs, strict=True)]
+    np.testing.assert_allclose(run.model(*ids).data[..., END:], other.model(*ids).data[..., END:], atol=1e-5)
+    text = ">>fra<< a man sees a dog"
+    assert run.source.encode(text) == other.source.encode(text)
+
+
+def test_tokens_of_one_character_are_characters(tmp_path):
+    tokens = ("<blank>", "<s>", "</s>", *"abcdefghi", "<unk>")
+    run = opened_here(write_folder(tmp_path / "there", tokens=tokens), tmp_path)
+    assert isinstance(run.source, Characters)
+    assert source_sentence(run.model, run.source, "abz") == [*run.source.vocabulary.encode(["a", "b"]), UNKNOWN]
+
+
+def test_vocabularies_are_json_or_lines(tmp_path):
+    folder = write_folder(tmp_path / "there")
+    expected = read_ctranslate2(folder).source.tokens
+    (folder / "shared_vocabulary.txt").write_text("\r\n".join(TOKENS) + "\r\n")
+    assert read_ctranslate2(folder).source.tokens == expected
+    (folder / "shared_vocabulary.txt").unlink()
+    for side in ("source", "target"):
+        (folder / f"{side}_vocabulary.json").write_text(json.dumps(TOKENS))
+    published = read_ctranslate2(folder)
+    assert published.source.tokens == published.target.tokens == expected
+    assert published.source is not published.target
