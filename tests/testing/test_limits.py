@@ -145,6 +145,19 @@ def test_the_entries_of_a_large_input_that_move_alone_are_drawn():
     assert [len(entries) for entries in moved] == [5, 5, 5]
 
 
+def test_each_entry_moves_by_its_size_along_a_direction(monkeypatch):
+    x, ratios, slope = np.array([1e-3] * 3 + [1.0, 1e3]), [], Claim.slope
+
+    def watched(self, i, direction, *arguments):
+        ratios.append(np.abs(direction) / x)
+        return slope(self, i, direction, *arguments)
+
+    monkeypatch.setattr(Claim, "slope", watched)
+    assert verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, max_entries=1).verdict == "right"
+    for ratio in ratios[1:]:
+        assert 0.5 / 2**0.5 < ratio.min() < ratio.max() < 2 * 2**0.5
+
+
 def test_each_finite_entry_moves_along_a_direction():
     x = np.ones(400)
     x[7] = np.inf
@@ -230,7 +243,8 @@ def test_what_rounding_explains(found, noise, expected, size):
         gradients={0: size * np.array(found)}, tolerance=EPS32**0.5, eps=EPS32, case=case, output=output,
         d_output=np.ones(2), noise=lambda i: np.full(2, size * noise),
     )  # fmt: skip
-    (loss,) = low_precision.losses(claim, SimpleNamespace(gradients={0: np.full(2, size)}))
+    wide = SimpleNamespace(gradients={0: np.full(2, size)}, output=output)
+    (loss,) = low_precision.losses(claim, wide)
     assert loss.verdict == expected
     assert loss.index == (int(expected != "right" or found[1] != 1),)
 
