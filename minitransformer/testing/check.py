@@ -54,6 +54,7 @@ def examine(
     function : callable
         A function of arrays: of NumPy or CuPy arrays together with ``backward``, or of the arrays or tensors of this
         project, PyTorch, JAX, MyGrad or HIPS autograd. The library is recognised by the inputs, or by the value.
+        NumPy inputs are converted for a function that takes only tensors.
         Arguments and output may also be tuples, lists and dicts of arrays.
     inputs : sequence of array or other
         Its arguments. Floating-point arrays have a gradient; in a precision below float64 it is compared with the one
