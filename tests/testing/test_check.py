@@ -589,3 +589,17 @@ def test_noise_in_the_value_is_no_jump():
 
     report = examine(lambda a: np.linalg.solve(a, np.ones(6)), backward=backward, inputs=[hilbert])
     assert report.verdict in ("right", "undecided")
+
+
+def test_directions_in_many_entries_stay_inside_the_domain():
+    x = np.abs(np.random.default_rng(0).normal(size=300)) + 0.1
+    x[7] = 1e-30
+    arguments = {"max_entries": 4, "n_directions": 2}
+    assert verdict(np.log, lambda x, d_y: d_y / x, x, **arguments).verdict == "right"
+    assert verdict(np.log, lambda x, d_y: np.where(x < 1e-9, 1.5, 1) * d_y / x, x, **arguments).verdict == "wrong"
+
+
+@pytest.mark.parametrize(("max_entries", "n_directions"), [(0, 0), (-1, 8), (256, -1)])
+def test_a_check_without_comparisons_is_refused(max_entries, n_directions):
+    with pytest.raises(ValueError, match=f"max_entries is {max_entries} and n_directions {n_directions}; expected 0"):
+        verdict(np.sin, np.cos, X, max_entries=max_entries, n_directions=n_directions)
