@@ -33,8 +33,8 @@ def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: st
         record = max(wrong, key=lambda r: r.worst_error)
         i = next(i for i, r in compared.items() if r is record)
         others = [j for j, r in compared.items() if r.wrong and r is not record]
-        record.guess = outputs_at_fault(claim, [i, *others]) or likely_cause(claim, i, compared)
-        return _report(claim, "wrong", record.guess, record, records)
+        cause = outputs_at_fault(claim, [i, *others]) or likely_cause(claim, i, compared)
+        return _report(claim, "wrong", cause, record, records)
     jumps = [record for record in records if record.jumps]
     if jumps:
         cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0])} moves, so there is no gradient"

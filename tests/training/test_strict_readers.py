@@ -12,6 +12,7 @@ from robustness import ALL
 
 from minitransformer.cli import main
 from minitransformer.data import read_parallel
+from minitransformer.decoding import SearchOptions
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunError, RunFolder, Trainer, average, load, resume
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
@@ -140,7 +141,8 @@ def test_what_may_be_edited_is_declared_with_the_option(run):
     editable = {name for name, one in Configuration.declarations().items() if one.metadata.get("editable")}
     paths = {"source", "target", "valid_source", "valid_target", "dictionary", "data"}
     schedule = {"steps", "evaluate_every", "save_every", "keep", "patience", "workers", "blas_threads"}
-    assert editable == paths | schedule | {"attention_block", "recompute"}
+    search = set(SearchOptions.declarations())
+    assert editable == paths | schedule | search | {"attention_block", "recompute"}
     assert run.configuration().fixed().keys() == run.configuration().flat().keys() - editable
     edit(run, steps=9, keep=5, evaluate_every=4, save_every=1, patience=3, recompute=True, attention_block=2)
     assert load(run).translate(["w1 x2"])

@@ -15,7 +15,7 @@ from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
 from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses
 from minitransformer.data.batches import decoder_input
-from minitransformer.decoding import greedy, length_penalty
+from minitransformer.decoding import PAPER, SearchOptions, greedy, length_penalty
 from minitransformer.decoding.beam import best_continuations
 from minitransformer.decoding.search import as_sources, exclude, limits, to_host
 from minitransformer.learn.model.passes import Functions, StandIns, like
@@ -135,14 +135,18 @@ def targets(f: Functions) -> StandIns:
 def greedy_search(f: Functions) -> StandIns:
     """Make stand-ins for greedy decoding, one sentence after another."""
 
-    def decode(model: Transformer, source_ids: Any, max_length: int | None = None) -> list[list[int]]:
+    def decode(
+        model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
+    ) -> list[list[int]]:
         source_ids = as_sources(source_ids)
         found = []
-        for source, most in zip(source_ids, limits(source_ids, max_length).tolist(), strict=True):
+        most_written = limits(source_ids, rules.most_written if max_length is None else max_length)
+        for source, most in zip(source_ids, most_written.tolist(), strict=True):
             cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
 
-            def next_scores(tokens: Any, cache: Any = cache) -> Array:
+            def next_scores(tokens: Any, cache: Any = cache, most: int = most) -> Array:
                 scores = model.step(np.array([[tokens[-1]]]), cache)[0, 0]
+                rules.restrict(scores[None], np.array([len(tokens) == most]))  # the first token is the start
                 exclude(scores)
                 return to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
 
