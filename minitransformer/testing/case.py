@@ -66,7 +66,11 @@ class Case:
         self.moving = [i for i, x in enumerate(self.inputs) if is_float(x)]
         """The indices of the inputs that have a gradient."""
         if not self.moving:
-            raise ValueError(f"{self.title}: no input is a floating-point array, so there is no gradient to check")
+            kinds = ", ".join(dict.fromkeys(str(getattr(x, "dtype", type(x).__name__)) for x in self.inputs))
+            raise ValueError(
+                f"{self.title}: no input is a floating-point array, so there is no gradient to check; found "
+                f"{kinds or 'no inputs'}; np.asarray(x, dtype=float) makes an array of numbers"
+            )
 
     def _lay_out(self, names: list[str], inputs: list[Any]) -> tuple[list[str], list[Any]]:
         """Return the inputs as they are moved, with their names: here in float64."""

@@ -57,8 +57,8 @@ def examine(
         Arguments and output may also be tuples, lists and dicts of arrays.
     inputs : sequence of array or other
         Its arguments. Floating-point arrays have a gradient; in a precision below float64 it is compared with the one
-        in float64, and that with finite differences. Other arguments are passed on unchanged, random generators as
-        copies, so that all calls draw the same numbers.
+        in float64, and that with finite differences. Other arguments, such as Python numbers, are passed on unchanged,
+        random generators as copies, so that all calls draw the same numbers. ``np.array(1.5)`` has a gradient.
     backward : callable, or two of them, optional
         The backward pass of a function of plain arrays: ``d_x, d_w = backward(x, w, d_y)``, with None for an argument
         on which the output does not depend. ``d_y`` has the structure of the output.

@@ -191,7 +191,10 @@ class Claim:
                 output = case.output(arguments)
         except TypeError as error:
             if isinstance(case.adapter, Tensors):
-                error.add_note("check: if this is a function of NumPy arrays, give its backward pass: backward=")
+                error.add_note(
+                    "check: the function was called with tensors of minitransformer; if it takes NumPy arrays, give "
+                    "its backward pass: backward="
+                )
             raise
         self._require_untouched([leaf for x in arguments for _, leaf in leaves(x)], case.inputs, "the function")
         if not np.isfinite(output.vector).all():

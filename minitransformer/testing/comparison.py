@@ -43,15 +43,20 @@ def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> Input
     known = gradient.shape == x.shape  # otherwise only the measurement is of use: it shows the cause
     record = InputReport(claim.case.names[i], x.shape, differences=np.full(x.shape, np.nan))
     movable = np.flatnonzero(np.isfinite(x))
-    scales = _scales(claim.case.sizes(i), movable)
+    sizes = claim.case.sizes(i)
+    scales = _scales(sizes, movable)
 
     def enter(index: tuple[int, ...]) -> None:
         direction = np.zeros(x.shape)
         direction[index] = 1.0
         slope = claim.slope(i, direction, float(scales[index]), record.entries_wrong >= SURE)
+        if np.isnan(slope.value) and 0 < sizes[index] < scales[index]:  # a step of a typical size leaves the domain
+            slope = claim.slope(i, direction, 2.0 ** np.round(np.log2(sizes[index])))
         record.differences[index] = slope.value
         if np.isinf(slope.value):
             record.jumps.append(index)
+        elif np.isnan(slope.value):
+            record.resolution = np.inf
         elif known:
             record.enter(float(gradient[index]), slope, claim.tolerance, index)
 

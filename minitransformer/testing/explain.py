@@ -49,8 +49,10 @@ def likely_cause(claim: Claim, i: int, records: Mapping[int, InputReport]) -> st
         return "the backward pass ignores the gradient of the output: it returns the same for another one"
     found, expected = claim.gradients[i], record.differences
     known = np.isfinite(expected)
+    others = {r.name: r.differences for j, r in records.items() if j not in claim.case.leaf_of(i)[1]}
     if found.shape == expected.shape and not known.all():
         found, expected = found[known], expected[known]
+        others = {name: other[known] for name, other in others.items() if other.shape == known.shape}
     sizes = {
         f"{claim.case.names[j]}.shape[{axis}]": n
         for j in claim.case.moving
@@ -62,7 +64,18 @@ def likely_cause(claim: Claim, i: int, records: Mapping[int, InputReport]) -> st
         tolerance = min(max(tolerance, record.resolution / record.largest), UNCLEAR)
     complex_cause = _complex_cause(claim, i, records, tolerance)
     subject = claim.case.label(i)
-    return complex_cause or causes.likely_cause(found, expected, None, sizes, subject, _terms(claim), tolerance)
+    swapped = {f"{subject} is that of {name}: are they swapped?": other for name, other in others.items()}
+    cause = complex_cause or causes.likely_cause(found, expected, swapped, sizes, subject, _terms(claim), tolerance)
+    return cause or _short_type(claim, i, record.worst_error)
+
+
+def _short_type(claim: Claim, i: int, error: float) -> str:
+    """Return a sentence if each entry of a gradient has few digits, and its relative error is no larger than that."""
+    found = claim.gradients[i]
+    for dtype in (np.float16, np.float32):
+        if claim.eps < error <= np.finfo(dtype).eps and np.array_equal(found, found.astype(dtype)):
+            return f"{claim.case.label(i)} has the precision of {np.dtype(dtype)}, in which it was computed or returned"
+    return ""
 
 
 def _complex_cause(claim: Claim, i: int, records: Mapping[int, InputReport], tolerance: float) -> str:

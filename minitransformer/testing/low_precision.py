@@ -36,6 +36,8 @@ LINE = 2.0**-25
 """How far the inputs move at a time to see whether a function rounds inside, relative to the inputs."""
 COARSE = 2.0**-28
 """Values in float64 that scatter by more, relative to the largest, come from a shorter type."""
+COARSEST = 2.0**-7
+"""Rounding to the shortest type, bfloat16, changes a value by at most this, relative to the largest."""
 SPREAD = 8.0
 """Rounding errors of a value are at most this many times as large as they differ from point to point."""
 
@@ -94,9 +96,22 @@ def _rounds_inside(claim: Claim) -> bool:
         return False
     if all(np.array_equal(y, claim.output.vector) for y in line):
         change = sum(float((g * steps[i]).sum()) for i, g in claim.gradients.items() if g.shape == steps[i].shape)
-        return abs(change) > COARSE * LINE * float(np.abs(claim.d_output * claim.output.vector).sum())
+        moves = abs(change) > COARSE * LINE * float(np.abs(claim.d_output * claim.output.vector).sum())
+        return moves and not _is_staircase(claim, steps)
     fourth = line[0] - 4 * line[1] + 6 * line[2] - 4 * line[3] + line[4]
     return bool(np.abs(fourth).max() > COARSE * np.abs(claim.output.vector).max())
+
+
+def _is_staircase(claim: Claim, steps: dict[int, Array]) -> bool:
+    """Return whether the first change of a value that stands still is larger than the rounding of any type."""
+    y = claim.output.vector
+    for n in (2.0**k for k in range(3, 26)):
+        moved = {i: x + n * steps[i] for i, x in _moving(claim).items()}
+        with np.errstate(all="ignore"):
+            change = np.abs(claim.case.value([moved.get(i, x) for i, x in enumerate(claim.case.inputs)]) - y)
+        if change.any():
+            return bool(change.max() > COARSEST * np.abs(y).max())
+    return True
 
 
 def _moving(claim: Claim) -> dict[int, Array]:
@@ -121,7 +136,7 @@ def _loss(claim: Claim, wide: Claim, i: int) -> Loss:
     beyond = errors - claim.tolerance * sizes
     explained = np.zeros(found.shape)
     if (beyond > 0).any():
-        explained = ROUNDINGS * (claim.noise(i) + _inner_rounding(claim, i))
+        explained = ROUNDINGS * (claim.noise(i) + _inner_rounding(claim, wide, i))
     worst = int((beyond - explained).argmax())
     verdict: Verdict = "wrong" if (beyond > explained).any() else "right"
     unclear = errors > max(UNCLEAR, claim.tolerance) * sizes.max()
@@ -131,12 +146,16 @@ def _loss(claim: Claim, wide: Claim, i: int) -> Loss:
     return Loss(i, index, float(found[index]), float(expected[index]), float(explained[index]), verdict)
 
 
-def _inner_rounding(claim: Claim, i: int) -> Array:
-    """Return how much the rounding of a number of the size of the value may change a gradient, entry by entry."""
+def _inner_rounding(claim: Claim, wide: Claim, i: int) -> Array:
+    """Return how much the rounding of numbers inside the function may change a gradient, entry by entry.
+
+    Numbers inside are as large as the value, or larger: sin(x + 1e4) rounds 1e4, and its value shows by how much.
+    """
     sizes = _sizes(_moving(claim)[i])
     scales = np.maximum(sizes, np.median(sizes))
-    largest = float(np.abs(claim.d_output.astype(np.float64) * claim.output.vector).max(initial=0.0))
-    return claim.eps * largest / np.where(scales == 0, 1.0, scales)
+    d_output, error = claim.d_output.astype(np.float64), claim.output.vector - wide.output.vector
+    rounding = np.abs(d_output) * np.maximum(claim.eps * np.abs(claim.output.vector), np.abs(error))
+    return np.asarray(rounding.max(initial=0.0) / np.where(scales == 0, 1.0, scales))
 
 
 def _agree(claim: Claim, wide: Claim) -> bool:

@@ -167,4 +167,11 @@ class FlatFunction:
         """Return the gradients of the leaves of the inputs, for one gradient of each argument."""
         names = [f"the gradient of {name}" for name in self.case.argument_names]
         triples = zip(self.case.given, found, names, strict=True)
-        return [leaf for given, d_given, name in triples for leaf in align(given, d_given, name)]
+        gradients = [leaf for given, d_given, name in triples for leaf in align(given, d_given, name)]
+        for (name, x), gradient in zip(self.case.leaves, gradients, strict=True):
+            if type(x) in (float, complex) and gradient is not None:
+                raise Malformed(
+                    f"{name} is a Python {type(x).__name__}, which is not checked, but the backward pass returns a "
+                    f"gradient of it; pass np.array({name}) as the input, or return None"
+                )
+        return gradients

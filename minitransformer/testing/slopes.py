@@ -165,10 +165,16 @@ def measure(
         more += _smaller(loss, middle, steps[-1].h * shrink, claimed - result.value, eps)
     quantum = _quantum(loss, step, eps)
     if quantum and eps > EPS:
-        quantum = max(quantum, _scatter(loss, step * eps**0.8))
+        quantum = max(quantum, _scatter(loss, 2 * step * eps**0.8))
     kink = _kink(steps, quantum)
     closer = _closer(loss, middle, steps, quantum, eps, kink)
-    if closer is None and (found := kink or _kink(steps, quantum)):
+    found = kink or _kink(steps, quantum)
+    if closer is None and found and np.isinf(found.value):  # noise in L(0) looks like a jump at 0
+        quantum = max(
+            quantum, _scatter(loss, steps[-1].h / 16, steps[-1].h), _scatter(loss, steps[-1].h / 16, -steps[-1].h)
+        )
+        found = _kink(steps, quantum)
+    if closer is None and found:
         return found
     steps += more + (closer or [])
     return _best(sorted(steps, key=lambda step: -step.h), SAFETY, quantum)
@@ -241,10 +247,10 @@ def _quantum(loss: Callable[[float], tuple[float, float]], step: float, eps: flo
     return 4 * eps  # no change at all: among terms of size 1 it would be invisible
 
 
-def _scatter(loss: Callable[[float], tuple[float, float]], rounding: float) -> float:
-    """Return how far L scatters about a straight line within a few roundings of x: rounding inside L."""
-    points = 2 * rounding * np.arange(-4.0, 5.0)
-    values = np.array([loss(float(t))[0] for t in points])
+def _scatter(loss: Callable[[float], tuple[float, float]], spacing: float, middle: float = 0.0) -> float:
+    """Return how far L scatters about a straight line at nine points around the middle: rounding inside L."""
+    points = spacing * np.arange(-4.0, 5.0)
+    values = np.array([loss(float(middle + t))[0] for t in points])
     values -= values.mean()
     return float(2 * np.abs(values - points * (points @ values) / (points @ points)).max())
 

@@ -524,3 +524,64 @@ def test_functions_of_tensors(monkeypatch):
     with pytest.raises(TypeError) as error:
         examine(np.sin, inputs=[X])
     assert "give its backward pass: backward=" in error.value.__notes__[0]
+
+
+# --- what a user may hand over by mistake
+
+
+def test_a_gradient_of_a_python_float_is_not_ignored():
+    report = examine(lambda x, b: x * b, backward=lambda x, b, d_y: (d_y * b, 7 * (d_y * x).sum()), inputs=[X, 1.5])
+    assert report.verdict == "malformed"
+    assert report.cause.startswith("b is a Python float, which is not checked")
+    assert verdict(np.sin, lambda x, d_y: d_y * np.cos(x), X).verdict == "right"
+    assert examine(lambda x, b: x * b, backward=lambda x, b, d_y: (d_y * b, None), inputs=[X, 1.5]).verdict == "right"
+
+
+def test_numbers_in_a_list_are_named_where_an_array_is_expected():
+    with pytest.raises(ValueError, match=r"found int64, float; np.asarray\(x, dtype=float\)"):
+        check(np.sin, backward=np.cos, inputs=[np.arange(3), [1.0, 2.0]])
+
+
+def test_gradients_that_are_swapped():
+    y = RNG.normal(size=X.shape)
+    report = examine(np.multiply, backward=lambda x, y, d_y: (x * d_y, y * d_y), inputs=[X, y], names=["x", "y"])
+    assert report.cause in [f"the gradient of {a} is that of {b}: are they swapped?" for a, b in ("xy", "yx")]
+    shapes = examine(np.matmul, backward=lambda x, y, d_y: (x.T @ d_y, d_y @ y.T), inputs=[X, W[:, None] + X.T[:, :2]])
+    assert shapes.cause.endswith("the gradient of x1 is that of x2: are they swapped?")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_gradient_of_float64_in_a_shorter_type(dtype):
+    report = verdict(np.sin, lambda x, d_y: (d_y * np.cos(x)).astype(dtype), X)
+    assert report.verdict == "wrong"
+    assert (
+        report.cause
+        == f"the gradient of x has the precision of {np.dtype(dtype)}, in which it was computed or returned"
+    )
+
+
+# --- right ones that looked wrong
+
+
+@each_type
+def test_the_smallest_entry_is_moved_by_its_own_size_where_a_typical_step_leaves_the_domain(dtype):
+    assert verdict(np.log, lambda x, d_y: d_y / x, [1e-30, 1e-10, 1.0, 1e20], dtype=dtype).verdict == "right"
+    report = verdict(np.log, lambda x, d_y: 1.001 * d_y / x, [1e-30, 1e-10, 1.0, 1e20], dtype=dtype)
+    assert report.verdict == "wrong"
+
+
+@each_type
+def test_an_entry_at_the_border_of_the_domain_is_undecided(dtype):
+    report = verdict(lambda x: x**1.5, lambda x, d_y: 1.5 * np.sqrt(x) * d_y, [0.0, 1.0, 2.0], dtype=dtype)
+    assert report.verdict == "undecided"
+    assert report.cause == "the function is not finite around the input x; use inputs farther inside its domain"
+
+
+def test_noise_in_the_value_is_no_jump():
+    hilbert = 1 / (1.0 + np.add.outer(np.arange(6), np.arange(6)))
+
+    def backward(a, d_y):
+        return -np.outer(np.linalg.solve(a.T, d_y), np.linalg.solve(a, np.ones(6)))
+
+    report = examine(lambda a: np.linalg.solve(a, np.ones(6)), backward=backward, inputs=[hilbert])
+    assert report.verdict in ("right", "undecided")

@@ -118,3 +118,19 @@ def test_a_value_that_stands_still_along_a_line_is_not_rounded():
             seed=seed,
         )
         assert report.verdict == "right"
+
+
+def test_the_rounding_of_a_large_number_inside_explains_an_error():
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    offset = np.float32(1e4)
+    report = verdict(lambda x: np.sin(x + offset), lambda x, d_y: d_y * np.cos(x + offset), x)
+    assert report.verdict == "right"
+    report = verdict(lambda x: np.sin(x + offset), lambda x, d_y: d_y * np.float32(1.1) * np.cos(x + offset), x)
+    assert report.verdict == "wrong"
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_staircase_is_not_the_rounding_of_a_type(dtype):
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    assert verdict(lambda x: np.round(4 * x) / 4, lambda x, d_y: d_y, x, dtype).verdict == "wrong"
+    assert verdict(lambda x: np.round(4 * x) / 4, lambda x, d_y: 0 * d_y, x, dtype).verdict == "right"
