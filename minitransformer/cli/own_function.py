@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODULE:FUNCTION",
         default=argparse.SUPPRESS,
         help="the backward pass of MODULE:FUNCTION: d_x, d_w = backward(x, w, d_y). Without it, the function "
-        "is called with tensors of minitransformer",
+        "is called with the tensors that it takes: of minitransformer, PyTorch, JAX, MyGrad or HIPS autograd",
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from minitransformer.exchange.ctranslate2 import read_ctranslate2
 from minitransformer.exchange.huggingface import read_huggingface
+from minitransformer.exchange.marian import read_marian
 from minitransformer.exchange.published import Published, write_run
 from minitransformer.exchange.to_huggingface import ExportError, write_huggingface
 from minitransformer.training import TrainedRun
@@ -18,11 +19,16 @@ __all__ = [
     "Published",
     "read_ctranslate2",
     "read_huggingface",
+    "read_marian",
     "write_huggingface",
     "write_run",
 ]
 
-READERS: Mapping[str, Callable[[Path], Published]] = {"huggingface": read_huggingface, "ctranslate2": read_ctranslate2}
+READERS: Mapping[str, Callable[[Path], Published]] = {
+    "huggingface": read_huggingface,
+    "marian": read_marian,
+    "ctranslate2": read_ctranslate2,
+}
 """The function that reads the models of each program."""
 WRITERS: Mapping[str, Callable[[TrainedRun, Path], list[str]]] = {"huggingface": write_huggingface}
 """The function that writes a run for each program, and returns notes on what differs there."""

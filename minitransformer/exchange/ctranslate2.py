@@ -37,17 +37,16 @@ Ids. There is no padding there, and the start token may be written. So here padd
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import count, product
+from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from minitransformer import ops
-from minitransformer.arrays import Array, to_numpy
+from minitransformer.arrays import Array
 from minitransformer.data import PAD, Characters, Tokeniser, Words
 from minitransformer.exchange.model_bin import Variables, read_model_bin
-from minitransformer.exchange.published import OurIds, Published, arrange, read_pieces
+from minitransformer.exchange.published import OurIds, Published, arrange, find_sinusoidal, read_pieces
 from minitransformer.exchange.reading import Fields, read_tokens, shown
 from minitransformer.files import FileError
 
@@ -66,7 +65,6 @@ NO_EFFECT = {
     for name in ("alignment_layer", "alignment_heads", "embeddings_merge", "alibi_use_positive_positions")
 }
 """What changes no translation: the heads that are shown as an alignment, and options of what our model has not."""
-FIRST_POSITIONS = range(3)
 SEARCH = {
     "beam": 2,
     "alpha": 1.0,
@@ -328,30 +326,13 @@ def _positions(variables: Variables, state: dict[str, Array], d_model: int) -> d
             found.append({"position_layout": "halves", "position_scale": "d_model-2", "first_position": 1})
             continue
         table = variables.floats(name, (variables.shape(name)[0], d_model))
-        found.append(_sinusoidal(table, variables.contents.variables[name].dtype) or {"positions": "learned"})
+        found.append(find_sinusoidal(table, variables.contents.variables[name].dtype) or {"positions": "learned"})
         if "positions" in found[-1]:
             found[-1] |= {"max_length": len(table), "longest": len(table) - 1}
             state[f"{side}_embedding.positions"] = table
     if found[0] != found[1]:
         raise variables.error("other positions in the decoder", "those of the encoder: ours have one kind for both")
     return found[0]
-
-
-def _sinusoidal(table: Array, stored: np.dtype[Any]) -> dict[str, Any] | None:
-    """Return the options of the sinusoidal positions that a table holds, None if it holds others."""
-    length, d_model = table.shape
-    places = np.arange(length)[:, None]
-    # a table is computed in float32, and its angles grow with the position
-    tolerance = np.finfo(stored).eps + 4 * np.finfo(np.float32).eps * (1 + places)
-    scales = ("d_model", "d_model-2") if d_model % 2 == 0 and d_model >= 4 else ("d_model",)
-    for layout, scale, first in product(("interleaved", "halves"), scales, FIRST_POSITIONS):
-        for n in (min(2, length), length):
-            waves = to_numpy(ops.sinusoidal_positions(n, d_model, layout=layout, scale=scale, first=first))
-            if (np.abs(table[:n] - waves) > tolerance[:n]).any():
-                break
-        else:
-            return {"position_layout": layout, "position_scale": scale, "first_position": first}
-    return None
 
 
 def _tables(

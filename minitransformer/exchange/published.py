@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minitransformer.arrays import Array
+from minitransformer import ops
+from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
 from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, build
@@ -20,10 +22,12 @@ from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.provenance import Provenance
 from minitransformer.training.state import TrainingState
 
-__all__ = ["NEVER_WRITTEN", "OurIds", "Published", "arrange", "read_pieces", "write_run"]
+__all__ = ["NEVER_WRITTEN", "OurIds", "Published", "arrange", "find_sinusoidal", "read_pieces", "write_run"]
 
 NEVER_WRITTEN = -1e4
 """The logit of a token that the other program has not: its probability is zero, and its gradient too."""
+FIRST_POSITIONS = range(3)
+"""The numbers that the first position has in other programs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +147,23 @@ def read_pieces(path: Path, ids: OurIds) -> Pieces:
         return Pieces(model, ids.vocabulary)
     except ValueError as error:
         raise FileError(f"{path}: {error}; download the file again") from error
+
+
+def find_sinusoidal(table: Array, stored: np.dtype[Any]) -> dict[str, Any] | None:
+    """Return the options of the sinusoidal positions that a table holds, None if it holds others."""
+    length, d_model = table.shape
+    places = np.arange(length)[:, None]
+    # a table is computed in float32, and its angles grow with the position
+    tolerance = np.finfo(stored).eps + 4 * np.finfo(np.float32).eps * (1 + places)
+    scales = ("d_model", "d_model-2") if d_model % 2 == 0 and d_model >= 4 else ("d_model",)
+    for layout, scale, first in product(("interleaved", "halves"), scales, FIRST_POSITIONS):
+        for n in (min(2, length), length):
+            waves = to_numpy(ops.sinusoidal_positions(n, d_model, layout=layout, scale=scale, first=first))
+            if (np.abs(table[:n] - waves) > tolerance[:n]).any():
+                break
+        else:
+            return {"position_layout": layout, "position_scale": scale, "first_position": first}
+    return None
 
 
 def write_run(published: Published, out: Path) -> RunFolder:

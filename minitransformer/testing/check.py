@@ -54,6 +54,7 @@ def examine(
     function : callable
         A function of arrays: of NumPy or CuPy arrays together with ``backward``, or of the arrays or tensors of this
         project, PyTorch, JAX, MyGrad or HIPS autograd. The library is recognised by the inputs, or by the value.
+        NumPy inputs are converted for a function that takes only tensors.
         Arguments and output may also be tuples, lists and dicts of arrays.
     inputs : sequence of array or other
         Its arguments. Floating-point arrays have a gradient; in a precision below float64 it is compared with the one
@@ -120,6 +121,10 @@ def examine(
         raise ValueError(f'check: kinks is {kinks!r}; expected "report" or "accept"')
     if order not in (1, 2):
         raise ValueError(f"check: order is {order!r}; expected 1 or 2")
+    if max_entries < 0 or n_directions < 0 or max_entries == n_directions == 0:
+        raise ValueError(
+            f"check: max_entries is {max_entries} and n_directions {n_directions}; expected 0 or more, and not both 0"
+        )
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
     pair = tuple(backward) if isinstance(backward, Sequence) else (backward, None)

@@ -66,8 +66,13 @@ def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> Input
     for _ in range(0 if few or not known else n_directions):
         direction = draw_direction(rng, x) * scales
         slope = claim.slope(i, direction, 1.0)
+        if np.isnan(slope.value):  # some entry leaves the domain: move each by its own size
+            direction = direction / scales * np.minimum(scales, _scales(sizes, movable, typical=False))
+            slope = claim.slope(i, direction, 1.0)
         along = float((gradient * direction).sum())
-        if np.isinf(slope.value):
+        if np.isnan(slope.value):
+            record.resolution = np.inf
+        if not np.isfinite(slope.value):
             continue
         record.enter(along, slope, claim.tolerance, None)
         if slope.disagreement(along, claim.tolerance) > claim.tolerance:
@@ -94,10 +99,11 @@ def _index(flat: Any, x: Array) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(flat, x.shape))
 
 
-def _scales(sizes: Array, movable: Array) -> Array:
-    """Return a power of two of the size of each entry, or of a typical entry where that is larger."""
+def _scales(sizes: Array, movable: Array, typical: bool = True) -> Array:
+    """Return a power of two of the size of each entry, or of a ``typical`` entry where that is larger."""
     sizes = np.where(np.isfinite(sizes), sizes, 0.0)
-    sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
+    if typical:
+        sizes = np.maximum(sizes, np.median(sizes.flat[movable]) if movable.size else 0.0)
     return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
 
 

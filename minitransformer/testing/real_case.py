@@ -169,9 +169,14 @@ class FlatFunction:
         triples = zip(self.case.given, found, names, strict=True)
         gradients = [leaf for given, d_given, name in triples for leaf in align(given, d_given, name)]
         for (name, x), gradient in zip(self.case.leaves, gradients, strict=True):
-            if type(x) in (float, complex) and gradient is not None:
+            if _is_number(x) and gradient is not None and np.any(self.case.adapter.to_numpy(gradient)):
                 raise Malformed(
-                    f"{name} is a Python {type(x).__name__}, which is not checked, but the backward pass returns a "
-                    f"gradient of it; pass np.array({name}) as the input, or return None"
+                    f"{name} is of type {getattr(x, 'dtype', type(x).__name__)} and is not checked, but the backward "
+                    f"pass returns a gradient of it; pass np.array({name}, dtype=float) as the input, or return None"
                 )
         return gradients
+
+
+def _is_number(x: Any) -> bool:
+    """Return whether a value is a Python number, or an array of whole numbers: neither has a gradient."""
+    return type(x) in (int, float, complex) or getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u")

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from double.library import cupy
 
-from minitransformer.testing import examine
+import minitransformer as mt
+from minitransformer.testing import check, examine
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 X, W = np.random.default_rng(0).normal(size=(2, 3)), np.random.default_rng(1).normal(size=3)
@@ -290,3 +291,12 @@ def test_few_digits_in_jax(dtype, sign):
     tanh.defvjp(lambda x: (tanh(x), x), backward)
     assert_low(examine(tanh, inputs=[jnp.asarray(X, dtype)]), sign)
     assert seen[0] == dtype
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_function_of_tensors_alone_is_checked_at_numpy_arrays(dtype):
+    torch = pytest.importorskip("torch")
+    x = np.array([[0.5, -1.0], [2.0, 0.3]], dtype)
+    check(torch.sin, inputs=[x])
+    check(lambda w, i: torch.nn.functional.embedding(torch.as_tensor(i), w), inputs=[x, np.array([0, 1, 1])])
+    check(lambda x: x.exp() if isinstance(x, mt.Tensor) else x.missing, inputs=[x])

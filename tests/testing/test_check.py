@@ -229,12 +229,16 @@ def test_functions_of_tensors(monkeypatch):
 # --- what a user may hand over by mistake
 
 
-def test_a_gradient_of_a_python_float_is_not_ignored():
-    report = examine(lambda x, b: x * b, backward=lambda x, b, d_y: (d_y * b, 7 * (d_y * x).sum()), inputs=[X, 1.5])
+@pytest.mark.parametrize(("b", "kind"), [(1.5, "float"), (2, "int"), (np.array(2), "int64"), (2j, "complex")])
+def test_a_gradient_of_a_number_is_not_ignored(b, kind):
+    report = examine(lambda x, b: x * b, backward=lambda x, b, d_y: (d_y * b, 7 * (d_y * x).sum()), inputs=[X, b])
     assert report.verdict == "malformed"
-    assert report.cause.startswith("b is a Python float, which is not checked")
-    assert verdict(np.sin, lambda x, d_y: d_y * np.cos(x), X).verdict == "right"
-    assert examine(lambda x, b: x * b, backward=lambda x, b, d_y: (d_y * b, None), inputs=[X, 1.5]).verdict == "right"
+    assert report.cause.startswith(f"b is of type {kind} and is not checked")
+
+
+@pytest.mark.parametrize("gradient", [None, 0])
+def test_a_number_without_a_gradient_is_no_input(gradient):
+    check(lambda x, b: x * b, backward=lambda x, b, d_y: (d_y * b, gradient), inputs=[X, 1.5])
 
 
 def test_numbers_in_a_list_are_named_where_an_array_is_expected():
@@ -285,3 +289,17 @@ def test_noise_in_the_value_is_no_jump():
 
     report = examine(lambda a: np.linalg.solve(a, np.ones(6)), backward=backward, inputs=[hilbert])
     assert report.verdict in ("right", "undecided")
+
+
+def test_directions_in_many_entries_stay_inside_the_domain():
+    x = np.abs(np.random.default_rng(0).normal(size=300)) + 0.1
+    x[7] = 1e-30
+    arguments = {"max_entries": 4, "n_directions": 2}
+    assert verdict(np.log, lambda x, d_y: d_y / x, x, **arguments).verdict == "right"
+    assert verdict(np.log, lambda x, d_y: np.where(x < 1e-9, 1.5, 1) * d_y / x, x, **arguments).verdict == "wrong"
+
+
+@pytest.mark.parametrize(("max_entries", "n_directions"), [(0, 0), (-1, 8), (256, -1)])
+def test_a_check_without_comparisons_is_refused(max_entries, n_directions):
+    with pytest.raises(ValueError, match=f"max_entries is {max_entries} and n_directions {n_directions}; expected 0"):
+        verdict(np.sin, np.cos, X, max_entries=max_entries, n_directions=n_directions)

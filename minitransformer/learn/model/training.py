@@ -146,7 +146,8 @@ def greedy_search(f: Functions) -> StandIns:
 
             def next_scores(tokens: Any, cache: Any = cache, most: int = most) -> Array:
                 scores = model.step(np.array([[tokens[-1]]]), cache)[0, 0]
-                rules.restrict(scores[None], np.array([len(tokens) == most]))  # the first token is the start
+                n_written = len(tokens) - 1  # the first token is the start
+                rules.restrict(scores[None], n_written, np.array([n_written + 1 == most]))
                 exclude(scores)
                 return to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
 

@@ -17,6 +17,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from minitransformer.autograd import Operation
 from minitransformer.testing.adapters.autograd import Autograd
 from minitransformer.testing.adapters.base import Adapter, Malformed, Mutates, fresh
@@ -25,7 +27,7 @@ from minitransformer.testing.adapters.mygrad import MyGrad
 from minitransformer.testing.adapters.plain import Plain
 from minitransformer.testing.adapters.pytorch import PyTorch
 from minitransformer.testing.adapters.tensors import Tensors, around_each_pass, forbid_writing
-from minitransformer.testing.layout import leaves
+from minitransformer.testing.layout import leaves, rebuild
 
 __all__ = ["Adapter", "Autograd", "Jax", "Malformed", "Mutates", "MyGrad", "Plain", "PyTorch", "Tensors"]
 __all__ += ["around_each_pass", "find_adapter", "forbid_writing", "fresh"]
@@ -55,8 +57,26 @@ def find_adapter(
     try:
         value = function(*copy.deepcopy(list(inputs)), **fresh(options or {}))
     except Exception:  # it takes tensors, or the check itself will show the error
-        return Tensors()
+        return (
+            next((library for library in (Tensors(), *candidates) if _runs(function, inputs, options, library)), None)
+            or Tensors()
+        )
     return _of(candidates, value) or Tensors()
+
+
+def _runs(
+    function: Callable[..., Any], inputs: Sequence[Any], options: dict[str, Any] | None, library: Adapter
+) -> bool:
+    """Return whether a function of NumPy arrays runs on arrays of a library instead, and returns some."""
+    found = [leaf for _, leaf in leaves(list(inputs))]
+    given = (
+        library.like(x.copy(), x) if isinstance(x, np.ndarray) and x.dtype.kind in "fc" else copy.deepcopy(x)
+        for x in found
+    )
+    try:
+        return _of([library], function(*rebuild(list(inputs), given), **fresh(options or {}))) is not None
+    except Exception:  # whatever the function raises
+        return False
 
 
 def _of(libraries: Sequence[Adapter], value: Any) -> Adapter | None:

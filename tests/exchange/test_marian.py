@@ -1,0 +1,247 @@
+"""Marian's own files, opened here: the oracle is CTranslate2, which reads them with a converter of its own."""
+
+import json
+import os
+import random
+import zipfile
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.cli import main
+from minitransformer.data import END, START, pad
+from minitransformer.exchange import read_marian, write_run
+from minitransformer.files import FileError
+
+D, F, HEADS, LAYERS = 16, 20, 2, 2
+TOKENS = ["</s>", "<unk>", *(f"word{i}" for i in range(8)), 'a"b', "it's", ":", "é"]
+SETTINGS = {
+    "type": "transformer", "enc-depth": LAYERS, "dec-depth": LAYERS, "transformer-heads": HEADS, "dim-emb": D,
+    "transformer-preprocess": '""', "transformer-postprocess": "dan", "transformer-postprocess-top": '""',
+    "transformer-postprocess-emb": "d", "transformer-ffn-activation": "swish", "transformer-no-projection": "false",
+    "transformer-decoder-autoreg": "self-attention", "transformer-guided-alignment-layer": "last",
+}  # fmt: skip
+PRE = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
+
+
+def arrays(pre=False, tables=("Wemb",), untied="", sizes=(14, 14), seed=0):
+    """Return random arrays with Marian's names."""
+    shapes = dict(zip(tables, ((size, D) for size in sizes), strict=False))
+    shapes["decoder_ff_logit_out_b"] = (1, sizes[1])
+    if untied:
+        shapes[f"decoder_ff_logit_out_{untied}"] = (sizes[1], D) if untied == "Wt" else (D, sizes[1])
+    norms = []
+    for stack, attentions in (("encoder", ["self"]), ("decoder", ["self", "context"])):
+        for i in range(1, LAYERS + 1):
+            layer = f"{stack}_l{i}"
+            for name in attentions:
+                shapes |= {f"{layer}_{name}_W{part}": (D, D) for part in "qkvo"}
+                shapes |= {f"{layer}_{name}_b{part}": (1, D) for part in "qkvo"}
+                norms.append(f"{layer}_{name}_Wo")
+            shapes |= {f"{layer}_ffn_W1": (D, F), f"{layer}_ffn_b1": (1, F), f"{layer}_ffn_W2": (F, D)}
+            shapes[f"{layer}_ffn_b2"] = (1, D)
+            norms.append(f"{layer}_ffn_ffn")
+    suffix = "_pre" if pre else ""
+    shapes |= {f"{norm}_ln_{part}{suffix}": (1, D) for norm in norms for part in ("scale", "bias")}
+    if pre:
+        shapes |= {f"{stack}_top_ln_{part}": (1, D) for stack in ("encoder", "decoder") for part in ("scale", "bias")}
+    rng = np.random.default_rng(seed)
+    found = {name: rng.normal("scale" in name, 0.4, shape).astype("float32") for name, shape in shapes.items()}
+    found["decoder_ff_logit_out_b"][0, 0] += 2
+    return found
+
+
+def write_vocabulary(path, tokens=TOKENS):
+    def quoted(token):
+        return json.dumps(token) if token in (":", 'a"b') else f"'{token.replace(chr(39), chr(39) * 2)}'"
+
+    path.write_text("".join(f"{quoted(token)}: {number}\n" for number, token in enumerate(tokens)))
+
+
+def write_folder(folder, found=None, settings=None):
+    folder.mkdir(exist_ok=True)
+    text = "".join(f"{name}: {value}\n" for name, value in (SETTINGS | (settings or {})).items())
+    found = {"special:model.yml": np.frombuffer(text.encode() + b"\0", "int8")} | (arrays() if found is None else found)
+    np.savez(folder / "model.npz", **found)
+    write_vocabulary(folder / "vocab.yml")
+    return folder
+
+
+def opened_there(folder, tmp_path, vocabularies):
+    """Convert with CTranslate2, whose converter needs Marian's positions, and layer norm's epsilon."""
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    pytest.importorskip("yaml")
+    there = tmp_path / "with positions"
+    there.mkdir()
+    with np.load(folder / "model.npz") as file:
+        found = dict(file)
+    places, timescales = np.arange(40)[:, None], 10000 ** (np.arange(D // 2) / (D // 2 - 1))
+    waves = np.concatenate((np.sin(places / timescales), np.cos(places / timescales)), axis=1).astype("float32")
+    np.savez(there / "model.npz", Wpos=waves, **found)
+    paths = [str(folder / name) for name in vocabularies]
+    out = tmp_path / "converted"
+    ctranslate2.converters.MarianConverter(str(there / "model.npz"), paths).convert(str(out))
+    config = json.loads((out / "config.json").read_text())
+    (out / "config.json").write_text(json.dumps(config | {"layer_norm_epsilon": 1e-6}))
+    return ctranslate2.Translator(str(out), compute_type="float32", inter_threads=1, intra_threads=1)
+
+
+CONFIGURATIONS = {
+    "post-norm, one table, swish": {},
+    "pre-norm, relu, untied output": {"pre": True, "untied": "W", "activation": "relu"},
+    "two vocabularies, gelu": {"tables": ("encoder_Wemb", "decoder_Wemb"), "sizes": (14, 10), "activation": "gelu"},
+    "nothing shared": {"tables": ("encoder_Wemb", "decoder_Wemb"), "untied": "Wt"},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_log_probabilities_are_the_same(tmp_path, name):
+    options = dict(CONFIGURATIONS[name])
+    settings = {"transformer-ffn-activation": options.pop("activation", "swish")}
+    settings |= PRE if options.get("pre") else {}
+    folder = write_folder(tmp_path / "there", arrays(**options), settings)
+    vocabularies = ["vocab.yml"]
+    if "tables" in options:
+        vocabularies = ["source.yml", "target.yml"]
+        for path, size in zip(vocabularies, options.get("sizes", (14, 14)), strict=True):
+            write_vocabulary(folder / path, TOKENS[:size])
+        (folder / "decoder.yml").write_text("vocabs:\n  - source.yml\n  - target.yml\nbeam-size: 3\nnormalize: 0.6\n")
+    published = read_marian(folder)
+    write_run(published, tmp_path / "run")
+    run = mt.load(tmp_path / "run")
+    assert run.options.search.beam == (3 if "tables" in options else 6)
+    theirs = opened_there(folder, tmp_path, vocabularies)
+    rng = np.random.default_rng(0)
+    pairs = [
+        [rng.integers(END + 1, len(side), rng.integers(1, 12)).tolist() for side in (run.source, run.target)]
+        for _ in range(50)
+    ]
+    expected = theirs.score_batch(
+        [[run.source.tokens[i] for i in one] for one, _ in pairs],
+        [[run.target.tokens[i] for i in other] for _, other in pairs],
+    )
+    logits = run.model(pad([[*one, END] for one, _ in pairs]), pad([[START, *other] for _, other in pairs]))
+    found = mt.ops.log_softmax(logits).data
+    for row, (_, other), one in zip(found, pairs, expected, strict=True):
+        ours = row[np.arange(len(other) + 1), [*other, END]]
+        np.testing.assert_allclose(ours, one.log_probs, rtol=1e-5, atol=1e-5)
+
+
+def test_a_vocabulary_may_be_a_sentencepiece_model(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    folder = write_folder(tmp_path / "there")
+    (folder / "vocab.yml").unlink()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a man sees a dog"] * 5), model_prefix=str(folder / "vocab"), vocab_size=14,
+        hard_vocab_limit=False, num_threads=1, minloglevel=2, bos_id=-1, eos_id=0, unk_id=1,
+    )  # fmt: skip
+    (folder / "vocab.vocab").unlink()
+    (folder / "vocab.model").rename(folder / "vocab.spm")
+    size = sentencepiece.SentencePieceProcessor(model_file=str(folder / "vocab.spm")).get_piece_size()
+    spm = (folder / "vocab.spm").read_bytes()
+    write_folder(folder, arrays(sizes=(size, size)))
+    (folder / "vocab.yml").unlink()
+    published = read_marian(folder)
+    assert published.source is published.target
+    assert published.source.model == spm
+    assert published.source.decode(published.source.encode("a dog")) == "a dog"
+
+
+def change(**changes):
+    def apply(folder):
+        found = arrays() | changes
+        write_folder(folder, {name: value for name, value in found.items() if value is not None})
+
+    return apply
+
+
+def settings(**changes):
+    return lambda folder: write_folder(folder, settings={name.replace("_", "-"): v for name, v in changes.items()})
+
+
+def header(folder):
+    """Write an array whose header tells another shape."""
+    path = folder / "model.npz"
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"(14, 16)", b"(14,999)"))
+
+
+def compress(folder):
+    np.savez_compressed(folder / "model.npz", **arrays())
+
+
+class Pickled:
+    def __reduce__(self):
+        return (os.abort, ())
+
+
+BROKEN = {
+    "has 0 models, expected one .npz": lambda folder: (folder / "model.npz").unlink(),
+    "is damaged or not an .npz of numbers": lambda folder: os.truncate(folder / "model.npz", 3000),
+    "model.npz is damaged .*not a zip": lambda folder: (folder / "model.npz").write_bytes(b""),
+    "an array of object": lambda folder: np.savez(folder / "model.npz", Wemb=np.array([Pickled()], object)),
+    "is damaged or not an .npz of numbers: .*": header,
+    "is compressed, expected arrays": compress,
+    "model.npz: type is None, expected 'transformer'": lambda folder: np.savez(folder / "model.npz", **arrays()),
+    "type is 's2s', expected 'transformer'": settings(type="s2s"),
+    "transformer-heads is 'x', expected a number": settings(transformer_heads="x"),
+    "16 features and 3 heads": settings(transformer_heads=3),
+    "dec-depth is '1', expected 2": settings(dec_depth=1),
+    "transformer-ffn-activation is 'tanh'": settings(transformer_ffn_activation="tanh"),
+    "transformer-postprocess is 'dahn'": settings(transformer_postprocess="dahn"),
+    "no variable encoder_l1_self_Wq, expected": change(encoder_l1_self_Wq=None),
+    "encoder_l2_ffn_b1 of shape .*, expected \\(1, 20\\)": change(encoder_l2_ffn_b1=np.ones((1, 9), "f4")),
+    "encoder_l2_ffn_b1 with values that are not finite": change(encoder_l2_ffn_b1=np.full((1, F), np.nan, "f4")),
+    "arrays that our model has not, \\['Wpos'\\]": change(Wpos=np.ones((9, D), "f4")),
+    "Wemb of shape \\(13, 16\\), expected \\(14, 16\\)": change(Wemb=np.ones((13, D), "f4")),
+    "no vocabulary for both sides": lambda folder: (folder / "vocab.yml").unlink(),
+    "found 'oops', expected a token": lambda folder: (folder / "vocab.yml").write_text("oops\n"),
+    "ids are not 0, 1, 2": lambda folder: (folder / "vocab.yml").write_text("</s>: 0\n<unk>: 2\n"),
+    "has no '</s>'": lambda folder: (folder / "vocab.yml").write_text("<unk>: 0\n"),
+    "beam-size is 'many'": lambda folder: (folder / "decoder.yml").write_text("beam-size: many\n"),
+}
+
+
+@pytest.mark.parametrize("message", BROKEN)
+def test_what_is_wrong_is_said_in_one_line_and_no_run_is_left(tmp_path, capsys, message):
+    BROKEN[message](write_folder(tmp_path / "there"))
+    with pytest.raises(FileError, match=message):
+        read_marian(tmp_path / "there")
+    out = tmp_path / "runs" / "new"
+    assert main(["import", "marian", str(tmp_path / "there"), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(tmp_path / "there") in error
+    assert not out.exists()
+
+
+CASES = int(os.environ.get("MINITRANSFORMER_FUZZ_CASES", "200"))
+
+
+def test_random_damage_gives_an_error_of_one_line_or_a_model(tmp_path):
+    folder = write_folder(tmp_path / "there")
+    (folder / "decoder.yml").write_text("models:\n  - model.npz\nvocabs:\n  - vocab.yml\nbeam-size: 3\n")
+    with zipfile.ZipFile(folder / "model.npz") as file:
+        starts = [info.header_offset for info in file.infolist()] + [file.start_dir] * 40
+    names = ["model.npz", *sorted(path.name for path in folder.iterdir())]
+    whole = {name: (folder / name).read_bytes() for name in names}
+    messages = []
+    for seed in range(CASES):
+        rng = random.Random(seed)
+        name = names[seed % len(names)]
+        data = bytearray(whole[name])
+        near = rng.choice(starts) if name == "model.npz" else 0
+        at = min(len(data) - 1, near + rng.randrange(200))
+        if seed % 3:
+            data[at : at + rng.choice((1, 2, 4))] = rng.randbytes(rng.choice((1, 2, 4, 0)))
+        else:
+            del data[rng.randrange(len(data)) :]
+        (folder / name).write_bytes(data)
+        try:
+            read_marian(folder)
+        except FileError as error:
+            messages.append(f"{error}")
+        (folder / name).write_bytes(whole[name])
+    assert len(messages) > CASES // 3
+    assert all(len(message) < 1500 and "\n" not in message for message in messages)
