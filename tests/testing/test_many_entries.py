@@ -33,3 +33,8 @@ def test_the_report_states_which_single_wrong_entry_of_many_is_certain_to_be_fou
 
         for seed in range(3):
             assert verdict(np.sin, backward, x, max_entries=4, seed=seed).verdict == "wrong"
+
+
+def test_directions_that_leave_the_domain_leave_the_gradient_undecided():
+    report = verdict(lambda x: x**1.5, lambda x, d_y: 1.5 * np.sqrt(x) * d_y, [0.0, 1.0, 2.0], max_entries=0)
+    assert report.verdict == "undecided"
