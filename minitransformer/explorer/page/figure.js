@@ -183,7 +183,7 @@ function layOut(app, width) {
 }
 
 function headName({ key, operation }) {
-  const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose place", subtract: "Difference", mean: "Mean", sum: "Sum" };
+  const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Pick position", subtract: "Difference", mean: "Mean", sum: "Sum" };
   return key.startsWith("/index.") ? "Token" : names[operation] ?? operation;
 }
 
