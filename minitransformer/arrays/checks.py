@@ -135,12 +135,23 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores
             f"{operation}: the mask must be boolean (True = may attend), found {mask.dtype}; "
             "write `mask != 0` for a mask of ones and zeros, `mask == 0` for one to be added"
         )
-    axes = zip(mask.shape[::-1], shape[::-1], strict=False)
-    if mask.ndim > len(shape) or any(m not in (1, s) for m, s in axes):
-        raise ValueError(
-            f"{operation}: a mask of shape {tuple(mask.shape)} cannot be broadcast to the {of}' shape {shape}"
-        )
+    check_broadcast(mask.shape, shape, operation, "a mask", of)
     return asarray(mask)
+
+
+def check_broadcast(
+    found: tuple[int, ...], shape: tuple[int, ...], operation: str, what: str, of: str = "scores"
+) -> None:
+    """Check that an array can be broadcast to a shape.
+
+    Raises
+    ------
+    ValueError
+        If it cannot; the message names the operation, what the array is, and what has the shape.
+    """
+    axes = zip(found[::-1], shape[::-1], strict=False)
+    if len(found) > len(shape) or any(n not in (1, m) for n, m in axes):
+        raise ValueError(f"{operation}: {what} of shape {tuple(found)} cannot be broadcast to the {of}' shape {shape}")
 
 
 def as_optional_mask(mask: Any, shape: tuple[int, ...], operation: str) -> Array | None:

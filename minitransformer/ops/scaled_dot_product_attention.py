@@ -27,6 +27,9 @@ weights are not kept; the backward pass computes them again. d_v and d_k are sum
 
 Causal: query i sees the keys j <= i. A block then skips all keys after its last query, which saves half of the work.
 
+Bias: later models add constants to the scores, s = q kᵀ / sqrt(Dk) + bias (17), such as the penalty for distance of
+``alibi``. They change the scores, but none of the derivatives.
+
 Source: Attention Is All You Need, equation (1) and section 3.2.3; for the blocks, Self-attention Does Not Need O(n²)
 Memory (Rabe and Staats, 2021), here with blocks of queries only.
 """
@@ -36,7 +39,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, as_optional_mask, check_floats, is_whole, matmul, xp
+from minitransformer.arrays import Array, as_mask, as_optional_mask, asarray, check_broadcast, check_floats, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
@@ -79,9 +82,10 @@ def _blocks(t_q: int, t_k: int, causal: bool, block_size: int | None) -> list[tu
     return [(block, slice(0, block.stop if causal else t_k)) for block in queries]
 
 
-def _scores(q: Array, k: Array, queries: slice, keys: slice) -> Array:
+def _scores(q: Array, k: Array, bias: Array | None, queries: slice, keys: slice) -> Array:
     """Return the scores of one block: (..., Tb, Dk) @ (..., Dk, Tk)."""
-    return matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))  # (1)
+    scores = matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))  # (1)
+    return scores if bias is None else xp.add(scores, _part(bias, queries, keys), out=scores)  # (17)
 
 
 def _weights(scores: Array, mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array:
@@ -91,15 +95,27 @@ def _weights(scores: Array, mask: Array | None, causal: bool, queries: slice, ke
 
 
 def _block_of(mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array | None:
-    """Return the part of the mask (..., Tq, Tk) that belongs to a block; an axis of length 1 is kept."""
-    seen = mask
-    if seen is not None:
-        seen = seen[..., queries, :] if seen.shape[-2] > 1 else seen
-        seen = seen[..., keys] if seen.shape[-1] > 1 else seen
+    """Return the mask (..., Tb, Tk) of a block."""
+    seen = None if mask is None else _part(mask, queries, keys)
     if causal:
         earlier = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
         seen = earlier if seen is None else seen & earlier
     return seen
+
+
+def _part(x: Array, queries: slice, keys: slice) -> Array:
+    """Return the part of an array (..., Tq, Tk) that belongs to a block; an axis of length 1 is kept."""
+    x = x[..., queries, :] if x.shape[-2] > 1 else x
+    return x[..., keys] if x.shape[-1] > 1 else x
+
+
+def _as_bias(bias: Any, q: Any, k: Any) -> Array | None:
+    """Check a bias, and return it in the type of the queries and with two axes at least."""
+    if bias is None:
+        return None
+    bias, shape = xp.atleast_2d(asarray(bias)), (*q.shape[:-1], k.shape[-2])
+    check_broadcast(bias.shape, shape, "scaled_dot_product_attention", "a bias")
+    return bias.astype(q.dtype, copy=False)
 
 
 def forward(
@@ -110,8 +126,9 @@ def forward(
     causal: bool = False,
     block_size: int | None = None,
     out: Array | None = None,
+    bias: Array | None = None,
 ) -> tuple[Array, Any]:
-    """Return ``softmax(q @ k.T / sqrt(Dk)) @ v``.
+    """Return ``softmax(q @ k.T / sqrt(Dk) + bias) @ v``.
 
     Parameters
     ----------
@@ -129,6 +146,8 @@ def forward(
         How many queries to process at a time; all by default. Fewer need less memory for long sentences.
     out : array, shape (..., Tq, Dv), optional
         Where to write the output.
+    bias : array, broadcastable to (..., Tq, Tk), optional
+        Constants that are added to the scores.
 
     Returns
     -------
@@ -156,16 +175,17 @@ def forward(
     """
     check(q, k, v, causal, block_size)
     t_q, t_k = q.shape[-2], k.shape[-2]
+    bias = _as_bias(bias, q, k)
     mask = as_optional_mask(mask, (*q.shape[:-1], t_k), "scaled_dot_product_attention")
     mask = None if mask is None else xp.atleast_2d(mask)
     y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype) if out is None else out
     blocks = _blocks(t_q, t_k, causal, block_size)
     for queries, keys in blocks:
-        scores = _scores(q, k, queries, keys)  # (1) s = q kᵀ / sqrt(Dk)
+        scores = _scores(q, k, bias, queries, keys)  # (1) s = q kᵀ / sqrt(Dk)
         weights = _weights(scores, mask, causal, queries, keys)  # (2) w = softmax(s)
         # (3) y = w v: (..., Tb, Tk) @ (..., Tk, Dv) -> (..., Tb, Dv)
         matmul(weights, v[..., keys, :], out=y[..., queries, :])
-    return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size))
+    return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size, bias))
 
 
 def backward(
@@ -178,12 +198,12 @@ def backward(
     pairs = zip((q, k, v), out, strict=True)
     d_q, d_k, d_v = (xp.empty(x.shape, x.dtype) if o is None else o for x, o in pairs)
     recompute = isinstance(kept, tuple)  # several blocks: forward kept no weights
-    mask, causal, block_size = kept if recompute else (None, False, None)
+    mask, causal, block_size, bias = kept if recompute else (None, False, None, None)
     # From the last block, which needs all keys and writes all of d_k and d_v, to the first.
     blocks = _blocks(q.shape[-2], k.shape[-2], causal, block_size)
     add = False
     for queries, keys in reversed(blocks):
-        weights = _weights(_scores(q, k, queries, keys), mask, causal, queries, keys) if recompute else kept
+        weights = _weights(_scores(q, k, bias, queries, keys), mask, causal, queries, keys) if recompute else kept
         d_rows = d_y[..., queries, :]
         # (3) y = weights @ v
         d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))  # (10)
@@ -207,11 +227,19 @@ def _product(x: Array, y: Array, out: Array, add: bool = False) -> None:
 
 
 def composed(
-    q: Tensor, k: Tensor, v: Tensor, mask: Array | None = None, causal: bool = False, block_size: int | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Array | None = None,
+    causal: bool = False,
+    block_size: int | None = None,
+    bias: Array | None = None,
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
     check(q, k, v, causal, block_size)
     scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
+    if bias is not None:
+        scores = scores + _as_bias(bias, q, k)
     if mask is not None:
         mask = as_mask(mask, scores.shape, "scaled_dot_product_attention")
     if causal:

@@ -133,10 +133,11 @@ class Editor:
             causal: bool = False,
             block_size: int | None = None,
             out: Array | None = None,
+            bias: Array | None = None,
         ) -> tuple[Array, Any]:
             key = watcher.running()
             if key not in self._attentions:
-                return attend(q, k, v, mask, causal, block_size, out)
+                return attend(q, k, v, mask, causal, block_size, out, bias)
             before: Any = None
 
             def softmax_forward(
@@ -152,7 +153,7 @@ class Editor:
                 return weights, (weights, *saved[1:])
 
             with standing_in({softmax.forward: softmax_forward}, when=in_this_thread()):
-                y, saved = attend(q, k, v, mask, causal, None, out)  # in one block: all weights at once
+                y, saved = attend(q, k, v, mask, causal, None, out, bias)  # in one block: all weights at once
             if key in self._changes["heads"]:
                 y[...] = self._forward("heads", key, y)
             return y, (saved, before)
