@@ -257,6 +257,8 @@ def batch_of(rows=4):
         {"attention_block": 2, "recompute": True},
         {"activation": "gelu", "output_bias": True, "position_layout": "halves"},
         {"activation": "silu"},
+        {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1},
+        {"positions": "alibi", "n_kv_heads": 1},
     ],
     ids=str,
 )

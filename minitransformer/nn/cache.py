@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from minitransformer.arrays import Array, asarray, xp
 
-__all__ = ["Cache", "KeysAndValues", "LayerCache"]
+__all__ = ["Cache", "KeysAndValues", "LayerCache", "Past"]
 
 
 class KeysAndValues:
@@ -89,6 +89,15 @@ class LayerCache(NamedTuple):
     """Of the source; they do not change."""
 
 
+class Past(NamedTuple):
+    """What a step's queries must know of positions, where self-attention tells them apart."""
+
+    position: int
+    """The position of the queries."""
+    distances: Array | None = None
+    """How far back each token in store is, (B, 1, 1, T); None if attention does not need it."""
+
+
 class Cache:
     """The decoder's cache for a batch of sentences; `Transformer.new_cache` creates one.
 
@@ -121,6 +130,7 @@ class Cache:
         self.layers = layers
         self.position = 0
         self.seen: NDArray[np.bool_] | None = None
+        self._positions: NDArray[np.int64] | None = None  # of the tokens in store, (B, T); None like ``seen``
         self._real = real
         self.memory_mask = _mask(real[:, None])
 
@@ -128,6 +138,11 @@ class Cache:
     def mask(self) -> Array | None:
         """Which tokens in store each hypothesis sees, for all heads: (B, 1, W, T), or None if each sees all."""
         return None if self.seen is None else _mask(self.seen)
+
+    def distances(self) -> Array:
+        """Return how far back from the current position each token in store is: (B, 1, 1, T), or (1, 1, 1, T)."""
+        positions = np.arange(self.position + 1)[None] if self._positions is None else self._positions
+        return asarray(self.position - positions)[:, None, None, :]
 
     def branch(self, n: int, width: int, parents: NDArray[np.int64] | None) -> None:
         """Begin a step of n sentences with W hypotheses each, which see their parent's tokens and their own new one.
@@ -147,15 +162,19 @@ class Cache:
             )
         if width == before == 1:
             return
-        seen = np.ones((n, 1, len(self.layers[0].self_attention)), dtype=bool) if self.seen is None else self.seen
+        seen, positions = self.seen, self._positions
+        if seen is None or positions is None:
+            seen = np.ones((n, 1, self.position), dtype=bool)
+            positions = np.broadcast_to(np.arange(self.position), (n, self.position))
         seen = np.take_along_axis(seen, parents[:, :, None], axis=1)
         itself = np.broadcast_to(np.eye(width, dtype=bool), (n, width, width))
         self.seen = np.concatenate((seen, itself), axis=2)
+        self._positions = np.concatenate((positions, np.full((n, width), self.position)), axis=1)
 
     def advance(self) -> None:
         """End a step: advance the position, and drop tokens that no hypothesis sees if they are half of the store."""
         self.position += 1
-        if self.seen is None:
+        if self.seen is None or self._positions is None:
             return
         used = self.seen.any(axis=1)  # (B, T)
         most = int(used.sum(axis=1).max(initial=0))
@@ -164,6 +183,7 @@ class Cache:
             for layer in self.layers:
                 layer.self_attention.keep(kept)
             self.seen = np.take_along_axis(self.seen, kept[:, None, :], axis=2)
+            self._positions = np.take_along_axis(self._positions, kept, axis=1)
 
     def select(self, going: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Keep only some sentences, and return their previous indices in the new order.
@@ -188,6 +208,7 @@ class Cache:
         self._real = self._real[rows]
         self.memory_mask = _mask(self._real[:, None])
         self.seen = None if self.seen is None else self.seen[rows]
+        self._positions = None if self._positions is None else self._positions[rows]
         return rows
 
 

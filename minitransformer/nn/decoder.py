@@ -12,8 +12,8 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
-from minitransformer.nn.cache import Cache, LayerCache
-from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
+from minitransformer.nn.cache import Cache, LayerCache, Past
+from minitransformer.nn.layers import FeedForward, MultiHeadAttention, Residual, make_norm
 from minitransformer.nn.module import Module
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.recompute import recompute
@@ -78,16 +78,18 @@ class DecoderLayer(Module):
         x = self.residual2(x, lambda y: self.cross_attention(y, memory, memory_mask, maps=cross_maps), rng)
         return self.residual3(x, self.feed_forward, rng)
 
-    def step(self, x: Array, cache: LayerCache, mask: Array | None, memory_mask: Array | None) -> Array:
+    def step(
+        self, x: Array, cache: LayerCache, mask: Array | None, memory_mask: Array | None, past: Past | None = None
+    ) -> Array:
         """Do the same for new positions only, on arrays: (B, W, D) -> (B, W, D)."""
         own, cross = cache
-        x = self.residual1.step(x, lambda y: self.self_attention.step(y, own, mask))
+        x = self.residual1.step(x, lambda y: self.self_attention.step(y, own, mask, past=past))
         x = self.residual2.step(x, lambda y: self.cross_attention.step(y, cross, memory_mask, own=False))
         return self.residual3.step(x, self.feed_forward.step)
 
 
 class Decoder(Module):
-    """A stack of decoder layers; with ``norm="pre"`` a last layer normalisation follows, by default.
+    """A stack of decoder layers; unless ``norm="post"`` a last normalisation follows, by default.
 
     Parameters
     ----------
@@ -108,7 +110,7 @@ class Decoder(Module):
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         self.layers = [DecoderLayer(options, rng) for _ in range(options.n_layers)]
-        self.final_norm = LayerNorm(options) if options.has_final_norm else None
+        self.final_norm = make_norm(options) if options.has_final_norm else None
 
     def __call__(
         self,
@@ -133,6 +135,7 @@ class Decoder(Module):
     def step(self, x: Array, cache: Cache) -> Array:
         """Do the same for new positions only, on arrays: (B, W, D) -> (B, W, D)."""
         mask = cache.mask
+        past = Past(cache.position, cache.distances() if self.options.positions == "alibi" else None)
         for layer, stored in zip(self.layers, cache.layers, strict=True):
-            x = layer.step(x, stored, mask, cache.memory_mask)
+            x = layer.step(x, stored, mask, cache.memory_mask, past)
         return x if self.final_norm is None else self.final_norm.step(x)

@@ -8,7 +8,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
-from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
+from minitransformer.nn.layers import FeedForward, MultiHeadAttention, Residual, make_norm
 from minitransformer.nn.module import Module
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.recompute import recompute
@@ -66,7 +66,7 @@ class EncoderLayer(Module):
 
 
 class Encoder(Module):
-    """A stack of encoder layers; with ``norm="pre"`` a last layer normalisation follows, by default.
+    """A stack of encoder layers; unless ``norm="post"`` a last normalisation follows, by default.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Encoder(Module):
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         self.layers = [EncoderLayer(options, rng) for _ in range(options.n_layers)]
-        self.final_norm = LayerNorm(options) if options.has_final_norm else None
+        self.final_norm = make_norm(options) if options.has_final_norm else None
 
     def __call__(
         self,

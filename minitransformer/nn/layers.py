@@ -8,24 +8,26 @@ tensors would be noticeable.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Operation, Tensor, is_recording
-from minitransformer.nn.cache import KeysAndValues
+from minitransformer.nn.cache import KeysAndValues, Past
 from minitransformer.nn.module import Module, Parameter, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
 from minitransformer.stand_ins import replaceable
 
-__all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "Residual"]
+__all__ = ["FeedForward", "LayerNorm", "MultiHeadAttention", "RMSNorm", "Residual", "make_norm"]
 
 
 ACTIVATIONS: dict[str, tuple[Operation, dict[str, float]]] = {
     "silu": (ops.silu, {}),
     "gelu": (ops.gelu, {}),
     "quick_gelu": (ops.silu, {"beta": 1.702}),
+    "swiglu": (ops.swiglu, {}),
 }
 """The activations besides ReLU, with their options. ``ops.feed_forward`` contains ReLU."""
 
@@ -52,11 +54,12 @@ class MultiHeadAttention(Module):
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         d_model, dtype = options.d_model, options.dtype
-        keys, values = options.n_heads * options.key_size, options.n_heads * options.value_size
-        w_in = np.concatenate([xavier(rng, d_model, n) for n in (keys, keys, values)], axis=1)
+        queries, keys = options.n_heads * options.key_size, options.kv_heads * options.key_size
+        values, concat = options.kv_heads * options.value_size, options.n_heads * options.value_size
+        w_in = np.concatenate([xavier(rng, d_model, n) for n in (queries, keys, values)], axis=1)
         self.w_in = Parameter(asarray(w_in.astype(dtype)))  # [W_Q | W_K | W_V]
-        self.w_out = Parameter(asarray(xavier(rng, values, d_model).astype(dtype)))
-        self.b_in = Parameter(xp.zeros(2 * keys + values, dtype=dtype)) if options.attention_bias else None
+        self.w_out = Parameter(asarray(xavier(rng, concat, d_model).astype(dtype)))
+        self.b_in = Parameter(xp.zeros(queries + keys + values, dtype=dtype)) if options.attention_bias else None
         self.b_out = Parameter(xp.zeros(d_model, dtype=dtype)) if options.attention_bias else None
 
     def __call__(
@@ -92,18 +95,30 @@ class MultiHeadAttention(Module):
             If maps are recorded while a gradient is wanted.
         """
         inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
-        n_heads = self.options.n_heads
+        options = {"mask": mask, "causal": causal, **self._heads_and_positions(x, memory)}
         if maps is None:
-            block_size = self._block_size()
-            return ops.multi_head_attention(*inputs, mask=mask, n_heads=n_heads, causal=causal, block_size=block_size)
+            return ops.multi_head_attention(*inputs, block_size=self._block_size(), **options)
         if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows past recorded maps; wrap the call in `with no_grad():`"
             )
         arrays = (None if t is None else t.data for t in inputs)
-        y, saved = ops.multi_head_attention.forward(*arrays, mask=mask, n_heads=n_heads, causal=causal)
-        maps.append(saved[-1][-1])  # the weights, among the values that attention saved
+        y, saved = ops.multi_head_attention.forward(*arrays, **options)
+        *_, saved_attention, _, _ = saved
+        maps.append(saved_attention[-1])  # the weights
         return Tensor(y)
+
+    def _heads_and_positions(self, x: Tensor, memory: Tensor | None) -> dict[str, Any]:
+        """Return the options of the operation that say how many heads there are and what tells them the positions."""
+        o = self.options
+        options: dict[str, Any] = {"n_heads": o.n_heads}
+        if o.n_kv_heads is not None:
+            options["n_kv_heads"] = o.n_kv_heads
+        if memory is None and o.positions == "rotary":
+            options["rotate"] = True
+        if memory is None and o.positions == "alibi":
+            options["bias"] = ops.alibi(o.n_heads, x.shape[1], o.dtype)
+        return options
 
     def _block_size(self) -> int | None:
         """Return how many queries attention computes at a time; None for all."""
@@ -111,7 +126,9 @@ class MultiHeadAttention(Module):
         for_training = is_recording() or self.options.recompute
         return self.options.attention_block or (None if for_training else QUERIES)
 
-    def step(self, x: Array, stored: KeysAndValues, mask: Array | None, own: bool = True) -> Array:
+    def step(
+        self, x: Array, stored: KeysAndValues, mask: Array | None, own: bool = True, past: Past | None = None
+    ) -> Array:
         """Attend from new positions to the stored keys and values.
 
         Parameters
@@ -124,18 +141,34 @@ class MultiHeadAttention(Module):
             True = may attend; T is the length of the store after the step.
         own : bool
             Whether it is self-attention: then the keys and values of x are first appended to the store.
+        past : Past, optional
+            The position of x, and how far back each stored key is; needed for rotary positions and ALiBi.
 
         Returns
         -------
         array, shape (B, W, D)
         """
-        n_keys, n_values = self.options.n_heads * self.options.key_size, self.w_out.shape[0]
-        projected = self._project(x, 0, self.w_in.shape[1] if own else n_keys)  # [Q | K | V] in one product, or Q
+        o, bias = self.options, None
+        n_queries, n_values = o.n_heads * o.key_size, self.w_out.shape[0]
+        projected = self._project(x, 0, self.w_in.shape[1] if own else n_queries)  # [Q | K | V] in one product, or Q
+        if own and past is not None and o.positions == "rotary":
+            n_turned = n_queries + o.kv_heads * o.key_size
+            # All rows have one position, so they are rows of a head of one position.
+            rows = projected[..., :n_turned].reshape(*x.shape[:2], -1, 1, o.key_size)
+            projected[..., :n_turned] = ops.rotary.forward(rows, past.position)[0].reshape(*x.shape[:2], n_turned)
         if own:
-            self._store(projected[..., n_keys:], stored)
+            self._store(projected[..., n_queries:], stored)
+        if own and past is not None and past.distances is not None:
+            slopes = asarray(ops.alibi_slopes(o.n_heads).astype(x.dtype))
+            bias = -slopes[:, None, None] * past.distances  # (B, H, 1, T)
         concat = xp.empty((*x.shape[:2], n_values), dtype=x.dtype)
-        queries = self._heads(projected[..., :n_keys])
-        ops.scaled_dot_product_attention.forward(queries, stored.keys, stored.values, mask, out=self._heads(concat))
+        queries, out = self._heads(projected[..., :n_queries], o.n_heads), self._heads(concat, o.n_heads)
+        attend = ops.scaled_dot_product_attention.forward
+        if o.kv_heads == o.n_heads:
+            attend(queries, stored.keys, stored.values, mask, out=out, bias=bias)
+        else:  # the queries of a group, one head after the other, are queries to one head
+            q, seen, added = (self._in_groups(part, x.shape[1]) for part in (queries, mask, bias))
+            out[...] = attend(q, stored.keys, stored.values, seen, bias=added)[0].reshape(out.shape)
         return ops.linear.forward(concat, self.w_out.data, None if self.b_out is None else self.b_out.data)[0]
 
     def keys_and_values(self, memory: Array) -> KeysAndValues:
@@ -150,14 +183,23 @@ class MultiHeadAttention(Module):
         return ops.linear.forward(x, self.w_in.data[:, first:last], bias)[0]
 
     def _store(self, kv: Array, stored: KeysAndValues) -> None:
-        """Append projections [K | V] to a store: (B, T, H * (Dk + Dv))."""
-        n_keys = self.options.n_heads * self.options.key_size
-        stored.extend(self._heads(kv[..., :n_keys]), self._heads(kv[..., n_keys:]))
+        """Append projections [K | V] to a store: (B, T, G * (Dk + Dv))."""
+        n_heads = self.options.kv_heads
+        n_keys = n_heads * self.options.key_size
+        stored.extend(self._heads(kv[..., :n_keys], n_heads), self._heads(kv[..., n_keys:], n_heads))
 
-    def _heads(self, x: Array) -> Array:
+    def _heads(self, x: Array, n_heads: int) -> Array:
         """Show the heads as an axis, without a copy: (B, T, H * Dk) -> (B, H, T, Dk)."""
-        n_heads = self.options.n_heads
         return x.reshape(*x.shape[:2], n_heads, x.shape[2] // n_heads).swapaxes(1, 2)
+
+    def _in_groups(self, x: Array | None, width: int) -> Array | None:
+        """Put the heads of each group one after the other, broadcast to them: (B, H, W, T) -> (B, G, H / G * W, T)."""
+        if x is None:
+            return None
+        n_groups = self.options.kv_heads
+        shape = (len(x), n_groups, self.options.n_heads // n_groups, width, x.shape[3])
+        x = x.reshape(len(x), n_groups, -1, *x.shape[2:]) if x.shape[1] > 1 else x[:, :, None]
+        return xp.broadcast_to(x, shape).reshape(len(x), n_groups, -1, x.shape[-1])
 
 
 class FeedForward(Module):
@@ -182,8 +224,10 @@ class FeedForward(Module):
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         d_model, d_ff, dtype = options.d_model, options.d_ff, options.dtype
-        self.w1 = Parameter(asarray(xavier(rng, d_model, d_ff).astype(dtype)))
-        self.b1 = Parameter(xp.zeros(d_ff, dtype=dtype))
+        inner = 2 if options.activation == "swiglu" else 1  # gates and values, side by side
+        w1 = np.concatenate([xavier(rng, d_model, d_ff) for _ in range(inner)], axis=1)
+        self.w1 = Parameter(asarray(w1.astype(dtype)))
+        self.b1 = Parameter(xp.zeros(inner * d_ff, dtype=dtype))
         self.w2 = Parameter(asarray(xavier(rng, d_ff, d_model).astype(dtype)))
         self.b2 = Parameter(xp.zeros(d_model, dtype=dtype))
 
@@ -227,11 +271,8 @@ class LayerNorm(Module):
         return ops.layer_norm.forward(x, self.gain.data, self.bias.data, self.options.layer_norm_eps)[0]
 
 
-class Residual(Module):
-    """The wrapper of each sub-layer: dropout, the residual connection and layer normalisation.
-
-    ``norm="post"`` is the paper's: LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4. ``norm="pre"`` normalises
-    on the way in instead: x + Dropout(Sublayer(LayerNorm(x))).
+class RMSNorm(Module):
+    """RMSNorm over the features.
 
     Parameters
     ----------
@@ -241,21 +282,51 @@ class Residual(Module):
 
     def __init__(self, options: ModelOptions) -> None:
         self.options = options
-        self.layer_norm = LayerNorm(options)
+        self.gain = Parameter(xp.ones(options.d_model, dtype=options.dtype))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Normalise each position: (B, T, D) -> (B, T, D)."""
+        return ops.rms_norm(x, self.gain, eps=self.options.layer_norm_eps)
+
+    def step(self, x: Array) -> Array:
+        """Do the same on arrays."""
+        return ops.rms_norm.forward(x, self.gain.data, self.options.layer_norm_eps)[0]
+
+
+def make_norm(options: ModelOptions) -> LayerNorm | RMSNorm:
+    """Return a normalisation of the kind that the model has."""
+    return RMSNorm(options) if options.norm == "rms" else LayerNorm(options)
+
+
+class Residual(Module):
+    """The wrapper of each sub-layer: dropout, the residual connection and layer normalisation.
+
+    ``norm="post"`` is the paper's: LayerNorm(x + Dropout(Sublayer(x))), sections 3.1 and 5.4. ``norm="pre"`` normalises
+    on the way in instead: x + Dropout(Sublayer(LayerNorm(x))), and ``norm="rms"`` does so by RMSNorm.
+
+    Parameters
+    ----------
+    options : ModelOptions
+        The options of the model.
+    """
+
+    def __init__(self, options: ModelOptions) -> None:
+        self.options = options
+        self.layer_norm = make_norm(options)
 
     @replaceable
     def __call__(
         self, x: Tensor, sublayer: Callable[[Tensor], Tensor], rng: np.random.Generator | None = None
     ) -> Tensor:
         """Apply a sub-layer to x; without a generator nothing is dropped: (B, T, D) -> (B, T, D)."""
-        norm, dropout = self.options.norm, self.options.dropout
-        y = sublayer(self.layer_norm(x) if norm == "pre" else x)
+        norm_first, dropout = self.options.norm_first, self.options.dropout
+        y = sublayer(self.layer_norm(x) if norm_first else x)
         y = ops.dropout(y, dropout, rng, x) if rng is not None and dropout else x + y
-        return y if norm == "pre" else self.layer_norm(y)
+        return y if norm_first else self.layer_norm(y)
 
     @replaceable
     def step(self, x: Array, sublayer: Callable[[Array], Array]) -> Array:
         """Do the same on arrays, without dropout."""
-        if self.options.norm == "pre":
+        if self.options.norm_first:
             return x + sublayer(self.layer_norm.step(x))
         return self.layer_norm.step(x + sublayer(x))

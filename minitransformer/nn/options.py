@@ -36,10 +36,14 @@ class ModelOptions(Options):
     d_k: int | None = option(None, "Dk, the size of a head's queries and keys (default: D / H)", at_least=1)
     d_v: int | None = option(None, "Dv, the size of a head's values (default: D / H)", at_least=1)
     norm: str = option(
-        "post", "layer norm after each residual connection, as in the paper (post), or before each sub-layer (pre)",
-        choices=("post", "pre"),
+        "post", "layer norm after each residual connection, as in the paper (post), or before each sub-layer (pre), "
+        "or RMSNorm before each sub-layer (rms)", choices=("post", "pre", "rms"),
     )  # fmt: skip
-    positions: str = option("sinusoidal", "encoding of positions, section 3.5", choices=("sinusoidal", "learned"))
+    positions: str = option(
+        "sinusoidal", "positions: added to the embeddings, as in section 3.5 (sinusoidal, learned), or in "
+        "self-attention, as rotations of queries and keys (rotary) or as a bias of scores (alibi)",
+        choices=("sinusoidal", "learned", "rotary", "alibi"),
+    )  # fmt: skip
     attention_block: int | None = option(
         None,
         "queries that attention computes at a time; fewer save memory for long sentences and take a little longer, "
@@ -50,6 +54,10 @@ class ModelOptions(Options):
     recompute: bool = option(
         False, "keep only each layer's input and recompute the rest in the backward pass: less memory, more time, "
         "the same results", editable=True,
+    )  # fmt: skip
+    n_kv_heads: int | None = option(
+        None, "heads of keys and values, each shared by the same number of the H heads of queries (default: H)",
+        at_least=1,
     )  # fmt: skip
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
     share_embeddings: bool | str = option(
@@ -70,13 +78,14 @@ class ModelOptions(Options):
     )
     activation: str = option(
         "relu",
-        "function between the two layers of the feed-forward networks; quick_gelu is an approximation of gelu",
-        choices=("relu", "silu", "gelu", "quick_gelu"), flag=False, added=True,
+        "function between the two layers of the feed-forward networks; quick_gelu is an approximation of gelu; swiglu "
+        "has a gate for each of the F features",
+        choices=("relu", "silu", "gelu", "quick_gelu", "swiglu"), added=True,
     )  # fmt: skip
     final_norm: bool | None = option(
         None, "whether a layer norm follows each stack (default: with pre-norm)", flag=False, added=True
     )
-    layer_norm_eps: float = option(1e-5, "ε of layer norm, added to the variance", above=0, flag=False, added=True)
+    layer_norm_eps: float = option(1e-5, "ε of layer norm, added to the variance (or the mean square)", above=0, flag=False, added=True)
     position_layout: str = option(
         "interleaved", "sinusoidal positions: sines and cosines alternate, or all sines come first",
         choices=("interleaved", "halves"), flag=False, added=True,
@@ -104,6 +113,16 @@ class ModelOptions(Options):
                 "choose others, or give d_k (and d_v)",
                 "d_model", "n_heads", "d_k", "d_v",
             )  # fmt: skip
+        if self.n_kv_heads is not None and self.n_heads % self.n_kv_heads:
+            raise OptionError(
+                f"{self.owner}: n_heads {self.n_heads} is not divisible by n_kv_heads {self.n_kv_heads}",
+                "n_heads", "n_kv_heads",
+            )  # fmt: skip
+        if self.positions == "rotary" and self.key_size % 2:
+            raise OptionError(
+                f"{self.owner}: rotary positions turn pairs of features: d_k must be even, found {self.key_size}",
+                "positions", "d_k", "d_model", "n_heads",
+            )  # fmt: skip
         if self.position_scale == "d_model-2" and (self.d_model < 4 or self.d_model % 2):
             raise OptionError(
                 f"{self.owner}: position_scale 'd_model-2' needs an even d_model of at least 4, found {self.d_model}",
@@ -112,12 +131,23 @@ class ModelOptions(Options):
 
     def __str__(self) -> str:
         sizes = f"N {self.n_layers}, D {self.d_model}, H {self.n_heads}, F {self.d_ff}"
-        return f"{sizes}, dropout {self.dropout}, {self.norm}-norm"
+        norm = "RMSNorm" if self.norm == "rms" else f"{self.norm}-norm"
+        return f"{sizes}, dropout {self.dropout}, {norm}"
+
+    @property
+    def norm_first(self) -> bool:
+        """Whether a sub-layer's input is normalised, and not the sum with its output."""
+        return self.norm != "post"
+
+    @property
+    def kv_heads(self) -> int:
+        """G, the number of heads of keys and values."""
+        return self.n_kv_heads or self.n_heads
 
     @property
     def has_final_norm(self) -> bool:
         """Whether a layer norm follows each stack."""
-        return self.norm == "pre" if self.final_norm is None else self.final_norm
+        return self.norm_first if self.final_norm is None else self.final_norm
 
     @property
     def key_size(self) -> int:

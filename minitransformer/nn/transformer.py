@@ -55,21 +55,27 @@ class Embedding(Module):
             For dropout; without it nothing is dropped.
         """
         n = ids.shape[1]
-        x = self._place(ops.embedding(ids, self.table), self._positions(n)[:n])
+        positions = self._positions(n)
+        x = self._place(ops.embedding(ids, self.table), None if positions is None else positions[:n])
         return ops.dropout(x, self.options.dropout, rng) if rng is not None and self.options.dropout else x
 
     def step(self, ids: Any, position: int) -> Array:
         """Do the same on arrays, without dropout, for ids that all have one position: (B, W) -> (B, W, D)."""
         positions = self._positions(position + 1)
         positions = positions.data if isinstance(positions, Tensor) else positions
-        return self._place(ops.embedding.forward(ids, self.table.data)[0], positions[position])
+        rows = ops.embedding.forward(ids, self.table.data)[0]
+        return self._place(rows, None if positions is None else positions[position])
 
     def _place(self, rows: Any, positions: Any) -> Any:
         """Scale rows of the table if the model does, and add positions: (B, T, D), (T, D) -> (B, T, D)."""
+        if positions is None:
+            return rows * rows.shape[-1] ** 0.5 if self.options.scale_embeddings else rows
         return scale_and_place(rows, positions) if self.options.scale_embeddings else rows + positions
 
-    def _positions(self, n: int) -> Array | Tensor:
-        """Return the encodings of n or more positions: (n, D)."""
+    def _positions(self, n: int) -> Array | Tensor | None:
+        """Return the encodings of n or more positions, (n, D), or None if attention tells positions apart."""
+        if self.options.positions in ("rotary", "alibi"):
+            return None
         if self.positions is None:
             # Table lengths are powers of two, so that there are few tables.
             o, waves = self.options, in_use(ops.sinusoidal_positions)

@@ -11,6 +11,8 @@ arrays are the module's: ``from minitransformer.ops.softmax import forward, back
 from minitransformer import stand_ins
 from minitransformer.autograd import Operation
 from minitransformer.ops.additive_attention import additive_attention as additive_attention
+from minitransformer.ops.alibi import alibi as alibi
+from minitransformer.ops.alibi import alibi_slopes as alibi_slopes
 from minitransformer.ops.convolution import convolution as convolution
 from minitransformer.ops.cross_entropy import cross_entropy as cross_entropy
 from minitransformer.ops.dropout import dropout as dropout
@@ -41,6 +43,6 @@ registry: dict[str, Operation] = {
 }
 """Every hand-derived operation, by name."""
 
-__all__ = ["causal_mask", "padding_mask", "registry", "sinusoidal_positions", *registry]
+__all__ = ["alibi", "alibi_slopes", "causal_mask", "padding_mask", "registry", "sinusoidal_positions", *registry]
 
 stand_ins.load()

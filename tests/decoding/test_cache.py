@@ -24,6 +24,8 @@ def last_scores(model, source, pasts):
         {"norm": "pre", "attention_bias": True, "d_v": 5},
         {"positions": "learned"},
         {"activation": "silu", "output_bias": True, "first_position": 1, "scale_embeddings": False},
+        {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1},
+        {"positions": "alibi", "n_heads": 4, "n_kv_heads": 2, "attention_bias": True},
     ],
     ids=str,
 )

@@ -25,6 +25,10 @@ VARIANTS = [
     },
     {"final_norm": True, "share_embeddings": "all", "scale_embeddings": False, "layer_norm_eps": 0.25,
      "activation": "quick_gelu", "first_position": 2, "position_scale": "d_model-2"},
+    # later models
+    {"norm": "rms", "activation": "swiglu", "positions": "rotary", "d_k": 4, "d_v": 3, "n_kv_heads": 1},
+    {"norm": "pre", "positions": "alibi", "n_heads": 4, "d_k": 3, "d_v": 2, "n_kv_heads": 2, "attention_bias": True},
+    {"positions": "alibi", "scale_embeddings": False, "n_heads": 3},
 ]  # fmt: skip
 variants = pytest.mark.parametrize("options", VARIANTS, ids=str)
 
@@ -44,34 +48,46 @@ def reference(model, source, target):
     maps = {"cross": [], "encoder": [], "decoder": []}
 
     def normed(name, x):
+        if o.norm == "rms":
+            return x / np.sqrt((x * x).mean(-1, keepdims=True) + o.layer_norm_eps) * p[f"{name}.gain"]
         x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + o.layer_norm_eps)
         return x * p[f"{name}.gain"] + p[f"{name}.bias"]
 
     def attended(name, x, memory, allowed, kind):
-        h, dk, dv = o.n_heads, o.key_size, o.value_size
-        w, b = p[f"{name}.w_in"], p.get(f"{name}.b_in", np.zeros(h * (2 * dk + dv)))
-        places = ((x, 0, dk), (memory, h * dk, dk), (memory, 2 * h * dk, dv))
-        q, k, v = ((y @ w + b)[..., first : first + h * n] for y, first, n in places)
+        h, g, dk, dv = o.n_heads, o.n_kv_heads or o.n_heads, o.key_size, o.value_size
+        w, b = p[f"{name}.w_in"], p.get(f"{name}.b_in", np.zeros(h * dk + g * (dk + dv)))
+        places = ((x, 0, h * dk), (memory, h * dk, g * dk), (memory, (h + g) * dk, g * dv))
+        q, k, v = ((y @ w + b)[..., first : first + n] for y, first, n in places)
         heads, weights = [], []
         for i in range(h):
-            scores = q[..., i * dk : (i + 1) * dk] @ k[..., i * dk : (i + 1) * dk].swapaxes(1, 2) / np.sqrt(dk)
+            shared = i // (h // g)
+            one_q, one_k = q[..., i * dk : (i + 1) * dk], k[..., shared * dk : (shared + 1) * dk]
+            if o.positions == "rotary" and kind != "cross":
+                one_q, one_k = turned(one_q), turned(one_k)
+            scores = one_q @ one_k.swapaxes(1, 2) / np.sqrt(dk)
+            if o.positions == "alibi" and kind != "cross":
+                scores = scores - 2 ** (-8 * (i + 1) / h) * abs(np.subtract.outer(*2 * [np.arange(x.shape[1])]))
             e = np.where(allowed, np.exp(scores), 0)
             weights.append(e / np.maximum(e.sum(-1, keepdims=True), 1e-300))
-            heads.append(weights[-1] @ v[..., i * dv : (i + 1) * dv])
+            heads.append(weights[-1] @ v[..., shared * dv : (shared + 1) * dv])
         maps[kind].append(np.stack(weights, axis=1))
         return np.concatenate(heads, axis=-1) @ p[f"{name}.w_out"] + p.get(f"{name}.b_out", 0)
 
     def fed(name, x):
-        hidden = np.vectorize(ACTIVATIONS[o.activation])(x @ p[f"{name}.w1"] + p[f"{name}.b1"])
+        hidden = x @ p[f"{name}.w1"] + p[f"{name}.b1"]
+        gates, values = np.split(hidden, 2, axis=-1) if o.activation == "swiglu" else (hidden, 1)
+        hidden = np.vectorize(ACTIVATIONS[o.activation])(gates) * values
         return hidden @ p[f"{name}.w2"] + p[f"{name}.b2"]
 
     def residual(name, x, sublayer):
         norm = f"{name}.layer_norm"
-        return x + sublayer(normed(norm, x)) if o.norm == "pre" else normed(norm, x + sublayer(x))
+        return x + sublayer(normed(norm, x)) if o.norm != "post" else normed(norm, x + sublayer(x))
 
     def embedded(side, ids):
         table = p.get(f"{side}_embedding.table", p["source_embedding.table"])
         positions = p.get(f"{side}_embedding.positions", waves(o))
+        if o.positions in ("rotary", "alibi"):
+            positions = 0 * positions
         return table[ids] * (np.sqrt(o.d_model) if o.scale_embeddings else 1) + positions[: ids.shape[1]]
 
     def stacked(stack, x, own, memory=None, other=None):
@@ -82,7 +98,7 @@ def reference(model, source, target):
                 parts.append(lambda y, n=n: attended(f"{n}.cross_attention", y, memory, other, "cross"))
             for k, part in enumerate([*parts, lambda y, n=n: fed(f"{n}.feed_forward", y)], start=1):
                 x = residual(f"{n}.residual{k}", x, part)
-        return normed(f"{stack}.final_norm", x) if o.final_norm or (o.norm == "pre" and o.final_norm is None) else x
+        return normed(f"{stack}.final_norm", x) if o.final_norm or (o.norm != "post" and o.final_norm is None) else x
 
     real, causal = source[:, None] != 0, np.tril(np.ones((target.shape[1],) * 2, dtype=bool))
     memory = stacked("encoder", embedded("source", source), real)
@@ -97,6 +113,18 @@ ACTIVATIONS = {
     "gelu": lambda a: a * math.erfc(-a / math.sqrt(2)) / 2,
     "quick_gelu": lambda a: a / (1 + math.exp(-1.702 * a)),
 }
+
+
+ACTIVATIONS["swiglu"] = ACTIVATIONS["silu"]
+
+
+def turned(x):
+    """Turn each pair of features by its position, as complex numbers."""
+    pairs = x[..., 0::2] + 1j * x[..., 1::2]
+    for place in range(x.shape[1]):
+        for i in range(pairs.shape[-1]):
+            pairs[:, place, i] *= np.exp(1j * place * 10000 ** (-2 * i / x.shape[-1]))
+    return np.stack((pairs.real, pairs.imag), axis=-1).reshape(x.shape)
 
 
 def waves(options):
@@ -137,8 +165,17 @@ def test_steps_are_the_one_in_plain_numpy_too(options):
             assert rows.tolist() == [2, 1]
 
 
-def test_hypotheses_see_what_their_parents_saw():
-    model, rng = model_of(), np.random.default_rng(3)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"positions": "alibi", "n_heads": 4, "d_k": 3, "n_kv_heads": 2},
+        {"positions": "rotary", "d_k": 4, "n_kv_heads": 1, "norm": "rms", "activation": "swiglu"},
+    ],
+    ids=str,
+)
+def test_hypotheses_see_what_their_parents_saw(options):
+    model, rng = model_of(**options), np.random.default_rng(3)
     cache, pasts = model.new_cache(SOURCE), [[[]] for _ in SOURCE]
     parents, tokens = np.zeros((3, 1), dtype=np.int64), np.ones((3, 1), dtype=np.int64)
     for step in range(12):
@@ -181,7 +218,7 @@ def test_two_seeds_drop_out_other_entries():
     )
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("norm", ["post", "pre", "rms"])
 def test_embeddings_encoder_and_decoder_drop_out_entries(norm):
     model = model_of(norm=norm, n_layers=1).options.changed(dropout=0.5)
     model = mt.nn.Transformer(9, 9, model)

@@ -129,6 +129,8 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
         {"output_bias": True, "activation": "silu", "share_embeddings": "inputs", "target_vocab": 9},
         {"activation": "gelu", "final_norm": True, "share_embeddings": "all", "target_vocab": 9},
         {"activation": "quick_gelu", "scale_embeddings": False, "layer_norm_eps": 0.25, "position_layout": "halves"},
+        {"norm": "rms", "activation": "swiglu", "positions": "rotary", "d_k": 2, "n_kv_heads": 1, "attention_bias": True},
+        {"positions": "alibi", "n_kv_heads": 1, "attention_block": 2, "recompute": True},
     ],
     ids=str,
 )
