@@ -31,7 +31,8 @@ here                                               there
 =================================================  ====================================================================
 
 Ids. There is no padding there, and the start token may be written. So here padding is a new token, unless there is
-``<pad>``, and the start a copy of theirs, or a row of zeros if the decoder starts from zeros; neither is ever written.
+``<pad>``; and the start is a copy of theirs, unless it is ``<start>``, or a row of zeros if the decoder starts from
+zeros. Neither is ever written.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.data import PAD, Characters, Tokeniser, Words
+from minitransformer.data import PAD, START, Characters, Tokeniser, Words
+from minitransformer.data.vocabulary import SPECIALS
 from minitransformer.exchange.model_bin import Variables, read_model_bin
 from minitransformer.exchange.published import OurIds, Published, arrange, find_sinusoidal, read_pieces
 from minitransformer.exchange.reading import Fields, read_tokens, shown
@@ -261,11 +263,11 @@ def _arrange(path: Path, tokens: list[str], special: _Special, start: str | None
     needed = [token for token in (start, special.end if needs_end else None) if token not in (None, *tokens)]
     if needed:
         raise FileError(f"{path} has no {shown(needed[0])}, expected the tokens of the start and the end")
-    pad, end = ("<pad>" if "<pad>" in tokens else None), (special.end if special.end in tokens else None)
-    ids = {"pad": pad, "end": end, "unknown": special.unknown}
-    numbers: dict[str, Any] = {name: None if token is None else tokens.index(token) for name, token in ids.items()}
-    ordered = arrange(tokens, start=None, where=path, **numbers)
-    return ordered if start is None else ordered.with_start(tokens.index(start))
+    own_start = SPECIALS[START] if special.start == SPECIALS[START] else None  # a model that was exported here
+    ids = {"pad": SPECIALS[PAD], "start": own_start, "end": special.end, "unknown": special.unknown}
+    numbers: dict[str, Any] = {name: tokens.index(token) if token in tokens else None for name, token in ids.items()}
+    ordered = arrange(tokens, where=path, **numbers)
+    return ordered if start in (None, own_start) else ordered.with_start(tokens.index(start))
 
 
 def _source_table(variables: Variables) -> str:
