@@ -25,7 +25,7 @@ from minitransformer.data.extras import MissingExtraError
 from minitransformer.decoding import SearchOptions
 from minitransformer.exchange.ctranslate2 import ACTIVATIONS, SEARCH, layer_norm, parameters
 from minitransformer.exchange.published import NEVER_WRITTEN
-from minitransformer.exchange.writing import new_folder, require_same, sentencepiece_models
+from minitransformer.exchange.writing import head_sizes, new_folder, require_same, sentencepiece_models
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
@@ -66,8 +66,7 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
         If the folder exists already, or cannot be written.
     """
     options = run.model.options
-    size = options.d_model / options.n_heads
-    require_same("CTranslate2", (("d_k", options.key_size, size), ("d_v", options.value_size, size)))
+    require_same("CTranslate2", head_sizes(options))
     try:
         specs, model_spec = import_module("ctranslate2.specs"), import_module("ctranslate2.specs.model_spec")
     except ImportError as error:
