@@ -20,7 +20,7 @@ from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions
 from minitransformer.exchange.huggingface import ACTIVATIONS, parameters
-from minitransformer.exchange.writing import new_folder, require_same, sentencepiece_models
+from minitransformer.exchange.writing import head_sizes, new_folder, require_same, sentencepiece_models
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
@@ -77,7 +77,6 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
 
 def _check(options: ModelOptions) -> None:
     """Raise an ExportError if the model computes what MarianMTModel cannot."""
-    size = options.d_model / options.n_heads
     options_there = (
         ("norm", options.norm, "post"),
         ("final_norm", options.has_final_norm, False),
@@ -86,8 +85,7 @@ def _check(options: ModelOptions) -> None:
         ("position_scale", options.position_scale, "d_model"),
         ("source_end", options.source_end, True),
         ("layer_norm_eps", options.layer_norm_eps, 1e-5),
-        ("d_k", options.key_size, size),
-        ("d_v", options.value_size, size),
+        *head_sizes(options),
     )
     require_same("MarianMTModel", options_there)
 
@@ -111,7 +109,7 @@ def _tensors(state: Mapping[str, Array], options: ModelOptions) -> Iterator[tupl
         n_target = len(target)
     bias = state.get("output_bias", np.zeros(n_target, source.dtype))
     yield "final_logits_bias", _ordered(bias[None])
-    for one in parameters(options.n_layers):
+    for one in parameters(options.n_layers, options.decoder_layers):
         if one.ours in state:
             value = _permuted(state[one.ours], one.axes, order)
         else:  # attention without biases
@@ -132,14 +130,16 @@ def _ordered(array: Array) -> Array:
 
 def _config(run: TrainedRun, state: Mapping[str, Array]) -> dict[str, Any]:
     options = run.model.options
-    sizes = {"layers": options.n_layers, "attention_heads": options.n_heads, "ffn_dim": options.d_ff}
+    stacks = {"encoder": options.n_layers, "decoder": options.decoder_layers}
+    sizes = {"attention_heads": options.n_heads, "ffn_dim": options.d_ff}
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
         "d_model": options.d_model,
-        **{f"{stack}_{name}": value for stack in ("encoder", "decoder") for name, value in sizes.items()},
+        **{f"{stack}_{name}": value for stack in stacks for name, value in sizes.items()},
+        **{f"{stack}_layers": n_layers for stack, n_layers in stacks.items()},
         "activation_function": theirs[options.activation],
         "scale_embedding": options.scale_embeddings,
         "dropout": options.dropout,

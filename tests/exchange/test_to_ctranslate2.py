@@ -34,8 +34,8 @@ MODELS = {
         "positions": "learned", "final_norm": True, "activation": "gelu", "share_embeddings": "inputs",
         "layer_norm_eps": 1e-3,
     },
-    "nothing shared, not scaled, pre-norm without a final norm, quick gelu": {
-        "share_embeddings": False, "scale_embeddings": False, "norm": "pre", "final_norm": False,
+    "nothing shared, not scaled, pre-norm without a final norm, quick gelu, two layers and one": {
+        "n_decoder_layers": 1, "share_embeddings": False, "scale_embeddings": False, "norm": "pre", "final_norm": False,
         "activation": "quick_gelu", "position_layout": "halves",
     },
 }  # fmt: skip
@@ -126,7 +126,7 @@ def exact(run, tmp_path):
 
 def test_what_ctranslate2_cannot_compute_is_refused(tmp_path, capsys):
     run = trained(tmp_path / "run", d_k=4)
-    with pytest.raises(ExportError, match=r"CTranslate2 has only d_k 6.0, found 4; this model cannot be written"):
+    with pytest.raises(ExportError, match=r"CTranslate2 has only d_k 6, found 4; this model cannot be written"):
         write_ctranslate2(run, tmp_path / "there")
     arguments = ["export", str(tmp_path / "run"), "--out", str(tmp_path / "there"), "--quantization", "int8"]
     assert main([*arguments, "--to", "huggingface"]) == 2
