@@ -66,7 +66,13 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
         If the folder exists already, or cannot be written.
     """
     options = run.model.options
-    require_same("CTranslate2", head_sizes(options))
+    options_there = (
+        ("norm", options.norm, ("post", "pre")),
+        ("positions", options.positions, ("sinusoidal", "learned")),
+        ("activation", options.activation, tuple(ACTIVATIONS.values())),
+        *head_sizes(options),
+    )
+    require_same("CTranslate2", options_there)
     try:
         specs, model_spec = import_module("ctranslate2.specs"), import_module("ctranslate2.specs.model_spec")
     except ImportError as error:

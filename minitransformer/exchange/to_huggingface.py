@@ -81,6 +81,7 @@ def _check(options: ModelOptions) -> None:
         ("norm", options.norm, "post"),
         ("final_norm", options.has_final_norm, False),
         ("positions", options.positions, "sinusoidal"),
+        ("activation", options.activation, tuple(dict.fromkeys(ACTIVATIONS.values()))),
         ("first_position", options.first_position, 0),
         ("position_scale", options.position_scale, "d_model"),
         ("source_end", options.source_end, True),

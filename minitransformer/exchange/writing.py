@@ -22,19 +22,25 @@ class ExportError(ValueError):
 
 
 def require_same(program: str, options: Sequence[tuple[str, Any, Any]]) -> None:
-    """Raise an ExportError unless each option, given with its value, has the only value that a program knows."""
+    """Raise an ExportError unless each option, given with its value, has the only value that a program knows.
+
+    There may also be a tuple of values that it knows.
+    """
     for name, found, expected in options:
-        if found != expected:
+        known = expected if isinstance(expected, tuple) else (expected,)
+        if found not in known:
             raise ExportError(
-                f"{program} has only {name} {expected!r}, found {found!r}; this model cannot be written for it"
+                f"{program} has only {name} {' or '.join(map(repr, known))}, found {found!r}; this model cannot be "
+                "written for it"
             )
 
 
 def head_sizes(options: ModelOptions) -> list[tuple[str, int, float]]:
-    """Return the sizes of heads, for `require_same`: other programs have only D / H."""
+    """Return sizes and numbers of heads, for `require_same`: other programs have only D / H, and H of each kind."""
     size = options.d_model / options.n_heads
     size = int(size) if size.is_integer() else size
-    return [("d_k", options.key_size, size), ("d_v", options.value_size, size)]
+    heads = ("n_kv_heads", options.kv_heads, options.n_heads)
+    return [("d_k", options.key_size, size), ("d_v", options.value_size, size), heads]
 
 
 def sentencepiece_models(run: TrainedRun) -> tuple[dict[str, bytes], str]:

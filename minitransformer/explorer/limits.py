@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 from time import monotonic
@@ -57,7 +57,7 @@ class TimeLimitError(Exception):
 def time_limit(seconds: float) -> Iterator[None]:
     """Stop what runs the model inside the ``with`` block once the time is over.
 
-    The time is looked at whenever the model computes a layer norm, as each of its layers does.
+    The time is looked at whenever the model normalises features, as each of its layers does.
 
     Raises
     ------
@@ -65,12 +65,15 @@ def time_limit(seconds: float) -> Iterator[None]:
         If the time is over.
     """
     end = monotonic() + seconds
-    forward = in_use(ops.layer_norm.forward)
 
-    def forward_in_time(*arrays: Any, **options: Any) -> Any:
-        if monotonic() > end:
-            raise TimeLimitError(f"it took more than {seconds:g} seconds and was stopped")
-        return forward(*arrays, **options)
+    def in_time(forward: Callable[..., Any]) -> Callable[..., Any]:
+        def forward_in_time(*arrays: Any, **options: Any) -> Any:
+            if monotonic() > end:
+                raise TimeLimitError(f"it took more than {seconds:g} seconds and was stopped")
+            return forward(*arrays, **options)
 
-    with standing_in({ops.layer_norm.forward: forward_in_time}, when=in_this_thread()):
+        return forward_in_time
+
+    passes = (ops.layer_norm.forward, ops.rms_norm.forward)
+    with standing_in({forward: in_time(in_use(forward)) for forward in passes}, when=in_this_thread()):
         yield

@@ -60,7 +60,7 @@ class ModelOptions(Options):
     )  # fmt: skip
     n_kv_heads: int | None = option(
         None, "heads of keys and values, each shared by the same number of the H heads of queries (default: H)",
-        at_least=1,
+        at_least=1, added=True,
     )  # fmt: skip
     dropout: float = option(0.1, "probability of dropping an entry, section 5.4", at_least=0, below=1, common=True)
     share_embeddings: bool | str = option(
@@ -88,7 +88,9 @@ class ModelOptions(Options):
     final_norm: bool | None = option(
         None, "whether a layer norm follows each stack (default: with pre-norm)", flag=False, added=True
     )
-    layer_norm_eps: float = option(1e-5, "ε of layer norm, added to the variance (or the mean square)", above=0, flag=False, added=True)
+    layer_norm_eps: float = option(
+        1e-5, "ε of layer norm, added to the variance (or the mean square)", above=0, flag=False, added=True
+    )
     position_layout: str = option(
         "interleaved", "sinusoidal positions: sines and cosines alternate, or all sines come first",
         choices=("interleaved", "halves"), flag=False, added=True,

@@ -39,7 +39,17 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from minitransformer.arrays import Array, as_mask, as_optional_mask, asarray, check_broadcast, check_floats, is_whole, matmul, xp
+from minitransformer.arrays import (
+    Array,
+    as_mask,
+    as_optional_mask,
+    asarray,
+    check_broadcast,
+    check_floats,
+    is_whole,
+    matmul,
+    xp,
+)
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
