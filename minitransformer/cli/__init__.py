@@ -38,6 +38,7 @@ COMMANDS = {
         "export",
         "gradcheck",
         "learn",
+        "course",
         "tutorials",
         "bench",
         "table1",
