@@ -9,14 +9,13 @@ nothing that the child sends can run here.
 from __future__ import annotations
 
 import builtins
-import io
 import os
-import pickle
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -27,6 +26,7 @@ import numpy as np
 
 from minitransformer.learn import child
 from minitransformer.learn.bank import Exercise
+from minitransformer.learn.messages import Function, Reader, Writer
 from minitransformer.learn.referee import Failed, Verdict, execute, explain, judge
 from minitransformer.learn.verdict import Unsolved, Wrong
 from minitransformer.learn.watch import watch
@@ -37,14 +37,6 @@ LONGEST_MESSAGE = 16 * 2**20
 """The largest result of a learner's function, in bytes."""
 LARGEST_FILE = 16 * 2**20
 """The largest file that a learner's code can write, in bytes. Windows does not enforce it."""
-NUMBERS: tuple[type[Any], ...] = (bool, int, float, complex)
-CONTAINERS: tuple[type[Any], ...] = (tuple, list, dict, set, frozenset, range, slice)
-BASES = (np.ndarray, str, bytes, *NUMBERS, *CONTAINERS)
-"""Types of which messages consist; a value of a derived type is sent as one of these."""
-FUNCTIONS: tuple[Any, ...] = (np.dtype, np.zeros(1).__reduce_ex__(4)[0], np.float64(1).__reduce_ex__(4)[0])
-GLOBALS = {(f"{one.__module__}", one.__name__): one for one in (*BASES, *FUNCTIONS)} | {("builtins", "Ellipsis"): ...}
-"""The names that a message may contain: they make data, and do nothing else."""
-KNOWN = {*map(id, GLOBALS.values())}
 
 
 def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int = child.MEMORY) -> Verdict:
@@ -131,12 +123,12 @@ class Port:
         connection: Connection,
         deadline: float,
         *,
-        functions: Mapping[str | int, Callable[..., Any]] | None = None,
+        functions: Mapping[str | int, Function] | None = None,
         files: frozenset[str] = frozenset(),
         fail: Callable[[bool], Exception] = lambda late: EOFError(),
     ) -> None:
         self.connection, self.deadline, self.files, self.fail = connection, deadline, files, fail
-        self.functions: dict[str | int, Callable[..., Any]] = {**(functions or {})}
+        self.functions: dict[str | int, Function] = {**(functions or {})}
 
     def call(self, name: str | int, *inputs: Any, **options: Any) -> Any:
         """Call a function of the other process.
@@ -166,12 +158,11 @@ class Port:
 
     def _write(self, *message: Any) -> tuple[bytes, list[np.random.Generator]]:
         """Return a message, and the generators of random numbers in it."""
-        file = io.BytesIO()
-        writer = _Writer(file, self.functions)
-        writer.dump(message)
-        if file.tell() > LONGEST_MESSAGE:
-            raise Wrong(f"Your code returned {file.tell():,} bytes, expected at most {LONGEST_MESSAGE:,}.")
-        return file.getvalue(), writer.generators
+        writer = Writer(self.functions)
+        written = writer.write([*message])
+        if len(written) > LONGEST_MESSAGE:
+            raise Wrong(f"Your code returned {len(written):,} bytes, expected at most {LONGEST_MESSAGE:,}.")
+        return written, writer.generators
 
     def _answer(
         self, generators: list[np.random.Generator], name: str | int, inputs: Any, options: Any, errors: Any
@@ -204,8 +195,8 @@ class Port:
         except (EOFError, OSError):
             raise self.fail(False) from None
         try:
-            reader = _Reader(io.BytesIO(message), self)
-            return reader.load(), reader.generators
+            reader = Reader(lambda number: partial(self.call, number))
+            return reader.read(message), reader.generators
         except Exception as error:
             raise Failed(Verdict(False, f"Your code returned something that is no data: {error}.")) from None
 
@@ -219,61 +210,6 @@ def _error(kind: str, text: str, words: str, solved: bool) -> Exception:
     error = type(kind, (Failed, base) if base else (Failed,), {})(Verdict(False, words, solved))
     error.args = (text,)
     return error
-
-
-class _Writer(pickle.Pickler):
-    """Write data; functions are sent as numbers, and objects that are no data as the names of their types."""
-
-    def __init__(self, file: io.BytesIO, functions: dict[str | int, Callable[..., Any]]) -> None:
-        super().__init__(file, protocol=4)
-        self.functions = functions
-        self.generators: list[np.random.Generator] = []
-
-    def persistent_id(self, value: Any) -> tuple[str, Any] | None:
-        if id(value) in KNOWN or value is None or isinstance(value, (*BASES, np.generic, np.dtype)):
-            return None
-        if hasattr(type(value), "__array__"):
-            return None
-        if isinstance(value, np.random.Generator):
-            self.generators.append(value)
-            return "generator", value.bit_generator.state
-        if not callable(value):
-            return "other", type(value).__name__
-        number = len(self.functions)
-        self.functions[number] = value
-        return "function", number
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, type | np.generic | np.dtype) or type(value) in BASES or id(value) in KNOWN:
-            return NotImplemented
-        if isinstance(value, np.ndarray) or hasattr(type(value), "__array__"):
-            return np.array(value, subok=False).__reduce_ex__(4)
-        base = next((base for base in BASES if isinstance(value, base)), None)
-        return NotImplemented if base is None else (base, (base(value),))
-
-
-class _Reader(pickle.Unpickler):
-    """Read data, and nothing that runs."""
-
-    def __init__(self, file: io.BytesIO, port: Port) -> None:
-        super().__init__(file)
-        self.port = port
-        self.generators: list[np.random.Generator] = []
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in GLOBALS:
-            raise pickle.UnpicklingError(f"found {module}.{name}")
-        return GLOBALS[module, name]
-
-    def persistent_load(self, content: tuple[str, Any]) -> Any:
-        kind, what = content
-        if kind == "function":
-            return lambda *inputs, **options: self.port.call(what, *inputs, **options)
-        if kind == "generator":
-            self.generators.append(np.random.default_rng())
-            self.generators[-1].bit_generator.state = what
-            return self.generators[-1]
-        return type(str(what), (), {})()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import pytest
 from minitransformer.files import FileError
 from minitransformer.learn import bank, calls, child, find
 from minitransformer.learn.grading import Result, grade, read_submission, read_submissions, write_csv
+from minitransformer.learn.messages import Reader, Writer
 from minitransformer.learn.referee import Verdict, judge
 
 FIRST = bank()[0]
@@ -78,7 +79,7 @@ def test_a_wrong_answer_is_told_as_the_check_tells_it(name, answer, monkeypatch)
         ("x = 1", "no longer defines backward"),
         ("\0", "is not Python"),
         (IN_BACKWARD + "return d_z.no_such", "Line 2, in backward, failed with AttributeError"),
-        (IN_BACKWARD + "return b'x' * 2**24", "returned 16,777,2"),
+        (IN_BACKWARD + "return b'x' * 2**24", "returned 22,369,"),
         (IN_BACKWARD + "return range(10**12)", "expected 2 results"),
         (IN_BACKWARD + "return (lambda: 0), object()", "d_x should be a number, but it is"),
     ],
@@ -113,6 +114,7 @@ def backward(x, y, d_z): return Equal(0), Equal(0)
     "a false verdict is sent": """
 import gc
 from multiprocessing.connection import Connection
+from minitransformer.learn.messages import Reader, Writer
 from minitransformer.learn.referee import Verdict
 for one in gc.get_objects():
     if isinstance(one, Connection):
@@ -124,7 +126,7 @@ import pickle
 class Evil:
     def __reduce__(self): return print, ("it runs",)
 import minitransformer.learn.calls as calls
-calls.Port._write = lambda self, *message: (pickle.dumps(("value", Evil())), [])
+calls.Port._write = lambda self, *message: (pickle.dumps(Evil()), [])
 def backward(x, y, d_z): return 0.0, 0.0
 """,
     "it prints a result": """
@@ -138,6 +140,42 @@ def backward(x, y, d_z): return 0.0, 0.0
 def test_a_simple_trick_earns_nothing(text, capfd):
     assert not judged(text).right
     assert capfd.readouterr() == ("", "")
+
+
+def test_data_arrive_as_they_were_sent():
+    functions = {}
+    writer, reader = Writer(functions), Reader(lambda number: functions[number])
+    rng = np.random.default_rng(3)
+    sent = [
+        None, True, 3, 1e-300, float("inf"), "δ\udcff", b"b", 2j, ..., range(2, 9, 3), (1, [2]), {1, 2}, frozenset("a"),
+        {("a", 1): {}}, len, rng,
+    ]  # fmt: skip
+    *plain, generator = reader.read(writer.write(sent))
+    assert plain == sent[:-1]
+    assert generator.integers(2**60) == rng.integers(2**60)
+    assert (writer.generators, reader.generators) == ([rng], [generator])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [np.float32(0.1), np.array(2.0), np.zeros((0, 3), "i2"), np.arange(6).reshape(2, 3).T, np.array([True]),
+     np.array([..., 2], dtype=object), np.array([["δ"]]), np.array([np.nan, -np.inf])],
+)  # fmt: skip
+def test_arrays_arrive_as_they_were_sent(sent):
+    [found] = Reader(lambda number: len).read(Writer({}).write([sent]))
+    assert type(found) is type(sent)
+    assert (found.dtype, found.shape) == (sent.dtype, sent.shape)
+    np.testing.assert_array_equal(found, sent)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"{}", b"3", b'[{"a": 1, "b": 2}]', b'[{"array": ["O", [1], "AAAAAAAAAAA="]}]', b'[{"dict": [[[], 1]]}]',
+     b'[{"array": ["f8", [99999999999], ""]}]', b"[" * 10**5, b'[{"generator": {}}]', b'[{"other": "\\u0000"}]'],
+)  # fmt: skip
+def test_what_is_no_message_is_refused(message):
+    with pytest.raises((TypeError, ValueError, KeyError, RecursionError)):
+        Reader(lambda number: len).read(message)
 
 
 def test_a_function_that_calls_back_forever_is_stopped():
