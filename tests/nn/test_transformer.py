@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.arrays import asarray, to_numpy
+from minitransformer.arrays import asarray, backend, to_numpy
 from minitransformer.testing import gradcheck
 
 # Sizes differ, so that no axis can be taken for another.
@@ -383,6 +383,33 @@ def test_decoding_in_steps_is_decoding_at_once(options, source):
         assert {len(layer.self_attention) for layer in cache.layers} == {t}
         model.step(target[:, t : t + 1], cache)
     assert {len(layer.cross_attention) for layer in cache.layers} == {5}
+
+
+@pytest.mark.parametrize("share", [True, "inputs", False])
+def test_a_model_arranged_for_decoding_is_the_same_model(share):
+    model = mt.nn.Transformer(150, 150, **SIZES | {"dtype": "float64", "share_embeddings": share})
+    source, target = np.array([[3, 4, 2], [5, 2, 0]]), np.array([[1, 149, 7], [1, 8, 0]])
+    state, logits = model.state_dict(), to_numpy(model.eval()(source, target).data)
+    assert model.arrange_for_decoding() is model
+    if backend() == "numpy":
+        assert model.output.data.T.flags.c_contiguous
+    np.testing.assert_allclose(to_numpy(model(source, target).data), logits, rtol=0, atol=1e-12)
+    for name, values in model.state_dict().items():
+        assert values.flags.c_contiguous, name
+        np.testing.assert_array_equal(values, state[name], err_msg=name)
+
+
+def test_a_model_arranged_for_decoding_trains_alike():
+    source, target = SOURCE, TARGET
+    models = [model_of().eval() for _ in range(2)]
+    models[1].arrange_for_decoding()
+    for model in models:
+        adam = mt.optim.Adam(model.parameters())
+        mt.ops.cross_entropy(model(source, target), target, ignore_index=0).backward()
+        adam.step(1e-3)
+    first, second = (model.state_dict() for model in models)
+    for name, values in first.items():
+        np.testing.assert_allclose(second[name], values, rtol=0, atol=1e-9, err_msg=name)
 
 
 def test_select_keeps_sentences_of_the_cache():
