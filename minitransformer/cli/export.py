@@ -1,7 +1,7 @@
 """Write a trained model for another program.
 
-The files are those that the program itself writes: it opens them, and computes the same. What it cannot compute is
-refused.
+Writes the files that the program itself would write, so the program opens the model and computes the same logits. A
+model that the program cannot compute is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the program, and where the files go."""
     add_run(parser)
-    parser.add_argument("--to", choices=tuple(WRITERS), required=True, help="the program that is to open it")
+    parser.add_argument("--to", choices=tuple(WRITERS), required=True, help="the program that will open the model")
     parser.add_argument("--out", type=path, required=True, metavar="FOLDER", help="the folder to write")
     parser.add_argument(
         "--quantization", choices=QUANTIZATIONS, help="the type of the weights, for ctranslate2 (default: float32)"

@@ -90,10 +90,13 @@ class Parameter(NamedTuple):
     """Whether zeros take its place if it is missing."""
 
 
-def parameters(n_layers: int) -> Iterator[Parameter]:
+def parameters(n_encoder_layers: int, n_decoder_layers: int) -> Iterator[Parameter]:
     """Yield the parameters of the layers of both stacks."""
     attentions = {"self_attention": "self_attention", "cross_attention": "attention"}
-    for stack, places in (("encoder", ["self_attention"]), ("decoder", list(attentions))):
+    for stack, n_layers, places in (
+        ("encoder", n_encoder_layers, ["self_attention"]),
+        ("decoder", n_decoder_layers, list(attentions)),
+    ):
         for i in range(n_layers):
             ours, theirs = f"{stack}.layers.{i}", f"{stack}/layer_{i}"
             for place in places:
@@ -143,7 +146,7 @@ def read_ctranslate2(folder: Path) -> Published:
         raise variables.error(f"{lengths['D']} features and {model['n_heads']} heads", "a multiple of the heads")
     model |= _positions(variables, state, lengths["D"])
     model |= _tables(variables, state, lengths["D"], source, target)
-    wanted = list(parameters(model["n_layers"]))
+    wanted = list(parameters(model["n_layers"], model["n_decoder_layers"]))
     if model["final_norm"]:
         for stack in ("encoder", "decoder"):
             wanted += layer_norm(f"{stack}.final_norm", f"{stack}/layer_norm")
@@ -282,8 +285,8 @@ def _options(variables: Variables) -> dict[str, Any]:
         next(i for i in count() if f"{stack}/layer_{i}/ffn/linear_0/weight" not in variables.left)
         for stack in ("encoder", "decoder")
     ]
-    if layers[0] != layers[1] or not layers[0]:
-        raise variables.error(f"{layers[0]} and {layers[1]} layers", "as many in the decoder as in the encoder")
+    if not all(layers):
+        raise variables.error(f"{layers[0]} and {layers[1]} layers", "1 or more in encoder and decoder")
     heads = variables.of_both("num_heads", HEADS[variables.contents.specification])
     if not isinstance(heads, int) or heads < 1:
         raise variables.error(f"{heads} heads", "1 or more")
@@ -295,6 +298,7 @@ def _options(variables: Variables) -> dict[str, Any]:
         raise variables.error("a layer norm after one stack only", "one after both, or none")
     return {
         "n_layers": layers[0],
+        "n_decoder_layers": layers[1],
         "n_heads": heads,
         "norm": "pre" if variables.of_both("pre_norm", 1) else "post",
         "final_norm": norms[0],

@@ -106,7 +106,7 @@ def _specification(specs: Any, options: ModelOptions) -> Any:
     """Return the specification of a model, without its weights."""
     theirs = {ours: number for number, ours in ACTIVATIONS.items()}
     spec = specs.TransformerSpec.from_config(
-        options.n_layers,
+        (options.n_layers, options.decoder_layers),
         options.n_heads,
         pre_norm=True,  # only then there is a final norm
         no_final_norm=not options.has_final_norm,
@@ -132,7 +132,7 @@ def _variables(run: TrainedRun, unknown: str) -> Iterator[tuple[str, Array]]:
     yield "decoder/projection/weight", _with_unknown(state.get("output", target), run.target, unknown, 0)
     yield "decoder/projection/bias", _with_unknown(bias, run.target, unknown, NEVER_WRITTEN)
     yield from _positions(state, options)
-    wanted = [one for one in parameters(options.n_layers) if one.ours in state]
+    wanted = [one for one in parameters(options.n_layers, options.decoder_layers) if one.ours in state]
     if options.has_final_norm:
         for stack in ("encoder", "decoder"):
             wanted += layer_norm(f"{stack}.final_norm", f"{stack}/layer_norm")

@@ -111,7 +111,7 @@ def _tensors(state: Mapping[str, Array], options: ModelOptions) -> Iterator[tupl
         n_target = len(target)
     bias = state.get("output_bias", np.zeros(n_target, source.dtype))
     yield "final_logits_bias", _ordered(bias[None])
-    for one in parameters(options.n_layers):
+    for one in parameters(options.n_layers, options.decoder_layers):
         if one.ours in state:
             value = _permuted(state[one.ours], one.axes, order)
         else:  # attention without biases
@@ -132,14 +132,16 @@ def _ordered(array: Array) -> Array:
 
 def _config(run: TrainedRun, state: Mapping[str, Array]) -> dict[str, Any]:
     options = run.model.options
-    sizes = {"layers": options.n_layers, "attention_heads": options.n_heads, "ffn_dim": options.d_ff}
+    stacks = {"encoder": options.n_layers, "decoder": options.decoder_layers}
+    sizes = {"attention_heads": options.n_heads, "ffn_dim": options.d_ff}
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
         "d_model": options.d_model,
-        **{f"{stack}_{name}": value for stack in ("encoder", "decoder") for name, value in sizes.items()},
+        **{f"{stack}_{name}": value for stack in stacks for name, value in sizes.items()},
+        **{f"{stack}_layers": n_layers for stack, n_layers in stacks.items()},
         "activation_function": theirs[options.activation],
         "scale_embedding": options.scale_embeddings,
         "dropout": options.dropout,

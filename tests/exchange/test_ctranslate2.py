@@ -36,7 +36,7 @@ CONFIGURATIONS = {
         "pre_norm": False, "biases": False, "quantization": "int16", "zeros": True, "tied": True,
     },
     "no final norm, starts with the end": {
-        "no_final_norm": True, "settings": {"decoder_start_token": "</s>"}, "layers": 1, "scale": 1.0,
+        "no_final_norm": True, "settings": {"decoder_start_token": "</s>"}, "layers": (1, 2), "scale": 1.0,
     },
 }  # fmt: skip
 
@@ -132,7 +132,9 @@ OPTIONS = {
         "positions": "learned", "activation": "quick_gelu", "max_length": 40, "scale_embeddings": False,
     },
     "zeros as the start, no attention biases, int16": {"attention_bias": False, "source_end": True},
-    "no final norm, starts with the end": {"final_norm": False, "n_layers": 1, "scale_embeddings": False},
+    "no final norm, starts with the end": {
+        "final_norm": False, "n_layers": 1, "n_decoder_layers": 2, "scale_embeddings": False,
+    },
 }  # fmt: skip
 
 

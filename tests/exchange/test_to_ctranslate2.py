@@ -34,8 +34,8 @@ MODELS = {
         "positions": "learned", "final_norm": True, "activation": "gelu", "share_embeddings": "inputs",
         "layer_norm_eps": 1e-3,
     },
-    "nothing shared, not scaled, pre-norm without a final norm, quick gelu": {
-        "share_embeddings": False, "scale_embeddings": False, "norm": "pre", "final_norm": False,
+    "nothing shared, not scaled, pre-norm without a final norm, quick gelu, two layers and one": {
+        "n_decoder_layers": 1, "share_embeddings": False, "scale_embeddings": False, "norm": "pre", "final_norm": False,
         "activation": "quick_gelu", "position_layout": "halves",
     },
 }  # fmt: skip

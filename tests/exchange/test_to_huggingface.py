@@ -23,7 +23,9 @@ MODELS = {
         "share_embeddings": "target",
     },
     "nothing shared, not scaled": {"share_embeddings": False, "scale_embeddings": False, "activation": "gelu"},
-    "both embeddings shared": {"share_embeddings": "inputs", "d_model": 16, "n_heads": 1},
+    "both embeddings shared, two layers and one": {
+        "share_embeddings": "inputs", "d_model": 16, "n_heads": 1, "n_decoder_layers": 1,
+    },
 }  # fmt: skip
 
 

@@ -46,7 +46,8 @@ def test_every_answer_is_json(session, trace):
 
 
 def test_a_model_with_the_options_of_published_ones(make_folder):
-    folder = make_folder(activation="silu", output_bias=True, final_norm=True, position_layout="halves")
+    options = {"activation": "silu", "output_bias": True, "final_norm": True, "n_decoder_layers": 2}
+    folder = make_folder(position_layout="halves", **options)
     session, place = Session(load(folder), folder), "encoder.layers.0.feed_forward"
     steps = session.trace({"text": TEXT})["steps"]
     assert [one["operation"] for one in steps if one["place"] == place] == ["linear", "silu", "linear"]
