@@ -68,7 +68,9 @@ def describe_trace(trace: Any) -> dict[str, Any]:
             }
             for name, one in trace.parameters.items()
         ],
-        "walk": [{"key": visit.key, "parts": [_describe_part(part, of) for part in visit.parts]} for visit in trace.walk],
+        "walk": [
+            {"key": visit.key, "parts": [_describe_part(part, of) for part in visit.parts]} for visit in trace.walk
+        ],
     }
 
 
