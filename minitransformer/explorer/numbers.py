@@ -28,7 +28,8 @@ def finite(number: Any) -> float | None:
 
 def statistics(array: Any) -> dict[str, float | None]:
     """Return mean, standard deviation (``spread``), least, most and Euclidean norm of the finite entries."""
-    values = to_numpy(array).ravel(order="K")
+    whole = to_numpy(array)
+    values = whole.ravel(order="K" if whole.size > BLOCK else "C")
     with np.errstate(over="ignore", invalid="ignore"):  # memory that is not filled yet may hold anything
         blocks = [_block(values[first : first + BLOCK]) for first in range(0, values.size, BLOCK)]
         n, total, squares, deviations, least, most = np.array([one for one in blocks if one[0]]).reshape(-1, 6).T
