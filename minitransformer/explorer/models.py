@@ -72,4 +72,4 @@ class Models:
             model.load_state_dict(checkpoint.model)
         except (RunError, ValueError) as error:
             raise RequestError(f"{files[step].name} cannot be used: {error}") from error
-        return model.eval()
+        return model.eval().arrange_for_decoding()

@@ -81,7 +81,7 @@ class Module:
 
     def state_dict(self) -> dict[str, Array]:
         """Return a copy of every parameter's values, as NumPy arrays by name."""
-        return {name: np.array(to_numpy(parameter.data)) for name, parameter in self.named_parameters()}
+        return {name: np.array(to_numpy(parameter.data), order="C") for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Replace every parameter's values, or none if one of them does not fit.

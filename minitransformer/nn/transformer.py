@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, RowsGenerator, as_indices, asarray, backend, to_numpy, xp
+from minitransformer.arrays import Array, RowsGenerator, as_indices, asarray, backend, by_columns, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
 from minitransformer.nn.decoder import Decoder
@@ -221,6 +221,15 @@ class Transformer(Module):
     def eval(self) -> Transformer:
         """Turn dropout off for calls without a generator; return the model."""
         return self.train(False)
+
+    def arrange_for_decoding(self) -> Transformer:
+        """Store the matrix of the last layer as decoding reads it, by columns; return the model.
+
+        At each step of decoding, a few rows are multiplied by this matrix, the largest of the model. The results are
+        the same up to rounding. ``Adam`` stores it by rows again.
+        """
+        self.output.data = by_columns(self.output.data)
+        return self
 
     def encode(
         self, source_ids: Any, rng: np.random.Generator | None = None, maps: list[Array] | None = None

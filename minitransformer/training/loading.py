@@ -131,8 +131,7 @@ def load(
         raise RunError(
             f"{run.path}: configuration, vocabulary and checkpoint do not belong together: {error}"
         ) from error
-    model.eval()
-    return TrainedRun(model, task, source, target, checkpoint, chosen, configuration)
+    return TrainedRun(model.eval().arrange_for_decoding(), task, source, target, checkpoint, chosen, configuration)
 
 
 def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkpoint, str]:
