@@ -13,7 +13,7 @@ const KINDS = [
 export function objectiveName({ trace, model }) {
   const { kind, position, token, other } = trace.objective;
   if (kind === "loss") return "loss of this sentence, in nats per token";
-  const name = (id) => `“${model.target_vocabulary[id]}”`;
+  const name = (id) => `“${model.target_vocabulary[id] ?? id}”`;
   return kind === "difference" ? `log-probability of ${name(token)} minus that of ${name(other)} at position ${position + 1}, in nats`
     : `log-probability of ${name(token)} at position ${position + 1}, in nats`;
 }
