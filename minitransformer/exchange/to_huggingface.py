@@ -8,7 +8,6 @@ layer norm treats all alike. So every axis of features is put into the other ord
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from safetensors.numpy import save
 from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Bpe, Pieces, Tokeniser
 from minitransformer.decoding import SearchOptions
+from minitransformer.durable import replace
 from minitransformer.exchange.huggingface import ACTIVATIONS, parameters
 from minitransformer.nn import ModelOptions
 from minitransformer.training import RunError, TrainedRun
@@ -85,7 +85,9 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
             for name, model in models.items():
                 (aside / name).write_bytes(model)
             (aside / "model.safetensors").write_bytes(save(tensors, metadata={"format": "pt"}))
-            os.replace(aside, out)
+            if out.exists():
+                out.rmdir()  # it is empty; Windows replaces no folder
+            replace(aside, out)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:

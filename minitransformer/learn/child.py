@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TextIO
 
 from minitransformer.arrays import blas, use
+from minitransformer.console import accept_all_characters
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.referee import Verdict, explain, judge_file
 
@@ -193,6 +194,8 @@ def _receive(
 def _ended(files: Sequence[Path], record: Path, status: int) -> Ended:
     """Return the error for code that has ended its process."""
     what, source, file = _find_line(files, record, crash=True) or UNKNOWN
+    if status >= WINDOWS_CRASH:
+        return Ended(f"{what} crashed Python: it ended with status {status:#x}.{source}", file)
     if status >= 0:
         return Ended(f"{what} ended Python with status {status}, as os._exit() does.{source}", file)
     name = signal.Signals(-status).name
@@ -210,6 +213,8 @@ class Place(NamedTuple):
     file: Path | None
 
 
+WINDOWS_CRASH = 0xC0000000
+"""The lowest status with which Windows ends a process that crashes."""
 UNKNOWN = Place("Your code", "", None)
 
 
@@ -262,8 +267,7 @@ def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, l
     """Send the results of the work, each in a tuple, then an empty one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # so that output before a crash is shown
-            stream.reconfigure(line_buffering=True, errors="replace")
+        accept_all_characters(stream, line_buffering=True)  # so that output before a crash is shown
     with record.open("w", encoding="ascii") as file, blas.threads(1):  # BLAS threads would reserve memory
         faulthandler.enable(file)
         use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
