@@ -99,7 +99,7 @@ def examine(
     Notes
     -----
     **Many entries.** Along a direction v, each entry moves by 1/2 to 2 times its size s. A gradient of which one entry
-    is off by e changes the slope along v by e s / 2 at least, so every direction shows it unless
+    is off by e changes the slope along v by e s / 2 at least, so every direction shows it unless ::
 
         e s / 2 < max(tolerance |Σ v d_x|, the error of the measurement)
 

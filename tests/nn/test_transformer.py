@@ -129,6 +129,7 @@ def test_gradients_of_every_variant(norm, positions, share, bias):
         {"output_bias": True, "activation": "silu", "share_embeddings": "inputs", "target_vocab": 9},
         {"activation": "gelu", "final_norm": True, "share_embeddings": "all", "target_vocab": 9},
         {"activation": "quick_gelu", "scale_embeddings": False, "layer_norm_eps": 0.25, "position_layout": "halves"},
+        {"n_layers": 1, "n_decoder_layers": 2},
     ],
     ids=str,
 )
@@ -768,6 +769,18 @@ def test_options_are_handed_down_whole():
     same = mt.nn.Transformer(7, 8, **SIZES, norm="pre")
     for one, other in zip(model.parameters(), same.parameters(), strict=True):
         assert np.array_equal(one.data, other.data)
+
+
+def test_the_decoder_may_have_another_number_of_layers():
+    model = mt.nn.Transformer(7, 8, **SIZES | {"n_layers": 3, "n_decoder_layers": 1, "d_v": 3})
+    assert (len(model.encoder.layers), len(model.decoder.layers)) == (3, 1)
+    assert {kind: len(maps) for kind, maps in model.attention_maps(SOURCE, TARGET).items()} == {
+        "encoder": 3, "decoder": 1, "cross": 1,
+    }  # fmt: skip
+    assert str(model.options).startswith("N 3 + 1, D ")
+    assert str(model.options.changed(n_decoder_layers=3)).startswith("N 3, D ")
+    state = model.state_dict()
+    assert mt.nn.from_pytorch(mt.nn.to_pytorch(state, n_heads=2), n_heads=2).keys() == state.keys()
 
 
 @pytest.mark.parametrize("bad", [7, -1, 99])

@@ -13,17 +13,17 @@ export function objectiveName({ trace, model }) {
   const { kind, position, token, other } = trace.objective;
   if (kind === "loss") return "loss of this sentence, in nats per token";
   const texts = new Map(tokensOf(model.target_vocabulary, trace.target_out)), name = (id) => `“${texts.get(id)}”`;
-  return kind === "difference" ? `log-probability of ${name(token)} less that of ${name(other)} at place ${position + 1}, in nats`
-    : `log-probability of ${name(token)} at place ${position + 1}, in nats`;
+  return kind === "difference" ? `log-probability of ${name(token)} minus that of ${name(other)} at position ${position + 1}, in nats`
+    : `log-probability of ${name(token)} at position ${position + 1}, in nats`;
 }
 
 export function view(app, root) {
   const kind = el("select", { "aria-label": "Differentiate", onchange: change },
     KINDS.map(([value, text]) => el("option", { value }, text)));
-  const position = el("select", { "aria-label": "At the place", onchange: change });
+  const position = el("select", { "aria-label": "At position", onchange: change });
   const token = el("select", { "aria-label": "Token", onchange: change });
   const other = el("select", { "aria-label": "Other token", onchange: change });
-  const choice = el("span", { class: "line-up", hidden: true }, el("label", {}, "place ", position), el("label", {}, "token ", token));
+  const choice = el("span", { class: "line-up", hidden: true }, el("label", {}, "position ", position), el("label", {}, "token ", token));
   const second = el("label", { hidden: true }, "less ", other);
   choice.append(second);
   const value = el("output", { class: "objective-value" });

@@ -108,7 +108,7 @@ function placeOf(tokens, i, forced, force) {
   const listed = alternatives.some((one) => one.id === id) ? alternatives : [...alternatives, { id, text, probability }];
   const bars = listed.map((one) => {
     const chosen = one.id === id;
-    const label = `${one.text}, ${percent(one.probability)}${chosen ? ", chosen" : `; force it at place ${i + 1}`}`;
+    const label = `${one.text}, ${percent(one.probability)}${chosen ? ", chosen" : `; force it at position ${i + 1}`}`;
     const content = [
       el("span", { class: "chance-fill", style: `inline-size: ${(100 * one.probability).toFixed(1)}%` }),
       el("span", { class: "chance-text" }, one.text), el("span", { class: "chance-number" }, percent(one.probability)),
