@@ -129,6 +129,14 @@ import minitransformer.learn.calls as calls
 calls.Port._write = lambda self, *message: (pickle.dumps(Evil()), [])
 def backward(x, y, d_z): return 0.0, 0.0
 """,
+    "half of a message is sent": """
+import gc, os, struct
+from multiprocessing.connection import Connection
+for one in gc.get_objects():
+    if isinstance(one, Connection) and one.writable:
+        os.write(one.fileno(), struct.pack("!i", 100))
+while True: pass
+""",
     "it prints a result": """
 print('{"right": true}')
 def backward(x, y, d_z): return 0.0, 0.0
@@ -138,8 +146,15 @@ def backward(x, y, d_z): return 0.0, 0.0
 
 @pytest.mark.parametrize("text", CHEATS.values(), ids=CHEATS)
 def test_a_simple_trick_earns_nothing(text, capfd):
-    assert not judged(text).right
+    assert not judged(text, seconds=0.3 if "while" in text else 20).right
     assert capfd.readouterr() == ("", "")
+
+
+def test_messages_have_a_limit_and_name_no_temporary_file():
+    words = judged("raise ValueError('x' * 10**6)").words
+    assert 1000 < len(words) < 5000
+    words = judged("open(__file__, 'wb').write(b'\\xff')\nraise ValueError(__file__)").words
+    assert "ValueError: 01_product_rule.py" in words
 
 
 def test_data_arrive_as_they_were_sent():
@@ -251,6 +266,7 @@ def test_the_one_in_its_chapter_counts_then_the_least_deep(hand_in):
     assert read_submission(folder / "Ada", [FIRST]).files == {FIRST.name: b"right place"}
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="makes links and pipes")
 def test_what_cannot_be_read_is_wrong_with_the_reason(hand_in, tmp_path):
     hand_in("Ada/a/01-scalars/01_product_rule.py")
     hand_in("Ada/b/01-scalars/01_product_rule.py")
