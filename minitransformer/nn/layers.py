@@ -16,7 +16,7 @@ from minitransformer import ops
 from minitransformer.arrays import Array, asarray, xp
 from minitransformer.autograd import Operation, Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues, Past
-from minitransformer.nn.module import Module, Parameter, xavier
+from minitransformer.nn.module import Module, Parameter, weights, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
 from minitransformer.stand_ins import replaceable
 
@@ -57,8 +57,8 @@ class MultiHeadAttention(Module):
         queries, keys = options.n_heads * options.key_size, options.kv_heads * options.key_size
         values, concat = options.kv_heads * options.value_size, options.n_heads * options.value_size
         w_in = np.concatenate([xavier(rng, d_model, n) for n in (queries, keys, values)], axis=1)
-        self.w_in = Parameter(asarray(w_in.astype(dtype)))  # [W_Q | W_K | W_V]
-        self.w_out = Parameter(asarray(xavier(rng, concat, d_model).astype(dtype)))
+        self.w_in = weights(w_in, dtype)  # [W_Q | W_K | W_V]
+        self.w_out = weights(xavier(rng, concat, d_model), dtype)
         self.b_in = Parameter(xp.zeros(queries + keys + values, dtype=dtype)) if options.attention_bias else None
         self.b_out = Parameter(xp.zeros(d_model, dtype=dtype)) if options.attention_bias else None
 
@@ -226,9 +226,9 @@ class FeedForward(Module):
         d_model, d_ff, dtype = options.d_model, options.d_ff, options.dtype
         inner = 2 if options.activation == "swiglu" else 1  # gates and values, side by side
         w1 = np.concatenate([xavier(rng, d_model, d_ff) for _ in range(inner)], axis=1)
-        self.w1 = Parameter(asarray(w1.astype(dtype)))
+        self.w1 = weights(w1, dtype)
         self.b1 = Parameter(xp.zeros(inner * d_ff, dtype=dtype))
-        self.w2 = Parameter(asarray(xavier(rng, d_ff, d_model).astype(dtype)))
+        self.w2 = weights(xavier(rng, d_ff, d_model), dtype)
         self.b2 = Parameter(xp.zeros(d_model, dtype=dtype))
 
     def __call__(self, x: Tensor) -> Tensor:

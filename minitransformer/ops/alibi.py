@@ -5,12 +5,12 @@ For H heads, h = 0 ... H - 1, a query at position i and a key at position j:
     m_h = 2^(-8 (h + 1) / H)                         (1)        the slope of a head
     bias_hij = -m_h |i - j|                          (2)
 
-Attention adds the bias to its scores: s = q kᵀ / sqrt(Dk) + bias. The first heads see near keys only, the last heads see
-far. Positions are not added to the embeddings. The bias is a constant, so it has no gradient.
+Attention adds the bias to its scores: s = q kᵀ / sqrt(Dk) + bias. The first heads see near keys only, the last heads
+see far. Positions are not added to the embeddings. The bias is a constant, so it has no gradient.
 The algebra in full: docs/derivations/alibi.md.
 
-Source: Train Short, Test Long (Press, Smith and Lewis, 2021), section 3. If H is no power of 2, the paper takes slopes of
-two such sequences; here (1) holds for every H.
+Source: Train Short, Test Long (Press, Smith and Lewis, 2021), section 3. If H is no power of 2, the paper takes slopes
+of two such sequences; here (1) holds for every H.
 """
 
 from __future__ import annotations
