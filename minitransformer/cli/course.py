@@ -96,6 +96,8 @@ def _grade(args: argparse.Namespace) -> int:
     submissions = read_submissions(args.grade, exercises)
     what = f"week {args.week}" if hasattr(args, "week") else "all weeks"
     print(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}\n", flush=True)
+    if others := sorted(one_line(file.name) for file in args.grade.glob("[!.]*") if not file.is_dir()):
+        print(f"{_fill('not graded, because only folders are: ' + ', '.join(others))}\n")
     width = min(30, max(len(one_line(submission.student)) for submission in submissions))
     results = []
     for submission in submissions:
@@ -129,7 +131,11 @@ def _line(result: Result, width: int) -> str:
     ]
     indent = " " * (width + 1)
     text = "; ".join(rest)
-    return textwrap.fill(f"{start}   {text}".rstrip(), WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+    return _fill(f"{start}   {text}".rstrip(), indent)
+
+
+def _fill(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
 
 
 def _summary(results: Sequence[Result]) -> str:

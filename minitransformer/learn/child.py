@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TextIO
 
 from minitransformer.arrays import blas, use
+from minitransformer.console import accept_all_characters
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.referee import Verdict, explain, judge_file
 
@@ -198,6 +199,8 @@ def too_late(files: Sequence[Path], record: Path, limits: Limits) -> Ended:
 def end_of(files: Sequence[Path], record: Path, status: int) -> Ended:
     """Return the error for code that has ended its process."""
     what, source, file = find_line(files, record, crash=True) or UNKNOWN
+    if status >= WINDOWS_CRASH:
+        return Ended(f"{what} crashed Python: it ended with status {status:#x}.{source}", file)
     if status >= 0:
         return Ended(f"{what} ended Python with status {status}, as os._exit() does.{source}", file)
     name = signal.Signals(-status).name
@@ -215,6 +218,8 @@ class Place(NamedTuple):
     file: Path | None
 
 
+WINDOWS_CRASH = 0xC0000000
+"""The lowest status with which Windows ends a process that crashes."""
 UNKNOWN = Place("Your code", "", None)
 
 
@@ -266,8 +271,7 @@ def guard(judge: Callable[[], Verdict], files: Sequence[Path], memory: int) -> V
 def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, limits: Limits) -> None:
     """Send the results of the work, each in a tuple, then an empty one."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # so that output before a crash is shown
-            stream.reconfigure(line_buffering=True, errors="replace")
+        accept_all_characters(stream, line_buffering=True)  # so that output before a crash is shown
     with record_lines(record) as file:
         results = iter(work())
         found: tuple[Any, ...] | Ended = (None,)

@@ -53,6 +53,13 @@ def test_a_class_is_graded(submissions, tmp_path, capfd):
     assert sorted(submissions.rglob("*")) == before
 
 
+def test_archives_are_named_that_are_not_graded(submissions, capsys):
+    (submissions / "Emmy.zip").touch()
+    (submissions / ".DS_Store").touch()
+    main(["course", "--grade", str(submissions), "--week", "7"])
+    assert "\nnot graded, because only folders are: Emmy.zip\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
