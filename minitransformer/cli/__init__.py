@@ -39,6 +39,7 @@ COMMANDS = {
         "export",
         "gradcheck",
         "learn",
+        "course",
         "tutorials",
         "bench",
         "table1",

@@ -97,8 +97,8 @@ REFUSED = {
     "first_position 0, found 1": {"first_position": 1},
     "position_scale 'd_model', found 'd_model-2'": {"position_scale": "d_model-2"},
     "layer_norm_eps 1e-05, found 1e-06": {"layer_norm_eps": 1e-6},
-    "d_k 6.0, found 4": {"d_k": 4},
-    "d_v 6.0, found 5": {"d_v": 5},
+    "d_k 6, found 4": {"d_k": 4},
+    "d_v 6, found 5": {"d_v": 5},
 }
 
 
