@@ -30,10 +30,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from minitransformer.arrays.checks import (
+    as_bias,
     as_indices,
     as_mask,
     as_optional_mask,
-    check_broadcast,
     check_floats,
     check_gradient,
     check_index,
@@ -67,6 +67,7 @@ __all__ = [
     "BackendError",
     "RowsGenerator",
     "Watch",
+    "as_bias",
     "as_indices",
     "as_mask",
     "as_optional_mask",
@@ -76,7 +77,6 @@ __all__ = [
     "by_columns",
     "cache_slices",
     "card",
-    "check_broadcast",
     "check_floats",
     "check_gradient",
     "check_index",

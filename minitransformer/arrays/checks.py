@@ -139,6 +139,21 @@ def as_mask(mask: Any, shape: tuple[int, ...], operation: str, of: str = "scores
     return asarray(mask)
 
 
+def as_bias(bias: Any, shape: tuple[int, ...], dtype: Any, operation: str) -> Array | None:
+    """Check constants that are added to scores, and return them in a type and with two axes at least; None stays None.
+
+    Raises
+    ------
+    ValueError
+        If the constants cannot be broadcast to the shape.
+    """
+    if bias is None:
+        return None
+    bias = asarray(bias)
+    check_broadcast(bias.shape, shape, operation, "a bias")
+    return xp.atleast_2d(bias).astype(dtype, copy=False)
+
+
 def check_broadcast(
     found: tuple[int, ...], shape: tuple[int, ...], operation: str, what: str, of: str = "scores"
 ) -> None:

@@ -95,30 +95,27 @@ class MultiHeadAttention(Module):
             If maps are recorded while a gradient is wanted.
         """
         inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
-        options = {"mask": mask, "causal": causal, **self._heads_and_positions(x, memory)}
+        attention, later = self._operation(x, memory)
+        options = {"mask": mask, "causal": causal, "n_heads": self.options.n_heads, **later}
         if maps is None:
-            return ops.multi_head_attention(*inputs, block_size=self._block_size(), **options)
+            return attention(*inputs, block_size=self._block_size(), **options)
         if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows past recorded maps; wrap the call in `with no_grad():`"
             )
         arrays = (None if t is None else t.data for t in inputs)
-        y, saved = ops.multi_head_attention.forward(*arrays, **options)
-        *_, saved_attention, _, _ = saved
-        maps.append(saved_attention[-1])  # the weights
+        y, saved = attention.forward(*arrays, **options)
+        maps.append(saved[-1][-1])  # the weights, among the values that attention saved
         return Tensor(y)
 
-    def _heads_and_positions(self, x: Tensor, memory: Tensor | None) -> dict[str, Any]:
-        """Return the options of the operation that say how many heads there are and what tells them the positions."""
+    def _operation(self, x: Tensor, memory: Tensor | None) -> tuple[Operation, dict[str, Any]]:
+        """Return the paper's operation, or the one of later models and what it needs."""
         o = self.options
-        options: dict[str, Any] = {"n_heads": o.n_heads}
-        if o.n_kv_heads is not None:
-            options["n_kv_heads"] = o.n_kv_heads
-        if memory is None and o.positions == "rotary":
-            options["rotate"] = True
-        if memory is None and o.positions == "alibi":
-            options["bias"] = ops.alibi(o.n_heads, x.shape[1], o.dtype)
-        return options
+        rotate, bias = (memory is None and o.positions == kind for kind in ("rotary", "alibi"))
+        if not (rotate or bias) and o.kv_heads == o.n_heads:
+            return ops.multi_head_attention, {}
+        table = ops.alibi(o.n_heads, x.shape[1], o.dtype) if bias else None
+        return ops.grouped_query_attention, {"n_kv_heads": o.kv_heads, "rotate": rotate, "bias": table}
 
     def _block_size(self) -> int | None:
         """Return how many queries attention computes at a time; None for all."""

@@ -25,114 +25,68 @@ Gradient, from the output back, by the rules of ``linear`` and ``scaled_dot_prod
     d_m = d_K W_Kᵀ + d_V W_Vᵀ                                            (16)
     d_x = [d_Q | d_K | d_V] w_inᵀ                                        (17)       in self-attention: the sum of both
 
-Later models change three things, all in (2) and (3). Rotary positions turn q_h and k_h before attention (18), by
-``rotary``, whose backward pass turns d_q_h and d_k_h back. A bias, such as that of ``alibi``, is added to the scores.
-And with G < H heads of keys and values, W_K has G·Dk columns, W_V has G·Dv, and H / G query heads that are neighbours
-share each of them (19): *grouped-query attention*, with G = 1 *multi-query attention*. Then the gradient of a head of
-keys or values is a sum over the query heads that share it (20).
-
 Source: Attention Is All You Need, section 3.2.2. The paper's projections have no biases; b_in and b_out are optional.
-Shared keys: Fast Transformer Decoding (Shazeer, 2019); GQA (Ainslie et al., 2023).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from minitransformer.arrays import Array, check_floats, is_whole, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.linear import affine, rows
-from minitransformer.ops.rotary import composed as composed_rotary
-from minitransformer.ops.rotary import rotary
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
 
 __all__ = ["backward", "composed", "forward", "multi_head_attention"]
 
 
-class _Sizes(NamedTuple):
-    """The numbers of columns and heads."""
-
-    queries: int
-    """H·Dk"""
-    keys: int
-    """G·Dk"""
-    values: int
-    """G·Dv"""
-    n_heads: int
-    """H"""
-    n_kv_heads: int
-    """G"""
-
-
-def _sizes(w_in: Any, w_out: Any, n_heads: int, n_kv_heads: int | None) -> _Sizes:
-    """Return the numbers of columns; they are wrong if the shapes do not match."""
-    shared = n_heads if n_kv_heads is None else n_kv_heads
-    values = w_out.shape[0] * shared // n_heads
-    head = (w_in.shape[1] - values) // (n_heads + shared)
-    return _Sizes(n_heads * head, shared * head, values, n_heads, shared)
-
-
-def check(
-    x: Any,
-    memory: Any,
-    w_in: Any,
-    w_out: Any,
-    b_in: Any,
-    b_out: Any,
-    n_heads: int,
-    n_kv_heads: int | None = None,
-    rotate: bool = False,
-) -> None:
-    """Check the types and shapes of the arrays, and the numbers of heads."""
+def check(x: Any, memory: Any, w_in: Any, w_out: Any, b_in: Any, b_out: Any, n_heads: int) -> None:
+    """Check the types and shapes of the arrays, and the number of heads."""
     check_floats("multi_head_attention", x=x, memory=memory, w_in=w_in, w_out=w_out, b_in=b_in, b_out=b_out)
-    for name, n in (("n_heads", n_heads), ("n_kv_heads", n_kv_heads)):
-        if not (is_whole(n) or (n is None and name == "n_kv_heads")):
-            raise ValueError(f"multi_head_attention: {name} must be a whole number, found {n!r}")
-    if n_kv_heads is not None and (n_kv_heads < 1 or n_heads % n_kv_heads):
-        raise ValueError(
-            f"multi_head_attention: n_kv_heads must be at least 1 and divide n_heads, found {n_kv_heads} and {n_heads}"
-        )
+    if not is_whole(n_heads):
+        raise ValueError(f"multi_head_attention: n_heads must be a whole number, found {n_heads!r}")
+    d_keys, d_values = _widths(w_in, w_out) if w_in.ndim == w_out.ndim == 2 else (-1, -1)
     if (
-        n_heads < 1
-        or w_in.ndim != 2
-        or w_out.ndim != 2
+        min(d_values, d_keys) < 0
+        or n_heads < 1
         or x.ndim != 3
         or x.shape[-1] != w_in.shape[0]
         or (memory is not None and (memory.ndim != 3 or memory.shape[::2] != x.shape[::2]))
-        or (sizes := _sizes(w_in, w_out, n_heads, n_kv_heads)).queries < n_heads
-        or sum(sizes[:3]) != w_in.shape[1]
-        or w_out.shape[0] % n_heads
+        or 2 * d_keys + d_values != w_in.shape[1]
+        or d_keys < n_heads
+        or d_keys % n_heads
+        or d_values % n_heads
     ):
-        columns = "H (2 Dk + Dv)" if n_kv_heads is None else f"H Dk + {n_kv_heads} (Dk + Dv)"
         raise ValueError(
             f"multi_head_attention: x of shape {x.shape}, memory of shape {None if memory is None else memory.shape}, "
             f"w_in of shape {w_in.shape} and w_out of shape {w_out.shape} do not match for {n_heads} heads: expected "
-            f"(B, Tq, D), (B, Tk, D), (D, {columns}) and (H Dv, D), with Dk at least 1"
+            "(B, Tq, D), (B, Tk, D), (D, H (2 Dk + Dv)) and (H Dv, D), with Dk at least 1"
         )
     for name, bias, width in (("b_in", b_in, w_in.shape[1]), ("b_out", b_out, w_out.shape[1])):
         if bias is not None and bias.shape != (width,):
             raise ValueError(f"multi_head_attention: expected {name} of shape {(width,)}, found {bias.shape}")
-    if rotate and memory is not None:
-        raise ValueError(
-            "multi_head_attention: rotate needs self-attention: positions in x and in a memory have no distance"
-        )
 
 
-def _products(x: Array, memory: Array | None, n_queries: int) -> list[tuple[Array, slice]]:
+def _widths(w_in: Any, w_out: Any) -> tuple[int, int]:
+    """Return H·Dk and H·Dv."""
+    return (w_in.shape[1] - w_out.shape[0]) // 2, w_out.shape[0]
+
+
+def _products(x: Array, memory: Array | None, d_keys: int) -> list[tuple[Array, slice]]:
     """Return the factors of each product of (1): an input, and columns of w_in."""
     if memory is None:
         return [(x, slice(None))]  # [Q | K | V]
-    return [(x, slice(n_queries)), (memory, slice(n_queries, None))]  # Q and [K | V]
+    return [(x, slice(d_keys)), (memory, slice(d_keys, None))]  # Q and [K | V]
 
 
-def _by_head(projected: list[Array], sizes: _Sizes) -> tuple[Array, Array, Array]:
+def _by_head(projected: list[Array], d_keys: int, d_values: int, n_heads: int) -> tuple[Array, Array, Array]:
     """Return views of q, k and v in [Q | K | V], or in Q and [K | V]: (2)."""
     first, last = projected[0], projected[-1]
-    values = last.shape[-1] - sizes.values
-    keys = values - sizes.keys
-    q, k, v = first[..., : sizes.queries], last[..., keys:values], last[..., values:]
-    return _heads(q, sizes.n_heads), _heads(k, sizes.n_kv_heads), _heads(v, sizes.n_kv_heads)
+    values = last.shape[-1] - d_values
+    parts = first[..., :d_keys], last[..., values - d_keys : values], last[..., values:]
+    q, k, v = (_heads(part, n_heads) for part in parts)
+    return q, k, v
 
 
 def _heads(x: Array, n_heads: int) -> Array:
@@ -151,9 +105,6 @@ def forward(
     n_heads: int = 8,
     causal: bool = False,
     block_size: int | None = None,
-    n_kv_heads: int | None = None,
-    rotate: bool = False,
-    bias: Array | None = None,
 ) -> tuple[Array, Any]:
     """Return the output of H attentions side by side.
 
@@ -177,13 +128,6 @@ def forward(
         Whether query i may only see keys j <= i, in addition to the mask; needs Tq = Tk.
     block_size : int, optional
         How many queries to process at a time; all by default. See ``scaled_dot_product_attention``.
-    n_kv_heads : int, optional
-        The number of heads of keys and values, G; H by default. It divides H. With fewer, w_in is (D, H Dk + G (Dk +
-        Dv)).
-    rotate : bool
-        Whether queries and keys are turned by their positions; for self-attention only. See ``rotary``.
-    bias : array, broadcastable to (B, H, Tq, Tk), optional
-        Constants that are added to the scores. See ``alibi``.
 
     Returns
     -------
@@ -208,28 +152,25 @@ def forward(
     >>> mt.ops.multi_head_attention(x, None, w_in, w_out, n_heads=2, causal=True).shape
     (1, 5, 8)
     """
-    check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
-    sizes = _sizes(w_in, w_out, n_heads, n_kv_heads)
-    products = _products(x, memory, sizes.queries)
+    check(x, memory, w_in, w_out, b_in, b_out, n_heads)
+    d_keys, d_values = _widths(w_in, w_out)
+    products = _products(x, memory, d_keys)
     # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
     projected = [affine(source, w_in[:, part], None if b_in is None else b_in[part]) for source, part in products]
-    q, k, v = _by_head(projected, sizes)  # (2)
-    turned = [rotary.forward(part, out=part)[1] for part in (q, k)] if rotate else []  # (18)
-    if sizes.n_kv_heads < n_heads:
-        k, v = (xp.repeat(part, n_heads // sizes.n_kv_heads, axis=1) for part in (k, v))  # (19)
+    q, k, v = _by_head(projected, d_keys, d_values, n_heads)  # (2)
     # (3) o_h = Attention(q_h, k_h, v_h), written into the columns of C (4)
-    concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
-    _, saved_attention = attention.forward(q, k, v, mask, causal, block_size, _heads(concat, n_heads), bias)
+    concat = xp.empty((*x.shape[:-1], d_values), dtype=x.dtype)
+    _, saved_attention = attention.forward(q, k, v, mask, causal, block_size, out=_heads(concat, n_heads))
     y = affine(concat, w_out, b_out)  # (5)
     biases = b_in is not None, b_out is not None
-    return y, (x, memory, w_in, w_out, *biases, n_heads, concat, saved_attention, n_kv_heads, turned)
+    return y, (x, memory, w_in, w_out, *biases, n_heads, concat, saved_attention)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     """Return the gradients of x, memory, w_in, w_out, b_in and b_out."""
-    x, memory, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention, n_kv_heads, turned = saved
-    sizes = _sizes(w_in, w_out, n_heads, n_kv_heads)
-    products = _products(x, memory, sizes.queries)
+    x, memory, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention = saved
+    d_keys, d_values = _widths(w_in, w_out)
+    products = _products(x, memory, d_keys)
     d_rows = rows(d_y)
     # (5) y = C W_O + b_O
     d_concat = (d_rows @ w_out.T).reshape(concat.shape)  # (9)
@@ -237,15 +178,9 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     d_b_out = d_rows.sum(axis=0) if has_b_out else None  # (10)
     # (2)-(4) o_h = Attention(q_h, k_h, v_h), C = Concat(o_0, ...): (11)-(13)
     d_projected = [xp.empty((*s.shape[:-1], w_in[:, part].shape[1]), dtype=s.dtype) for s, part in products]
-    d_q, d_k, d_v = out = _by_head(d_projected, sizes)
-    if sizes.n_kv_heads == n_heads:
-        attention.backward(saved_attention, _heads(d_concat, n_heads), out=out)
-    else:
-        _, *d_shared = attention.backward(saved_attention, _heads(d_concat, n_heads), out=(d_q, None, None))
-        for d_part, d_copies in zip((d_k, d_v), d_shared, strict=True):
-            d_copies.reshape(*d_part.shape[:2], -1, *d_part.shape[2:]).sum(axis=2, out=d_part)  # (20)
-    for saved_rotary, d_part in zip(turned, (d_q, d_k), strict=False):
-        rotary.backward(saved_rotary, d_part, out=(d_part,))  # (18)
+    d_q, d_k, d_v = attention.backward(
+        saved_attention, _heads(d_concat, n_heads), out=_by_head(d_projected, d_keys, d_values, n_heads)
+    )
     # (1) Q = x W_Q + b_Q, K = m W_K + b_K, V = m W_V + b_V
     # Zeros, because a trace reads d_w_in when only part of it is written.
     d_w_in = xp.zeros(w_in.shape, dtype=w_in.dtype)
@@ -272,30 +207,22 @@ def composed(
     n_heads: int = 8,
     causal: bool = False,
     block_size: int | None = None,
-    n_kv_heads: int | None = None,
-    rotate: bool = False,
-    bias: Array | None = None,
 ) -> Tensor:
     """Return the same function in elementary operations, all queries at once."""
-    check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
-    sizes = _sizes(w_in, w_out, n_heads, n_kv_heads)
+    check(x, memory, w_in, w_out, b_in, b_out, n_heads)
+    d_keys, d_values = _widths(w_in, w_out)
     memory = x if memory is None else memory
     first = 0
     projections = []
-    for source, width, n in zip((x, memory, memory), sizes[:3], (n_heads, *2 * sizes[4:]), strict=True):
+    for source, width in ((x, d_keys), (memory, d_keys), (memory, d_values)):
         part = source @ w_in[:, first : first + width]
         if b_in is not None:
             part = part + b_in[first : first + width]
-        projections.append(part.reshape(*source.shape[:-1], n, width // n).swapaxes(-2, -3))
+        projections.append(part.reshape(*source.shape[:-1], n_heads, width // n_heads).swapaxes(-2, -3))
         first += width
     q, k, v = projections
-    if rotate:
-        q, k = composed_rotary(q), composed_rotary(k)
-    if sizes.n_kv_heads < n_heads:
-        group = [head * sizes.n_kv_heads // n_heads for head in range(n_heads)]
-        k, v = k[:, group], v[:, group]
-    heads = composed_attention(q, k, v, mask, causal, block_size, bias)  # (B, H, Tq, Dv)
-    y = heads.swapaxes(-2, -3).reshape(*x.shape[:-1], w_out.shape[0]) @ w_out
+    heads = composed_attention(q, k, v, mask, causal, block_size)  # (B, H, Tq, Dv)
+    y = heads.swapaxes(-2, -3).reshape(*x.shape[:-1], d_values) @ w_out
     return y if b_out is None else y + b_out
 
 

@@ -27,8 +27,7 @@ weights are not kept; the backward pass computes them again. d_v and d_k are sum
 
 Causal: query i sees the keys j <= i. A block then skips all keys after its last query, which saves half of the work.
 
-Bias: later models add constants to the scores, s = q kᵀ / sqrt(Dk) + bias (17), such as the penalty for distance of
-``alibi``. They change the scores, but none of the derivatives.
+Bias: later models add constants such as ``alibi`` to the scores (17). They change none of the derivatives.
 
 Source: Attention Is All You Need, equation (1) and section 3.2.3; for the blocks, Self-attention Does Not Need O(n²)
 Memory (Rabe and Staats, 2021), here with blocks of queries only.
@@ -39,17 +38,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from minitransformer.arrays import (
-    Array,
-    as_mask,
-    as_optional_mask,
-    asarray,
-    check_broadcast,
-    check_floats,
-    is_whole,
-    matmul,
-    xp,
-)
+from minitransformer.arrays import Array, as_bias, as_optional_mask, check_floats, is_whole, matmul, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.ops.masking import causal_mask
 from minitransformer.ops.softmax import composed as composed_softmax
@@ -119,15 +108,6 @@ def _part(x: Array, queries: slice, keys: slice) -> Array:
     return x[..., keys] if x.shape[-1] > 1 else x
 
 
-def _as_bias(bias: Any, q: Any, k: Any) -> Array | None:
-    """Check a bias, and return it in the type of the queries and with two axes at least."""
-    if bias is None:
-        return None
-    bias, shape = xp.atleast_2d(asarray(bias)), (*q.shape[:-1], k.shape[-2])
-    check_broadcast(bias.shape, shape, "scaled_dot_product_attention", "a bias")
-    return bias.astype(q.dtype, copy=False)
-
-
 def forward(
     q: Array,
     k: Array,
@@ -185,7 +165,7 @@ def forward(
     """
     check(q, k, v, causal, block_size)
     t_q, t_k = q.shape[-2], k.shape[-2]
-    bias = _as_bias(bias, q, k)
+    bias = as_bias(bias, (*q.shape[:-1], t_k), q.dtype, "scaled_dot_product_attention")
     mask = as_optional_mask(mask, (*q.shape[:-1], t_k), "scaled_dot_product_attention")
     mask = None if mask is None else xp.atleast_2d(mask)
     y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype) if out is None else out
@@ -249,9 +229,8 @@ def composed(
     check(q, k, v, causal, block_size)
     scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
     if bias is not None:
-        scores = scores + _as_bias(bias, q, k)
-    if mask is not None:
-        mask = as_mask(mask, scores.shape, "scaled_dot_product_attention")
+        scores = scores + as_bias(bias, scores.shape, q.dtype, "scaled_dot_product_attention")
+    mask = as_optional_mask(mask, scores.shape, "scaled_dot_product_attention")
     if causal:
         mask = causal_mask(q.shape[-2]) if mask is None else mask & causal_mask(q.shape[-2])
     return composed_softmax(scores, mask=mask) @ v

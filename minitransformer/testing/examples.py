@@ -145,6 +145,18 @@ def _multi_head_attention(rng: np.random.Generator) -> Iterator[Example]:
     yield Example((x, None, *weights), options, "self, causal, in blocks of 3")
 
 
+def _grouped_query_attention(rng: np.random.Generator) -> Iterator[Example]:
+    # D = 2, H = 4, G = 2, Dk = 4, Dv = 5, B = 6, Tq = 7, Tk = 8
+    x, memory = rng.normal(size=(6, 7, 2)), rng.normal(size=(6, 8, 2))
+    weights = tuple(0.5 * rng.normal(size=shape) for shape in ((2, 34), (20, 2), (34,), (2,)))
+    heads = {"n_heads": 4, "n_kv_heads": 2}
+    bias = rng.normal(size=(4, 7, 7))
+    yield Example((x, None, *weights, _mask(rng, 6, 1, 7, 7)), {**heads, "rotate": True}, "self, rotated")
+    yield Example((x, memory, *weights), heads, "cross")
+    options = {**heads, "bias": bias, "causal": True, "block_size": 3}
+    yield Example((x, None, *weights), options, "self, biased, causal, in blocks of 3")
+
+
 def _layer_norm(rng: np.random.Generator) -> Iterator[Example]:
     gain, bias = rng.normal(size=5), rng.normal(size=5)
     yield Example((rng.normal(size=(2, 3, 5)), gain, bias), {}, "random gain")
@@ -223,6 +235,7 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "masking": _masking,
     "scaled_dot_product_attention": _attention,
     "multi_head_attention": _multi_head_attention,
+    "grouped_query_attention": _grouped_query_attention,
     "layer_norm": _layer_norm,
     "feed_forward": _feed_forward,
     "silu": _silu,

@@ -18,6 +18,7 @@ from minitransformer.ops import (
     embedding,
     feed_forward,
     gelu,
+    grouped_query_attention,
     layer_norm,
     linear,
     local_attention,
@@ -420,6 +421,80 @@ add(
     ),
 )
 
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Grouped-query attention
+
+GROUPS = example("grouped_query_attention", "cross")
+
+
+def one_head_of_each_group(saved: Any, d_y: Any) -> Any:
+    """Take the gradient of the first head that shares keys and values for that of all of them."""
+    gradients = list(grouped_query_attention.backward(saved, d_y))
+    x, memory, w_in, w_out, _, _, sizes, _, _, attended = saved
+    group = sizes.n_heads // sizes.n_kv_heads
+    d_heads = (d_y @ w_out.T).reshape(*x.shape[:2], sizes.n_heads, -1).swapaxes(1, 2)
+    _, *copies = attention.backward(attended, d_heads)
+    d_kv = np.concatenate([d[:, ::group].swapaxes(1, 2).reshape(*memory.shape[:2], -1) for d in copies], axis=-1)
+    gradients[1] = d_kv @ w_in[:, sizes.queries :].T
+    return gradients
+
+
+def other_groups(order: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a forward pass in which other heads share keys and values: heads in another order."""
+
+    def forward(
+        x: Any,
+        memory: Any,
+        w_in: Any,
+        w_out: Any,
+        b_in: Any,
+        b_out: Any,
+        mask: Any = None,
+        *,
+        n_heads: int,
+        **options: Any,
+    ) -> Any:
+        heads = order(np.arange(n_heads))
+        n_kv_heads = options["n_kv_heads"]
+        d_values = len(w_out) // n_heads
+        d_keys = (w_in.shape[1] - n_kv_heads * d_values) // (n_heads + n_kv_heads)
+        columns = np.arange(w_in.shape[1])
+        columns[: n_heads * d_keys] = columns[: n_heads * d_keys].reshape(n_heads, -1)[heads].reshape(-1)
+        places = np.arange(len(w_out)).reshape(n_heads, -1)[heads].reshape(-1)
+        inputs = (x, memory, w_in[:, columns], w_out[places], b_in[columns], b_out, mask)
+        y, saved = grouped_query_attention.forward(*inputs, n_heads=n_heads, **options)
+        return y, (saved, np.argsort(columns), np.argsort(places))
+
+    return forward
+
+
+def other_groups_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate it rightly."""
+    saved, columns, places = saved
+    d_x, d_memory, d_w_in, d_w_out, d_b_in, d_b_out = grouped_query_attention.backward(saved, d_y)
+    return d_x, d_memory, d_w_in[:, columns], d_w_out[places], d_b_in[columns], d_b_out
+
+
+add(
+    grouped_query_attention,
+    one_head_of_each_group,
+    name="grouped-query: one head of each group",
+    example=GROUPS,
+    weak=Weak(
+        example=case(normal(2, 3, 4), normal(2, 5, 4), normal(4, 12), normal(4, 4), n_heads=2, n_kv_heads=2),
+        cotangent="random",
+    ),
+)
+add(
+    grouped_query_attention,
+    other_groups_backward,
+    other_groups(lambda heads: heads.reshape(-1, 2).T.reshape(-1)),
+    name="grouped-query: other groups",
+    example=GROUPS,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Layer norm

@@ -130,6 +130,37 @@ def multi_head_attention():
             )
 
 
+def grouped_query_attention():
+    def theirs(x, memory, w_in, w_out, b_in, b_out, causal=False, bias=None, n_heads=4, n_kv_heads=2):
+        source = x if memory is None else memory
+        size = (w_in.shape[1] - w_out.shape[0] * n_kv_heads // n_heads) // (n_heads + n_kv_heads)
+        queries, keys = n_heads * size, n_kv_heads * size
+        q = x @ w_in[:, :queries] + b_in[:queries]
+        k = source @ w_in[:, queries : queries + keys] + b_in[queries : queries + keys]
+        v = source @ w_in[:, queries + keys :] + b_in[queries + keys :]
+        q, k, v = (
+            t.unflatten(-1, (n, -1)).transpose(1, 2) for t, n in ((q, n_heads), (k, n_kv_heads), (v, n_kv_heads))
+        )
+        bias = None if bias is None else torch.tensor(bias, dtype=x.dtype)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal, enable_gqa=True)
+        return y.transpose(1, 2).flatten(2) @ w_out + b_out
+
+    x, memory = draw(2, 4, 5), draw(2, 6, 5)
+    weights = (draw(5, 22), draw(20, 5), draw(22), draw(5))  # H 4, G 2, Dk 2, Dv 5
+    for name, source, options in (
+        ("self", None, {}),
+        ("cross", memory, {}),
+        ("causal", None, {"causal": True}),
+        ("biased", None, {"bias": np.asarray(ops.alibi(4, 4))}),
+    ):
+        yield Case(
+            name,
+            (x, source, *weights),
+            lambda *inputs, o=options: ops.grouped_query_attention(*inputs, **o, n_heads=4, n_kv_heads=2),
+            lambda *inputs, o=options: theirs(*inputs, **o),
+        )
+
+
 def layer_norm():
     def theirs(x, gain, bias, eps=1e-5):
         return F.layer_norm(x, x.shape[-1:], gain, bias, eps)
@@ -364,6 +395,7 @@ CASES = {
     "masking": list(masking()),
     "scaled_dot_product_attention": list(scaled_dot_product_attention()),
     "multi_head_attention": list(multi_head_attention()),
+    "grouped_query_attention": list(grouped_query_attention()),
     "layer_norm": list(layer_norm()),
     "rms_norm": list(rms_norm()),
     "swiglu": list(swiglu()),

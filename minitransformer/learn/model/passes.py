@@ -209,23 +209,16 @@ def multi_head_attention(f: Functions) -> StandIns:
         n_heads: int = 8,
         causal: bool = False,
         block_size: int | None = None,
-        n_kv_heads: int | None = None,
-        rotate: bool = False,
-        bias: Array | None = None,
     ) -> tuple[Array, Any]:
-        if n_kv_heads is not None or rotate:  # the exercises have the paper's heads
-            inputs = x, memory, w_in, w_out, b_in, b_out
-            options = mask, n_heads, causal, block_size, n_kv_heads, rotate, bias
-            return reference(ops.multi_head_attention.forward)(*inputs, *options)
         heads = []
         for source, part in _projections(x, memory, w_in, w_out):
             projected = source @ w_in[:, part] + (0 if b_in is None else b_in[part])
             shape = (len(source), n_heads, source.shape[1], projected.shape[-1] // n_heads)
             heads.append(like(f["split-heads"](projected, n_heads), x, shape))
-        o, saved = ops.scaled_dot_product_attention.forward(*heads, mask, causal, block_size, bias=bias)
+        o, saved = ops.scaled_dot_product_attention.forward(*heads, mask, causal, block_size)
         concat = like(f["merge-heads"](o), x, (*x.shape[:2], w_out.shape[0]))
         y = concat @ w_out + (0 if b_out is None else b_out)
-        return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, n_heads, concat, saved, None, [])
+        return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, n_heads, concat, saved)
 
     return {ops.multi_head_attention.forward: forward}
 
@@ -234,9 +227,7 @@ def multi_head_backward(f: Functions) -> StandIns:
     """Make stand-ins for the projections and the heads, backwards."""
 
     def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
-        x, memory, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention, n_kv_heads, turned = saved
-        if n_kv_heads is not None or turned:
-            return reference(ops.multi_head_attention.backward)(saved, d_y)
+        x, memory, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention = saved
         product = f["one-weight-for-a-batch"]
         d_concat, d_w_out = product(concat, w_out, d_y)
         shape = (*x.shape[:2], n_heads, w_out.shape[0] // n_heads)

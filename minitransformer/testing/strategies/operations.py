@@ -115,6 +115,31 @@ def multi_head_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 
 @_for_operation
+def grouped_query_attention(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs and parameters of self-attention or attention to a memory, with heads that share keys and values.
+
+    Self-attention may have rotated queries and keys; both may have a bias, or work in blocks of queries. With
+    ``extreme``, inputs may be ±1e2.
+    """
+    batch, t_q, t_k, d_model, pairs, d_v, n_kv = draw(sizes(7, min=(0, 0, 0, 0, 1, 0, 1), max=5))
+    n_heads, d_k = n_kv * draw(st.integers(1, 3)), 2 * pairs
+    x = draw(arrays((batch, t_q, d_model), extreme=extreme, large=LARGE**0.5))
+    own = draw(st.booleans())
+    t_k = t_q if own else t_k
+    memory = None if own else draw(arrays((batch, t_k, d_model)))
+    width = n_heads * d_k + n_kv * (d_k + d_v)
+    w_in, w_out = draw(arrays((d_model, width), low=-1, high=1)), draw(arrays((n_heads * d_v, d_model)))
+    b_in = draw(arrays((width,))) if draw(st.booleans()) else None
+    b_out = draw(arrays((d_model,))) if draw(st.booleans()) else None
+    options: dict[str, Any] = {"n_heads": n_heads, "n_kv_heads": n_kv, "block_size": draw(BLOCK_SIZES)}
+    if own:
+        options |= {"causal": draw(st.booleans()), "rotate": draw(st.booleans())}
+    if draw(st.booleans()):
+        options["bias"] = draw(arrays((n_heads, t_q, t_k)))
+    return Example((x, memory, w_in, w_out, b_in, b_out, draw(masks((batch, n_heads, t_q, t_k)))), options)
+
+
+@_for_operation
 def layer_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs, gain and bias, sometimes rows of equal features."""
     n = 1 + draw(leading_axes())
