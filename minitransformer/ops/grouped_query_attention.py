@@ -180,8 +180,9 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     d_q, *d_shared = _by_head(d_projected, sizes)
     _, *d_copies = attention.backward(attended, _heads(d_concat, sizes.n_heads), out=(d_q, None, None))
     # (2) k and v, repeated for the heads that share them
+    n_sharing = sizes.n_heads // sizes.n_kv_heads
     for d_part, d_copy in zip(d_shared, d_copies, strict=True):
-        d_copy.reshape(*d_part.shape[:2], -1, *d_part.shape[2:]).sum(axis=2, out=d_part)  # (5)
+        d_copy.reshape(*d_part.shape[:2], n_sharing, *d_part.shape[2:]).sum(axis=2, out=d_part)  # (5)
     # (3) q, k = rotary(q), rotary(k)
     for saved_rotary, d_part in zip(turned, (d_q, d_shared[0]), strict=False):
         rotary.backward(saved_rotary, d_part, out=(d_part,))  # (6)

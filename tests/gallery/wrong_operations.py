@@ -484,6 +484,7 @@ add(
     weak=Weak(
         example=case(normal(2, 3, 4), normal(2, 5, 4), normal(4, 12), normal(4, 4), n_heads=2, n_kv_heads=2),
         cotangent="random",
+        absolute=1e-3,
     ),
 )
 add(

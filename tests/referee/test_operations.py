@@ -153,11 +153,12 @@ def grouped_query_attention():
         ("causal", None, {"causal": True}),
         ("biased", None, {"bias": np.asarray(ops.alibi(4, 4))}),
     ):
+        one = [None] if source is None else []
         yield Case(
             name,
-            (x, source, *weights),
-            lambda *inputs, o=options: ops.grouped_query_attention(*inputs, **o, n_heads=4, n_kv_heads=2),
-            lambda *inputs, o=options: theirs(*inputs, **o),
+            (x, *weights) if source is None else (x, source, *weights),
+            lambda x, *rest, m=one, o=options: ops.grouped_query_attention(x, *m, *rest, **o, n_heads=4, n_kv_heads=2),
+            lambda x, *rest, m=one, o=options: theirs(x, *m, *rest, **o),
         )
 
 
