@@ -155,13 +155,13 @@ def _examine(
     """Return the report on a case, and the claim if there are gradients to compare."""
     try:
         claim = Claim(case, rng, d_output)
+        wide = widen(claim)
     except Stop as stop:
         return Report(case.name, stop.verdict, stop.cause), None
     except Malformed as error:
         return Report(case.name, "malformed", str(error)), None
     except Mutates as error:
         return Report(case.name, "mutates", str(error)), None
-    wide = widen(claim)
     measured = claim if isinstance(wide, str) else wide
     records = compare_all(measured, case.moving, max_entries, n_directions)
     report = judge(measured, records, wide if isinstance(wide, str) else "")
