@@ -8,11 +8,10 @@ from check_cases import verdict
 
 from minitransformer.testing import examine, low_precision
 from minitransformer.testing.adapters import Plain
-from minitransformer.testing.claim import Claim, Stop
+from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import draw_direction
 from minitransformer.testing.dtypes import Precision
 from minitransformer.testing.layout import Output
-from minitransformer.testing.low_precision import widen
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Report
 
@@ -272,75 +271,6 @@ def test_values_may_differ_from_float64_as_much_as_they_scatter(offset, same):
 
     report = verdict(shifted, lambda x, d_y: d_y, [0.3, 0.1234, 0.017], dtype=np.float32)
     assert ("measured in float64" in report.measured) == same
-
-
-@pytest.mark.parametrize(
-    ("function", "rounds"),
-    [
-        (np.tanh, False),
-        (lambda x: 1e3 + np.tanh(x), False),
-        (lambda x: np.tanh(x).astype(np.float32).astype(np.float64), True),
-        (lambda x: -np.tanh(x).astype(np.float32).astype(np.float64), True),
-        (lambda x: np.floor(x) + 0 * x, False),
-    ],
-)
-@pytest.mark.parametrize("x", [np.array([0.7]), np.linspace(0.5, 0.9, 6, dtype=np.float32)])
-def test_whether_a_function_rounds_inside(function, rounds, x):
-    for seed in range(4):
-        case = real_case(function, x, backward=lambda x, d_y: d_y * (function(x) != 0))
-        found = widen(Claim(case, np.random.default_rng(seed)))
-        assert isinstance(found, str) == rounds, found
-        assert rounds or found.eps == EPS
-
-
-@pytest.mark.parametrize("short", [np.float16, "bfloat16"])
-def test_a_function_that_rounds_coarsely_inside_is_undecided(short):
-    kind = np.dtype(pytest.importorskip("ml_dtypes").bfloat16 if short == "bfloat16" else short)
-
-    def rounded(x):
-        return x / 100 + np.tanh(x).astype(kind).astype(np.float64)
-
-    for seed in range(8):
-        x = np.random.default_rng(seed).uniform(0.3, 1.5, 1)
-        case = real_case(rounded, x, backward=lambda x, d_y: d_y * (1.01 - np.tanh(x) ** 2))
-        with pytest.raises(Stop, match="to a shorter type than float32 or to a grid: its value jumps by"):
-            widen(Claim(case, np.random.default_rng(seed)))
-
-
-def test_the_rounding_of_a_single_entry_is_seen_wherever_it_jumps():
-    def rounded(x):
-        return x / 100 + np.tanh(x).astype(np.float32)
-
-    for seed in range(20):
-        x = np.random.default_rng(seed).normal(size=1)
-        report = verdict(rounded, lambda x, d_y: (1.01 - np.tanh(x) ** 2) * d_y, x, seed=seed)
-        assert report.verdict == "right", report
-
-
-@pytest.mark.parametrize("steepness", [1e6, 1e7, 1e8, 1e10, 1e12])
-@pytest.mark.parametrize("x", [0.0, 0.3])
-def test_a_steep_part_is_not_taken_for_rounding(steepness, x):
-    def steep(t):
-        return t + np.tanh(steepness * (t - x)) / steepness
-
-    assert verdict(steep, lambda x, d_y: 2 * d_y, [x, x]).verdict in ("right", "undecided")
-    if steepness == 1e7:
-        assert verdict(steep, lambda x, d_y: 2 * d_y, [x, x]).verdict == "right"
-        assert verdict(steep, lambda x, d_y: 3 * d_y, [x, x]).verdict == "wrong"
-
-
-def test_a_fine_grid_is_not_called_a_type():
-    for seed in range(4):
-        x = np.random.default_rng(seed).normal(size=3)
-        report = verdict(lambda x: np.round(300 * x) / 300, lambda x, d_y: d_y, x)
-        assert report.verdict == "undecided"
-        assert "the function rounds inside, to a shorter type than float32 or to a grid" in report.cause
-        assert verdict(lambda x: np.round(300 * x) / 300, lambda x, d_y: 0 * d_y, x).verdict == "right"
-
-
-@pytest.mark.parametrize("x", [[1.0], [3.0], [1.0, 2.0]])
-def test_a_step_at_the_inputs_themselves_is_a_jump(x):
-    assert verdict(np.floor, lambda x, d_y: d_y, x).verdict == "kink"
 
 
 def test_each_input_has_its_own_precision():
