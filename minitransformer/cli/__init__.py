@@ -16,6 +16,7 @@ from minitransformer.arrays import BackendError, full_memory, use
 from minitransformer.cli.errors import UsageError, one_line
 from minitransformer.cli.parser import Parser
 from minitransformer.cli.processes import quiet, run_together, start_ranks
+from minitransformer.console import accept_all_characters
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
 from minitransformer.files import FileError
@@ -38,6 +39,7 @@ COMMANDS = {
         "export",
         "gradcheck",
         "learn",
+        "course",
         "tutorials",
         "bench",
         "table1",
@@ -93,9 +95,7 @@ def _prepare_streams() -> None:
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode), encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # files and pipes get UTF-8; a terminal shows ? for characters that it cannot show
-            stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="replace")
+        accept_all_characters(stream)
 
 
 def _discard_output() -> None:
