@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from minitransformer.cli.parser import Parser
+from minitransformer.console import accept_all_characters
 
 __all__ = ["main"]
 
@@ -54,6 +55,7 @@ COMMANDS = _Commands(
     "export",
     "gradcheck",
     "learn",
+    "course",
     "tutorials",
     "bench",
     "table1",
@@ -116,9 +118,7 @@ def _prepare_streams() -> None:
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode), encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # files and pipes get UTF-8; a terminal shows ? for characters that it cannot show
-            stream.reconfigure(encoding=stream.encoding if stream.isatty() else "utf-8", errors="replace")
+        accept_all_characters(stream)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.data import Bpe, Pieces
+from minitransformer.durable import replace
 from minitransformer.nn import ModelOptions
 from minitransformer.training import RunError, TrainedRun
 
@@ -60,7 +60,9 @@ def new_folder(out: Path) -> Iterator[Path]:
         aside.mkdir(parents=True)
         try:
             yield aside
-            os.replace(aside, out)
+            if out.exists():
+                out.rmdir()  # it is empty; Windows replaces no folder
+            replace(aside, out)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:

@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from minitransformer.durable import check_folder, flush_folder, make_folder, remove_partial, write_durably
+from minitransformer.durable import check_folder, flush_folder, make_folder, remove, remove_partial, write_durably
 from minitransformer.files import FileError, parse_json, require_regular_file
 from minitransformer.options import OptionError, Options
 from minitransformer.training.errors import RunError
@@ -138,7 +138,8 @@ class Checkpoints:
         kept = due[-options.keep :]
         for n, file in files:
             if due and n < due[-1] and n not in kept:
-                file.unlink(missing_ok=True)
+                with suppress(PermissionError):  # on Windows, while it is read; the next call removes it
+                    file.unlink(missing_ok=True)
 
     def clean(self) -> None:
         """Remove unfinished files of killed processes.
@@ -154,10 +155,10 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove all checkpoints, and the folder if it is then empty; of a symbolic link, remove only the link."""
         if self.path.is_symlink():
-            self.path.unlink()
+            remove(self.path)
         elif self.path.exists():
             for _, file in self.files():
-                file.unlink()
+                remove(file)
             self.clean()
             flush_folder(self.path)
             with suppress(OSError):

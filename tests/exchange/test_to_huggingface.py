@@ -1,6 +1,8 @@
 """Runs written for transformers, which must compute the same."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,6 +121,20 @@ def test_tokens_without_a_counterpart_are_told(tmp_path, capsys):
     names = {path.name for path in (tmp_path / "there").iterdir()}
     assert names == {"config.json", "generation_config.json", "model.safetensors"}
     assert json.loads((tmp_path / "there" / "config.json").read_text())["vocab_size"] == len(Characters.train(TEXTS))
+
+
+def test_an_empty_folder_is_filled_where_folders_cannot_be_replaced(tmp_path, monkeypatch):
+    """As on Windows."""
+
+    def rename(old, new, real=os.replace):
+        if Path(new).is_dir():
+            raise PermissionError(13, "Access is denied")
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", rename)
+    (tmp_path / "there").mkdir()
+    write_huggingface(trained(tmp_path / "run"), tmp_path / "there")
+    assert (tmp_path / "there" / "config.json").exists()
 
 
 def test_nothing_is_overwritten(tmp_path):

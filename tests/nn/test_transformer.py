@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.arrays import asarray, backend, to_numpy
+from minitransformer.arrays import asarray, backend, to_numpy, xp
+from minitransformer.nn.module import without_initial_weights
 from minitransformer.testing import gradcheck
 
 # Sizes differ, so that no axis can be taken for another.
@@ -588,6 +589,34 @@ def test_state_dict_makes_the_round_trip():
         array += 1  # a copy: nobody sees it
         assert not np.array_equal(dict(one.named_parameters())[name].numpy(), array)
         assert not np.array_equal(dict(other.named_parameters())[name].numpy(), array)
+
+
+@pytest.mark.parametrize("options", [{}, {"positions": "learned", "attention_bias": True, "share_embeddings": False}])
+def test_a_model_without_initial_weights_takes_those_of_a_state(options):
+    one = small(seed=1, **options)
+    state = one.state_dict()
+    tracemalloc.start()
+    with without_initial_weights():
+        big = mt.nn.Transformer(50_000, 50_000, d_model=32, n_heads=2, n_layers=1, d_ff=2000)
+        other = small(seed=1, **options)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    if backend() == "numpy":
+        assert most < sum(parameter.size for parameter in big.parameters())  # a fourth of its bytes
+    other.load_state_dict(state, copy=False)
+    for name, parameter in other.named_parameters():
+        np.testing.assert_array_equal(to_numpy(parameter.data), state[name], err_msg=name)
+        if backend() == "numpy":
+            assert np.shares_memory(parameter.data, state[name]), name
+    assert np.array_equal(one(SOURCE, TARGET).numpy(), other(SOURCE, TARGET).numpy())
+    assert not np.array_equal(small(seed=1, **options).output.data, xp.zeros_like(one.output.data))
+
+
+def test_a_state_of_another_type_is_converted_without_copy_too():
+    one, other = small(seed=1, dtype="float64"), small(seed=2)
+    other.load_state_dict(one.state_dict(), copy=False)
+    assert all(p.dtype == np.float32 for p in other.parameters())
+    assert np.array_equal(other.output.data, one.output.data.astype("float32"))
 
 
 def test_load_state_dict_takes_other_types():
