@@ -68,7 +68,7 @@ def configuration(d_model, d_ff, n_heads, n_layers):
 def tensors(seed=0, dtype="float32"):
     rng, lengths = np.random.default_rng(seed), {"D": SIZES["d_model"], "F": SIZES["d_ff"], "3": 16, "H": 16}
     shapes = {"model.shared.weight": (len(tokens()), 16), "final_logits_bias": (1, len(tokens()))}
-    for one in parameters(SIZES["n_layers"]):
+    for one in parameters(SIZES["n_layers"], SIZES["n_layers"]):
         shape = tuple(lengths[axis] for axis in one.axes)
         shapes |= dict.fromkeys(one.theirs, shape[::-1] if one.transposed else shape)
     return {name: rng.normal(0, 0.3, shape).astype(dtype) for name, shape in shapes.items()}

@@ -58,7 +58,9 @@ def bytes_received(processes: int, shares: int, parameters: int) -> float:
 def parameters_of(workload: Workload) -> int:
     """Return about how many weights a model has: those of its matrices, with one for both embeddings and the output."""
     m = workload.model
-    return workload.vocabulary * m.d_model + m.n_layers * (3 * 4 * m.d_model**2 + 2 * 2 * m.d_model * m.d_ff)
+    attention, feed_forward = 4 * m.d_model**2, 2 * m.d_model * m.d_ff
+    layers = m.n_layers * (attention + feed_forward) + m.decoder_layers * (2 * attention + feed_forward)
+    return workload.vocabulary * m.d_model + layers
 
 
 def project(flops_per_second: float) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def _loss_module(workload: Workload) -> Any:
                 options.d_model,
                 options.n_heads,
                 options.n_layers,
-                options.n_layers,
+                options.decoder_layers,
                 options.d_ff,
                 dropout=options.dropout,
                 batch_first=True,

@@ -42,7 +42,7 @@ class Workload(Options):
         # four projections, then scores and weighted sums
         attention = tokens * 4 * m.d_model**2 + 2 * tokens * self.length * m.d_model
         feed_forward = tokens * 2 * m.d_model * m.d_ff
-        layers = m.n_layers * (3 * attention + 2 * feed_forward)  # the decoder has two attentions
+        layers = m.n_layers * (attention + feed_forward) + m.decoder_layers * (2 * attention + feed_forward)
         # each product has two gradients, as large as itself, and each entry is multiplied and added
         return 3 * 2 * (layers + tokens * m.d_model * self.vocabulary)
 

@@ -15,7 +15,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run and how many."""
-    parser.add_argument("run", type=path, help="a run folder made by `minitransformer train`")
+    parser.add_argument("run", type=path, help="a run folder of `minitransformer train`")
     parser.add_argument("--last", type=int, default=5, metavar="N", help="number of checkpoints")
 
 

@@ -1,7 +1,7 @@
 """Open a model of another program.
 
-Reads a published model and writes a run folder, with which the other commands work. The model computes what it computed
-there, and searches as it did.
+Reads a published model and writes a run folder for `translate`, `evaluate`, `attention` and `explore`. The model gives
+the same logits as in its program, and translates by the same rules of search.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the program, the folder, and where the run goes."""
-    parser.add_argument("kind", choices=tuple(READERS), help="the program that the model was written by")
+    parser.add_argument("kind", choices=tuple(READERS), help="the program that wrote the model")
     parser.add_argument("folder", type=path, help="the folder of the model")
     parser.add_argument("--out", type=path, required=True, metavar="RUN", help="the run folder to write")
 

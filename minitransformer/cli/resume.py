@@ -19,7 +19,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run."""
-    parser.add_argument("run", type=path, help="a run folder made by `minitransformer train`")
+    parser.add_argument("run", type=path, help="a run folder of `minitransformer train`")
     add_with(parser)
     add_distributed(parser)
 

@@ -20,7 +20,7 @@ STRONGEST_PENALTY = 100
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the run and which of its weights."""
-    parser.add_argument("run", type=path, help="a run folder made by `minitransformer train`")
+    parser.add_argument("run", type=path, help="a run folder of `minitransformer train` or `import`")
     parser.add_argument(
         "--weights",
         choices=WEIGHTS,

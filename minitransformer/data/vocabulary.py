@@ -167,7 +167,7 @@ class Vocabulary:
         for token in unknown[:MOST_NAMES]:
             near = get_close_matches(token, self._ids, n=1)
             meant = f" (is {near[0]!r} meant?)" if near else ""
-            names.append(f"{token!r}{meant} at place {tokens.index(token) + 1}")
+            names.append(f"{token!r}{meant} at position {tokens.index(token) + 1}")
         if len(unknown) > MOST_NAMES:
             names.append(f"... and {len(unknown) - MOST_NAMES:,} others")
         shown = ", ".join(map(repr, self._tokens[len(SPECIALS) :][:40]))

@@ -9,10 +9,13 @@ from minitransformer.exchange.ctranslate2 import read_ctranslate2
 from minitransformer.exchange.huggingface import read_huggingface
 from minitransformer.exchange.marian import read_marian
 from minitransformer.exchange.published import Published, write_run
-from minitransformer.exchange.to_huggingface import ExportError, write_huggingface
+from minitransformer.exchange.to_ctranslate2 import QUANTIZATIONS, write_ctranslate2
+from minitransformer.exchange.to_huggingface import write_huggingface
+from minitransformer.exchange.writing import ExportError
 from minitransformer.training import TrainedRun
 
 __all__ = [
+    "QUANTIZATIONS",
     "READERS",
     "WRITERS",
     "ExportError",
@@ -20,6 +23,7 @@ __all__ = [
     "read_ctranslate2",
     "read_huggingface",
     "read_marian",
+    "write_ctranslate2",
     "write_huggingface",
     "write_run",
 ]
@@ -30,5 +34,8 @@ READERS: Mapping[str, Callable[[Path], Published]] = {
     "ctranslate2": read_ctranslate2,
 }
 """The function that reads the models of each program."""
-WRITERS: Mapping[str, Callable[[TrainedRun, Path], list[str]]] = {"huggingface": write_huggingface}
+WRITERS: Mapping[str, Callable[[TrainedRun, Path], list[str]]] = {
+    "huggingface": write_huggingface,
+    "ctranslate2": write_ctranslate2,
+}
 """The function that writes a run for each program, and returns notes on what differs there."""

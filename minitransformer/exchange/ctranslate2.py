@@ -31,7 +31,8 @@ here                                               there
 =================================================  ====================================================================
 
 Ids. There is no padding there, and the start token may be written. So here padding is a new token, unless there is
-``<pad>``, and the start a copy of theirs, or a row of zeros if the decoder starts from zeros; neither is ever written.
+``<pad>``; and the start is a copy of theirs, unless it is ``<start>``, or a row of zeros if the decoder starts from
+zeros. Neither is ever written.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.data import PAD, Characters, Tokeniser, Words
+from minitransformer.data import PAD, START, Characters, Tokeniser, Words
+from minitransformer.data.vocabulary import SPECIALS
 from minitransformer.exchange.model_bin import Variables, read_model_bin
 from minitransformer.exchange.published import OurIds, Published, arrange, find_sinusoidal, read_pieces
 from minitransformer.exchange.reading import Fields, read_tokens, shown
@@ -88,10 +90,13 @@ class Parameter(NamedTuple):
     """Whether zeros take its place if it is missing."""
 
 
-def parameters(n_layers: int) -> Iterator[Parameter]:
+def parameters(n_encoder_layers: int, n_decoder_layers: int) -> Iterator[Parameter]:
     """Yield the parameters of the layers of both stacks."""
     attentions = {"self_attention": "self_attention", "cross_attention": "attention"}
-    for stack, places in (("encoder", ["self_attention"]), ("decoder", list(attentions))):
+    for stack, n_layers, places in (
+        ("encoder", n_encoder_layers, ["self_attention"]),
+        ("decoder", n_decoder_layers, list(attentions)),
+    ):
         for i in range(n_layers):
             ours, theirs = f"{stack}.layers.{i}", f"{stack}/layer_{i}"
             for place in places:
@@ -141,7 +146,7 @@ def read_ctranslate2(folder: Path) -> Published:
         raise variables.error(f"{lengths['D']} features and {model['n_heads']} heads", "a multiple of the heads")
     model |= _positions(variables, state, lengths["D"])
     model |= _tables(variables, state, lengths["D"], source, target)
-    wanted = list(parameters(model["n_layers"]))
+    wanted = list(parameters(model["n_layers"], model["n_decoder_layers"]))
     if model["final_norm"]:
         for stack in ("encoder", "decoder"):
             wanted += layer_norm(f"{stack}.final_norm", f"{stack}/layer_norm")
@@ -261,11 +266,11 @@ def _arrange(path: Path, tokens: list[str], special: _Special, start: str | None
     needed = [token for token in (start, special.end if needs_end else None) if token not in (None, *tokens)]
     if needed:
         raise FileError(f"{path} has no {shown(needed[0])}, expected the tokens of the start and the end")
-    pad, end = ("<pad>" if "<pad>" in tokens else None), (special.end if special.end in tokens else None)
-    ids = {"pad": pad, "end": end, "unknown": special.unknown}
-    numbers: dict[str, Any] = {name: None if token is None else tokens.index(token) for name, token in ids.items()}
-    ordered = arrange(tokens, start=None, where=path, **numbers)
-    return ordered if start is None else ordered.with_start(tokens.index(start))
+    own_start = SPECIALS[START] if special.start == SPECIALS[START] else None  # a model that was exported here
+    ids = {"pad": SPECIALS[PAD], "start": own_start, "end": special.end, "unknown": special.unknown}
+    numbers: dict[str, Any] = {name: tokens.index(token) if token in tokens else None for name, token in ids.items()}
+    ordered = arrange(tokens, where=path, **numbers)
+    return ordered if start in (None, own_start) else ordered.with_start(tokens.index(start))
 
 
 def _source_table(variables: Variables) -> str:
@@ -280,8 +285,8 @@ def _options(variables: Variables) -> dict[str, Any]:
         next(i for i in count() if f"{stack}/layer_{i}/ffn/linear_0/weight" not in variables.left)
         for stack in ("encoder", "decoder")
     ]
-    if layers[0] != layers[1] or not layers[0]:
-        raise variables.error(f"{layers[0]} and {layers[1]} layers", "as many in the decoder as in the encoder")
+    if not all(layers):
+        raise variables.error(f"{layers[0]} and {layers[1]} layers", "1 or more in encoder and decoder")
     heads = variables.of_both("num_heads", HEADS[variables.contents.specification])
     if not isinstance(heads, int) or heads < 1:
         raise variables.error(f"{heads} heads", "1 or more")
@@ -293,6 +298,7 @@ def _options(variables: Variables) -> dict[str, Any]:
         raise variables.error("a layer norm after one stack only", "one after both, or none")
     return {
         "n_layers": layers[0],
+        "n_decoder_layers": layers[1],
         "n_heads": heads,
         "norm": "pre" if variables.of_both("pre_norm", 1) else "post",
         "final_norm": norms[0],

@@ -92,11 +92,11 @@ class Parameter(NamedTuple):
     """Its axes here, of which D is the model's features: "VD", "D3" for D x 3 D, and so on."""
 
 
-def parameters(n_layers: int) -> Iterator[Parameter]:
+def parameters(n_encoder_layers: int, n_decoder_layers: int) -> Iterator[Parameter]:
     """Yield the parameters of the layers of both stacks."""
-    for stack, attentions in (
-        ("encoder", {"self_attention": "self_attn"}),
-        ("decoder", {"self_attention": "self_attn", "cross_attention": "encoder_attn"}),
+    for stack, n_layers, attentions in (
+        ("encoder", n_encoder_layers, {"self_attention": "self_attn"}),
+        ("decoder", n_decoder_layers, {"self_attention": "self_attn", "cross_attention": "encoder_attn"}),
     ):
         for i in range(n_layers):
             ours, theirs = f"{stack}.layers.{i}", f"model.{stack}.layers.{i}"
@@ -143,7 +143,8 @@ def read_huggingface(folder: Path) -> Published:
     sizes = {
         "d_model": config.integer("d_model", at_least=1),
         "n_heads": _same(config, "attention_heads", at_least=1),
-        "n_layers": _same(config, "layers", at_least=1, at_most=len(tensors)),
+        "n_layers": config.integer("encoder_layers", at_least=1, at_most=len(tensors)),
+        "n_decoder_layers": config.integer("decoder_layers", at_least=1, at_most=len(tensors)),
         "d_ff": _same(config, "ffn_dim", at_least=1),
     }
     if sizes["d_model"] % sizes["n_heads"]:
@@ -296,7 +297,7 @@ def _state(
     bias = take("final_logits_bias", (1, size))[0] if "final_logits_bias" in tensors else np.zeros(size, dtype)
     state["output_bias"] = target.bias(bias)
     lengths = {"D": d_model, "F": d_ff, "3": d_model, "H": d_model}
-    for one in parameters(sizes["n_layers"]):
+    for one in parameters(sizes["n_layers"], sizes["n_decoder_layers"]):
         shape = tuple(lengths[axis] for axis in one.axes)
         parts = [take(name, shape[::-1] if one.transposed else shape) for name in one.theirs]
         state[one.ours] = np.concatenate([part.T if one.transposed else part for part in parts], axis=-1)

@@ -69,10 +69,13 @@ NORMS = {("n", "da", "n"): "pre", ("", "dan", ""): "post"}
 EPSILON = 1e-6
 
 
-def parameters(n_layers: int, norm: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+def parameters(n_encoder_layers: int, n_decoder_layers: int, norm: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield our parameters of the layers, each with the arrays there that hold it side by side, and their axes."""
     suffix = "_pre" if norm == "pre" else ""
-    for stack, attentions in (("encoder", ["self"]), ("decoder", ["self", "context"])):
+    for stack, n_layers, attentions in (
+        ("encoder", n_encoder_layers, ["self"]),
+        ("decoder", n_decoder_layers, ["self", "context"]),
+    ):
         for i in range(n_layers):
             ours, theirs = f"{stack}.layers.{i}", f"{stack}_l{i + 1}"
             for name in attentions:
@@ -129,7 +132,7 @@ def read_marian(folder: Path) -> Published:
     state["output_bias"] = target.bias(variables.floats(f"{out}_b", (1, n))[0] if has_bias else np.zeros(n, "f4"))
     share = {(1, False): "all", (1, True): "inputs", (2, False): "target", (2, True): False}
     model["share_embeddings"] = share[len(tables), untied]
-    for ours, theirs in parameters(model["n_layers"], model["norm"]):
+    for ours, theirs in parameters(model["n_layers"], model["n_decoder_layers"], model["norm"]):
         parts = [variables.floats(name, tuple(lengths[axis] for axis in axes)) for name, axes in theirs]
         whole = np.concatenate(parts, axis=-1)
         state[ours] = whole[0] if theirs[0][1][0] == "1" else whole
@@ -236,13 +239,12 @@ def _options(path: Path, settings: Mapping[str, str]) -> dict[str, Any]:
     )
     if order not in NORMS:
         raise error("transformer-postprocess", f"with preprocess and postprocess-top one of {list(NORMS)}")
-    if number("dec-depth") != number("enc-depth"):
-        raise error("dec-depth", f"{settings['enc-depth']}, as in the encoder: ours have one number for both")
     activation = settings.get("transformer-ffn-activation", "swish")
     if activation not in ACTIVATIONS:
         raise error("transformer-ffn-activation", f"one of {', '.join(ACTIVATIONS)}")
     return {
         "n_layers": number("enc-depth"),
+        "n_decoder_layers": number("dec-depth"),
         "n_heads": number("transformer-heads"),
         "norm": NORMS[order],
         "activation": ACTIVATIONS[activation],

@@ -8,9 +8,6 @@ layer norm treats all alike. So every axis of features is put into the other ord
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,22 +17,19 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from minitransformer.arrays import Array
-from minitransformer.data import END, PAD, START, UNKNOWN, Bpe, Pieces, Tokeniser
+from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions
 from minitransformer.exchange.huggingface import ACTIVATIONS, parameters
+from minitransformer.exchange.writing import head_sizes, new_folder, require_same, sentencepiece_models
 from minitransformer.nn import ModelOptions
-from minitransformer.training import RunError, TrainedRun
+from minitransformer.training import TrainedRun
 
-__all__ = ["ExportError", "write_huggingface"]
+__all__ = ["write_huggingface"]
 
 LONGEST = 512
 """The most tokens of a translation with its start, where the run has no limit of its own."""
 POSITIONS = 1024
 """How many positions transformers computes; longer sentences fail there."""
-
-
-class ExportError(ValueError):
-    """A model computes what the other program cannot."""
 
 
 def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
@@ -66,37 +60,24 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
     tensors = dict(_tensors(state, options))
     generation, notes = _generation(run.options.search)
     files: dict[str, Any] = {"config.json": _config(run, state), "generation_config.json": generation}
-    models: dict[str, bytes] = {}
-    if isinstance(run.source, Bpe | Pieces) and isinstance(run.target, Bpe | Pieces):
-        models = {"source.spm": run.source.model, "target.spm": run.target.model}
+    models, kinds = sentencepiece_models(run)
+    if models:
         files |= _vocabularies(run.source, run.target)
     else:
-        kinds = " and ".join(sorted({run.source.kind, run.target.kind}))
         notes.append(f"tokens of the kind {kinds} have no tokeniser there: give the ids of this run")
-    try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise RunError(f"{out} exists already; choose another --out")
-        aside = out.with_name(f".{secrets.token_hex(8)}.partial")
-        aside.mkdir(parents=True)
-        try:
-            for name, value in files.items():
-                text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-                (aside / name).write_text(text, encoding="utf-8", newline="\n")
-            for name, model in models.items():
-                (aside / name).write_bytes(model)
-            (aside / "model.safetensors").write_bytes(save(tensors, metadata={"format": "pt"}))
-            os.replace(aside, out)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    except OSError as error:
-        raise RunError(f"cannot write {out}: {error.strerror or error}") from error
+    with new_folder(out) as aside:
+        for name, value in files.items():
+            text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+            (aside / name).write_text(text, encoding="utf-8", newline="\n")
+        for name, model in models.items():
+            (aside / name).write_bytes(model)
+        (aside / "model.safetensors").write_bytes(save(tensors, metadata={"format": "pt"}))
     return notes
 
 
 def _check(options: ModelOptions) -> None:
     """Raise an ExportError if the model computes what MarianMTModel cannot."""
-    size = options.d_model / options.n_heads
-    for name, found, expected in (
+    options_there = (
         ("norm", options.norm, "post"),
         ("final_norm", options.has_final_norm, False),
         ("positions", options.positions, "sinusoidal"),
@@ -104,13 +85,9 @@ def _check(options: ModelOptions) -> None:
         ("position_scale", options.position_scale, "d_model"),
         ("source_end", options.source_end, True),
         ("layer_norm_eps", options.layer_norm_eps, 1e-5),
-        ("d_k", options.key_size, size),
-        ("d_v", options.value_size, size),
-    ):
-        if found != expected:
-            raise ExportError(
-                f"MarianMTModel has only {name} {expected!r}, found {found!r}; this model cannot be written for it"
-            )
+        *head_sizes(options),
+    )
+    require_same("MarianMTModel", options_there)
 
 
 def _tensors(state: Mapping[str, Array], options: ModelOptions) -> Iterator[tuple[str, Array]]:
@@ -132,7 +109,7 @@ def _tensors(state: Mapping[str, Array], options: ModelOptions) -> Iterator[tupl
         n_target = len(target)
     bias = state.get("output_bias", np.zeros(n_target, source.dtype))
     yield "final_logits_bias", _ordered(bias[None])
-    for one in parameters(options.n_layers):
+    for one in parameters(options.n_layers, options.decoder_layers):
         if one.ours in state:
             value = _permuted(state[one.ours], one.axes, order)
         else:  # attention without biases
@@ -153,14 +130,16 @@ def _ordered(array: Array) -> Array:
 
 def _config(run: TrainedRun, state: Mapping[str, Array]) -> dict[str, Any]:
     options = run.model.options
-    sizes = {"layers": options.n_layers, "attention_heads": options.n_heads, "ffn_dim": options.d_ff}
+    stacks = {"encoder": options.n_layers, "decoder": options.decoder_layers}
+    sizes = {"attention_heads": options.n_heads, "ffn_dim": options.d_ff}
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
         "d_model": options.d_model,
-        **{f"{stack}_{name}": value for stack in ("encoder", "decoder") for name, value in sizes.items()},
+        **{f"{stack}_{name}": value for stack in stacks for name, value in sizes.items()},
+        **{f"{stack}_layers": n_layers for stack, n_layers in stacks.items()},
         "activation_function": theirs[options.activation],
         "scale_embedding": options.scale_embeddings,
         "dropout": options.dropout,

@@ -107,7 +107,7 @@ class Decoder(Module):
 
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
-        self.layers = [DecoderLayer(options, rng) for _ in range(options.n_layers)]
+        self.layers = [DecoderLayer(options, rng) for _ in range(options.decoder_layers)]
         self.final_norm = LayerNorm(options) if options.has_final_norm else None
 
     def __call__(

@@ -32,6 +32,9 @@ class ModelOptions(Options):
     d_model: int = option(512, "D, the number of features of each position", at_least=1, common=True)
     n_heads: int = option(8, "H, the number of attention heads", at_least=1, common=True)
     n_layers: int = option(6, "N, the number of layers in the encoder and in the decoder", at_least=1, common=True)
+    n_decoder_layers: int | None = option(
+        None, "the number of layers in the decoder (default: N, as in the encoder)", at_least=1, added=True
+    )
     d_ff: int = option(2048, "F, the number of features inside the feed-forward networks", at_least=1, common=True)
     d_k: int | None = option(None, "Dk, the size of a head's queries and keys (default: D / H)", at_least=1)
     d_v: int | None = option(None, "Dv, the size of a head's values (default: D / H)", at_least=1)
@@ -111,8 +114,14 @@ class ModelOptions(Options):
             )  # fmt: skip
 
     def __str__(self) -> str:
-        sizes = f"N {self.n_layers}, D {self.d_model}, H {self.n_heads}, F {self.d_ff}"
+        other = "" if self.decoder_layers == self.n_layers else f" + {self.decoder_layers}"
+        sizes = f"N {self.n_layers}{other}, D {self.d_model}, H {self.n_heads}, F {self.d_ff}"
         return f"{sizes}, dropout {self.dropout}, {self.norm}-norm"
+
+    @property
+    def decoder_layers(self) -> int:
+        """The number of layers in the decoder."""
+        return self.n_decoder_layers or self.n_layers
 
     @property
     def has_final_norm(self) -> bool:

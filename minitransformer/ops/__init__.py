@@ -5,8 +5,7 @@ To add one, write its file and import its operation here ("as" itself, which mar
 
 A file and its operation share a name, and ``ops.softmax`` is the operation, which is called with tensors: a user needs
 it far more often than the module. So ``import minitransformer.ops.softmax as x`` gives the operation too. The passes on
-arrays are the module's: ``from minitransformer.ops.silu import silu as silu
-from minitransformer.ops.softmax import forward, backward``.
+arrays are the module's: ``from minitransformer.ops.softmax import forward, backward``.
 """
 
 from minitransformer import stand_ins
@@ -28,11 +27,14 @@ from minitransformer.ops.masking import padding_mask as padding_mask
 from minitransformer.ops.multi_head_attention import multi_head_attention as multi_head_attention
 from minitransformer.ops.positions import sinusoidal_positions as sinusoidal_positions
 from minitransformer.ops.recurrence import recurrence as recurrence
+from minitransformer.ops.rms_norm import rms_norm as rms_norm
+from minitransformer.ops.rotary import rotary as rotary
 from minitransformer.ops.scaled_dot_product_attention import (
     scaled_dot_product_attention as scaled_dot_product_attention,
 )
 from minitransformer.ops.silu import silu as silu
 from minitransformer.ops.softmax import softmax as softmax
+from minitransformer.ops.swiglu import swiglu as swiglu
 
 registry: dict[str, Operation] = {
     name: value for name, value in sorted(globals().items()) if isinstance(value, Operation)

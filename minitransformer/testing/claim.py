@@ -54,7 +54,7 @@ class Claim:
     ------
     Stop, Malformed
         If the function or its backward pass is not deterministic, not finite, writes into an argument, or returns
-        something else than arrays of floating-point numbers of the right shape.
+        anything but arrays of floating-point numbers of the right shape.
     """
 
     def __init__(self, case: RealCase, rng: np.random.Generator, d_output: Any = None) -> None:

@@ -162,6 +162,21 @@ def _silu(rng: np.random.Generator) -> Iterator[Example]:
     yield Example((x,), {"beta": 1.702}, "β 1.702")
 
 
+def _rms_norm(rng: np.random.Generator) -> Iterator[Example]:
+    gain = rng.normal(size=5)
+    yield Example((rng.normal(size=(2, 3, 5)), gain), {}, "random gain")
+    yield Example((0.01 * rng.normal(size=(4, 5)), gain), {"eps": 1e-3}, "eps larger than the mean square")
+
+
+def _swiglu(rng: np.random.Generator) -> Iterator[Example]:
+    yield Example((2 * rng.normal(size=(2, 3, 8)),), {}, "F 4")
+
+
+def _rotary(rng: np.random.Generator) -> Iterator[Example]:
+    yield Example((rng.normal(size=(2, 3, 5, 6)),), {}, "from position 0")
+    yield Example((rng.normal(size=(5, 6)),), {"first": 40}, "from position 40")
+
+
 def _embedding(rng: np.random.Generator) -> Iterator[Example]:
     yield Example((np.array([[1, 3, 1], [0, 1, 4]]), rng.normal(size=(6, 2))), {}, "repeated ids")
 
@@ -211,6 +226,9 @@ EXAMPLES: dict[str, Callable[[np.random.Generator], Iterator[Example]]] = {
     "layer_norm": _layer_norm,
     "feed_forward": _feed_forward,
     "silu": _silu,
+    "rms_norm": _rms_norm,
+    "swiglu": _swiglu,
+    "rotary": _rotary,
     "embedding": _embedding,
     "dropout": _dropout,
     "cross_entropy": _cross_entropy,

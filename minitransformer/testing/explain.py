@@ -23,7 +23,7 @@ def outputs_at_fault(claim: Claim, inputs: Sequence[int]) -> str:
     at_fault, others = {}, False
     try:
         claims = list(claim.of_each_output())
-    except (Stop, Malformed):  # a backward pass may not bear zeros
+    except (Stop, Malformed):  # a backward pass may fail on zeros
         return ""
     for name, alone in claims:
         records = compare_all(alone, inputs)

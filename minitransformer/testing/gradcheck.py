@@ -84,15 +84,14 @@ class InputReport:
 
     def __str__(self) -> str:
         text = f"input {self.name}, shape {self.shape}: "
-        what = " and ".join(
-            f"{n} {word}"
-            for n, word in ((self.comparisons - self.directions, "entries"), (self.directions, "directions"))
-            if n or word == "entries"
-        )
+        n = self.comparisons - self.directions
+        what = "1 entry" if n == 1 else f"{n} entries"
+        what += f" and {self.directions} direction{'s' if self.directions > 1 else ''}" if self.directions else ""
         kinks = f", kinks at {', '.join(str(list(index)) for index in self.kinks[:5])}" if self.kinks else ""
         kinks += f" and {len(self.kinks) - 5} more" if len(self.kinks) > 5 else ""
         if not self.wrong:
-            text += f"{what} agree, worst relative error {self.worst_error:.1e}{kinks}"
+            agree = "agrees" if self.comparisons == 1 else "agree"
+            text += f"{what} {agree}, worst relative error {self.worst_error:.1e}{kinks}"
             if not self.certain:
                 return text
             alone = (self.comparisons - self.directions) / prod(self.shape)

@@ -51,7 +51,7 @@ def rebuild(value: Any, new: Iterator[Any]) -> Any:
 
 
 def align(value: Any, other: Any, name: str = "") -> list[Any]:
-    """Return what stands at the leaves of a value in another one, such as its gradient, where None stands for all."""
+    """Return the leaves of another value of the same structure, such as a gradient; None replaces all below it."""
     children = _children(value)
     if children is None:
         return [other]

@@ -27,10 +27,10 @@ from minitransformer.testing.slopes import EPS
 __all__ = ["UNCLEAR", "Loss", "losses", "typical_sizes", "widen"]
 
 UNCLEAR = 0.01
-"""An error bound that is this part of the largest gradient of an input leaves nothing to decide."""
+"""If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
 TRIES = 8
 NEARBY = 2.0**-6
-"""How far away another rounding of the value is looked for, relative to the inputs."""
+"""How far away another rounding of the value is searched for, relative to the inputs."""
 SPREAD = 8.0
 """Rounding errors of a value are at most this many times as large as they differ from point to point."""
 
@@ -51,7 +51,7 @@ class Loss:
 
 
 def widen(claim: Claim) -> Claim | str:
-    """Return the claim of the same function in float64, or why there is none that stands for this one."""
+    """Return the claim of the same function in float64, or why that cannot replace this one."""
     if claim.eps <= EPS:
         return claim
     if all(claim.case.inputs[i].dtype == np.float64 for i in claim.case.moving):
@@ -76,7 +76,7 @@ def typical_sizes(x: Array) -> Array:
 
 
 def losses(claim: Claim, wide: Claim) -> list[Loss]:
-    """Return for each input what a short type does to its gradient."""
+    """Return for each input how much of its gradient is lost in a short type."""
     return [_loss(claim, wide, i) for i, gradient in wide.gradients.items() if gradient.size]
 
 
@@ -110,7 +110,7 @@ def _inner_rounding(claim: Claim, wide: Claim, i: int) -> Array:
 
 
 def _agree(claim: Claim, wide: Claim) -> bool:
-    """Return whether the values agree up to rounding, which is another one at each point; a difference is not."""
+    """Return whether the values agree up to rounding, which varies from point to point; a true difference does not."""
     if claim.output.vector.shape != wide.output.vector.shape:
         return False
     error = claim.output.vector - wide.output.vector

@@ -14,7 +14,7 @@ __all__ = ["CheckError", "Entry", "Report", "Verdict"]
 Verdict = Literal["right", "wrong", "kink", "undecided", "nondeterministic", "mutates", "not finite", "malformed"]
 
 STAYS, LONG = 0.2, 4
-"""An error that differs by less than this part, over at least so many steps, does not fall with the step."""
+"""An error that changes by less than this fraction over at least this many steps does not fall with the step."""
 
 HEADLINES: dict[Verdict, str] = {
     "right": "the gradient is right",
@@ -63,7 +63,7 @@ class Report:
     def errors(self) -> list[tuple[float, float]]:
         """Steps h and the error ``|(L(x + h) - L(x - h)) / 2h - gradient|`` at the worst entry, when first read.
 
-        Of a right gradient it falls as h² until rounding takes over.
+        For a right gradient it falls as h² until rounding takes over.
         """
         return self.measure_errors()
 

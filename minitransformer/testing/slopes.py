@@ -301,7 +301,7 @@ def _closer(
     eps: float,
     kink: Slope | None,
 ) -> list[Step] | None:
-    """Return steps too small to reach a kink or jump near x; None if it is at x as far as rounding lets see.
+    """Return steps too small to reach a kink or jump near x; None if it is at x, as far as rounding shows.
 
     Steps that reach it are appended to the others.
     """

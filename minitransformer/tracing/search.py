@@ -359,13 +359,13 @@ def _check_prefix(model: Transformer, prefix: Sequence[int], most: int) -> list[
     for place, token in enumerate(tokens):
         if not 0 <= token < model.target_vocab:
             raise IndexError(
-                f"write: token {token} at place {place} of the prefix is out of range: "
+                f"write: token {token} at position {place} of the prefix is out of range: "
                 f"the target vocabulary has tokens 0 to {model.target_vocab - 1}"
             )
         if token in (PAD, START) or (token == END and place < len(tokens) - 1):
             name = {PAD: "padding", START: "the start token", END: "the end token"}[token]
             raise ValueError(
-                f"write: place {place} of the prefix is {name} ({token}); padding and the start token are "
+                f"write: position {place} of the prefix is {name} ({token}); padding and the start token are "
                 "never written, and the end token only last: leave it out"
             )
     if len(tokens) > most:

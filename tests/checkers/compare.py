@@ -218,11 +218,11 @@ def counts() -> str:
     kinds = {
         ("gallery", False): "the [gallery of wrong gradients](gallery-of-wrong-gradients.md), "
         f"without {len(NO_PLAIN_FORM)} entries that have no plain form",
-        ("twin", False): "those of the next line with every entry a quarter too large, where they have a gradient",
+        ("twin", False): "the right ones of the next line, with every entry of the gradient a quarter too large",
         (
             "hard",
             True,
-        ): "hard to see as right: extreme scales, cancellation, long sums, few digits, kinks, ties, "
+        ): "hard to recognise as right: extreme scales, cancellation, long sums, few digits, kinks, ties, "
         "masks, norms at 0, softmax at ±1e4",
         ("reported", True): "reported by users of gradient checkers",
         ("reported", False): "reported by users of gradient checkers",

@@ -87,7 +87,7 @@ def test_without_a_browser_the_address_is_enough(monkeypatch, capsys, failure):
         (["--port", "70000"], "--port must be from 0 to 65535, found 70000"),
         (["--save", "page.png"], "--save writes .html, .htm, found page.png"),
         (["--save", "x.html", "--port", "80"], "--save starts no server; leave out --port and --no-browser"),
-        (["1x2"], "unknown token 'x' at place 2"),
+        (["1x2"], "unknown token 'x' at position 2"),
         (["1" * 200], "expected at most 128"),
     ],
 )  # fmt: skip
@@ -115,5 +115,8 @@ def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
     page = tmp_path / "new" / "page.html"
     assert main(["explore", run, "--save", str(page)]) == 0
     out = capsys.readouterr().out
-    assert " MB); open it in a browser" in out
+    assert out.endswith(" MB); open it in a browser\n")
     assert 'id="saved"' in page.read_text(encoding="utf-8")
+    monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
+    assert main(["explore", run, "--save", str(page)]) == 0
+    assert "more than 20 parameters" in capsys.readouterr().out

@@ -45,16 +45,16 @@ def test_unknown_tokens_are_each_named_once():
     assert isinstance(caught.value, ValueError)
     assert message.count("'hund'") == 1
     assert message.count("'x'") == 1
-    assert "'hund' (is 'und' meant?) at place 2, 'x' at place 3" in message
+    assert "'hund' (is 'und' meant?) at position 2, 'x' at position 3" in message
     # a text can never end a sentence by itself
     assert message.count("'<end>'") == 1
     assert "'zwanzig'" in message
 
 
 def test_a_few_of_many_unknown_tokens_are_named():
-    with pytest.raises(ValueError, match="unknown tokens '0' at place 1, ") as caught:
+    with pytest.raises(ValueError, match="unknown tokens '0' at position 1, ") as caught:
         Vocabulary(["a"]).encode([str(i) for i in range(3000)])
-    assert "'9' at place 10, ... and 2,990 others; use only" in str(caught.value)
+    assert "'9' at position 10, ... and 2,990 others; use only" in str(caught.value)
     assert len(str(caught.value)) < 400
 
 

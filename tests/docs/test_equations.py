@@ -13,8 +13,8 @@ DERIVATIONS = {path.stem: path for path in (ROOT / "docs" / "derivations").glob(
 HAT = "\u0302"
 NUMBER = re.compile(r"\((\d+)\)")
 LATEX = {
-    "alpha": "α", "chi": "χ", "Delta": "Δ", "delta": "δ", "ell": "ℓ", "eta": "η", "gamma": "γ", "mu": "μ",
-    "omega": "ω", "Phi": "Φ", "rho": "ρ", "sigma": "σ", "varphi": "φ",
+    "alpha": "α", "chi": "χ", "Delta": "Δ", "delta": "δ", "ell": "ℓ", "eta": "η", "gamma": "γ", "kappa": "κ",
+    "lambda": "λ", "mu": "μ", "nu": "ν", "omega": "ω", "Phi": "Φ", "rho": "ρ", "sigma": "σ", "varphi": "φ",
 }  # fmt: skip
 LATEX_NAME = re.compile(r"(\\bar)?\s*\{?\s*(\\hat)?\s*(\\mathrm\{\w+\}|\\(?!hat|bar)[A-Za-z]+|[A-Za-z])\}?")
 

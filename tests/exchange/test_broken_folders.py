@@ -79,7 +79,8 @@ BROKEN = {
     "d_model is 16, expected a multiple of the 3 attention heads": edit(
         "config.json", encoder_attention_heads=3, decoder_attention_heads=3
     ),
-    "decoder_layers is 2, expected 1, as in the encoder": edit("config.json", decoder_layers=2),
+    "decoder_ffn_dim is 2, expected 24, as in the encoder": edit("config.json", decoder_ffn_dim=2),
+    "has no tensor model.decoder.layers.1": edit("config.json", decoder_layers=2),
     "encoder_layers is 1000000, expected a whole number from 1 to 44": edit("config.json", encoder_layers=10**6),
     "has no tensor model.encoder.layers.1": edit("config.json", encoder_layers=2, decoder_layers=2),
     "activation_function is 'tanh', expected one of relu": edit("config.json", activation_function="tanh"),

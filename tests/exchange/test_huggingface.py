@@ -22,7 +22,7 @@ CONFIGURATIONS = {
         "activation_function": "relu", "d_model": 24, "heads": 3, "separate": True,
         "share_encoder_decoder_embeddings": False,
     },
-    "untied, gelu, three layers": {"d_model": 32, "heads": 4, "layers": 3, "tie_word_embeddings": False},
+    "untied, gelu, three and one layers": {"d_model": 32, "heads": 4, "layers": (3, 1), "tie_word_embeddings": False},
     "two tables, half tied": {"share_encoder_decoder_embeddings": False, "heads": 1, "scale_embedding": True},
     "nothing shared, quick_gelu": {
         "activation_function": "quick_gelu", "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False,
@@ -31,13 +31,14 @@ CONFIGURATIONS = {
 GENERATION = {"max_length": 16, "num_beams": 4, "forced_eos_token_id": 0}
 
 
-def original(folder, dtype=torch.float32, separate=False, heads=2, layers=2, seed=0, **options):
+def original(folder, dtype=torch.float32, separate=False, heads=2, layers=(2, 2), seed=0, **options):
     """Save a model of random weights, as save_pretrained does, and return it."""
     sizes = len(tokens()), len(tokens(30) if separate else tokens())
     pad = sizes[1] - 1
     config = transformers.MarianConfig(
         vocab_size=sizes[0], decoder_vocab_size=sizes[1], **({"d_model": 16} | options), max_position_embeddings=64,
-        encoder_layers=layers, decoder_layers=layers, encoder_attention_heads=heads, decoder_attention_heads=heads,
+        encoder_layers=layers[0], decoder_layers=layers[1],
+        encoder_attention_heads=heads, decoder_attention_heads=heads,
         encoder_ffn_dim=20, decoder_ffn_dim=20, pad_token_id=pad, decoder_start_token_id=pad, eos_token_id=0,
     )  # fmt: skip
     torch.manual_seed(seed)

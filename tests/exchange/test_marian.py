@@ -25,15 +25,17 @@ SETTINGS = {
 PRE = {"transformer-preprocess": "n", "transformer-postprocess": "da", "transformer-postprocess-top": "n"}
 
 
-def arrays(pre=False, tables=("Wemb",), untied="", sizes=(14, 14), seed=0):
+def arrays(pre=False, tables=("Wemb",), untied="", sizes=(14, 14), layers=(LAYERS, LAYERS), seed=0):
     """Return random arrays with Marian's names."""
     shapes = dict(zip(tables, ((size, D) for size in sizes), strict=False))
     shapes["decoder_ff_logit_out_b"] = (1, sizes[1])
     if untied:
         shapes[f"decoder_ff_logit_out_{untied}"] = (sizes[1], D) if untied == "Wt" else (D, sizes[1])
     norms = []
-    for stack, attentions in (("encoder", ["self"]), ("decoder", ["self", "context"])):
-        for i in range(1, LAYERS + 1):
+    for stack, n_layers, attentions in zip(
+        ("encoder", "decoder"), layers, (["self"], ["self", "context"]), strict=True
+    ):
+        for i in range(1, n_layers + 1):
             layer = f"{stack}_l{i}"
             for name in attentions:
                 shapes |= {f"{layer}_{name}_W{part}": (D, D) for part in "qkvo"}
@@ -90,6 +92,7 @@ def opened_there(folder, tmp_path, vocabularies):
 CONFIGURATIONS = {
     "post-norm, one table, swish": {},
     "pre-norm, relu, untied output": {"pre": True, "untied": "W", "activation": "relu"},
+    "two layers and one": {"layers": (2, 1)},
     "two vocabularies, gelu": {"tables": ("encoder_Wemb", "decoder_Wemb"), "sizes": (14, 10), "activation": "gelu"},
     "nothing shared": {"tables": ("encoder_Wemb", "decoder_Wemb"), "untied": "Wt"},
 }
@@ -100,6 +103,7 @@ def test_log_probabilities_are_the_same(tmp_path, name):
     options = dict(CONFIGURATIONS[name])
     settings = {"transformer-ffn-activation": options.pop("activation", "swish")}
     settings |= PRE if options.get("pre") else {}
+    settings["dec-depth"] = options.get("layers", (LAYERS, LAYERS))[1]
     folder = write_folder(tmp_path / "there", arrays(**options), settings)
     vocabularies = ["vocab.yml"]
     if "tables" in options:
@@ -187,7 +191,8 @@ BROKEN = {
     "type is 's2s', expected 'transformer'": settings(type="s2s"),
     "transformer-heads is 'x', expected a number": settings(transformer_heads="x"),
     "16 features and 3 heads": settings(transformer_heads=3),
-    "dec-depth is '1', expected 2": settings(dec_depth=1),
+    "arrays that our model has not, \\['decoder_l2_context_Wk'": settings(dec_depth=1),
+    "no variable decoder_l3_self_Wq, expected": settings(dec_depth=3),
     "transformer-ffn-activation is 'tanh'": settings(transformer_ffn_activation="tanh"),
     "transformer-postprocess is 'dahn'": settings(transformer_postprocess="dahn"),
     "no variable encoder_l1_self_Wq, expected": change(encoder_l1_self_Wq=None),

@@ -1,21 +1,23 @@
 """Runs written for transformers, which must compute the same."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from marian_folders import TEXTS, sentencepiece_model, write_folder
+from random_runs import trained
 
 import minitransformer as mt
 from minitransformer.arrays import to_numpy
 from minitransformer.cli import main
-from minitransformer.data import END, PAD, START, Bpe, Characters
-from minitransformer.exchange import ExportError, Published, read_huggingface, write_huggingface, write_run
+from minitransformer.data import END, PAD, START, Characters
+from minitransformer.exchange import ExportError, read_huggingface, write_huggingface, write_run
 from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
 
-SMALL = {"d_model": 12, "n_heads": 2, "n_layers": 2, "d_ff": 10}
 MODELS = {
     "as in the paper": {},
     "two vocabularies, swish, halves": {
@@ -23,22 +25,10 @@ MODELS = {
         "share_embeddings": "target",
     },
     "nothing shared, not scaled": {"share_embeddings": False, "scale_embeddings": False, "activation": "gelu"},
-    "both embeddings shared": {"share_embeddings": "inputs", "d_model": 16, "n_heads": 1},
+    "both embeddings shared, two layers and one": {
+        "share_embeddings": "inputs", "d_model": 16, "n_heads": 1, "n_decoder_layers": 1,
+    },
 }  # fmt: skip
-
-
-def trained(folder, two=False, source=None, target=None, dtype="float64", **options):
-    """Return a run of random weights."""
-    source = source or Bpe.train(TEXTS, size=40)
-    target = target or (Bpe.train(TEXTS[2:], size=36) if two else source)
-    options = SMALL | {"dtype": dtype} | options
-    share = options.get("share_embeddings", True)
-    share = "target" if share is True and source is not target else share
-    model = mt.nn.Transformer(len(source), len(target), **options | {"share_embeddings": share})
-    rng = np.random.default_rng(1)
-    state = {name: value + rng.normal(0, 0.3, value.shape).astype(dtype) for name, value in model.state_dict().items()}
-    write_run(Published(model=options, state=state, source=source, target=target), folder)
-    return mt.load(folder)
 
 
 @pytest.mark.referee
@@ -107,8 +97,8 @@ REFUSED = {
     "first_position 0, found 1": {"first_position": 1},
     "position_scale 'd_model', found 'd_model-2'": {"position_scale": "d_model-2"},
     "layer_norm_eps 1e-05, found 1e-06": {"layer_norm_eps": 1e-6},
-    "d_k 6.0, found 4": {"d_k": 4},
-    "d_v 6.0, found 5": {"d_v": 5},
+    "d_k 6, found 4": {"d_k": 4},
+    "d_v 6, found 5": {"d_v": 5},
 }
 
 
@@ -131,6 +121,20 @@ def test_tokens_without_a_counterpart_are_told(tmp_path, capsys):
     names = {path.name for path in (tmp_path / "there").iterdir()}
     assert names == {"config.json", "generation_config.json", "model.safetensors"}
     assert json.loads((tmp_path / "there" / "config.json").read_text())["vocab_size"] == len(Characters.train(TEXTS))
+
+
+def test_an_empty_folder_is_filled_where_folders_cannot_be_replaced(tmp_path, monkeypatch):
+    """As on Windows."""
+
+    def rename(old, new, real=os.replace):
+        if Path(new).is_dir():
+            raise PermissionError(13, "Access is denied")
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", rename)
+    (tmp_path / "there").mkdir()
+    write_huggingface(trained(tmp_path / "run"), tmp_path / "there")
+    assert (tmp_path / "there" / "config.json").exists()
 
 
 def test_nothing_is_overwritten(tmp_path):

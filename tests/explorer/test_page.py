@@ -170,7 +170,7 @@ def test_write_a_sentence_and_see_the_tree_of_beam_search(visit, live, scheme):
     ready(page)
     places = see(page, "list", re.compile("^Tokens of the translation"))
     assert places.get_by_role("button", name=re.compile(r"%, chosen$")).count() >= 1
-    assert places.get_by_role("button", name=re.compile(r"%; force it at place 1$")).count() >= 2
+    assert places.get_by_role("button", name=re.compile(r"%; force it at position 1$")).count() >= 2
     page.get_by_label("beam").fill("3")
     see(page, "button", "Translate").click()
     ready(page)
@@ -211,7 +211,7 @@ def test_turn_it_round_walk_the_graph_and_compare_an_entry(visit, live, scheme):
     assert "d_" in shown.inner_text()
     walk = tab(page, "Walk")
     before = walk.inner_text()
-    see(walk, "button", "Step on").click()
+    see(walk, "button", "Step forward").click()
     page.wait_for_function("text => document.getElementById('walk').innerText !== text", arg=before)
     entry = page.get_by_label("One entry")
     entry.get_by_label("Tensor").fill("decoder.layers.0.feed_forward.b2")
@@ -245,7 +245,7 @@ def test_change_an_attention_weight_and_switch_off_a_head(visit, live, scheme):
     see(change, "button", "Apply").click()
     ready(page)
     page.wait_for_function("() => window.explorer.state.edits.length === 2 && window.explorer.trace.prediction")
-    change.get_by_role("list", name="Changes in force").get_by_text("is off").wait_for()
+    change.get_by_role("list", name="Active changes").get_by_text("is off").wait_for()
     see(change, "combobox", re.compile("^Change")).select_option("temperature")
     see(change, "textbox", re.compile("^Value")).fill("0")
     see(change, "button", "Apply").click()
@@ -257,7 +257,7 @@ def test_change_an_attention_weight_and_switch_off_a_head(visit, live, scheme):
 
 def test_force_a_token_and_decode_on(visit, live, scheme):
     page = visit(live, scheme)
-    see(page, "button", re.compile(r"%; force it at place 1$")).click()
+    see(page, "button", re.compile(r"%; force it at position 1$")).click()
     ready(page)
     see(page, "button", "Release 1 forced token").click()
     ready(page)
@@ -294,9 +294,33 @@ def test_a_saved_file_needs_no_server(visit, file, scheme):
     shown = tab(page, "Block")
     page.wait_for_function("() => document.querySelector('#block').innerText.includes('def backward(')")
     walk = tab(page, "Walk")
-    see(walk, "button", "Step on").click()
+    see(walk, "button", "Step forward").click()
     change = tab(page, "Change")
     assert "minitransformer explore" in change.inner_text()
+
+
+def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
+    monkeypatch.setattr("minitransformer.explorer.saved.MOST_ENTRIES", 10)
+    with redirect_stdout(io.StringIO()):
+        assert main(["explore", str(run), TEXT, "--save", str(tmp_path / "page.html")]) == 0
+    address = (tmp_path / "page.html").as_uri()
+    page = visit(f"{address}#block={CROSS}.w_out&entry={CROSS}.w_out@3,12")
+    assert "first 10 rows and columns" in page.locator("#translate").inner_text()
+    page.get_by_text("in this file: 10 of 16 rows and 10 of 16 columns").wait_for()
+
+    def go(*keys):
+        for key in keys:
+            page.locator("#block").get_by_role("application").first.press(key)
+        return page.locator(".heatmap-readout").first.inner_text()
+
+    assert re.fullmatch(r"\[1, 9\] −?\d.*", go("ArrowDown", "ArrowDown", "End", "ArrowRight"))
+    page.locator("#entry dd", has_text="–").first.wait_for()
+    page = visit(f"{address}#block=target_embedding&value=source_embedding.table")
+    page.get_by_text(re.compile(r"in this file: \d+ of \d+ rows and 10 of 16 columns")).wait_for()
+    row = re.match(r"\[(\d+), 0\] −?\d\S* (\S+)", go(*["ArrowDown"] * 6))
+    vocabulary = page.evaluate("() => explorer.model.source_vocabulary")
+    assert vocabulary[int(row[1])] == row[2]
 
 
 def test_a_link_leads_to_a_block(visit, file):

@@ -46,7 +46,8 @@ def test_every_answer_is_json(session, trace):
 
 
 def test_a_model_with_the_options_of_published_ones(make_folder):
-    folder = make_folder(activation="silu", output_bias=True, final_norm=True, position_layout="halves")
+    options = {"activation": "silu", "output_bias": True, "final_norm": True, "n_decoder_layers": 2}
+    folder = make_folder(position_layout="halves", **options)
     session, place = Session(load(folder), folder), "encoder.layers.0.feed_forward"
     steps = session.trace({"text": TEXT})["steps"]
     assert [one["operation"] for one in steps if one["place"] == place] == ["linear", "silu", "linear"]
@@ -160,11 +161,11 @@ def test_training_is_measured_at_each_checkpoint(session, run):
             {"text": TEXT, "edits": [{"kind": "temperature", "step": "/linear", "value": 1e-320}]},
             "expected a temperature above 0",
         ),
-        ("translate", {"text": "nine fourty two"}, "unknown token 'fourty' (is 'forty' meant?) at place 2"),
+        ("translate", {"text": "nine fourty two"}, "unknown token 'fourty' (is 'forty' meant?) at position 2"),
         ("translate", {"text": "nine " * 200}, "the text has 201 tokens, its end included, expected at most 128"),
         ("translate", {"text": "n" * 20_000}, "the text has 20,000 characters"),
         ("translate", {"text": TEXT, "beam": 99}, "beam is 99, expected a whole number from 1 to 16"),
-        ("translate", {"text": TEXT, "prefix": [10_000]}, "translate: token 10000 at place 0"),
+        ("translate", {"text": TEXT, "prefix": [10_000]}, "translate: token 10000 at position 0"),
         ("translate", {"text": TEXT, "checkpoint": 7}, "those that the run has kept: 0, 1, 2"),
         ("trace", {"text": TEXT, "target": []}, "the target has 0 tokens"),
         ("trace", {"text": TEXT, "target": [999]}, "the target has the token 999"),

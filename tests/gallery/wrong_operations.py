@@ -25,8 +25,11 @@ from minitransformer.ops import (
     masking,
     multi_head_attention,
     recurrence,
+    rms_norm,
+    rotary,
     silu,
     softmax,
+    swiglu,
 )
 from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops.linear import rows
@@ -494,6 +497,38 @@ add(
     weak=Weak(cotangent="random", absolute=1e-2),
 )
 
+ROWS = normal(2, 3, 5)
+ROWS_OF_MEAN_0 = case(ROWS - ROWS.mean(axis=-1, keepdims=True), np.ones(5))
+
+
+def rms_norm_with(mean: bool = False, along: bool = True) -> Callable[..., Any]:
+    """Return RMSNorm's backward pass with a term more or less: (d - x̂ mean(d x̂)) / ρ, d = gain d_y."""
+
+    def backward(saved: Any, d_y: Any) -> Any:
+        x_hat, rrms, gain = saved
+        d = d_y * gain
+        d_x = d - (d.mean(axis=-1, keepdims=True) if mean else 0)
+        d_x = d_x - along * x_hat * (d * x_hat).mean(axis=-1, keepdims=True)
+        return d_x * rrms, rms_norm.backward(saved, d_y)[1]
+
+    return backward
+
+
+add(
+    rms_norm,
+    rms_norm_with(mean=True),
+    name="rms norm: the mean term of layer norm",
+    example=example("rms_norm", "random gain"),
+    weak=Weak(numbers=False),
+)
+add(
+    rms_norm,
+    rms_norm_with(along=False),
+    name="rms norm: no x̂ term",
+    example=example("rms_norm", "random gain"),
+    weak=Weak(example=ROWS_OF_MEAN_0),
+)
+
 
 def kept_on_the_layer() -> Operation:
     """Return a layer norm that keeps what backward needs in one place, instead of returning it."""
@@ -631,6 +666,77 @@ add(
     name="gelu: the derivative of an approximation",
     example=case(normal(3, 5)),
     weak=Weak(cotangent="random", absolute=1e-1),
+)
+
+GATES = example("swiglu", "F 4")
+
+
+def other_half_is_the_gate(x: Any) -> Any:
+    """Take the second half as the gates."""
+    n = x.shape[-1] // 2
+    return swiglu.forward(np.concatenate((x[..., n:], x[..., :n]), axis=-1))
+
+
+def other_half_backward(saved: Any, d_y: Any) -> Any:
+    """Differentiate it rightly."""
+    (d_x,) = swiglu.backward(saved, d_y)
+    n = d_x.shape[-1] // 2
+    return (np.concatenate((d_x[..., n:], d_x[..., :n]), axis=-1),)
+
+
+def gate_without_its_slope(saved: Any, d_y: Any) -> Any:
+    """Take the sigmoid in the gate for a constant."""
+    b, z, u = saved
+    return (np.concatenate((d_y * b * z, d_y * u), axis=-1),)
+
+
+add(
+    swiglu,
+    other_half_backward,
+    other_half_is_the_gate,
+    name="swiglu: the other half is the gate",
+    example=GATES,
+    message=VALUE,
+    weak=Weak(cotangent="random"),
+)
+add(
+    swiglu,
+    gate_without_its_slope,
+    name="swiglu: the gate's sigmoid as a constant",
+    example=GATES,
+    weak=Weak(example=case(np.array([[40.0, -50.0, 1.5, -0.5]])), cotangent="random"),
+)
+
+AT_ZERO = example("rotary", "from position 0")
+
+
+def rotated_forwards(saved: Any, d_y: Any) -> Any:
+    """Rotate the gradient by the same angle, instead of the opposite one."""
+    cos, sin = saved
+    return rotary.backward((cos, -sin), d_y)
+
+
+def halves_for_pairs(saved: Any, d_y: Any) -> Any:
+    """Take features i and i + D/2 for a pair, as other programs do."""
+    n = d_y.shape[-1] // 2
+    order = np.arange(2 * n).reshape(2, n).T.reshape(-1)  # 0, n, 1, n + 1, ...
+    (d_x,) = rotary.backward(saved, d_y[..., order])
+    return (d_x[..., np.argsort(order)],)
+
+
+add(
+    rotary,
+    rotated_forwards,
+    name="rotary: the gradient rotated forwards",
+    example=AT_ZERO,
+    weak=Weak(example=case(normal(1, 6)), cotangent="random"),
+)
+add(
+    rotary,
+    halves_for_pairs,
+    name="rotary: halves for pairs",
+    example=AT_ZERO,
+    weak=Weak(example=case(normal(5, 2)), cotangent="random"),
 )
 
 IDS = example("embedding", "repeated ids")

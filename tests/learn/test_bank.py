@@ -46,7 +46,7 @@ def test_no_file_is_left_over():
 def test_exercise_and_solution_are_made_from_one_source():
     exercise = find("stop-the-gradient")
     todo = """\
-            # TODO: what does d[name] gain?
+            # TODO: what is added to d[name]?
             d[name] += ...
 """
     solved = """\
@@ -56,7 +56,7 @@ def test_exercise_and_solution_are_made_from_one_source():
     marked = f"""\
             # [solution
 {solved}            # solution] in the exercise:
-            #: # TODO: what does d[name] gain?
+            #: # TODO: what is added to d[name]?
             #: d[name] += ...
 """
     before, _, after = exercise.source.partition(marked)

@@ -16,7 +16,7 @@ TARGET = np.array([[1, 5, 0, 4], [1, 2, 0, 0], [1, 3, 5, 7]])  # and in the midd
 VARIANTS = [
     {"norm": "post", "attention_bias": True, "d_k": 2, "d_v": 5, "share_embeddings": False},
     {"norm": "pre", "positions": "learned", "max_length": 6},
-    {"norm": "post", "share_embeddings": "target"},
+    {"norm": "post", "share_embeddings": "target", "n_decoder_layers": 1},
     # Marian's models, and those of OpenNMT-tf
     {"position_layout": "halves", "activation": "silu", "attention_bias": True, "output_bias": True},
     {
@@ -75,7 +75,7 @@ def reference(model, source, target):
         return table[ids] * (np.sqrt(o.d_model) if o.scale_embeddings else 1) + positions[: ids.shape[1]]
 
     def stacked(stack, x, own, memory=None, other=None):
-        for i in range(o.n_layers):
+        for i in range(o.n_layers if stack == "encoder" else o.n_decoder_layers or o.n_layers):
             n = f"{stack}.layers.{i}"
             parts = [lambda y, n=n: attended(f"{n}.self_attention", y, y, own, stack)]
             if memory is not None:

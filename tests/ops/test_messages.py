@@ -101,6 +101,19 @@ for x, gain, bias in (
             lambda x=x, gain=gain, bias=bias: ops.layer_norm(a(*x), a(*gain), a(*bias)),
             shapes(x=x, gain=gain, bias=bias), expected("(..., D)", "(D,)", "(D,)", "D at least 1"))  # fmt: skip
 
+for x, gain in (((2, 3), (4,)), ((2, 3), (1, 3)), ((2, 0), (0,)), ((), (1,))):
+    refuses(ValueError, "rms_norm", lambda x=x, gain=gain: ops.rms_norm(a(*x), a(*gain)),
+            shapes(x=x, gain=gain), expected("(..., D)", "(D,)", "D at least 1"))  # fmt: skip
+
+for x in ((2, 3), (1,), ()):
+    refuses(ValueError, "swiglu", lambda x=x: ops.swiglu(a(*x)), shapes(x=x), expected("(..., 2F)"))  # fmt: skip
+
+for x in ((2, 3), (4,), ()):
+    refuses(ValueError, "rotary", lambda x=x: ops.rotary(a(*x)), shapes(x=x), expected("(..., T, D)", "even D"))
+for first in (-1, 0.5):
+    refuses(ValueError, "rotary", lambda first=first: ops.rotary(a(2, 4), first=first),
+            says("first must be", "whole", "at least 0"), found(first))  # fmt: skip
+
 for logits, targets in (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 0), (2,)), ((), ())):
     refuses(ValueError, "cross_entropy",
             lambda logits=logits, targets=targets: ops.cross_entropy(a(*logits), np.zeros(targets, dtype=int)),
@@ -244,6 +257,11 @@ for operation, name, call in (
     ("silu", "x", lambda: ops.silu([1, 2, 3])),
     ("silu", "x", lambda: ops.silu.composed(mt.Tensor(whole(2, 3)))),
     ("gelu", "x", lambda: ops.gelu([1, 2, 3])),
+    ("rms_norm", "gain", lambda: ops.rms_norm(a(2, 3), whole(3))),
+    ("swiglu", "x", lambda: ops.swiglu([1, 2])),
+    ("swiglu", "x", lambda: ops.swiglu.composed(mt.Tensor(whole(2, 4)))),
+    ("rotary", "x", lambda: ops.rotary(whole(2, 4))),
+    ("rotary", "x", lambda: ops.rotary.composed(mt.Tensor(whole(2, 4)))),
     ("gelu", "x", lambda: ops.gelu.composed(mt.Tensor(whole(2, 3)))),
     ("log_softmax", "x", lambda: ops.log_softmax([1, 2, 3])),
     ("cross_entropy", "logits", lambda: ops.cross_entropy([[1, 2]], [0])),
@@ -268,6 +286,7 @@ for operation, names, call in (
         lambda: ops.feed_forward(single(2, 3), single(3, 4), single(4), single(4, 5), a(5)),
     ),
     ("layer_norm", ("x", "bias"), lambda: ops.layer_norm(single(2, 3), single(3), a(3))),
+    ("rms_norm", ("x", "gain"), lambda: ops.rms_norm(single(2, 3), a(3))),
     ("dropout", ("x", "residual"), lambda: ops.dropout(single(2, 3), 0.5, np.random.default_rng(0), a(2, 3))),
     (
         "multi_head_attention", ("x", "w_in"),

@@ -147,6 +147,49 @@ def layer_norm():
     )
 
 
+def rms_norm():
+    def theirs(x, gain, eps=1e-5):
+        return F.rms_norm(x, x.shape[-1:], gain, eps)
+
+    gain = draw(7)
+    for shape in ((7,), (4, 7), (2, 3, 7), (2, 1, 3, 7), (0, 7)):
+        yield Case(f"x {shape}", (draw(*shape), gain), ops.rms_norm, theirs)
+    yield Case("zeros", (np.zeros((2, 7)), gain), ops.rms_norm, theirs)
+    yield Case(
+        "eps 0.1",
+        (draw(4, 7), gain),
+        lambda *inputs: ops.rms_norm(*inputs, eps=0.1),
+        lambda *inputs: theirs(*inputs, eps=0.1),
+    )
+
+
+def swiglu():
+    def theirs(x):
+        a, b = x.chunk(2, dim=-1)
+        return F.silu(a) * b
+
+    for shape in ((6,), (4, 6), (2, 3, 6), (0, 6), (4, 0)):
+        yield Case(f"x {shape}", (2 * draw(*shape),), ops.swiglu, theirs)
+
+
+def rotary():
+    def theirs(x, first=0):
+        """Multiply complex numbers, as Llama's code does."""
+        t, d = x.shape[-2:]
+        angles = torch.arange(first, first + t)[:, None] * 10000.0 ** (-torch.arange(0, d, 2, dtype=x.dtype) / d)
+        pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).reshape(x.shape)
+
+    for shape in ((5, 2), (1, 6), (4, 5, 6), (2, 3, 5, 8)):
+        yield Case(f"x {shape}", (draw(*shape),), ops.rotary, theirs)
+    yield Case(
+        "from position 1000",
+        (draw(3, 5, 6),),
+        lambda x: ops.rotary(x, first=1000),
+        lambda x: theirs(x, first=1000),
+    )
+
+
 def linear():
     def theirs(x, weight, bias=None):
         return F.linear(x, weight.T, bias)
@@ -322,6 +365,9 @@ CASES = {
     "scaled_dot_product_attention": list(scaled_dot_product_attention()),
     "multi_head_attention": list(multi_head_attention()),
     "layer_norm": list(layer_norm()),
+    "rms_norm": list(rms_norm()),
+    "swiglu": list(swiglu()),
+    "rotary": list(rotary()),
     "linear": list(linear()),
     "feed_forward": list(feed_forward()),
     "silu": [

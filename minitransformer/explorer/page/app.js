@@ -264,7 +264,7 @@ class App {
 
   #showStopped() {
     this.stopped = true;
-    this.#banner("The server has stopped. What is loaded stays here. Run `minitransformer explore` again to go on.");
+    this.#banner("The server has stopped. What is loaded stays here. Run `minitransformer explore` again to continue.");
   }
 
   #banner(text) {

@@ -3,7 +3,7 @@
 import { el, number, shapeText } from "./dom.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { entryOf, readIndex } from "./keys.js";
-import { placeName } from "./labels.js";
+import { placeName, tokenChoices } from "./labels.js";
 import { objectiveName } from "./objective.js";
 
 const KINDS = [
@@ -20,7 +20,7 @@ const KINDS = [
 export function view(app, root) {
   const { live } = app.store;
   const editor = editorOf(app, apply);
-  const list = el("ul", { class: "edits", "aria-label": "Changes in force" });
+  const list = el("ul", { class: "edits", "aria-label": "Active changes" });
   const undo = el("button", { type: "button", onclick: () => {
     const last = past.pop();
     if (last) { known = last; app.set(last); }
@@ -111,7 +111,7 @@ function common(a, b) {
 /** Show what the gradient alone predicts for the objective, beside what happens. */
 function prediction(app) {
   const { trace } = app;
-  if (!trace.prediction) return el("p", { class: "muted" }, "The answer holds no prediction.");
+  if (!trace.prediction) return el("p", { class: "muted" }, "There is no prediction for this change.");
   const [before, after, predicted] = ["before", "after", "first_order"].map((name) => trace.prediction[name] ?? NaN); // JSON has no NaN
   const rows = [["Predicted by the gradient", predicted - before], ["True change", after - before]];
   const extent = Math.max(...rows.map(([, change]) => Math.abs(change) || 0)) || 1;
@@ -144,7 +144,7 @@ function editorOf(app, apply) {
     step: ["Softmax of", "temperature"], sublayer: ["Sub-layer", "sublayer_off"], layer: ["Layer", "layer_off"],
     head: ["Head", "set_weight head_off"], query: ["Query", "set_weight set_mask"], keyToken: ["Key", "set_weight set_mask"],
     visible: ["The query", "set_mask"], how: ["", "set_entry set_weight"], value: ["Value", "set_entry set_weight temperature"],
-    place: ["At the place", "prefix"], token: ["Token", "prefix"],
+    place: ["At position", "prefix"], token: ["Token", "prefix"],
   };
   const rows = Object.entries(labels).map(([name, [label, kinds]]) => ({ kinds: kinds.split(" "),
     element: el("label", { class: `field field-${name}` }, label && `${label} `, field[name]) }));
@@ -250,7 +250,7 @@ function editorOf(app, apply) {
       choose(field.step, [["/linear", "the output: logits to probabilities"], ...names]);
       choose(field.sublayer, sublayers.map((place) => [place, spoken(place)]));
       choose(field.layer, [...new Set(sublayers.map((place) => place.slice(0, place.lastIndexOf("."))))].map((place) => [place, spoken(place)]));
-      choose(field.token, app.model.target_vocabulary.map((text, id) => [id, text]));
+      choose(field.token, tokenChoices(app));
       choose(field.place, app.translation.tokens.map(({ text }, i) => [i, `${i + 1}: ${text}`]));
       fit("attention");
     }

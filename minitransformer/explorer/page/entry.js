@@ -34,7 +34,7 @@ export function view(app, root) {
     }
   } });
   root.replaceChildren(el("h2", {}, "One entry"), el("p", { class: "muted small" },
-    "Point at an entry of a picture, or write its index. The central difference is (f(x + h) − f(x − h)) / 2h."), form, held, refusal, answer);
+    "Point at an entry of a picture, or type its index. The central difference is (f(x + h) − f(x − h)) / 2h."), form, held, refusal, answer);
   let shapes = new Map(), asked = 0;
 
   key.addEventListener("input", showHint);
@@ -128,7 +128,7 @@ export function judge({ gradient, estimate, relative_error: error, curve }) {
   const jump = kinkOf(steps);
   if (error <= AGREE) {
     const small = Math.abs(gradient - estimate) > AGREE * scale
-      ? " The gradient is so small that rounding limits the comparison; the error is relative to what rounding can do." : "";
+      ? " The gradient is so small that rounding limits the comparison; the error is relative to the rounding error." : "";
     const kink = jump ? ` At h = ${number(jump.h, 2)} the error jumps, as where a ReLU switches between x − h and x + h.` : "";
     return { kind: "good", text: `They agree: relative error ${number(error, 2)}.${small}${kink}` };
   }
@@ -140,7 +140,7 @@ export function judge({ gradient, estimate, relative_error: error, curve }) {
   if (best.error <= AGREE) return { kind: "warn", text: `The step size matters, and rounding hides the best one. ${there}` };
   return { kind: "bad", text: steps.every((step) => step.error < 3 * best.error)
     ? "The error is the same at every step size. The entry lies exactly on a kink, or its gradient is wrong."
-    : "Neither a kink nor rounding explains this error. The backward pass deserves a look." };
+    : "Neither a kink nor rounding explains this error. Check the backward pass." };
 }
 
 /** Return the smallest step size beyond a jump of the error that no power of h explains, or undefined. */

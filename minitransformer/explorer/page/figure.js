@@ -183,7 +183,7 @@ function layOut(app, width) {
 }
 
 function headName({ key, operation }) {
-  const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Choose place", subtract: "Difference", mean: "Mean", sum: "Sum" };
+  const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Pick position", subtract: "Difference", mean: "Mean", sum: "Sum" };
   return key.startsWith("/index.") ? "Token" : names[operation] ?? operation;
 }
 
@@ -210,7 +210,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
   plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
   add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
   y += size;
-  for (let i = 0; i < options.n_layers; i++) {
+  for (let i = 0; known.has(`${name}.layers.${i}`); i++) {
     const place = `${name}.layers.${i}`;
     plan.wires.push({ points: [[centre, y], [centre, y + GAP]], plain: true });
     y += GAP;

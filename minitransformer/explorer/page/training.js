@@ -31,7 +31,7 @@ export function view(app, root) {
   const empty = el("div", { hidden: true },
     few,
     el("pre", {}, "minitransformer train --save-every 30 --keep 1000"),
-    el("p", { class: "muted small" }, "Option --save-every sets the steps from one checkpoint to the next; --keep how many stay."));
+    el("p", { class: "muted small" }, "--save-every sets how many steps lie between checkpoints, --keep how many checkpoints stay."));
   root.replaceChildren(el("h2", {}, "Training"), waiting, body, empty, refusal);
   const texts = new Map(), maps = new Map(); // translations by step, attention maps by place
   let answer = null, asked = "", timer = 0;

@@ -45,7 +45,7 @@ function sentenceForm(app) {
   el("div", { class: "line-up" }, el("button", { type: "submit", class: "primary", disabled: !live }, "Translate"), examples,
     live && el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam),
     live && el("label", { title: "Length penalty: a score is the log-probability divided by ((5 + length) / 6)^alpha" }, "alpha ", alpha)),
-  live ? null : el("p", { class: "muted small" }, app.store.refusal));
+  live ? null : el("p", { class: "muted small" }, app.store.refusal, " ", app.store.leftOut));
   let filled = false;
 
   function draw() {
@@ -108,7 +108,7 @@ function placeOf(tokens, i, forced, force) {
   const listed = alternatives.some((one) => one.id === id) ? alternatives : [...alternatives, { id, text, probability }];
   const bars = listed.map((one) => {
     const chosen = one.id === id;
-    const label = `${one.text}, ${percent(one.probability)}${chosen ? ", chosen" : `; force it at place ${i + 1}`}`;
+    const label = `${one.text}, ${percent(one.probability)}${chosen ? ", chosen" : `; force it at position ${i + 1}`}`;
     const content = [
       el("span", { class: "chance-fill", style: `inline-size: ${(100 * one.probability).toFixed(1)}%` }),
       el("span", { class: "chance-text" }, one.text), el("span", { class: "chance-number" }, percent(one.probability)),

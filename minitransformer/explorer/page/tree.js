@@ -79,7 +79,7 @@ function describe(node, path, wins, choose) {
     el("strong", {}, text), ` – log-probability ${number(node.log_probability)}`,
     node.score === null ? "" : `, score ${number(node.score)}`,
     wins ? "; finished with the best score: the result of the search. " : `; ${node.fate}. `,
-    choose && el("button", { type: "button", onclick: () => choose(ids) }, "Force these tokens and decode on"),
+    choose && el("button", { type: "button", onclick: () => choose(ids) }, "Force these tokens and continue"),
   ].filter(Boolean);
 }
 
@@ -87,7 +87,7 @@ function legend() {
   const entries = KINDS.map(([kind, text]) => el("li", {},
     svg("svg", { width: 26, height: 16, "aria-hidden": "true" }, box(`node ${kind}`, 1, 1, 24, 14)), ` ${text}`));
   entries.push(el("li", {}, svg("svg", { width: 26, height: 16, "aria-hidden": "true" }, box("node best", 1, 1, 24, 14)),
-    " on the way to the best score"));
+    " part of the best hypothesis"));
   return el("ul", { class: "legend" }, entries);
 }
 
@@ -155,7 +155,7 @@ function table(tree, byId) {
     el("td", {}, node.id === tree.winner ? `${node.fate}, best score` : node.fate));
   const details = el("details", { ontoggle: () => {
     if (!details.open || details.querySelector("table")) return;
-    const names = ["Step", "Hypothesis", "Log-probability", "Score", "What became of it"];
+    const names = ["Step", "Hypothesis", "Log-probability", "Score", "Outcome"];
     details.append(el("div", { class: "scroll" }, el("table", {},
       el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, nodes.map(row)))));
   } }, el("summary", {}, `All ${nodes.length} hypotheses as a table`));

@@ -19,7 +19,7 @@ export function view(app, element) {
   element.append(
     el("div", { class: "block-head" }, el("div", {}, el("h2", {}, "Walk"), el("p", { class: "path small muted walk-order" }))),
     el("div", { class: "walk-controls" }, button("◀", "Step back", () => go(app.state.walk - 1)), play,
-      button("▶", "Step on", () => go(app.state.walk + 1)), slider, counter),
+      button("▶", "Step forward", () => go(app.state.walk + 1)), slider, counter),
     el("div", { class: "walk-columns" }, el("div", {}, now, picture), list));
   let timer = 0, shown = null, built = null, items = [];
 
@@ -66,7 +66,7 @@ export function view(app, element) {
       buildList(visits);
       slider.max = visits.length - 1;
       element.querySelector(".walk-order").textContent = backward
-        ? "From the objective back to the parameters. A node's turn comes when all of its users have sent their gradients."
+        ? "From the objective back to the parameters. A node is visited after all of its users have sent their gradients."
         : "From the tokens to the objective, in the order in which the model computes.";
     }
     slider.value = at;
@@ -99,7 +99,7 @@ function describe(app, visit, backward) {
     const inputs = step.inputs.filter((input) => input.key);
     const users = app.trace.steps.filter((other) => other.inputs.some((input) => input.key === step.key));
     return [title,
-      el("p", {}, "Reads ", join(inputs.map((input) => [el("code", {}, input.name), " from ", open(input.key)]), "nothing but constants"), "."),
+      el("p", {}, "Reads ", join(inputs.map((input) => [el("code", {}, input.name), " from ", open(input.key)]), "constants only"), "."),
       el("p", {}, "Writes ", el("span", { class: "figures" }, shapeText(step.shape)), " for ", join(users.map((user) => open(user.key)), "the objective"), "."),
       openButton(app, visit.key)];
   }

@@ -76,7 +76,7 @@ def library_of(x: Any) -> str:
 
 
 def as_array(value: Any, what: str) -> Array:
-    """Return a value as a NumPy array; raise ``Malformed`` if it is none."""
+    """Return a value as a NumPy array; raise ``Malformed`` if it is not one."""
     if hasattr(value, "dtype") or isinstance(value, float | int | complex):
         return np.asarray(value, np.float32 if is_bfloat16(value) else None)
     raise Malformed(f"{what} is of type {type(value).__name__}; return an array")

@@ -24,7 +24,7 @@ class Jax(Adapter):
     name = "jax"
 
     def recognises(self, x: Any) -> bool:
-        """Return whether a value is a JAX array of numbers; a random key is none."""
+        """Return whether a value is a JAX array of numbers; a random key is not one."""
         return library_of(x) in ("jax", "jaxlib") and hasattr(getattr(x, "dtype", None), "kind")
 
     def to_numpy(self, x: Any) -> Array:

@@ -198,6 +198,34 @@ def silu(draw: st.DrawFn, extreme: bool = False) -> Example:
 
 
 @_for_operation
+def rms_norm(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw inputs and a gain, sometimes rows of zeros, and ε or its default."""
+    n = 1 + draw(leading_axes())
+    shape = draw(sizes(n, min=(0,) * (n - 1) + (1,)))
+    x = draw(arrays(shape, extreme=extreme))
+    options = {"eps": draw(st.sampled_from((1e-5, 1e-3)))} if draw(st.booleans()) else {}
+    if draw(st.sampled_from((False, False, False, True))):
+        # Around 0 the function bends within sqrt(eps), so a larger eps is one that can be measured.
+        x, options = x * (draw(generators()).random((*shape[:-1], 1)) < 0.5), {"eps": 0.1}
+    return Example((x, draw(arrays(shape[-1:]))), options)
+
+
+@_for_operation
+def swiglu(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw gates and values, side by side."""
+    *batch, d_ff = draw(sizes(1 + draw(leading_axes())))
+    return Example((draw(arrays((*batch, 2 * d_ff), extreme=extreme)),), {})
+
+
+@_for_operation
+def rotary(draw: st.DrawFn, extreme: bool = False) -> Example:
+    """Draw queries or keys, and the position of the first."""
+    *batch, length, pairs = draw(sizes(2 + draw(leading_axes())))
+    x = draw(arrays((*batch, length, 2 * pairs), extreme=extreme))
+    return Example((x,), {"first": draw(st.sampled_from((1, 7, 1000)))} if draw(st.booleans()) else {})
+
+
+@_for_operation
 def recurrence(draw: st.DrawFn, extreme: bool = False) -> Example:
     """Draw inputs and parameters, and states to begin with or none.
 

@@ -1,10 +1,9 @@
 """The product rule.
 
 A graph computes z = x * y, with numbers x, y and z. The rest of the graph
-computes a loss L from z and gives you d_z = dL/dz: how much L grows when z
-grows by 1.
+computes a loss L from z and gives you d_z = dL/dz: how fast L grows with z.
 
-How much does L grow when x grows by 1, and when y does? By the chain rule
+How fast does L grow with x, and how fast with y? By the chain rule
 
     d_x = d_z * dz/dx        d_y = d_z * dz/dy
 """

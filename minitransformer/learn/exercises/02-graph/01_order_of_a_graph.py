@@ -2,12 +2,13 @@
 
 In a graph, parts[n] lists the nodes from which node n is computed, twice if
 used twice. The backward pass starts at the loss, and each node sends shares of
-gradient to its parts. A node's turn comes only after all of its users have had
-theirs, because its own gradient is complete only then.
+gradient to its parts. A node comes after all of its users, because only then
+is its own gradient complete.
 
-The loop below counts: waiting[n] is the number of uses of n that have not had
-their turn. Now go through the graph a second time and count down. (Use a loop,
-not recursion: the graph of a long sentence is deeper than Python's stack.)
+The loop below counts the uses: waiting[n] is how many uses of n have not sent
+their share yet. Now go through the graph a second time and count down. (Use a
+loop, not recursion: the graph of a long sentence is deeper than Python's
+stack.)
 """
 
 
@@ -32,6 +33,6 @@ def order(parts, loss):
             if waiting[part] == 0:
                 ready.append(part)
     # solution] in the exercise:
-    #: # TODO: while a node is ready, note it, and let its parts wait for one less
+    #: # TODO: while a node is ready, append it to found, count down its parts
     #: found = ...
     return found

@@ -11,7 +11,7 @@ if it were a constant.
 
 
 def backward(steps, d_loss, stopped):
-    """Return d; steps as in the walk back, stopped is a set of names."""
+    """Return d; steps are as in walk-back, stopped is a set of names."""
     d = {}
     for output, inputs, _ in steps:
         for name in (output, *inputs):
@@ -24,6 +24,6 @@ def backward(steps, d_loss, stopped):
             if name not in stopped:
                 d[name] += share
             # solution] in the exercise:
-            #: # TODO: what does d[name] gain?
+            #: # TODO: what is added to d[name]?
             #: d[name] += ...
     return d

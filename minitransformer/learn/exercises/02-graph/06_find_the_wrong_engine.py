@@ -15,7 +15,7 @@ EASY = {"x": [], "u": [("x", 3.0)], "L": [("u", 0.5)]}  # u = 3 x, L = u / 2
 def a(parts, loss):
     """Go through the nodes from the last to the first."""
     d = dict.fromkeys(parts, 0.0) | {loss: 1.0}
-    for node in reversed(parts):  # a node stands after its parts
+    for node in reversed(parts):  # a node comes after its parts
         for part, slope in parts[node]:
             d[part] += d[node] * slope
     return d
@@ -57,7 +57,7 @@ def d(parts, loss):
 def counterexample():
     """Return the letter of the wrong engine and a graph that shows it."""
     # [solution
-    # u sends to x when it is first met, before the share from v has come
+    # u sends to x when it is first met, before the share of v has arrived
     graph = {
         "x": [],
         "u": [("x", 2.0)],

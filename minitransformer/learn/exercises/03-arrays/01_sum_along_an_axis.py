@@ -19,5 +19,5 @@ def backward(x, axis, d_y):
     # [solution
     return np.broadcast_to(np.expand_dims(d_y, axis), x.shape).copy()
     # solution] in the exercise:
-    #: # TODO (np.expand_dims puts an axis of length 1 in)
+    #: # TODO (np.expand_dims inserts an axis of length 1)
     #: return ...

@@ -1,12 +1,12 @@
 """Transpose and reshape: entries that only move.
 
-    u = x.transpose(order)        axis i of u is axis order[i] of x y =
-    u.reshape(shape)          the same numbers in the same order, in a new shape
+    u = x.transpose(order)    axis i of u is axis order[i] of x
+    y = u.reshape(shape)      the same numbers in the same order, another shape
 
-The heads of attention are concatenated like this: x (B, H, Tq, Dv), order (0,
-2, 1, 3), and then (B, Tq, H * Dv). No number changes. Each entry of y is one
-entry of x, so its gradient goes back to where the entry came from: undo the
-last step first.
+The heads of attention are concatenated like this: x (B, H, Tq, Dv), order
+(0, 2, 1, 3), and then (B, Tq, H * Dv). No number changes. Each entry of y is
+one entry of x, so its gradient goes back to where the entry came from: undo
+the last step first.
 """
 
 import numpy as np

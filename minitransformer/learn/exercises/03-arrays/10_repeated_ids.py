@@ -4,12 +4,12 @@ An embedding looks up a row for each token:
 
     y[t] = table[ids[t]]
 
-table has the shape (V, D), ids (T,) or (B, T), whole numbers from 0 to V - 1,
-and y the shape of ids and then D. A word may occur many times in a sentence;
-then its row is used many times.
+table has the shape (V, D). ids are whole numbers from 0 to V - 1, of shape (T,)
+or (B, T), and y is (T, D) or (B, T, D). A word may occur many times in a
+sentence; then its row is used many times.
 
 Beware: with an array of ids, d_table[ids] += d_y adds once for each row, even
-if the id is there twice. np.add.at(a, ids, b) adds for every id.
+if its id occurs twice. np.add.at(a, ids, b) adds for every id.
 """
 
 import numpy as np

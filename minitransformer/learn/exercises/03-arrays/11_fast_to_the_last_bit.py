@@ -1,6 +1,6 @@
 """Faster, with the same result to the last bit.
 
-slow is right, but it takes a Python step for each entry. Write fast with array
+slow is right, but it runs Python code for each entry. Write fast with array
 operations, at least ten times as fast on large arrays.
 
 Every number must be the same to its last bit. Rounding depends on the order of

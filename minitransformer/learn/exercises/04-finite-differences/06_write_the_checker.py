@@ -5,8 +5,8 @@ tiny gradients and large ones, gradients that are 0, a NaN, a wrong shape, and
 one entry that is off by one per cent.
 
 measured has about seven correct digits. Where the gradient is 0, its rounding
-error is about 1e-16 / h times the sum of all abs(d_y * y). Accept such errors:
-divided by the tolerance, they give the floor.
+error is about 1e-16 / h times the sum of all abs(d_y * y). Accept such an
+error: divide it by the tolerance, and use the quotient as the floor.
 """
 
 import numpy as np
@@ -38,5 +38,5 @@ def check(forward, backward, x):
     scale = np.maximum(np.maximum(np.abs(a), np.abs(n)), floor)
     return bool((np.abs(a - n) <= tolerance * scale).all())
     # solution] in the exercise:
-    #: # TODO: which d_y? which shape? how near is near enough?
+    #: # TODO: which d_y? which shape? how close is close enough?
     #: return ...

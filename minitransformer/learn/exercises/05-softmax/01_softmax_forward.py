@@ -1,12 +1,12 @@
 """Softmax: from scores to weights.
 
-Each row of x holds V scores. The softmax makes of them V weights that are
-positive and sum to 1, and a higher score gets a larger weight:
+Each row of x holds V scores. The softmax turns them into V weights that are
+positive and sum to 1. A higher score gets a larger weight:
 
     y_i = exp(x_i) / sum_j exp(x_j)
 
 x may have any number of axes, (..., V). The rows run along the last one, and
-every row has a sum of its own.
+each row has its own sum.
 """
 
 import numpy as np

@@ -19,6 +19,6 @@ def forward(x):
     # [solution
     shifted = x - x.max(axis=-1, keepdims=True)
     # solution] in the exercise:
-    #: shifted = ...  # TODO: x, less a number for each row
+    #: shifted = ...  # TODO: x minus one number for each row
     exponentials = np.exp(shifted)
     return exponentials / exponentials.sum(axis=-1, keepdims=True)

@@ -4,9 +4,9 @@ Sentences of a batch are padded to one length with token 0. No query of any head
 may attend to padding. So the mask needs an entry for each sentence and each
 key; it is the same for all heads and queries.
 
-The scores of the whole batch are (B, H, Tq, Tk). The mask has the shape (B, 1,
-1, Tk): broadcasting repeats it for all heads and all queries. It is boolean:
-True = may attend.
+The scores of the whole batch are (B, H, Tq, Tk). The mask has the shape
+(B, 1, 1, Tk): broadcasting repeats it for all heads and all queries. It is
+boolean: True = may attend.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """A query that may attend to nothing.
 
 This happens if a whole sentence is padding. Then every score of the row is
--inf, also the largest, and -inf - (-inf) is NaN. Without subtracting the
+-inf, even the largest, and -inf - (-inf) is NaN. Without subtracting the
 largest, the row would be 0 / 0, NaN as well. A NaN in one row spreads to every
 gradient of the batch.
 

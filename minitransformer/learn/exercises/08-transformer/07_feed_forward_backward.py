@@ -15,7 +15,7 @@ import numpy as np
 
 
 def backward(x, h, w1, w2, d_y):
-    """Return d_x, d_w1, d_b1, d_w2 and d_b2, each with the shape of its own."""
+    """Return d_x, d_w1, d_b1, d_w2 and d_b2, each in its array's shape."""
     # [solution
     # y = h w2 + b2
     d_h = d_y @ w2.T

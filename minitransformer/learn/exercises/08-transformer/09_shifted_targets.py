@@ -2,7 +2,7 @@
 
 In training the decoder gets the whole target sentence at once. At each position
 it has to predict the next token. So its input is the sentence shifted by one:
-START first, then the token before each wanted one.
+START first, then all wanted tokens but the last.
 
     it has to say    a      b   c   END
     it sees          START  a   b   c

@@ -1,0 +1,127 @@
+"""Rotary positions: each pair of features is rotated by an angle that grows with the position.
+
+For the row at position t and the pair i of its D features, both counted from 0:
+
+    ω_i = 1 / 10000^(2i/D)                           (1)        as for ``sinusoidal_positions``
+    y_(t, 2i)     = x_(t, 2i) cos(ω_i t) - x_(t, 2i+1) sin(ω_i t)        (2)
+    y_(t, 2i + 1) = x_(t, 2i) sin(ω_i t) + x_(t, 2i+1) cos(ω_i t)        (3)
+
+The rows are the queries and keys of a head. With R_t for the rotation by all angles ω_i t, rotations add and their
+transposes are their inverses, so a score depends on positions only through their distance:
+
+    (R_t q) · (R_u k) = q · R_(u-t) k                (6)
+
+Gradient. y = R_t x is linear, so d_x = R_tᵀ d_y (7): the rotation by the opposite angle.
+
+    d_x_(t, 2i)     =  d_y_(t, 2i) cos(ω_i t) + d_y_(t, 2i+1) sin(ω_i t)        (8)
+    d_x_(t, 2i + 1) = -d_y_(t, 2i) sin(ω_i t) + d_y_(t, 2i+1) cos(ω_i t)        (9)
+
+The algebra in full: docs/derivations/rotary.md.
+
+Source: RoFormer (Su et al., 2021), section 3.2.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from minitransformer.arrays import Array, asarray, backend, check_floats, is_whole, xp
+from minitransformer.autograd import Operation, Tensor, stack
+
+__all__ = ["backward", "composed", "forward", "rotary"]
+
+
+def check(x: Any, first: int) -> None:
+    """Check the type and shape of the array, and the first position."""
+    check_floats("rotary", x=x)
+    if x.ndim < 2 or x.shape[-1] % 2:
+        raise ValueError(f"rotary: x of shape {x.shape} has no pairs of features: expected (..., T, D) with an even D")
+    if not is_whole(first) or first < 0:
+        raise ValueError(f"rotary: first must be a whole number of at least 0, found {first!r}")
+
+
+@lru_cache(maxsize=16)
+def _angles(length: int, d: int, dtype: Any, library: str) -> tuple[Array, Array]:
+    """Return cos(ω_i t) and sin(ω_i t) of the positions below a length: (T, D / 2) each. One table for each library."""
+    frequencies = 10000.0 ** -(np.arange(0, d, 2) / d)  # (1) ω_i
+    angles = np.arange(length)[:, None] * frequencies
+    return asarray(np.cos(angles).astype(dtype)), asarray(np.sin(angles).astype(dtype))
+
+
+def _rotations(x: Any, first: int) -> tuple[Array, Array]:
+    """Return the cosines and sines of x's rows: (T, D / 2) each."""
+    first = int(first)
+    last = first + x.shape[-2]
+    # Table lengths are powers of two, so that there are few tables.
+    cos, sin = _angles(1 << last.bit_length(), x.shape[-1], x.dtype, backend())
+    return cos[first:last], sin[first:last]
+
+
+def forward(x: Array, first: int = 0, out: Array | None = None) -> tuple[Array, Any]:
+    """Return x with each pair of features rotated by its position's angle.
+
+    Parameters
+    ----------
+    x : array, shape (..., T, D)
+        Queries or keys, one row for each position; D is even.
+    first : int
+        The position of the first row.
+    out : array, shape (..., T, D), optional
+        Where to write the output; it may be x.
+
+    Returns
+    -------
+    y : array, shape (..., T, D)
+        The rotated rows.
+    saved : tuple
+        What ``backward`` needs.
+
+    Raises
+    ------
+    TypeError
+        If x is not floating-point.
+    ValueError
+        If D is odd, or first is not a whole number of at least 0.
+
+    Examples
+    --------
+    >>> mt.ops.rotary(np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])).numpy().round(3)
+    array([[ 1.   ,  0.   ],
+           [ 0.54 ,  0.841],
+           [-0.416,  0.909]])
+    """
+    check(x, first)
+    cos, sin = _rotations(x, first)
+    y = xp.empty(x.shape, dtype=x.dtype) if out is None else out
+    even, odd = x[..., 0::2], x[..., 1::2]
+    rotated = even * cos - odd * sin  # (2)
+    y[..., 1::2] = even * sin + odd * cos  # (3)
+    y[..., 0::2] = rotated  # last, because out may be x
+    return y, (cos, sin)
+
+
+def backward(saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tuple[Array]:
+    """Return the gradient of x, written to ``out`` if given, which may be d_y."""
+    cos, sin = saved
+    d_x = xp.empty(d_y.shape, dtype=d_y.dtype) if out[0] is None else out[0]
+    d_even, d_odd = d_y[..., 0::2], d_y[..., 1::2]
+    # (2), (3): the transpose is the rotation by the opposite angle
+    d_rotated = d_even * cos + d_odd * sin  # (8)
+    d_x[..., 1::2] = d_odd * cos - d_even * sin  # (9)
+    d_x[..., 0::2] = d_rotated
+    return (d_x,)
+
+
+def composed(x: Tensor, first: int = 0) -> Tensor:
+    """Return the same function in elementary operations."""
+    check(x, first)
+    cos, sin = _rotations(x, first)
+    pairs = x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2)
+    even, odd = pairs[..., 0], pairs[..., 1]
+    return stack((even * cos - odd * sin, even * sin + odd * cos), axis=-1).reshape(x.shape)
+
+
+rotary = Operation(forward, backward, composed=composed)

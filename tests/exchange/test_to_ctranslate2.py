@@ -1,0 +1,157 @@
+"""Runs written for CTranslate2, which must compute the same."""
+
+import sys
+
+import numpy as np
+import pytest
+from marian_folders import TEXTS, write_folder
+from random_runs import trained
+
+import minitransformer as mt
+from minitransformer.cli import main
+from minitransformer.data import Characters, Closed, MissingExtraError, Vocabulary
+from minitransformer.exchange import (
+    ExportError,
+    read_ctranslate2,
+    read_huggingface,
+    write_ctranslate2,
+    write_run,
+)
+from minitransformer.exchange.ctranslate2 import SEARCH
+from minitransformer.training import RunError
+
+pytest.importorskip("sentencepiece")
+pytest.importorskip("ctranslate2")
+from ctranslate2_oracle import opened_there, same_beams, same_scores, sentences
+
+MODELS = {
+    "as in the paper": {},
+    "as in OpenNMT-tf": {
+        "two": True, "norm": "pre", "position_layout": "halves", "position_scale": "d_model-2", "first_position": 1,
+        "attention_bias": True, "output_bias": True, "activation": "silu", "source_end": False,
+    },
+    "learned positions, post-norm and a final norm, gelu": {
+        "positions": "learned", "final_norm": True, "activation": "gelu", "share_embeddings": "inputs",
+        "layer_norm_eps": 1e-3,
+    },
+    "nothing shared, not scaled, pre-norm without a final norm, quick gelu, two layers and one": {
+        "n_decoder_layers": 1, "share_embeddings": False, "scale_embeddings": False, "norm": "pre", "final_norm": False,
+        "activation": "quick_gelu", "position_layout": "halves",
+    },
+}  # fmt: skip
+AS_THERE = SEARCH | {"renormalise": True}
+"""The rules of a search that finds what CTranslate2 finds."""
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_ctranslate2_computes_the_same(tmp_path, name):
+    run = trained(tmp_path / "run", search=AS_THERE, **MODELS[name])
+    write_ctranslate2(run, tmp_path / "there")
+    theirs, pairs = opened_there(tmp_path / "there"), sentences(run, 60)
+    same_scores(theirs, run, pairs)
+    same_beams(theirs, run, pairs)
+
+
+def test_an_unknown_token_is_added_where_there_is_none(tmp_path):
+    run = trained(tmp_path / "run", search=AS_THERE)
+    closed = Closed(Vocabulary([f"t{i}" for i in range(3, len(run.source))]), str.split, " ".join)
+    run = run._replace(source=closed, target=closed)
+    write_ctranslate2(run, tmp_path / "there")
+    theirs, pairs = opened_there(tmp_path / "there"), sentences(run, 40)
+    same_scores(theirs, run, pairs)
+    same_beams(theirs, run, pairs)
+    assert read_ctranslate2(tmp_path / "there").source.tokens == (*closed.tokens[:3], "<unk>", *closed.tokens[3:])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_written_can_be_read_again(tmp_path, name):
+    run = trained(tmp_path / "run", dtype="float32", **MODELS[name])
+    write_ctranslate2(run, tmp_path / "there")
+    same_scores(opened_there(tmp_path / "there"), run, sentences(run, 20))
+    read = read_ctranslate2(tmp_path / "there")
+    assert (read.source.tokens, read.target.tokens) == (run.source.tokens, run.target.tokens)
+    write_run(read, tmp_path / "again")
+    again = mt.load(tmp_path / "again")
+    expected = run.model.state_dict()
+    expected.setdefault("output_bias", np.zeros(len(run.target), "float32"))
+    found = again.model.state_dict()
+    assert found.keys() == expected.keys()
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    theirs, ours = vars(again.model.options), vars(run.model.options)
+    assert {
+        key: ours[key] for key in MODELS[name] if key in ours and key != "share_embeddings"
+    }.items() <= theirs.items()
+    assert [again.source.encode(text) for text in TEXTS] == [run.source.encode(text) for text in TEXTS]
+
+
+def test_an_imported_model_can_be_written(tmp_path):
+    """Its padding is never written; its probability goes to the others, as with CTranslate2's own converter."""
+    write_run(read_huggingface(write_folder(tmp_path / "published")), tmp_path / "run")
+    run = mt.load(tmp_path / "run")
+    run.model.output_bias.data[0] = 10
+    notes = write_ctranslate2(run, tmp_path / "there")
+    assert notes[0] == "beam search differs there; greedy search writes the same"
+    theirs, pairs = opened_there(tmp_path / "there"), sentences(run, 40)
+    same_scores(theirs, run, pairs, rules=run.options.search.changed(renormalise=True))
+    words = [[run.source.tokens[i] for i in one] for one, _ in pairs]
+    source = mt.data.pad([[*one, mt.data.END] for one, _ in pairs])
+    limits = {"max_decoding_length": 9, "min_decoding_length": 0}
+    expected = [one.hypotheses[0] for one in theirs.translate_batch(words, beam_size=1, **limits)]
+    found = mt.decoding.greedy(run.model, source, rules=run.options.search.changed(most_written=10))
+    assert [[run.target.tokens[i] for i in ids] for ids in found] == expected
+
+
+@pytest.mark.parametrize(("quantization", "difference"), [("int8", 0.5), ("int16", 0.05), ("float16", 0.01)])
+def test_weights_of_fewer_bits_are_nearly_the_same(tmp_path, capsys, quantization, difference):
+    run = trained(tmp_path / "run", dtype="float32")
+    there = tmp_path / "there"
+    arguments = ["export", str(tmp_path / "run"), "--to", "ctranslate2", "--out", str(there)]
+    assert main([*arguments, "--quantization", quantization]) == 0
+    assert "translate_batch(tokens, beam_size=1, min_decoding_length=0, max_decoding_length=256)" in (
+        capsys.readouterr().out
+    )
+    expected, found = run.model.state_dict(), read_ctranslate2(there).state
+    assert all(not value.any() or np.abs(found[name] - value).max() / np.abs(value).max() < 0.01
+               for name, value in expected.items())  # fmt: skip
+    words = [[run.source.tokens[i] for i in one] for one, _ in sentences(run, 10)]
+    scored = [opened_there(folder).score_batch(words, words) for folder in (there, exact(run, tmp_path))]
+    scores = [np.concatenate([one.log_probs for one in side]) for side in scored]
+    assert 0 < np.abs(scores[0] - scores[1]).max() < difference
+
+
+def exact(run, tmp_path):
+    write_ctranslate2(run, tmp_path / "exact")
+    return tmp_path / "exact"
+
+
+def test_what_ctranslate2_cannot_compute_is_refused(tmp_path, capsys):
+    run = trained(tmp_path / "run", d_k=4)
+    with pytest.raises(ExportError, match=r"CTranslate2 has only d_k 6, found 4; this model cannot be written"):
+        write_ctranslate2(run, tmp_path / "there")
+    arguments = ["export", str(tmp_path / "run"), "--out", str(tmp_path / "there"), "--quantization", "int8"]
+    assert main([*arguments, "--to", "huggingface"]) == 2
+    assert "--quantization is for --to ctranslate2, found --to huggingface; leave it out" in capsys.readouterr().err
+    assert not (tmp_path / "there").exists()
+
+
+def test_the_notes_tell_the_search(tmp_path):
+    run = trained(tmp_path / "run", source=Characters.train(TEXTS), search=AS_THERE)
+    assert write_ctranslate2(run, tmp_path / "there") == [
+        "tokens of the kind chars have no tokeniser there: give the tokens of a text",
+        "to search there as here: translate_batch(tokens, beam_size=2, min_decoding_length=1, "
+        "max_decoding_length=256, length_penalty=1.0)",
+    ]
+    names = {path.name for path in (tmp_path / "there").iterdir()}
+    assert names == {"config.json", "model.bin", "shared_vocabulary.json"}
+
+
+def test_nothing_is_overwritten_and_the_package_is_named(tmp_path, monkeypatch):
+    run = trained(tmp_path / "run")
+    (tmp_path / "there").write_text("mine")
+    with pytest.raises(RunError, match="exists already; choose another --out"):
+        write_ctranslate2(run, tmp_path / "there")
+    monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
+    with pytest.raises(
+        MissingExtraError, match=r'needs the package ctranslate2.*pip install "minitransformer\[models\]"'
+    ):
+        write_ctranslate2(run, tmp_path / "other")

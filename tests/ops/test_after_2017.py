@@ -1,0 +1,113 @@
+"""The operations of later models, rms_norm, swiglu and rotary: values by loops, invariances, large inputs."""
+
+import math
+
+import numpy as np
+import pytest
+from passes import layer_norm, rms_norm, rotary, silu, swiglu
+
+RNG = np.random.default_rng(0)
+
+
+def test_rms_norm_against_a_loop():
+    x, gain = RNG.normal(size=(2, 3, 5)), RNG.normal(size=5)
+    y, _ = rms_norm.forward(x, gain, eps=0.01)
+    for i, j in np.ndindex(2, 3):
+        rms = math.sqrt(sum(one**2 for one in x[i, j]) / 5 + 0.01)
+        np.testing.assert_allclose(y[i, j], [gain[n] * x[i, j, n] / rms for n in range(5)], rtol=1e-14)
+
+
+def test_rms_norm_is_layer_norm_for_rows_of_mean_0():
+    x, gain, d_y = RNG.normal(size=(3, 4, 6))[:2].reshape(8, 6), RNG.normal(size=6), RNG.normal(size=(8, 6))
+    x -= x.mean(axis=-1, keepdims=True)
+    y, saved = rms_norm.forward(x, gain)
+    other, other_saved = layer_norm.forward(x, gain, np.zeros(6))
+    np.testing.assert_allclose(y, other, rtol=1e-12, atol=1e-14)
+    d_x, d_gain = rms_norm.backward(saved, d_y)
+    d_other, d_other_gain, _ = layer_norm.backward(other_saved, d_y)
+    np.testing.assert_allclose(d_gain, d_other_gain, rtol=1e-12)
+    np.testing.assert_allclose(d_x - d_x.mean(axis=-1, keepdims=True), d_other, rtol=1e-10, atol=1e-13)
+
+
+def test_scaling_does_not_change_rms_norm_and_shifting_does():
+    x, gain, d_y = RNG.normal(size=(4, 6)), RNG.normal(size=6), RNG.normal(size=(4, 6))
+    y, saved = rms_norm.forward(x, gain, eps=0.0)
+    np.testing.assert_allclose(rms_norm.forward(8 * x, gain, eps=0.0)[0], y, rtol=1e-14)
+    assert np.abs(rms_norm.forward(x + 1, gain, eps=0.0)[0] - y).max() > 0.1
+    d_x, _ = rms_norm.backward(saved, d_y)
+    np.testing.assert_allclose((d_x * x).sum(axis=-1), 0, atol=1e-14)
+    assert np.abs(d_x.sum(axis=-1)).min() > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rms_norm_of_zeros_and_of_huge_rows(dtype):
+    x = np.zeros((3, 4), dtype)
+    x[1] = np.finfo(dtype).max
+    x[2] = [1, 2, 3, 4]
+    with np.errstate(over="ignore"):
+        y, saved = rms_norm.forward(x, np.ones(4, dtype))
+    assert y.dtype == dtype
+    assert (y[:2] == 0).all()
+    d_x, _ = rms_norm.backward(saved, np.ones((3, 4), dtype))
+    np.testing.assert_allclose(d_x[0], 1e-5**-0.5, rtol=1e-6)
+    assert (d_x[1] == 0).all()
+    assert np.isfinite(d_x).all()
+
+
+def test_swiglu_is_silu_of_the_first_half_times_the_second():
+    x = RNG.normal(size=(2, 3, 8))
+    y, _ = swiglu.forward(x)
+    np.testing.assert_array_equal(y, silu.forward(x[..., :4])[0] * x[..., 4:])
+
+
+def test_swiglu_far_away():
+    x = np.array([[-1e4, -800.0, 800.0, 1e4, 2.0, 2.0, 2.0, 2.0]])
+    y, saved = swiglu.forward(x)
+    np.testing.assert_array_equal(y, [[0, 0, 1600, 2e4]])
+    np.testing.assert_array_equal(swiglu.backward(saved, np.ones((1, 4)))[0], [[0, 0, 2, 2, 0, 0, 800, 1e4]])
+
+
+@pytest.mark.parametrize("first", [0, 3, 1000])
+def test_rotary_against_complex_numbers(first):
+    x = RNG.normal(size=(2, 5, 6))
+    y, saved = rotary.forward(x, first)
+    for t in range(5):
+        for i in range(3):
+            turn = np.exp(1j * (first + t) / 10000 ** (2 * i / 6))
+            both = (x[:, t, 2 * i] + 1j * x[:, t, 2 * i + 1]) * turn
+            np.testing.assert_allclose(y[:, t, 2 * i], both.real, rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(y[:, t, 2 * i + 1], both.imag, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(rotary.backward(saved, y)[0], x, rtol=1e-13)  # the transpose is the inverse
+
+
+def test_scores_of_rotated_rows_depend_on_the_distance_alone():
+    q, k = RNG.normal(size=(2, 1, 8))
+    for distance in (-7, 0, 5):
+        scores = [
+            (rotary.forward(q, at)[0] * rotary.forward(k, at + distance)[0]).sum() for at in (7, 8, 50, 1000, 100_000)
+        ]
+        np.testing.assert_allclose(scores, scores[0], rtol=1e-9)
+    near, far = ((q * rotary.forward(k, at)[0]).sum() for at in (1, 2))
+    assert abs(near - far) > 1e-3
+
+
+def test_angles_of_far_positions_are_not_rounded_to_float32():
+    x = np.array([[1.0, 0.0]], dtype=np.float32)
+    y, _ = rotary.forward(x, 100_001)
+    np.testing.assert_allclose(y, [[math.cos(100_001), math.sin(100_001)]], rtol=1e-6)
+
+
+def test_rotary_writes_where_it_is_told_even_over_its_input():
+    x, d_y = RNG.normal(size=(2, 2, 5, 6))
+    y, saved = rotary.forward(x, 2)
+    (d_x,) = rotary.backward(saved, d_y)
+    rotary.forward(x, 2, out=x)
+    np.testing.assert_array_equal(x, y)
+    rotary.backward(saved, d_y, out=(d_y,))
+    np.testing.assert_array_equal(d_y, d_x)
+
+
+def test_rows_alone_are_as_rows_together():
+    x = RNG.normal(size=(5, 6))
+    rows = [rotary.forward(x[t : t + 1], np.int64(t))[0] for t in range(5)]
+    np.testing.assert_array_equal(np.concatenate(rows), rotary.forward(x)[0])
