@@ -22,7 +22,7 @@ TUTORIALS = HERE.parent / "tutorials"
 sys.path.insert(0, str(HERE / "_extensions"))
 
 project = "minitransformer"
-author = "the minitransformer authors"
+author = "minitransformer contributors"
 project_copyright = author
 version = release = minitransformer.__version__
 

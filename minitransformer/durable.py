@@ -1,8 +1,11 @@
-"""Atomic writes that do not follow symbolic links.
+"""Atomic writes that do not follow symbolic links, on Linux, macOS and Windows.
 
 A file is written under a fresh name in the same folder and then renamed. So a kill leaves either the old file or the
 new one, and a symbolic link at its path is replaced: the link's target stays unchanged. Folders that the program makes
 inside the user's folder must not be links; the path to the user's folder may contain links.
+
+What differs by system: Windows neither opens folders nor replaces or removes a file that a process has open, and the
+fsync of macOS does not wait for the disk.
 """
 
 from __future__ import annotations
@@ -12,7 +15,11 @@ import os
 import re
 import secrets
 import stat
+import sys
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 __all__ = [
@@ -27,7 +34,9 @@ __all__ = [
     "is_partial",
     "make_folder",
     "put_in_place",
+    "remove",
     "remove_partial",
+    "replace",
     "write_durably",
     "write_whole",
 ]
@@ -38,6 +47,8 @@ PARTIAL = ".partial"
 _PARTIAL_NAME = re.compile(r"(\.[0-9a-f]{16}|.+\.(json|jsonl|tsv|safetensors))\.partial")
 """Names of files that were being written; the second alternative is that of earlier versions."""
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if sys.platform == "win32" else ()
+"""Seconds between attempts to replace or remove a file that another process may have open."""
 _UNSUPPORTED = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EACCES, errno.EBADF}
 """Error numbers of file systems that cannot flush a folder."""
 
@@ -84,8 +95,18 @@ def create(path: Path, data: bytes, flush: bool = True) -> None:
 
 def put_in_place(aside: Path, path: Path) -> None:
     """Rename a file that is on the disk, and flush its folder."""
-    os.replace(aside, path)
+    replace(aside, path)
     flush_folder(path.parent)
+
+
+def replace(old: Path, new: Path) -> None:
+    """Rename a file or a folder, over an existing file too; on Windows, wait while another process reads that file."""
+    _insist(lambda: os.replace(old, new))
+
+
+def remove(path: Path) -> None:
+    """Remove a file, unless it is missing; on Windows, wait while another process reads it."""
+    _insist(lambda: path.unlink(missing_ok=True))
 
 
 def append(path: Path, data: bytes) -> None:
@@ -117,12 +138,17 @@ def flush_file(path: Path) -> None:
 
 def flush_to_disk(number: int) -> None:
     """Wait until an open file's contents are on the disk."""
+    if sys.platform == "darwin":
+        fcntl = import_module("fcntl")
+        with suppress(OSError):  # some file systems have no such call
+            fcntl.fcntl(number, fcntl.F_FULLFSYNC)
+            return
     os.fsync(number)
 
 
 def flush_folder(folder: Path) -> None:
     """Wait until a folder's entries are on the disk, if the file system supports it."""
-    if os.name == "nt":  # Windows opens no folders
+    if sys.platform == "win32":
         return
     try:
         number = os.open(folder, os.O_RDONLY)
@@ -159,7 +185,7 @@ def remove_partial(folder: Path, but: str = "") -> None:
     if folder.is_dir():
         for path in folder.iterdir():
             if is_partial(path) and path.name != but:
-                path.unlink(missing_ok=True)
+                remove(path)
 
 
 def check_folder(path: Path) -> None:
@@ -188,7 +214,7 @@ def check_replaceable(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), f"{path}")
     aside = _fresh_name(path)
     create(aside, b"", flush=False)
-    aside.unlink()
+    remove(aside)
 
 
 def _fresh_name(path: Path) -> Path:
@@ -203,10 +229,10 @@ def _write(path: Path, data: bytes, flush: bool) -> None:
         if flush:
             put_in_place(aside, path)
         else:
-            os.replace(aside, path)
+            replace(aside, path)
     except BaseException as error:
         with suppress(OSError):
-            aside.unlink(missing_ok=True)
+            remove(aside)
         if isinstance(error, OSError):  # name the file that was asked for; a full disk names none
             raise OSError(error.errno, error.strerror or f"{error}", f"{path}") from error
         raise
@@ -214,6 +240,8 @@ def _write(path: Path, data: bytes, flush: bool) -> None:
 
 def _open_file(path: Path, flags: int) -> int:
     """Open a regular file for writing; refuse anything else."""
+    if path.is_symlink():  # Windows has no O_NOFOLLOW
+        raise _link_error(path)
     try:
         number = os.open(path, flags | _NO_LINK, 0o666)
     except OSError as error:
@@ -222,6 +250,15 @@ def _open_file(path: Path, flags: int) -> int:
         os.close(number)
         raise OSError(errno.EINVAL, "it is a pipe or a device, expected a file; remove it", f"{path}")
     return number
+
+
+def _insist(action: Callable[[], None]) -> None:
+    for pause in _PAUSES:
+        try:
+            return action()
+        except PermissionError:
+            time.sleep(pause)
+    return action()
 
 
 def _link_error(path: Path) -> OSError:

@@ -22,6 +22,7 @@ LEVELS = {
     "files": 0,
     "options": 0,
     "durable": 0,
+    "console": 0,
     "stand_ins": 0,
     "plots": 0,
     "pytest_plugin": 0,

@@ -53,7 +53,7 @@ from minitransformer.arrays.namespace import (
     using,
     xp,
 )
-from minitransformer.arrays.products import matmul
+from minitransformer.arrays.products import by_columns, matmul
 from minitransformer.arrays.reductions import below_largest, row_dot, scatter_add, square_sums, sum_along
 from minitransformer.arrays.transfer import asarray, operand, to_numpy
 from minitransformer.arrays.watch import Watch
@@ -72,6 +72,7 @@ __all__ = [
     "asarray",
     "backend",
     "below_largest",
+    "by_columns",
     "cache_slices",
     "card",
     "check_floats",

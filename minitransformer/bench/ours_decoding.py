@@ -54,7 +54,7 @@ def decoding_model(workload: Workload) -> Transformer:
     """Return a model that ends no sentence."""
     model = build(workload)
     model.output.data[END] = 0
-    return model.eval()
+    return model.eval().arrange_for_decoding()
 
 
 def warm_up(decode: Callable[[], Translations]) -> Program:

@@ -34,8 +34,8 @@ def find_mpiexec() -> list[str]:
     MissingExtraError
         If mpi4py or mpiexec is not installed.
     """
-    beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    beside = Path(sys.executable).parent
+    found = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")  # with .exe on Windows
     if found is None or find_spec("mpi4py") is None:
         raise MissingExtraError("bench --processes", "mpi4py with mpiexec", "mpi")
     # by default Open MPI refuses more processes than cores

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -67,7 +68,7 @@ class Process(AbstractContextManager["Process"]):
         # In its own session, Ctrl-C does not reach it directly, and its own child processes can be stopped with it.
         separate: dict[str, Any] = (
             {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
-            if os.name == "nt"
+            if sys.platform == "win32"
             else {"start_new_session": True}
         )
         try:
@@ -122,7 +123,7 @@ class Process(AbstractContextManager["Process"]):
     def close(self) -> None:
         """End the process and its child processes."""
         if self._process.poll() is None:
-            if os.name == "nt":
+            if sys.platform == "win32":
                 self._process.kill()
             else:
                 os.killpg(self._process.pid, signal.SIGKILL)

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _save(session: Session, text: str, file: Path) -> int:
-    from minitransformer.explorer import save
+    from minitransformer.explorer import left_out, save
 
     if not text:
         text = next(iter(session.model()["examples"]), "")
@@ -82,6 +82,8 @@ def _save(session: Session, text: str, file: Path) -> int:
     save(file, session, [text], progress=_draw_progress)
     print(f"{text}  ->  {session.translate({'text': text})['text']}")
     print(f"the file is {file} ({file.stat().st_size / 1e6:.1f} MB); open it in a browser")
+    if note := left_out(session):
+        print(note)
     return 0
 
 

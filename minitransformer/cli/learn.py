@@ -9,6 +9,7 @@ training with one fault that you diagnose and correct. Your files are never over
 from __future__ import annotations
 
 import argparse
+import json
 import textwrap
 import time
 from itertools import groupby
@@ -19,6 +20,7 @@ from minitransformer.cli.chapter_training import LAST, run_training, suggest_tra
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.learn import Book, Exercise, bank, command, find, find_folder, judge_in_child, last_save
+from minitransformer.learn.grading import grade, read_submission
 
 __all__ = ["add_arguments", "run"]
 
@@ -43,12 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=argparse.SUPPRESS,
         help="the folder of your exercises (default: my-exercises, here or in a folder above)",
     )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="check: print the verdicts on all exercises, or on one, as JSON; the folder does not change",
+    )
     clinic.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Open the folder and do what is asked; return the exit status."""
     folder = args.folder = args.folder if hasattr(args, "folder") else find_folder()
+    if args.json and args.action != "check":
+        raise UsageError("--json is an option of `learn check`")
     if args.action == "clinic":
         return clinic.run(args)
     if hasattr(args, "ask") or hasattr(args, "diagnosis"):
@@ -59,6 +68,8 @@ def run(args: argparse.Namespace) -> int:
             _refuse_elsewhere(Path(args.name), folder / exercise.file)
     except LookupError as error:
         raise UsageError(error.args[0]) from error
+    if args.json:
+        return _check_json(folder, exercise)
     fresh = not folder.exists()
     try:
         book = Book.open(folder)
@@ -71,6 +82,16 @@ def run(args: argparse.Namespace) -> int:
         raise  # the folder is not to blame
     except OSError as error:
         raise UsageError(f"{folder} cannot be used: {error}; choose another --folder") from error
+
+
+def _check_json(folder: Path, exercise: Exercise | None) -> int:
+    """Print the verdicts as JSON, for a program that grades."""
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}; choose one with --folder")
+    exercises = [exercise] if exercise else bank()
+    result = grade(read_submission(folder, exercises), exercises)
+    print(json.dumps(result.describe(), indent=1))
+    return 0 if len(result.names("right")) == len(exercises) else 1
 
 
 def _refuse_elsewhere(given: Path, meant: Path) -> None:

@@ -20,6 +20,13 @@ __all__ = ["add_arguments", "run"]
 CLONE = Path(__file__).parents[2]
 """The clone of the repository that this package is in, unless it was installed as a wheel."""
 
+OFFLINE = (
+    "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    "--LabApp.news_url=None",
+    "--LabApp.extension_manager=readonly",
+)
+"""Options without which JupyterLab asks its makers and a package index for a newer version, news and extensions."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add which tutorial is opened, and whether a browser is."""
@@ -51,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
         f"--ServerApp.root_dir={CLONE}",  # links lead out of the folder
         f"--LabApp.default_url=/lab/tree/{folder.name}/{chosen}",
         "--JupyterApp.answer_yes=True",  # to the question of Ctrl-C
+        *OFFLINE,
         *["--no-browser"] * args.no_browser,
     ]
     return wait_for(subprocess.Popen([sys.executable, "-m", "jupyterlab", *options]))

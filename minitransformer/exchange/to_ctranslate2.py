@@ -25,7 +25,7 @@ from minitransformer.data.extras import MissingExtraError
 from minitransformer.decoding import SearchOptions
 from minitransformer.exchange.ctranslate2 import ACTIVATIONS, SEARCH, layer_norm, parameters
 from minitransformer.exchange.published import NEVER_WRITTEN
-from minitransformer.exchange.writing import new_folder, require_same, sentencepiece_models
+from minitransformer.exchange.writing import head_sizes, new_folder, require_same, sentencepiece_models
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
@@ -66,35 +66,21 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
         If the folder exists already, or cannot be written.
     """
     options = run.model.options
-    size = options.d_model / options.n_heads
-    require_same("CTranslate2", (("d_k", options.key_size, size), ("d_v", options.value_size, size)))
+    require_same("CTranslate2", head_sizes(options))
     try:
         specs, model_spec = import_module("ctranslate2.specs"), import_module("ctranslate2.specs.model_spec")
     except ImportError as error:
         raise MissingExtraError("an export to CTranslate2", "ctranslate2", "models") from error
-    spec = _specification(specs, options)
-    sides = {"source": run.source, "target": run.target}
-    named = [one.tokens[one.unknown] for one in sides.values() if one.unknown is not None]
-    unknown = named[0] if named else "<unk>"
-    for side, tokeniser in sides.items():
-        tokens = [*tokeniser.tokens, *([] if unknown in tokeniser.tokens else [unknown])]
-        getattr(spec, f"register_{side}_vocabulary")(tokens)
-    specials = {"unk": unknown, "bos": run.target.tokens[START], "eos": run.target.tokens[END]}
-    config = {f"{name}_token": token for name, token in specials.items()} | {
-        "decoder_start_token": run.target.tokens[START],
-        "add_source_eos": options.source_end,
-        "layer_norm_epsilon": options.layer_norm_eps,
-    }
-    for name, setting in config.items():
-        setattr(spec.config, name, setting)
-    for name, value in _variables(run, unknown):
-        part, _, attribute = name.rpartition("/")
-        # a copy, which quantization overwrites
-        setattr(model_spec.index_spec(spec, part), attribute, np.array(value, np.float32, order="C"))
-    spec.validate()
-    spec.optimize(quantization)
     models, kinds = sentencepiece_models(run)
     with new_folder(out) as aside:
+        spec = _specification(specs, options)
+        _add_vocabularies(spec, run)
+        for name, value in _variables(run, _unknown(run)):
+            part, _, attribute = name.rpartition("/")
+            # a copy, which quantization overwrites
+            setattr(model_spec.index_spec(spec, part), attribute, np.array(value, np.float32, order="C"))
+        spec.validate()
+        spec.optimize(quantization)
         spec.save(str(aside))
         for name, model in models.items():
             (aside / name).write_bytes(model)
@@ -116,6 +102,30 @@ def _specification(specs: Any, options: ModelOptions) -> Any:
         stack.pre_norm = options.norm == "pre"
         stack.scale_embeddings = options.scale_embeddings
     return spec
+
+
+def _unknown(run: TrainedRun) -> str:
+    """Return the unknown token: CTranslate2 has one for both sides."""
+    named = [one.tokens[one.unknown] for one in (run.source, run.target) if one.unknown is not None]
+    return named[0] if named else "<unk>"
+
+
+def _add_vocabularies(spec: Any, run: TrainedRun) -> None:
+    """Add the tokens of both sides, and which of them are special."""
+    unknown = _unknown(run)
+    for side, tokeniser in (("source", run.source), ("target", run.target)):
+        tokens = [*tokeniser.tokens, *([] if unknown in tokeniser.tokens else [unknown])]
+        getattr(spec, f"register_{side}_vocabulary")(tokens)
+    config = {
+        "unk_token": unknown,
+        "bos_token": run.target.tokens[START],
+        "eos_token": run.target.tokens[END],
+        "decoder_start_token": run.target.tokens[START],
+        "add_source_eos": run.model.options.source_end,
+        "layer_norm_epsilon": run.model.options.layer_norm_eps,
+    }
+    for name, setting in config.items():
+        setattr(spec.config, name, setting)
 
 
 def _variables(run: TrainedRun, unknown: str) -> Iterator[tuple[str, Array]]:

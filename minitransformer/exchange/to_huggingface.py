@@ -20,7 +20,7 @@ from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions
 from minitransformer.exchange.huggingface import ACTIVATIONS, parameters
-from minitransformer.exchange.writing import new_folder, require_same, sentencepiece_models
+from minitransformer.exchange.writing import head_sizes, new_folder, require_same, sentencepiece_models
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
@@ -77,7 +77,6 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
 
 def _check(options: ModelOptions) -> None:
     """Raise an ExportError if the model computes what MarianMTModel cannot."""
-    size = options.d_model / options.n_heads
     options_there = (
         ("norm", options.norm, "post"),
         ("final_norm", options.has_final_norm, False),
@@ -86,8 +85,7 @@ def _check(options: ModelOptions) -> None:
         ("position_scale", options.position_scale, "d_model"),
         ("source_end", options.source_end, True),
         ("layer_norm_eps", options.layer_norm_eps, 1e-5),
-        ("d_k", options.key_size, size),
-        ("d_v", options.value_size, size),
+        *head_sizes(options),
     )
     require_same("MarianMTModel", options_there)
 

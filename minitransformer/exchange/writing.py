@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.data import Bpe, Pieces
+from minitransformer.durable import replace
+from minitransformer.nn import ModelOptions
 from minitransformer.training import RunError, TrainedRun
 
-__all__ = ["ExportError", "new_folder", "require_same", "sentencepiece_models"]
+__all__ = ["ExportError", "head_sizes", "new_folder", "require_same", "sentencepiece_models"]
 
 
 class ExportError(ValueError):
@@ -27,6 +28,13 @@ def require_same(program: str, options: Sequence[tuple[str, Any, Any]]) -> None:
             raise ExportError(
                 f"{program} has only {name} {expected!r}, found {found!r}; this model cannot be written for it"
             )
+
+
+def head_sizes(options: ModelOptions) -> list[tuple[str, int, float]]:
+    """Return the sizes of heads, for `require_same`: other programs have only D / H."""
+    size = options.d_model / options.n_heads
+    size = int(size) if size.is_integer() else size
+    return [("d_k", options.key_size, size), ("d_v", options.value_size, size)]
 
 
 def sentencepiece_models(run: TrainedRun) -> tuple[dict[str, bytes], str]:
@@ -52,7 +60,9 @@ def new_folder(out: Path) -> Iterator[Path]:
         aside.mkdir(parents=True)
         try:
             yield aside
-            os.replace(aside, out)
+            if out.exists():
+                out.rmdir()  # it is empty; Windows replaces no folder
+            replace(aside, out)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:

@@ -13,8 +13,8 @@
 """
 
 from minitransformer.explorer.body import RequestError
-from minitransformer.explorer.saved import save
+from minitransformer.explorer.saved import left_out, save
 from minitransformer.explorer.server import Explorer, PortError
 from minitransformer.explorer.session import Session
 
-__all__ = ["Explorer", "PortError", "RequestError", "Session", "save"]
+__all__ = ["Explorer", "PortError", "RequestError", "Session", "left_out", "save"]

@@ -56,22 +56,25 @@ def describe_places(model: Module) -> Iterator[dict[str, Any]]:
 
 def describe_trace(trace: Any) -> dict[str, Any]:
     """Return steps, parameters and the order of the backward pass, with statistics of each value and gradient."""
+    of = _Statistics()
     return {
-        "steps": [_describe_step(step) for step in trace.steps],
+        "steps": [_describe_step(step, of) for step in trace.steps],
         "parameters": [
             {
                 "key": name,
                 "shape": list(one.value.shape),
-                "value": statistics(one.value),
-                "gradient": _optional_statistics(one.gradient),
+                "value": of[one.value],
+                "gradient": of[one.gradient],
             }
             for name, one in trace.parameters.items()
         ],
-        "walk": [{"key": visit.key, "parts": [_describe_part(part) for part in visit.parts]} for visit in trace.walk],
+        "walk": [
+            {"key": visit.key, "parts": [_describe_part(part, of) for part in visit.parts]} for visit in trace.walk
+        ],
     }
 
 
-def _describe_step(step: Any) -> dict[str, Any]:
+def _describe_step(step: Any, of: _Statistics) -> dict[str, Any]:
     return {
         "key": step.key,
         "place": step.place,
@@ -79,19 +82,19 @@ def _describe_step(step: Any) -> dict[str, Any]:
         "inputs": [{"name": one.name, "key": one.key, "shape": list(one.shape)} for one in step.inputs],
         "options": {name: value for name, value in step.options.items() if isinstance(value, int | float | str | bool)},
         "shape": list(step.output.shape),
-        "value": statistics(step.output),
-        "gradient": _optional_statistics(step.d_output),
-        "forward": [_describe_line(line) for line in step.forward],
-        "backward": [_describe_line(line) for line in step.backward],
+        "value": of[step.output],
+        "gradient": of[step.d_output],
+        "forward": [_describe_line(line, of) for line in step.forward],
+        "backward": [_describe_line(line, of) for line in step.backward],
         "model_line": _describe_place_in_code(step.model_line),
     }
 
 
-def _describe_part(part: Any) -> dict[str, Any]:
-    return {"from": part.key, "input": part.input, "norm": statistics(part.gradient)["norm"]}
+def _describe_part(part: Any, of: _Statistics) -> dict[str, Any]:
+    return {"from": part.key, "input": part.input, "norm": of[part.gradient]["norm"]}
 
 
-def _describe_line(line: Any) -> dict[str, Any]:
+def _describe_line(line: Any, of: _Statistics) -> dict[str, Any]:
     return {
         "line": line.number,
         "name": line.name,
@@ -99,12 +102,20 @@ def _describe_line(line: Any) -> dict[str, Any]:
         "function": line.function,
         "depth": line.depth,
         "shape": list(line.array.shape),
-        "stat": statistics(line.array),
+        "stat": of[line.array],
     }
 
 
-def _optional_statistics(array: Any) -> dict[str, float | None] | None:
-    return None if array is None else statistics(array)
+class _Statistics:
+    """The statistics of arrays; several names may stand for one array, whose statistics are computed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Any] = {id(None): None}
+
+    def __getitem__(self, array: Any) -> Any:
+        if id(array) not in self._known:
+            self._known[id(array)] = statistics(array)
+        return self._known[id(array)]
 
 
 def _describe_place_in_code(where: tuple[str, int] | None) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from minitransformer.nn import Transformer
 from minitransformer.tracing import in_double
 from minitransformer.training import RunError, RunFolder, TrainedRun
 from minitransformer.training.checkpoints import read_checkpoint
+from minitransformer.training.loading import open_model
 
 __all__ = ["Models"]
 
@@ -68,8 +69,7 @@ class Models:
         run = self.run
         try:
             checkpoint = read_checkpoint(files[step])
-            model = run.options.build_model(len(run.source), len(run.target), run.source is run.target)
-            model.load_state_dict(checkpoint.model)
+            model = open_model(run.options, run.source, run.target, checkpoint.model)
         except (RunError, ValueError) as error:
             raise RequestError(f"{files[step].name} cannot be used: {error}") from error
-        return model.eval()
+        return model.arrange_for_decoding()

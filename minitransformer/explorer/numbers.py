@@ -16,6 +16,9 @@ __all__ = ["MOST_VALUES", "encode", "finite", "picture_shape", "statistics", "wi
 MOST_VALUES = 65_536
 """The most values in one answer."""
 
+BLOCK = 65_536
+"""How many values statistics are computed of at a time: they stay in the processor's cache."""
+
 
 def finite(number: Any) -> float | None:
     """Return a number as JSON can hold it: None for NaN and the infinities."""
@@ -25,28 +28,38 @@ def finite(number: Any) -> float | None:
 
 def statistics(array: Any) -> dict[str, float | None]:
     """Return mean, standard deviation (``spread``), least, most and Euclidean norm of the finite entries."""
-    values = np.asarray(to_numpy(array), dtype=np.float64).ravel()
-    if not np.isfinite(values).all():
-        values = values[np.isfinite(values)]
-    if not values.size:
-        return dict.fromkeys(("mean", "spread", "least", "most", "norm"), None if np.size(array) else 0.0)
+    whole = to_numpy(array)
+    values = whole.ravel(order="K" if whole.size > BLOCK else "C")
     with np.errstate(over="ignore", invalid="ignore"):  # memory that is not filled yet may hold anything
-        return _statistics(values)
+        blocks = [_block(values[first : first + BLOCK]) for first in range(0, values.size, BLOCK)]
+        n, total, squares, deviations, least, most = np.array([one for one in blocks if one[0]]).reshape(-1, 6).T
+        if not n.size:
+            return dict.fromkeys(("mean", "spread", "least", "most", "norm"), None if values.size else 0.0)
+        mean = total.sum() / n.sum()
+        between = (n * (total / n - mean) ** 2).sum()
+        return {
+            "mean": finite(mean),
+            "spread": finite(np.sqrt((deviations.sum() + between) / n.sum())),
+            "least": finite(least.min()),
+            "most": finite(most.max()),
+            "norm": finite(np.sqrt(squares.sum())),
+        }
 
 
-def _statistics(values: Array) -> dict[str, float | None]:
-    mean = values.sum() / values.size
-    squares = values - mean
-    squares *= squares
-    spread = np.sqrt(squares.sum() / values.size)
-    np.multiply(values, values, out=squares)  # a product by the BLAS would wait for its threads
-    return {
-        "mean": finite(mean),
-        "spread": finite(spread),
-        "least": finite(values.min()),
-        "most": finite(values.max()),
-        "norm": finite(np.sqrt(squares.sum())),
-    }
+def _block(values: Array) -> tuple[float, ...]:
+    """Return number, sum, sum of squares, sum of squared deviations from the mean, least and most of finite entries."""
+    values = np.asarray(values, dtype=np.float64)
+    finite_ones = np.isfinite(values)
+    if not finite_ones.all():
+        values = values[finite_ones]
+    if not values.size:
+        return (0.0,) * 6
+    total = values.sum()
+    products = values - total / values.size
+    products *= products
+    deviations = products.sum()
+    np.multiply(values, values, out=products)  # a product by the BLAS would wait for its threads
+    return values.size, total, products.sum(), deviations, values.min(), values.max()
 
 
 def encode(array: Any) -> str:

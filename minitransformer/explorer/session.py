@@ -41,7 +41,7 @@ MOST_WRITTEN = 160
 """The most tokens of a translation, whatever the length of its source."""
 MORE_THAN_SOURCE = 50
 """How many tokens more than its source a translation may have (section 6.1)."""
-MOST_VOCABULARY = 2_000
+MOST_VOCABULARY = 100_000
 N_EXAMPLES = 12
 MOST_TRACES = 12
 MOST_TRACE_BYTES = 2**30

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from minitransformer.durable import check_folder, make_folder, write_whole
+from minitransformer.durable import check_folder, make_folder, replace, write_whole
 from minitransformer.files import read_json
 from minitransformer.learn.bank import Exercise, bank
 from minitransformer.options import Options, option
@@ -105,7 +105,7 @@ class Book:
         except ValueError:
             if path.exists():
                 # Start counting again instead of stopping; `check` finds the solved exercises again.
-                os.replace(path, self.folder / f"{PROGRESS}.unreadable")
+                replace(path, self.folder / f"{PROGRESS}.unreadable")
         self.current = self.current or bank()[0].name
 
     def path(self, exercise: Exercise) -> Path:
@@ -123,7 +123,7 @@ class Book:
         check_folder(path.parent)
         earlier = next(path.parent.glob(f"[0-9][0-9]_{path.name[3:]}"), None)
         if earlier is not None:
-            os.replace(earlier, path)
+            replace(earlier, path)
         return earlier is not None
 
     def _write(self, exercise: Exercise) -> None:
@@ -165,7 +165,7 @@ class Book:
         if path.exists() and path.read_bytes() != exercise.text.encode():
             names = (path.with_name(f"{path.stem}.kept-{number}.py") for number in count(1))
             kept = next(name for name in names if not name.exists())
-            os.replace(path, kept)
+            replace(path, kept)
         self._write(exercise)
         self.done.discard(exercise.name)
         self.hints.pop(exercise.name, None)

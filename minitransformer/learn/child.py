@@ -28,6 +28,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple, TextIO
 
 from minitransformer.arrays import blas, use
+from minitransformer.console import accept_all_characters
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.referee import Verdict, explain, judge_file
 
@@ -155,7 +156,7 @@ def run_in_child(
                 yield from found
         except EOFError:
             child.join()
-            raise _ended(files, record, child.exitcode or 0) from None
+            raise end_of(files, record, child.exitcode or 0) from None
         finally:
             child.kill()
             child.join()
@@ -177,22 +178,29 @@ def _receive(
         if not record.exists():  # the child has not begun yet
             begin = time.monotonic()
         waited = time.monotonic() - begin
-        if waited > limits.patience and not told and (place := _find_line(files, record)):
+        if waited > limits.patience and not told and (place := find_line(files, record)):
             told = True
             tell(f"still running after {limits.patience:g} s. {place.words} is running:{place.source}")
         if waited > limits.seconds:
-            place = _find_line(files, record) or UNKNOWN
-            words = f"was still running after {limits.seconds:g} s and was stopped. Is there an endless loop?"
-            raise Ended(f"{place.words} {words}{place.source}", place.file)
+            raise too_late(files, record, limits)
     found: tuple[Any, ...] | Ended = answers.recv()
     if isinstance(found, Ended):
         raise found
     return found
 
 
-def _ended(files: Sequence[Path], record: Path, status: int) -> Ended:
+def too_late(files: Sequence[Path], record: Path, limits: Limits) -> Ended:
+    """Return the error for code that has used up its time."""
+    place = find_line(files, record) or UNKNOWN
+    words = f"was still running after {limits.seconds:g} s and was stopped. Is there an endless loop?"
+    return Ended(f"{place.words} {words}{place.source}", place.file)
+
+
+def end_of(files: Sequence[Path], record: Path, status: int) -> Ended:
     """Return the error for code that has ended its process."""
-    what, source, file = _find_line(files, record, crash=True) or UNKNOWN
+    what, source, file = find_line(files, record, crash=True) or UNKNOWN
+    if status >= WINDOWS_CRASH:
+        return Ended(f"{what} crashed Python: it ended with status {status:#x}.{source}", file)
     if status >= 0:
         return Ended(f"{what} ended Python with status {status}, as os._exit() does.{source}", file)
     name = signal.Signals(-status).name
@@ -210,10 +218,12 @@ class Place(NamedTuple):
     file: Path | None
 
 
+WINDOWS_CRASH = 0xC0000000
+"""The lowest status with which Windows ends a process that crashes."""
 UNKNOWN = Place("Your code", "", None)
 
 
-def _find_line(files: Sequence[Path], record: Path, crash: bool = False) -> Place | None:
+def find_line(files: Sequence[Path], record: Path, crash: bool = False) -> Place | None:
     """Return where one of a learner's files was last seen running.
 
     With ``crash`` only the line counts at which Python crashed.
@@ -252,7 +262,7 @@ def _judge(exercise: Exercise, path: Path, memory: int) -> Iterator[Verdict]:
 def guard(judge: Callable[[], Verdict], files: Sequence[Path], memory: int) -> Verdict:
     """Return a verdict with a limit of memory; of code that exceeds it, or interrupts itself, the line that does."""
     try:
-        with _limit_memory(memory):
+        with limit_memory(memory):
             return judge()
     except (MemoryError, KeyboardInterrupt) as error:  # no memory was left for the message; or the file raises it
         return explain(error.__context__ or error, {*map(str, files)})
@@ -260,32 +270,49 @@ def guard(judge: Callable[[], Verdict], files: Sequence[Path], memory: int) -> V
 
 def _work(work: Callable[[], Iterable[Any]], record: Path, answer: Connection, limits: Limits) -> None:
     """Send the results of the work, each in a tuple, then an empty one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # so that output before a crash is shown
-            stream.reconfigure(line_buffering=True, errors="replace")
-    with record.open("w", encoding="ascii") as file, blas.threads(1):  # BLAS threads would reserve memory
-        faulthandler.enable(file)
-        use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
+        accept_all_characters(stream, line_buffering=True)  # so that output before a crash is shown
+    with record_lines(record) as file:
         results = iter(work())
         found: tuple[Any, ...] | Ended = (None,)
         while isinstance(found, tuple) and found:
             file.seek(0)
             file.truncate()  # the lines of the last result
-            _write_lines_every(limits.patience, file)
-            own_end = threading.Timer(2 * limits.seconds, os._exit, (1,))  # in case that the parent was killed
-            own_end.daemon = True
-            own_end.start()
-            try:
-                found = tuple(islice(results, 1))
-            except Ended as ended:
-                found = ended
-            own_end.cancel()
+            with limit_time(limits, file):
+                try:
+                    found = tuple(islice(results, 1))
+                except Ended as ended:
+                    found = ended
             with suppress(Exception):  # the file may have closed or replaced them
                 print(end="", flush=True)
             answer.send(found)
-        _write_lines_every(0, file)
-        faulthandler.disable()
+
+
+@contextmanager
+def record_lines(record: Path) -> Iterator[TextIO]:
+    """Make this process one that runs a learner's code; yield the file of the lines that run."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then ends the child
+    with record.open("w", encoding="ascii") as file, blas.threads(1):  # BLAS threads would reserve memory
+        faulthandler.enable(file)
+        use("numpy")  # exercises are plain NumPy, whatever the library for everything else is
+        try:
+            yield file
+        finally:
+            _write_lines_every(0, file)
+            faulthandler.disable()
+
+
+@contextmanager
+def limit_time(limits: Limits, file: TextIO) -> Iterator[None]:
+    """Write down the running line again and again, and end this process if the parent does not: it may be dead."""
+    _write_lines_every(limits.patience, file)
+    own_end = threading.Timer(2 * limits.seconds, os._exit, (1,))
+    own_end.daemon = True
+    own_end.start()
+    try:
+        yield
+    finally:
+        own_end.cancel()
 
 
 def _write_lines_every(seconds: float, file: TextIO) -> None:
@@ -300,12 +327,12 @@ def _write_lines_every(seconds: float, file: TextIO) -> None:
 
 
 @contextmanager
-def _limit_memory(more: int) -> Iterator[None]:
+def limit_memory(more: int) -> Iterator[None]:
     """Limit the memory of this process to its present use plus a number of bytes, on Linux only."""
     try:
         import resource
 
-        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     except (ImportError, OSError):
         yield
         return

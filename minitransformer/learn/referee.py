@@ -15,7 +15,7 @@ from minitransformer.learn.book import command
 from minitransformer.learn.verdict import Unsolved, Wrong
 from minitransformer.learn.watch import watch
 
-__all__ = ["Verdict", "execute", "explain", "judge", "judge_file"]
+__all__ = ["Failed", "Verdict", "execute", "explain", "judge", "judge_file"]
 
 WIDTH = 78
 SILENT = {
@@ -42,6 +42,20 @@ class Verdict:
         blocks = f"{name}: {'right. ' if self.right else ''}{self.words}".rstrip().split("\n\n")
         # Indented text is already laid out: code, a table, a drawing.
         return "\n\n".join(block if block[:1].isspace() else textwrap.fill(block, WIDTH) for block in blocks)
+
+
+class Failed(Exception):
+    """A learner's function has failed in another process.
+
+    Attributes
+    ----------
+    verdict : Verdict
+        The verdict.
+    """
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.words)
+        self.verdict = verdict
 
 
 def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
@@ -104,6 +118,8 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
 
 def explain(error: BaseException, files: Collection[str]) -> Verdict:
     """Return the verdict on code that raised an error: which line of the learner's files, and what."""
+    if isinstance(error, Failed):
+        return error.verdict
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         words = "The TODO is not done yet: a `...` is still there."
         return Verdict(False, words, solved=False)

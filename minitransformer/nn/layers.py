@@ -12,10 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, asarray, xp
+from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Operation, Tensor, is_recording
 from minitransformer.nn.cache import KeysAndValues
-from minitransformer.nn.module import Module, Parameter, xavier
+from minitransformer.nn.module import Module, Parameter, weights, xavier
 from minitransformer.nn.options import QUERIES, ModelOptions
 from minitransformer.stand_ins import replaceable
 
@@ -54,8 +54,8 @@ class MultiHeadAttention(Module):
         d_model, dtype = options.d_model, options.dtype
         keys, values = options.n_heads * options.key_size, options.n_heads * options.value_size
         w_in = np.concatenate([xavier(rng, d_model, n) for n in (keys, keys, values)], axis=1)
-        self.w_in = Parameter(asarray(w_in.astype(dtype)))  # [W_Q | W_K | W_V]
-        self.w_out = Parameter(asarray(xavier(rng, values, d_model).astype(dtype)))
+        self.w_in = weights(w_in, dtype)  # [W_Q | W_K | W_V]
+        self.w_out = weights(xavier(rng, values, d_model), dtype)
         self.b_in = Parameter(xp.zeros(2 * keys + values, dtype=dtype)) if options.attention_bias else None
         self.b_out = Parameter(xp.zeros(d_model, dtype=dtype)) if options.attention_bias else None
 
@@ -182,9 +182,9 @@ class FeedForward(Module):
     def __init__(self, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         d_model, d_ff, dtype = options.d_model, options.d_ff, options.dtype
-        self.w1 = Parameter(asarray(xavier(rng, d_model, d_ff).astype(dtype)))
+        self.w1 = weights(xavier(rng, d_model, d_ff), dtype)
         self.b1 = Parameter(xp.zeros(d_ff, dtype=dtype))
-        self.w2 = Parameter(asarray(xavier(rng, d_ff, d_model).astype(dtype)))
+        self.w2 = weights(xavier(rng, d_ff, d_model), dtype)
         self.b2 = Parameter(xp.zeros(d_model, dtype=dtype))
 
     def __call__(self, x: Tensor) -> Tensor:

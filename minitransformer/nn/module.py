@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import Array, asarray, is_whole, to_numpy
 from minitransformer.autograd import Tensor
-from minitransformer.stand_ins import replaceable
+from minitransformer.stand_ins import in_this_thread, replaceable, standing_in
 
-__all__ = ["Module", "Parameter", "check_sizes", "xavier"]
+__all__ = ["Module", "Parameter", "check_sizes", "normal", "weights", "without_initial_weights", "xavier"]
 
 
 class Parameter(Tensor):
@@ -39,6 +40,32 @@ def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
     """
     limit = (6 / (n_in + n_out)) ** 0.5
     return rng.uniform(-limit, limit, (n_in, n_out))
+
+
+@replaceable
+def normal(rng: np.random.Generator, n: int, d_model: int) -> Array:
+    """Return random rows (n, d_model) of variance 1 / d_model, drawn on the host."""
+    # After scaling by sqrt(d_model), embeddings have variance 1, on the scale of the sinusoids.
+    return rng.normal(0, d_model**-0.5, (n, d_model))
+
+
+def weights(values: Array, dtype: str) -> Parameter:
+    """Return a parameter with values that were drawn on the host."""
+    return Parameter(asarray(values.astype(dtype, copy=False)))
+
+
+@contextmanager
+def without_initial_weights() -> Iterator[None]:
+    """Draw no weights for models created inside ``with without_initial_weights():``, to save time and memory.
+
+    Their matrices are zeros that cannot be written to, until ``load_state_dict(state, copy=False)`` replaces them.
+    """
+
+    def zeros(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
+        return np.broadcast_to(np.float32(0), (n_in, n_out))  # without memory for each
+
+    with standing_in({xavier: zeros, normal: zeros}, in_this_thread()):
+        yield
 
 
 def check_sizes(owner: str, **sizes: Any) -> None:
@@ -81,15 +108,18 @@ class Module:
 
     def state_dict(self) -> dict[str, Array]:
         """Return a copy of every parameter's values, as NumPy arrays by name."""
-        return {name: np.array(to_numpy(parameter.data)) for name, parameter in self.named_parameters()}
+        return {name: np.array(to_numpy(parameter.data), order="C") for name, parameter in self.named_parameters()}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], copy: bool = True) -> None:
         """Replace every parameter's values, or none if one of them does not fit.
 
         Parameters
         ----------
         state : mapping of str to array
             Values by name, as ``state_dict`` returns them.
+        copy : bool
+            Whether the values are copied. If not, the parameters use the arrays of the state, where those have their
+            type.
 
         Raises
         ------
@@ -116,4 +146,7 @@ class Module:
                 raise ValueError(f"load_state_dict: {name} holds {value.dtype} in the state, expected numbers")
             values[name] = asarray(value)
         for name, parameter in parameters.items():
-            parameter.data[...] = values[name]
+            if copy:
+                parameter.data[...] = values[name]
+            else:
+                parameter.data = values[name].astype(parameter.dtype, copy=False)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, RowsGenerator, as_indices, asarray, backend, to_numpy, xp
+from minitransformer.arrays import Array, RowsGenerator, as_indices, backend, by_columns, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
 from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.encoder import Encoder
-from minitransformer.nn.module import Module, Parameter, check_sizes
+from minitransformer.nn.module import Module, Parameter, check_sizes, normal, weights
 from minitransformer.nn.options import ModelOptions, with_model_options
 from minitransformer.stand_ins import in_use, replaceable
 
@@ -91,9 +91,7 @@ def scale_and_place(rows: Any, positions: Any) -> Any:
 
 def _draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Parameter:
     """Return n rows of D features."""
-    # After scaling by sqrt(d_model), embeddings have variance 1, on the scale of the sinusoids.
-    d_model = options.d_model
-    return Parameter(asarray(rng.normal(0, d_model**-0.5, (n, d_model)).astype(options.dtype)))
+    return weights(normal(rng, n, options.d_model), options.dtype)
 
 
 @lru_cache(maxsize=16)
@@ -221,6 +219,15 @@ class Transformer(Module):
     def eval(self) -> Transformer:
         """Turn dropout off for calls without a generator; return the model."""
         return self.train(False)
+
+    def arrange_for_decoding(self) -> Transformer:
+        """Store the matrix of the last layer as decoding reads it, by columns; return the model.
+
+        At each step of decoding, a few rows are multiplied by this matrix, the largest of the model. The results are
+        the same up to rounding. ``Adam`` stores it by rows again.
+        """
+        self.output.data = by_columns(self.output.data)
+        return self
 
     def encode(
         self, source_ids: Any, rng: np.random.Generator | None = None, maps: list[Array] | None = None

@@ -40,6 +40,8 @@ TOLERANCE = 1e-6
 """The relative error that rounding alone may cause; smaller gradients are compared with this noise."""
 TOKENS = 2048
 """The number of tokens computed at a time."""
+LOGITS = 2**23
+"""The number of logits computed at a time; with a large vocabulary they take most of the memory."""
 EPS = float(np.finfo(np.float64).eps)
 
 
@@ -276,7 +278,8 @@ class _Entry:
         """Return the objective with each of these values as the entry."""
         if not self._is_repeated:
             return [self._alone(value) for value in values]
-        n, found = max(1, TOKENS // (self._source.size + self._target.size)), []
+        logits = self._target.size * self._model.target_vocab
+        n, found = max(1, min(TOKENS // (self._source.size + self._target.size), LOGITS // logits)), []
         for first in range(0, len(values), n):
             found += self._side_by_side(values[first : first + n])
             if not self._is_repeated:

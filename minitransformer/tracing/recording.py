@@ -37,6 +37,8 @@ class _Recorder:
         # Arrays of the forward pass by id; the reference prevents reuse of the id.
         self._forward: dict[int, tuple[Any, str]] = {}
         self._owners: dict[int, Any] = {}
+        # Copies that the backward pass of one step has made, by the id of the original.
+        self._copies: dict[int, tuple[Any, Array]] = {}
         for name, parameter in model.named_parameters():
             array = parameter._data
             self._owners[id(_owner(array))] = _owner(array)
@@ -81,9 +83,10 @@ class _Recorder:
     def see_backward(self, call: Call, d_output: Array, gradients: Sequence[Array | None]) -> None:
         """Record a step whose backward pass is done."""
         step, arrays = self._steps[call.key], self.trace.arrays
-        step.d_output = arrays[f"d:{call.key}"] = self._copy(d_output)
+        parts = self._parts.pop(call.key, [])
+        step.d_output = arrays[f"d:{call.key}"] = self._copy(d_output, parts)
         step.backward = self._lines.pop(call.key, [])
-        self.trace.walk.append(Visit(call.key, self._parts.pop(call.key, [])))
+        self.trace.walk.append(Visit(call.key, parts))
         for name, edge, gradient in zip(call.names, call.edges, gradients, strict=False):
             if edge is None or gradient is None:
                 continue
@@ -95,24 +98,44 @@ class _Recorder:
                 inner, line = f"{call.key}:{call.name}.d_{name}", rule_sources()[call.name].first
                 arrays[inner] = part.gradient
                 step.backward.append(Line(line, f"d_{name}", inner, part.gradient, call.name, 0))
+        self._copies.clear()
 
     def finish(self) -> None:
         """Record the parameters, whose gradients are now complete."""
         visits = self.trace.walk
         after: defaultdict[str, list[Visit]] = defaultdict(list)
         for name, parameter in self.model.named_parameters():
-            gradient = None if parameter.grad is None else to_numpy(parameter.grad)
+            parts = self._parts[name]
+            gradient = None if parameter.grad is None else self._copy(parameter.grad, parts)
             self.trace.parameters[name] = TracedParameter(self.trace.arrays[name], gradient)
             if gradient is not None:
                 self.trace.arrays[f"d:{name}"] = gradient
-                parts = self._parts[name]
                 after[parts[-1].key].append(Visit(name, parts))
         self.trace.walk = [one for visit in visits for one in (visit, *after[visit.key])]
 
-    def _copy(self, array: Any) -> Array:
-        """Return a copy of an array on the host; a parameter, or a view of one, as it is."""
+    def _copy(self, array: Any, parts: Sequence[Part] = ()) -> Array:
+        """Return a copy of an array on the host; a parameter, or a view of one, as it is.
+
+        A copy that exists already is returned again if the array still equals it: copies of the gradients of large
+        tables take most of the time and memory of a trace. It may be the only one of the parts of a gradient.
+        """
         host: Array = to_numpy(array)
-        return host if host is not array or id(_owner(array)) in self._owners else np.array(host, order="C")
+        if id(_owner(array)) in self._owners:
+            return host
+        _, known = self._copies.get(id(array), (None, parts[0].gradient if len(parts) == 1 else None))
+        if known is None or not _same(known, host):
+            known = np.array(host, order="K") if host is array else host
+        if self.watcher.in_backward():
+            self._copies[id(array)] = array, known
+        return known
+
+
+def _same(x: Array, y: Array) -> bool:
+    """Return whether two arrays have the same bits."""
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return False
+    bits = f"u{x.dtype.itemsize}"
+    return bool((x.view(bits) == y.view(bits)).all())
 
 
 def _owner(array: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import warnings
@@ -16,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from minitransformer.durable import check_folder, flush_folder, make_folder, remove_partial, write_durably
+from minitransformer.durable import check_folder, flush_folder, make_folder, remove, remove_partial, write_durably
 from minitransformer.files import FileError, parse_json, require_regular_file
 from minitransformer.options import OptionError, Options
 from minitransformer.training.errors import RunError
@@ -37,6 +38,11 @@ S = TypeVar("S", bound=Options)
 Report = Callable[[str], None]
 
 PARTS = ("model", "optimiser", "mean")
+TYPES = {
+    "BOOL": "?", "I8": "<i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "<u1", "U16": "<u2", "U32": "<u4",
+    "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
+}  # fmt: skip
+"""The number types of safetensors that NumPy has, by its names."""
 _NAME = re.compile(r"step-(\d+)\.safetensors")
 
 
@@ -138,7 +144,8 @@ class Checkpoints:
         kept = due[-options.keep :]
         for n, file in files:
             if due and n < due[-1] and n not in kept:
-                file.unlink(missing_ok=True)
+                with suppress(PermissionError):  # on Windows, while it is read; the next call removes it
+                    file.unlink(missing_ok=True)
 
     def clean(self) -> None:
         """Remove unfinished files of killed processes.
@@ -154,10 +161,10 @@ class Checkpoints:
     def clear(self) -> None:
         """Remove all checkpoints, and the folder if it is then empty; of a symbolic link, remove only the link."""
         if self.path.is_symlink():
-            self.path.unlink()
+            remove(self.path)
         elif self.path.exists():
             for _, file in self.files():
-                file.unlink()
+                remove(file)
             self.clean()
             flush_folder(self.path)
             with suppress(OSError):
@@ -261,9 +268,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if not path.exists():
             raise RunError(f"there is no checkpoint {path}")
         require_regular_file(path, largest=None)
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata()
-            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (not a mapping)
+        metadata, arrays = _read_safetensors(path)
         for key, array in arrays.items():
             part, _, name = key.partition(".")
             parts[part][name] = array
@@ -278,6 +283,23 @@ def read_checkpoint(path: Path) -> Checkpoint:
     checkpoint = Checkpoint(parts["model"], parts["optimiser"], parts["mean"], state, path)
     _check_contents(checkpoint)
     return checkpoint
+
+
+def _read_safetensors(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the metadata and the arrays of a file of safetensors, which the library checks.
+
+    The library would read arrays through a mapping of the file, which counts as memory besides the arrays.
+    """
+    with path.open("rb") as stream:
+        with safe_open(path, framework="numpy"):  # checks the header, and that its sizes are those of the file
+            start = 8 + int.from_bytes(stream.read(8), "little")
+        header = parse_json(stream.read(start - 8))
+        metadata, arrays = header.pop("__metadata__"), {}
+        for key, entry in sorted(header.items()):
+            stream.seek(start + entry["data_offsets"][0])
+            array = np.fromfile(stream, TYPES[entry["dtype"]], math.prod(entry["shape"]))
+            arrays[key] = array.reshape(entry["shape"])
+    return metadata, arrays
 
 
 def read_state(checkpoint: Checkpoint, kind: type[S]) -> S:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from minitransformer.data import Tokeniser, normalise_text
 from minitransformer.decoding import translate
 from minitransformer.nn import Transformer
+from minitransformer.nn.module import without_initial_weights
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
@@ -18,7 +19,7 @@ from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState, State, TrainingState
 
-__all__ = ["WEIGHTS", "TrainedRun", "load"]
+__all__ = ["WEIGHTS", "TrainedRun", "load", "open_model"]
 
 WEIGHTS = ("average", "mean", "best", "last")
 """The kinds of weights of a run: the average of its last checkpoints, the mean of its last steps' weights, the best
@@ -38,7 +39,7 @@ class TrainedRun(NamedTuple):
     target: Tokeniser
     """Converts token ids to target texts."""
     checkpoint: Checkpoint
-    """The file of the weights."""
+    """The state and the file; the weights are in the model only."""
     weights: str
     """The kind of weights, one of `WEIGHTS`."""
     options: Configuration
@@ -125,14 +126,29 @@ def load(
     configuration, (source, target), checkpoint, chosen = ranks.first(read)
     try:
         task = configuration.build_task()
-        model = configuration.build_model(len(source), len(target), source is target)
-        model.load_state_dict(checkpoint.mean if chosen == "mean" else checkpoint.model)
+        model = open_model(configuration, source, target, checkpoint.mean if chosen == "mean" else checkpoint.model)
     except ValueError as error:
         raise RunError(
             f"{run.path}: configuration, vocabulary and checkpoint do not belong together: {error}"
         ) from error
-    model.eval()
-    return TrainedRun(model, task, source, target, checkpoint, chosen, configuration)
+    checkpoint = checkpoint._replace(model={}, optimiser={}, mean={})
+    return TrainedRun(model.arrange_for_decoding(), task, source, target, checkpoint, chosen, configuration)
+
+
+def open_model(
+    configuration: Configuration, source: Tokeniser, target: Tokeniser, state: Mapping[str, Any]
+) -> Transformer:
+    """Return a run's model in evaluation mode; its parameters use the arrays of the state.
+
+    Raises
+    ------
+    ValueError
+        If the state does not belong to the model.
+    """
+    with without_initial_weights():
+        model = configuration.build_model(len(source), len(target), source is target)
+    model.load_state_dict(state, copy=False)
+    return model.eval()
 
 
 def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkpoint, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -38,7 +39,7 @@ def lock_folder(folder: Path, ranks: Ranks = ALONE) -> Iterator[None]:
         return
     with suppress(OSError):  # the first write reports what is wrong with the path
         folder.mkdir(parents=True, exist_ok=True)
-    if os.name == "nt" or not folder.is_dir():
+    if sys.platform == "win32" or not folder.is_dir():
         yield
         return
     fcntl = import_module("fcntl")

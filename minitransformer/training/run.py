@@ -38,7 +38,15 @@ from typing import Any
 import numpy as np
 
 from minitransformer.data import MissingExtraError, tokenisers_to_json
-from minitransformer.durable import PARTIAL, flush_folder, is_partial, put_in_place, remove_partial, write_durably
+from minitransformer.durable import (
+    PARTIAL,
+    flush_folder,
+    is_partial,
+    put_in_place,
+    remove,
+    remove_partial,
+    write_durably,
+)
 from minitransformer.files import FileError, read_file, read_json
 from minitransformer.options import OptionError
 from minitransformer.tasks import Corpus
@@ -169,7 +177,7 @@ class RunFolder:
 
     def _clear(self) -> None:
         """Remove an old run, its configuration first: after a kill, what is left does not count as a run."""
-        (self.path / CONFIGURATION).unlink(missing_ok=True)
+        remove(self.path / CONFIGURATION)
         flush_folder(self.path)
         self.checkpoints.clear()
         for path in (
@@ -183,7 +191,7 @@ class RunFolder:
             ),
             *self.path.glob("attention-*.png"),
         ):
-            path.unlink(missing_ok=True)
+            remove(path)
         remove_partial(self.path, but=SETTING_UP)
         flush_folder(self.path)
 
@@ -336,7 +344,7 @@ class RunFolder:
         """
         self.measurements.flush()
         if self.average_path.exists():  # removed first: after a kill it must not lie beside a newer checkpoint
-            self.average_path.unlink()
+            remove(self.average_path)
             flush_folder(self.path)
         return self.checkpoints.save(checkpoint, options)
 

@@ -115,5 +115,8 @@ def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
     page = tmp_path / "new" / "page.html"
     assert main(["explore", run, "--save", str(page)]) == 0
     out = capsys.readouterr().out
-    assert " MB); open it in a browser" in out
+    assert out.endswith(" MB); open it in a browser\n")
     assert 'id="saved"' in page.read_text(encoding="utf-8")
+    monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
+    assert main(["explore", run, "--save", str(page)]) == 0
+    assert "more than 20 parameters" in capsys.readouterr().out

@@ -126,7 +126,7 @@ def exact(run, tmp_path):
 
 def test_what_ctranslate2_cannot_compute_is_refused(tmp_path, capsys):
     run = trained(tmp_path / "run", d_k=4)
-    with pytest.raises(ExportError, match=r"CTranslate2 has only d_k 6.0, found 4; this model cannot be written"):
+    with pytest.raises(ExportError, match=r"CTranslate2 has only d_k 6, found 4; this model cannot be written"):
         write_ctranslate2(run, tmp_path / "there")
     arguments = ["export", str(tmp_path / "run"), "--out", str(tmp_path / "there"), "--quantization", "int8"]
     assert main([*arguments, "--to", "huggingface"]) == 2

@@ -1,6 +1,8 @@
 """Runs written for transformers, which must compute the same."""
 
 import json
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,8 +97,8 @@ REFUSED = {
     "first_position 0, found 1": {"first_position": 1},
     "position_scale 'd_model', found 'd_model-2'": {"position_scale": "d_model-2"},
     "layer_norm_eps 1e-05, found 1e-06": {"layer_norm_eps": 1e-6},
-    "d_k 6.0, found 4": {"d_k": 4},
-    "d_v 6.0, found 5": {"d_v": 5},
+    "d_k 6, found 4": {"d_k": 4},
+    "d_v 6, found 5": {"d_v": 5},
 }
 
 
@@ -119,6 +121,20 @@ def test_tokens_without_a_counterpart_are_told(tmp_path, capsys):
     names = {path.name for path in (tmp_path / "there").iterdir()}
     assert names == {"config.json", "generation_config.json", "model.safetensors"}
     assert json.loads((tmp_path / "there" / "config.json").read_text())["vocab_size"] == len(Characters.train(TEXTS))
+
+
+def test_an_empty_folder_is_filled_where_folders_cannot_be_replaced(tmp_path, monkeypatch):
+    """As on Windows."""
+
+    def rename(old, new, real=os.replace):
+        if Path(new).is_dir():
+            raise PermissionError(13, "Access is denied")
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", rename)
+    (tmp_path / "there").mkdir()
+    write_huggingface(trained(tmp_path / "run"), tmp_path / "there")
+    assert (tmp_path / "there" / "config.json").exists()
 
 
 def test_nothing_is_overwritten(tmp_path):

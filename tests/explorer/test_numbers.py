@@ -24,6 +24,17 @@ def test_statistics_are_those_of_the_finite_entries():
     assert statistics(np.array([1e300, -1e300]))["norm"] is None
 
 
+def test_statistics_of_a_long_array_are_those_of_its_blocks(monkeypatch):
+    x = np.random.default_rng(0).normal(3e3, 2.0, (40, 50))
+    x[:3] = np.nan
+    expected = statistics(x)
+    monkeypatch.setattr("minitransformer.explorer.numbers.BLOCK", 64)
+    assert statistics(x) == pytest.approx(expected, rel=1e-12)
+    assert statistics(x.T) == pytest.approx(expected, rel=1e-12)
+    assert statistics(np.zeros((0, 3)))["mean"] == 0
+    assert statistics(np.full(200, np.inf))["mean"] is None
+
+
 def test_a_window_is_a_part_of_the_last_two_axes():
     x = np.arange(2 * 3 * 5 * 7).reshape(2, 3, 5, 7)
     found = window(x, (1, 2), (1, 4), (2, 7))

@@ -299,6 +299,30 @@ def test_a_saved_file_needs_no_server(visit, file, scheme):
     assert "minitransformer explore" in change.inner_text()
 
 
+def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, monkeypatch):
+    monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
+    monkeypatch.setattr("minitransformer.explorer.saved.MOST_ENTRIES", 10)
+    with redirect_stdout(io.StringIO()):
+        assert main(["explore", str(run), TEXT, "--save", str(tmp_path / "page.html")]) == 0
+    address = (tmp_path / "page.html").as_uri()
+    page = visit(f"{address}#block={CROSS}.w_out&entry={CROSS}.w_out@3,12")
+    assert "first 10 rows and columns" in page.locator("#translate").inner_text()
+    page.get_by_text("in this file: 10 of 16 rows and 10 of 16 columns").wait_for()
+
+    def go(*keys):
+        for key in keys:
+            page.locator("#block").get_by_role("application").first.press(key)
+        return page.locator(".heatmap-readout").first.inner_text()
+
+    assert re.fullmatch(r"\[1, 9\] −?\d.*", go("ArrowDown", "ArrowDown", "End", "ArrowRight"))
+    page.locator("#entry dd", has_text="–").first.wait_for()
+    page = visit(f"{address}#block=target_embedding&value=source_embedding.table")
+    page.get_by_text(re.compile(r"in this file: \d+ of \d+ rows and 10 of 16 columns")).wait_for()
+    row = re.match(r"\[(\d+), 0\] −?\d\S* (\S+)", go(*["ArrowDown"] * 6))
+    vocabulary = page.evaluate("() => explorer.model.source_vocabulary")
+    assert vocabulary[int(row[1])] == row[2]
+
+
 def test_a_link_leads_to_a_block(visit, file):
     page = visit(f"{file}#block={CROSS}&side=backward")
     assert see(page, "button", "Backward").get_attribute("aria-pressed") == "true"

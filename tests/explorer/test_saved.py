@@ -24,7 +24,8 @@ def array(stored):
         left, right = (array({"type": "float32", "values": stored[side]}) for side in ("left", "right"))
         return (left.reshape(m, -1) @ right.reshape(-1, n)).ravel()
     kind = {"float32": "<f4", "float16": "<f2"}[stored["type"]]
-    return np.frombuffer(base64.b64decode(stored["values"]), dtype=kind) * 2.0 ** stored.get("exponent", 0)
+    values = np.frombuffer(base64.b64decode(stored["values"]), dtype=kind)
+    return values.astype(np.float64) * 2.0 ** stored.get("exponent", 0)
 
 
 def read(path):
@@ -65,19 +66,55 @@ def test_one_file_holds_every_number(tmp_path, session, trace):
     assert {line["function"] for line in lines} <= {name.partition(".")[0] for name in data["sources"]}
 
 
-@pytest.mark.parametrize(("n_parameters", "n"), [(10**5, 30), (4 * 10**8, 12), (9 * 10**8, 6), (10**12, 4)])
+@pytest.mark.parametrize(("n_parameters", "n"), [(10**5, 30), (9 * 10**6, 12), (10**7, 6), (10**12, 4)])
 def test_long_sentences_of_large_models_have_fewer_differences(n_parameters, n):
     one = {"gradient": {"norm": 1.0}, "shape": [3]}
     steps = [
         {"key": f"{i}", "place": ("encoder.layers.0.residual1", "encoder.layers.0.feed_forward")[i % 2], **one}
         for i in range(24)
     ]
-    answer = {"steps": steps, "parameters": [{"key": "w", **one}] * 6, "source": [{}] * 3, "target_in": [{}] * 2}
+    answer = {"steps": steps, "parameters": [{"key": "w", **one}] * 6, "source": [{}] * 128, "target_in": [{}] * 128}
     found = saved._gradients(answer, n_parameters, few=False)
     assert len(found) == n
     if n < 30:
         assert all(int(key) % 2 for key in found)  # sub-layers, and spread over the model
         assert int(found[-1]) > 16
+
+
+@pytest.mark.parametrize("limit", ["MOST_PARAMETERS", "LARGEST_VOCABULARY"])
+def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session, trace, monkeypatch, limit):
+    assert saved.left_out(session) == ""
+    monkeypatch.setattr(saved, limit, 20)
+    monkeypatch.setattr(saved, "MOST_ENTRIES", 10)
+    table, chosen = "source_embedding.table", [W_OUT, "source_embedding.table"]
+    save(tmp_path / "page.html", session, TEXTS[:1], progress=lambda gradients: chosen)
+    data = read(tmp_path / "page.html")
+    assert data["left_out"] == saved.left_out(session)
+    assert "first 10 rows and columns" in data["left_out"]
+    [found] = data["sentences"][0]["traces"]
+    tokens = {one["id"] for name in ("source", "target_in", "target_out") for one in trace[name]}
+    vocabularies = len(session.run.source), len(session.run.target)
+    for key, tensor in (found["tensors"] | data["parameters"]).items():
+        stored = found["arrays"][tensor["array"]] if "array" in tensor else tensor
+        whole = np.asarray(session.array(trace["id"], key))
+        assert tensor["shape"] == list(whole.shape)
+        whole = whole.reshape((1,) * (2 - whole.ndim) + whole.shape)
+        for axis, name in ((-2, "rows"), (-1, "columns")):
+            size = whole.shape[axis]
+            places = stored.get(name, range(size))
+            if size in vocabularies:
+                assert tokens & {*range(size)} <= {*places} < {*range(size)}, key
+            else:
+                assert [*places] == [*range(min(size, 10))], key
+            whole = whole.take(places, axis)
+        largest = np.abs(whole[np.isfinite(whole)]).max(initial=0)
+        np.testing.assert_allclose(array(stored), whole.ravel(), rtol=2e-3, atol=1e-6 * largest, err_msg=key)
+    assert any("rows" in stored for stored in found["arrays"])
+    assert "rows" in data["parameters"][table]
+    for one in found["differences"]:
+        places = found["arrays"][found["tensors"][f"d:{one['key']}"]["array"]]
+        assert one["index"][0] in places.get("rows", range(10))
+        assert one["index"][1] in places.get("columns", range(10))
 
 
 def test_sentences_lie_beside_the_page_and_weights_are_stored_once(tmp_path, session):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.arrays import asarray, to_numpy
+from minitransformer.arrays import asarray, backend, to_numpy, xp
+from minitransformer.nn.module import without_initial_weights
 from minitransformer.testing import gradcheck
 
 # Sizes differ, so that no axis can be taken for another.
@@ -385,6 +386,33 @@ def test_decoding_in_steps_is_decoding_at_once(options, source):
     assert {len(layer.cross_attention) for layer in cache.layers} == {5}
 
 
+@pytest.mark.parametrize("share", [True, "inputs", False])
+def test_a_model_arranged_for_decoding_is_the_same_model(share):
+    model = mt.nn.Transformer(150, 150, **SIZES | {"dtype": "float64", "share_embeddings": share})
+    source, target = np.array([[3, 4, 2], [5, 2, 0]]), np.array([[1, 149, 7], [1, 8, 0]])
+    state, logits = model.state_dict(), to_numpy(model.eval()(source, target).data)
+    assert model.arrange_for_decoding() is model
+    if backend() == "numpy":
+        assert model.output.data.T.flags.c_contiguous
+    np.testing.assert_allclose(to_numpy(model(source, target).data), logits, rtol=0, atol=1e-12)
+    for name, values in model.state_dict().items():
+        assert values.flags.c_contiguous, name
+        np.testing.assert_array_equal(values, state[name], err_msg=name)
+
+
+def test_a_model_arranged_for_decoding_trains_alike():
+    source, target = SOURCE, TARGET
+    models = [model_of().eval() for _ in range(2)]
+    models[1].arrange_for_decoding()
+    for model in models:
+        adam = mt.optim.Adam(model.parameters())
+        mt.ops.cross_entropy(model(source, target), target, ignore_index=0).backward()
+        adam.step(1e-3)
+    first, second = (model.state_dict() for model in models)
+    for name, values in first.items():
+        np.testing.assert_allclose(second[name], values, rtol=0, atol=1e-9, err_msg=name)
+
+
 def test_select_keeps_sentences_of_the_cache():
     model = model_of(n_layers=2)
     cache = model.new_cache(SOURCE)
@@ -561,6 +589,34 @@ def test_state_dict_makes_the_round_trip():
         array += 1  # a copy: nobody sees it
         assert not np.array_equal(dict(one.named_parameters())[name].numpy(), array)
         assert not np.array_equal(dict(other.named_parameters())[name].numpy(), array)
+
+
+@pytest.mark.parametrize("options", [{}, {"positions": "learned", "attention_bias": True, "share_embeddings": False}])
+def test_a_model_without_initial_weights_takes_those_of_a_state(options):
+    one = small(seed=1, **options)
+    state = one.state_dict()
+    tracemalloc.start()
+    with without_initial_weights():
+        big = mt.nn.Transformer(50_000, 50_000, d_model=32, n_heads=2, n_layers=1, d_ff=2000)
+        other = small(seed=1, **options)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    if backend() == "numpy":
+        assert most < sum(parameter.size for parameter in big.parameters())  # a fourth of its bytes
+    other.load_state_dict(state, copy=False)
+    for name, parameter in other.named_parameters():
+        np.testing.assert_array_equal(to_numpy(parameter.data), state[name], err_msg=name)
+        if backend() == "numpy":
+            assert np.shares_memory(parameter.data, state[name]), name
+    assert np.array_equal(one(SOURCE, TARGET).numpy(), other(SOURCE, TARGET).numpy())
+    assert not np.array_equal(small(seed=1, **options).output.data, xp.zeros_like(one.output.data))
+
+
+def test_a_state_of_another_type_is_converted_without_copy_too():
+    one, other = small(seed=1, dtype="float64"), small(seed=2)
+    other.load_state_dict(one.state_dict(), copy=False)
+    assert all(p.dtype == np.float32 for p in other.parameters())
+    assert np.array_equal(other.output.data, one.output.data.astype("float32"))
 
 
 def test_load_state_dict_takes_other_types():

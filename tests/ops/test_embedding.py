@@ -1,11 +1,14 @@
 """The operation embedding: values, repeated ids, errors."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from passes import embedding
 
+from minitransformer.arrays import asarray
 from minitransformer.testing import strategies
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -31,6 +34,17 @@ def test_embedding_against_loops(example, data):
         np.testing.assert_array_equal(y[place], table[ids[place]])
         expected[ids[place]] += d[place]
     np.testing.assert_allclose(d_table, expected, rtol=0, atol=1e-13)
+
+
+def test_a_table_stored_by_columns_is_not_copied():
+    values = np.asfortranarray(np.random.default_rng(0).standard_normal((2000, 64)))
+    table = asarray(values)
+    tracemalloc.start()
+    y, _ = embedding.forward(np.array([[5, 1999], [0, 5]]), table)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < values.nbytes / 10
+    np.testing.assert_array_equal(y, values[[[5, 1999], [0, 5]]])
 
 
 @pytest.mark.parametrize(("ids", "found"), [([0, 3], "3"), ([-1, 0], "-1"), ([7], "7")])

@@ -117,9 +117,10 @@ def test_attention_in_blocks(model, monkeypatch):
     )
 
 
-def test_few_tokens_at_a_time(model, monkeypatch):
+@pytest.mark.parametrize("limit", ["TOKENS", "LOGITS"])
+def test_few_tokens_at_a_time(model, monkeypatch, limit):
     together = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
-    monkeypatch.setattr(differences, "TOKENS", 40)
+    monkeypatch.setattr(differences, limit, 40)
     apart = difference(model, SOURCE, TARGET, None, EDITS, CROSS, (1, 1, 2), [1e-3, 1e-5, 1e-4])
     assert [point.h for point in apart.curve] == [1e-3, 1e-4, 1e-5]
     np.testing.assert_allclose([p.estimate for p in apart.curve], [p.estimate for p in together.curve], rtol=1e-8)

@@ -94,6 +94,16 @@ def test_inputs_name_the_steps_and_parameters_that_made_them(traced):
     assert traced.step("source_embedding/multiply").options == {"y": 6**0.5}
 
 
+def test_a_gradient_with_several_names_is_held_once(traced):
+    feed_forward = "decoder.layers.0.feed_forward"
+    inside = traced[f"{feed_forward}/feed_forward:feed_forward.d_w1"]
+    visit = next(visit for visit in traced.walk if visit.key == f"{feed_forward}.w1")
+    assert traced[f"d:{feed_forward}.w1"] is inside
+    assert visit.parts[0].gradient is inside
+    table = traced["d:source_embedding.table"]  # a sum of three parts
+    assert not any(np.shares_memory(table, other) for key, other in traced.arrays.items() if other is not table)
+
+
 def test_constants_have_keys(traced):
     positions = traced["source_embedding/add:add.y"]
     np.testing.assert_allclose(positions, to_numpy(mt.ops.sinusoidal_positions(5, 6)), rtol=1e-12)

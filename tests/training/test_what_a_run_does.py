@@ -419,8 +419,12 @@ def test_which_weights_translate(tmp_path):
     assert folder.best_path.exists()
     found = load(folder)
     assert (found.weights, found.model.training) == ("mean", False)
-    for name, values in found.checkpoint.mean.items():
+    mean = read_checkpoint(found.checkpoint.path).mean
+    assert mean.keys() == found.model.state_dict().keys()
+    for name, values in mean.items():
         np.testing.assert_array_equal(to_numpy(found.model.state_dict()[name]), values)
+    assert found.checkpoint[:3] == ({}, {}, {})  # weights are held once
+    assert found.model.output.data.flags.f_contiguous or xp.ndarray is not np.ndarray  # as decoding reads it
     assert [load(folder, name).weights for name in ("best", "last")] == ["best", "last"]
     with pytest.raises(RunError, match="has no average"):
         load(folder, "average")

@@ -104,6 +104,11 @@ async function build(app, element, step) {
       const [rows, columns] = names(app, chosen.key, chosen.shape);
       await map.show({ key: chosen.key, shape: chosen.shape, label: chosen.name, rows, columns });
       if (chosen !== current) return;
+      const size = pictureSize(chosen.shape), parts = ["rows", "columns"].map((name, axis) => {
+        const n = map.part?.[axis].length ?? size[axis];
+        return n < size[axis] ? `${n} of ${size[axis]} ${name}` : "";
+      });
+      if (map.part) heading.append(el("span", { class: "note" }, `in this file: ${parts.filter(Boolean).join(" and ")}`));
     }
     tiles.draw();
     const { entry } = app.state;
@@ -188,7 +193,7 @@ function tilesOf(app, values, choose) {
     inputs.map((tile) => tile.button), inputs.length && output.length ? arrow() : "", output.map((tile) => tile.button));
   const thumbnails = () => tiles.map(async ({ value, canvas }) => {
     const [rows, columns] = pictureSize(value.shape), size = [Math.min(rows, 30), Math.min(columns, 96)];
-    const part = await app.tensor(value.key, { at: value.shape.slice(0, -2).map(() => 0), rows: [0, size[0]], columns: [0, size[1]] });
+    const part = await app.tensor(value.key, { at: value.shape.slice(0, -2).map(() => 0), rows: [0, size[0]], columns: [0, size[1]], held: true });
     const image = picture(part, Math.max(Math.abs(part.least), Math.abs(part.most)));
     Object.assign(canvas, { width: image.width, height: image.height });
     if (image.width && image.height) canvas.getContext("2d").drawImage(image, 0, 0);

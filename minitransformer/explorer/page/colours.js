@@ -42,3 +42,8 @@ export function largest(values) {
   for (const value of values) if (Number.isFinite(value)) most = Math.max(most, Math.abs(value));
   return most;
 }
+
+/** Return the value of a custom property of the theme, such as --ink. */
+export function style(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name);
+}

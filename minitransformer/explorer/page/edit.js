@@ -3,7 +3,7 @@
 import { el, number, shapeText } from "./dom.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { entryOf, readIndex } from "./keys.js";
-import { placeName } from "./labels.js";
+import { placeName, tokenChoices } from "./labels.js";
 import { objectiveName } from "./objective.js";
 
 const KINDS = [
@@ -250,7 +250,7 @@ function editorOf(app, apply) {
       choose(field.step, [["/linear", "the output: logits to probabilities"], ...names]);
       choose(field.sublayer, sublayers.map((place) => [place, spoken(place)]));
       choose(field.layer, [...new Set(sublayers.map((place) => place.slice(0, place.lastIndexOf("."))))].map((place) => [place, spoken(place)]));
-      choose(field.token, app.model.target_vocabulary.map((text, id) => [id, text]));
+      choose(field.token, tokenChoices(app));
       choose(field.place, app.translation.tokens.map(({ text }, i) => [i, `${i + 1}: ${text}`]));
       fit("attention");
     }

@@ -10,7 +10,7 @@
 // Arrow keys move, Home and End go to the ends of a row, Page Up and Page Down through the leading axes (batch, head);
 // the live region says the value.
 
-import { diverging, largest, picture } from "./colours.js";
+import { diverging, largest, picture, style } from "./colours.js";
 import { el, number } from "./dom.js";
 import { pictureSize } from "./store.js";
 
@@ -33,7 +33,7 @@ export class Heatmap {
 
   constructor(app, element, options = {}) {
     const { label = "", rows = null, columns = null, onPoint = null, onSelect = null, height = 440 } = options;
-    Object.assign(this, { app, label, rows, columns, onPoint, onSelect, height });
+    Object.assign(this, { app, label, rows, columns, onPoint, onSelect, height, part: null });
     this.axes = el("div", { class: "heatmap-axes" });
     this.canvas = el("canvas");
     this.space = el("div", { class: "heatmap-space" }, this.canvas);
@@ -59,12 +59,14 @@ export class Heatmap {
   async show(source) {
     const turn = ++this.#turn;
     const { label, rows, columns } = source;
-    const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape).catch((error) => {
+    const first = source.values ? null : await this.#fetch(source, [], 0, 0, source.shape && pictureSize(source.shape)).catch((error) => {
       this.#clear("These numbers have not been loaded.");
       throw error;
     });
     if (turn !== this.#turn) return;
-    for (const [name, value] of Object.entries({ label, rows, columns })) if (value !== undefined) this[name] = value;
+    this.part = first?.part ?? null; // [rows, columns] that a file holds, if it does not hold all
+    const [ofRows, ofColumns] = [rows, columns].map((name, axis) => (name && this.part ? (i) => name(this.part[axis][i]) : name));
+    for (const [name, value] of Object.entries({ label, rows: ofRows, columns: ofColumns })) if (value !== undefined) this[name] = value;
     this.#shape = first?.shape ?? source.shape;
     const leading = this.#shape.slice(0, -2);
     this.#at = String(leading) === String(this.#leading) ? this.#at : leading.map(() => 0);
@@ -95,19 +97,18 @@ export class Heatmap {
     this.#draw();
   }
 
-  get #size() { return pictureSize(this.#shape); }
+  get #size() { return this.part?.map((list) => list.length) ?? pictureSize(this.#shape); }
 
   /** Return the index of a cell in the whole tensor. */
   #indexOf([row, column]) {
-    return [...this.#at, row, column].slice(-this.#shape.length || Infinity);
+    return [...this.#at, this.part?.[0][row] ?? row, this.part?.[1][column] ?? column].slice(-this.#shape.length || Infinity);
   }
 
-  #fetch(source, at, top, left, shape) {
-    const window = { at };
-    if (shape) {
-      const [rows, columns] = pictureSize(shape);
-      window.rows = [top, Math.min(top + TILE_ROWS, rows)];
-      window.columns = [left, Math.min(left + TILE_COLUMNS, columns)];
+  #fetch(source, at, top, left, size) {
+    const window = { at, held: true };
+    if (size) {
+      window.rows = [top, Math.min(top + TILE_ROWS, size[0])];
+      window.columns = [left, Math.min(left + TILE_COLUMNS, size[1])];
     }
     return this.app.tensor(source.key, window);
   }
@@ -130,7 +131,7 @@ export class Heatmap {
     }
     this.#tiles.set(name, null); // under way
     const source = this.#source;
-    this.#fetch(source, this.#at, top, left, this.#shape).then((tile) => {
+    this.#fetch(source, this.#at, top, left, this.#size).then((tile) => {
       if (source !== this.#source) return;
       this.#tiles.set(name, { ...tile, image: null });
       this.#read();
@@ -300,7 +301,8 @@ export class Heatmap {
   #chosenCell() {
     const chosen = this.#chosen;
     if (!chosen || chosen.length !== this.#shape.length || String(chosen.slice(0, -2)) !== String(this.#at)) return null;
-    return [chosen.at(-2) ?? 0, chosen.at(-1) ?? 0];
+    const cell = [chosen.at(-2) ?? 0, chosen.at(-1) ?? 0].map((i, axis) => (this.part ? this.part[axis].indexOf(i) : i));
+    return cell.includes(-1) ? null : cell;
   }
 
   #cellAt(event) {
@@ -392,8 +394,4 @@ function shorten(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end--;
   return `${text.slice(0, end)}…`;
-}
-
-function style(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name);
 }

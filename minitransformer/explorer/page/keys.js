@@ -30,11 +30,11 @@ export function readIndex(text, shape, key) {
   return index;
 }
 
-/** Return the value of one entry. */
+/** Return the value of one entry, undefined if the file does not hold it. */
 export async function entryOf(app, key, index) {
   const [row, column] = index.length > 1 ? index.slice(-2) : [0, index[0] ?? 0];
-  const { values } = await app.tensor(key, { at: index.slice(0, -2), rows: [row, row + 1], columns: [column, column + 1] });
-  return values[0];
+  const { values, part } = await app.tensor(key, { at: index.slice(0, -2), rows: [row, row + 1], columns: [column, column + 1] });
+  return part && !(part[0].includes(row) && part[1].includes(column)) ? undefined : values[0];
 }
 
 /** Return an edit that can begin from an entry, {kind, key or step, index}, or null: outputs, parameters, attention weights. */

@@ -25,6 +25,16 @@ export function placeOf(key) {
   return slash >= 0 ? plain.slice(0, slash) : plain.slice(0, Math.max(plain.lastIndexOf("."), 0));
 }
 
+const MOST_CHOICES = 2000; // a longer list would be slow
+
+/** Return the tokens of a choice, [id, text]: the first of the vocabulary, and those of the translation with its alternatives. */
+export function tokenChoices({ model, translation, trace }) {
+  const written = (translation?.tokens ?? []).flatMap((one) => [one, ...one.alternatives]);
+  const texts = new Map(model.target_vocabulary.slice(0, MOST_CHOICES).map((text, id) => [id, text]));
+  for (const { id, text } of [...trace.target_out, ...written]) texts.set(id, text);
+  return [...texts];
+}
+
 const WEIGHTS = /^(d_)?(weights|scores|products|seen|earlier)/;
 
 /** Return what the rows and columns of a value are called, as functions, null where they have no names. */

@@ -1,6 +1,7 @@
 // What is differentiated: the loss, the log-probability of a token, or the difference between two.
 
 import { el, number } from "./dom.js";
+import { tokenChoices } from "./labels.js";
 
 const KINDS = [
   ["loss", "the loss of this sentence"],
@@ -12,7 +13,7 @@ const KINDS = [
 export function objectiveName({ trace, model }) {
   const { kind, position, token, other } = trace.objective;
   if (kind === "loss") return "loss of this sentence, in nats per token";
-  const texts = new Map(tokensOf(model.target_vocabulary, trace.target_out)), name = (id) => `“${texts.get(id)}”`;
+  const name = (id) => `“${model.target_vocabulary[id] ?? id}”`;
   return kind === "difference" ? `log-probability of ${name(token)} minus that of ${name(other)} at position ${position + 1}, in nats`
     : `log-probability of ${name(token)} at position ${position + 1}, in nats`;
 }
@@ -55,7 +56,7 @@ export function view(app, root) {
     choice.hidden = objective.kind === "loss";
     second.hidden = objective.kind !== "difference";
     const at = Math.min(objective.position ?? 0, trace.target_out.length - 1);
-    const tokens = tokensOf(model.target_vocabulary, trace.target_out);
+    const tokens = tokenChoices(app);
     const here = trace.target_out[at].id;
     options(position, trace.target_out.map(({ text }, i) => [i, `${i + 1}: ${text}`]), at);
     options(token, tokens, objective.token ?? here);
@@ -71,12 +72,6 @@ function runnerUp(translation, position, token) {
 
 function same(a, b) {
   return ["kind", "position", "token", "other"].every((name) => a[name] === b[name]);
-}
-
-function tokensOf(vocabulary, target) {
-  const texts = new Map(vocabulary.map((text, id) => [id, text]));
-  for (const { id, text } of target) texts.set(id, text);
-  return [...texts];
 }
 
 function options(select, entries, chosen) {

@@ -15,7 +15,8 @@
 //
 // An ARRAY is {type: "float32", values: base64}, or {type: "float16", exponent, values}, whose numbers are to be
 // multiplied by 2 ** exponent, or {type: "product", shape: [m, n], left, right}: two matrices of float32, whose product is
-// meant. A sentence may also be {text, file}: a script beside this file, which is loaded when the
+// meant. A part of a tensor, [...TENSOR, rows, columns], has the numbers of its rows and columns in the lists `rows` and
+// `columns`; `left_out` then says what the file holds. A sentence may also be {text, file}: a script beside this file, which is loaded when the
 // sentence is chosen, and which calls explorerSentence(place, base64 of gzip).
 
 /** The server refused a request; the message says what was found, what was expected and what to do. */
@@ -59,7 +60,7 @@ export class Live {
   entries() { return null; } // any
 
   /** Ask for a window of a tensor; those asked for last stay here, also when the server has stopped. */
-  async tensor(body) {
+  async tensor({ held, ...body }) { // the server holds all
     const name = JSON.stringify(body);
     let kept = this.#tensors.get(name);
     if (kept) this.#tensors.delete(name);
@@ -117,6 +118,7 @@ export class Saved {
   constructor(data) {
     this.data = data;
     this.refusal = data.sentences.length > 1 ? NEEDS_PYTHON_MANY : NEEDS_PYTHON;
+    this.leftOut = data.left_out ?? "";
   }
 
   async model() {
@@ -140,19 +142,24 @@ export class Saved {
     return found.answer;
   }
 
-  async tensor({ trace, key, at = [], rows, columns }) {
-    const whole = this.#decode(this.#trace(trace), key);
-    const [nRows, nColumns] = pictureSize(whole.shape);
-    const [top, bottom] = rows ?? [0, nRows];
-    const [left, right] = columns ?? [0, nColumns];
+  /** Return a window of a tensor; with `held`, of the part that the file holds. Other entries are NaN. */
+  async tensor({ trace, key, at = [], rows, columns, held = false }) {
+    const whole = this.#decode(this.#trace(trace), key), { part } = whole;
+    const [nRows, nColumns] = part ? part.map((list) => list.length) : pictureSize(whole.shape);
+    const most = held ? [nRows, nColumns] : pictureSize(whole.shape);
+    const [top, bottom] = [rows?.[0] ?? 0, Math.min(rows?.[1] ?? Infinity, most[0])];
+    const [left, right] = [columns?.[0] ?? 0, Math.min(columns?.[1] ?? Infinity, most[1])];
     let first = 0;
     whole.shape.slice(0, -2).forEach((size, axis) => { first = first * size + (at[axis] ?? 0); });
     first *= nRows * nColumns;
-    const values = new Float32Array((bottom - top) * (right - left));
-    for (let i = top, to = 0; i < bottom; i++, to += right - left) {
-      values.set(whole.values.subarray(first + i * nColumns + left, first + i * nColumns + right), to);
+    const values = new Float32Array((bottom - top) * (right - left)).fill(NaN);
+    for (let i = top, to = 0; i < bottom; i++) {
+      for (let j = left; j < right; j++, to++) {
+        const [row, column] = part && !held ? [part[0].indexOf(i), part[1].indexOf(j)] : [i, j];
+        if (row >= 0 && column >= 0) values[to] = whole.values[first + row * nColumns + column];
+      }
     }
-    return { shape: whole.shape, rows: [top, bottom], columns: [left, right], values, least: whole.least, most: whole.most };
+    return { shape: whole.shape, part, rows: [top, bottom], columns: [left, right], values, least: whole.least, most: whole.most };
   }
 
   async difference({ trace, key, index }) {
@@ -201,14 +208,14 @@ export class Saved {
     if (!this.#decoded.has(name)) {
       const stored = trace.tensors[key] ?? this.data.parameters[key];
       this.#refuse(!stored);
-      const values = floatsOf(trace.arrays[stored.array] ?? stored);
+      const array = trace.arrays[stored.array] ?? stored, values = floatsOf(array);
       let least = Infinity, most = -Infinity;
       for (const value of values) {
         if (!Number.isFinite(value)) continue;
         least = Math.min(least, value);
         most = Math.max(most, value);
       }
-      this.#decoded.set(name, { shape: stored.shape, values, least, most });
+      this.#decoded.set(name, { shape: stored.shape, values, least, most, part: array.rows && [array.rows, array.columns] });
     }
     return this.#decoded.get(name);
   }

@@ -45,7 +45,7 @@ function sentenceForm(app) {
   el("div", { class: "line-up" }, el("button", { type: "submit", class: "primary", disabled: !live }, "Translate"), examples,
     live && el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam),
     live && el("label", { title: "Length penalty: a score is the log-probability divided by ((5 + length) / 6)^alpha" }, "alpha ", alpha)),
-  live ? null : el("p", { class: "muted small" }, app.store.refusal));
+  live ? null : el("p", { class: "muted small" }, app.store.refusal, " ", app.store.leftOut));
   let filled = false;
 
   function draw() {

@@ -75,6 +75,7 @@ def _train(text: str, name: str, time_limit: float) -> dict[str, Any]:
     command = [sys.executable, "-m", "minitransformer.learn.clinic.examination", name]
     # One thread, so that numbers do not depend on how many cores there are.
     env = os.environ | {"MINITRANSFORMER_BACKEND": "numpy", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    env["PYTHONIOENCODING"] = "utf-8"  # on Windows pipes have another encoding
     try:
         done = subprocess.run(
             command, input=text, capture_output=True, env=env, timeout=time_limit, encoding="utf-8", check=False

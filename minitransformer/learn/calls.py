@@ -1,0 +1,274 @@
+"""Check a learner's functions that run in another process, so that the verdict is out of their reach.
+
+The learner's file runs in a child process, the check in this one. The check calls stand-ins: each sends its arguments
+to the child and receives the result; a function among the arguments is called back in the same way. So nothing that the
+file prints, changes in this package or does at its end has an influence on the verdict. Messages consist of data alone:
+nothing that the child sends can run here.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from minitransformer.learn import child
+from minitransformer.learn.bank import Exercise
+from minitransformer.learn.messages import Function, Reader, Writer
+from minitransformer.learn.referee import Failed, Verdict, execute, explain, judge
+from minitransformer.learn.verdict import Unsolved, Wrong
+from minitransformer.learn.watch import watch
+
+__all__ = ["judge_apart"]
+
+LONGEST_MESSAGE = 16 * 2**20
+"""The largest result of a learner's function, in bytes."""
+LONGEST_WORDS = 4000
+"""The longest message about an answer, in characters."""
+LARGEST_FILE = 16 * 2**20
+"""The largest file that a learner's code can write, in bytes. Windows does not enforce it."""
+
+
+def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int = child.MEMORY) -> Verdict:
+    """Judge a learner's file: its functions run in a child process, the check in this one.
+
+    Parameters
+    ----------
+    exercise : Exercise
+        The exercise.
+    text : bytes
+        The contents of the file. A copy of it runs, in a temporary folder; its output is discarded.
+    seconds : float
+        When to stop the child.
+    memory : int
+        How many bytes the learner's code may add to what Python and NumPy use. Only Linux enforces it.
+    """
+    with TemporaryDirectory(prefix="exercise-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder, "submission", exercise.file)
+        path.parent.mkdir(parents=True)
+        path.write_bytes(text)
+        limits = child.Limits(seconds / 2, seconds)
+        try:
+            with _open_port(exercise, path, limits, memory) as port:
+                verdict = judge(exercise, port.call("load"))
+        except Wrong as wrong:  # while the file was loaded
+            verdict = Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved))
+        except Failed as failed:
+            verdict = failed.verdict
+        words = verdict.words.replace(str(path), path.name)
+        return replace(verdict, words=words if len(words) < LONGEST_WORDS else f"{words[:LONGEST_WORDS]} ...")
+
+
+@contextmanager
+def _open_port(exercise: Exercise, path: Path, limits: child.Limits, memory: int) -> Iterator[Port]:
+    """Run a child process that loads a learner's file, and calls its functions when it is asked to."""
+    record = path.parents[2] / "lines.txt"
+    ours, theirs = child.CONTEXT.Pipe()
+    process = child.CONTEXT.Process(target=_serve, args=(exercise, path, record, theirs, limits, memory), daemon=True)
+    process.start()
+    theirs.close()  # the child's is the only one, so its end is noticed
+
+    def fail(late: bool) -> Failed:
+        if late:
+            return Failed(Verdict(False, str(child.too_late([path], record, limits))))
+        process.join(1)  # it is ending
+        _kill(process)
+        process.join()
+        return Failed(Verdict(False, str(child.end_of([path], record, process.exitcode or 0))))
+
+    clock = threading.Timer(limits.seconds + 1, _kill, (process,))  # in case that it sends half of a message
+    try:
+        with suppress(EOFError):
+            ours.recv_bytes()  # it is ready
+        clock.start()
+        yield Port(ours, time.monotonic() + limits.seconds, fail=fail)
+    finally:
+        clock.cancel()
+        if clock.ident:
+            clock.join()  # a fork should have no other threads
+        _kill(process)
+        process.join()
+        ours.close()
+
+
+def _kill(process: BaseProcess) -> None:
+    """End a child and the processes that it has started; one that wants to escape can."""
+    process.kill()
+    if hasattr(os, "killpg") and process.pid:
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+class Port:
+    """One end of a connection over which two processes call each other's functions, one at a time.
+
+    Parameters
+    ----------
+    connection : Connection
+        The connection.
+    deadline : float
+        When to stop waiting, as of `time.monotonic`.
+    functions : mapping
+        The functions that the other end may call by name.
+    files : frozenset of str
+        The learner's files, for the messages of errors.
+    fail : callable
+        Returns the error if the other process is late, with True, or has ended, with False.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        deadline: float,
+        *,
+        functions: Mapping[str | int, Function] | None = None,
+        files: frozenset[str] = frozenset(),
+        fail: Callable[[bool], Exception] = lambda late: EOFError(),
+    ) -> None:
+        self.connection, self.deadline, self.files, self.fail = connection, deadline, files, fail
+        self.functions: dict[str | int, Function] = {**(functions or {})}
+
+    def call(self, name: str | int, *inputs: Any, **options: Any) -> Any:
+        """Call a function of the other process.
+
+        Raises
+        ------
+        Wrong
+            If it raises this.
+        Failed
+            If it raises anything else, or the process has ended or does not answer in time.
+        """
+        message, generators = self._write("call", name, inputs, options, np.geterr())
+        self._send(message)
+        return self.wait(generators)
+
+    def _stand_in(self, number: int) -> Function:
+        return lambda *inputs, **options: self.call(number, *inputs, **options)
+
+    def wait(self, generators: Sequence[np.random.Generator] = ()) -> Any:
+        """Answer the calls of the other process until it returns a result; update the states of these generators."""
+        while True:
+            (kind, *content), received = self._receive()
+            if kind == "value":
+                for generator, state in zip(generators, content[1], strict=True):
+                    generator.bit_generator.state = state
+                return content[0]
+            if kind == "error":
+                raise _error(*content)
+            self._send(self._answer(received, *content))
+
+    def _write(self, *message: Any) -> tuple[bytes, list[np.random.Generator]]:
+        """Return a message, and the generators of random numbers in it."""
+        writer = Writer(self.functions)
+        written = writer.write([*message])
+        if len(written) > LONGEST_MESSAGE:
+            raise Wrong(f"Your code returned {len(written):,} bytes, expected at most {LONGEST_MESSAGE:,}.")
+        return written, writer.generators
+
+    def _answer(
+        self, generators: list[np.random.Generator], name: str | int, inputs: Any, options: Any, errors: Any
+    ) -> bytes:
+        """Call a function of this process; return the message with its result or its error."""
+        try:
+            with np.errstate(**errors):
+                value = self.functions[name](*inputs, **options)
+            return self._write("value", value, [generator.bit_generator.state for generator in generators])[0]
+        except BaseException as error:  # such as sys.exit()
+            if isinstance(error, MemoryError):
+                error = error.__context__ or error
+            kind = next((kind for kind in (Unsolved, Wrong) if isinstance(error, kind)), type(error)).__name__
+            verdict = explain(error, self.files)
+            return self._write(
+                "error", kind, str(error)[:LONGEST_WORDS], verdict.words[:LONGEST_WORDS], verdict.solved
+            )[0]
+
+    def _send(self, message: bytes) -> None:
+        try:
+            self.connection.send_bytes(message)
+        except OSError:
+            raise self.fail(False) from None
+
+    def _receive(self) -> tuple[Any, list[np.random.Generator]]:
+        """Return a message, and the generators of random numbers in it."""
+        try:
+            left = self.deadline - time.monotonic()
+            if left <= 0 or not self.connection.poll(left):
+                raise self.fail(True)
+            message = self.connection.recv_bytes(LONGEST_MESSAGE)
+        except (EOFError, OSError):
+            raise self.fail(False) from None
+        try:
+            reader = Reader(self._stand_in)
+            return reader.read(message), reader.generators
+        except Exception as error:
+            raise Failed(Verdict(False, f"Your code returned something that is no data: {error}.")) from None
+
+
+def _error(kind: str, text: str, words: str, solved: bool) -> Exception:
+    """Return the error of the other process; it has the same name, and is also a ``Failed`` with the verdict."""
+    if kind in ("Wrong", "Unsolved"):
+        return (Unsolved if kind == "Unsolved" else Wrong)(text)
+    known = getattr(builtins, kind, None)
+    base = known if isinstance(known, type) and issubclass(known, ArithmeticError | ValueError | RuntimeError) else None
+    error = type(kind, (Failed, base) if base else (Failed,), {})(Verdict(False, words, solved))
+    error.args = (text,)
+    return error
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# In the child
+
+
+def _serve(
+    exercise: Exercise, path: Path, record: Path, connection: Connection, limits: child.Limits, memory: int
+) -> None:
+    """Load the file when it is asked for, and call its functions, until the other process has its verdict."""
+    if hasattr(os, "setsid"):
+        os.setsid()  # the processes that the code starts end with this one
+    _discard_streams()
+    os.chdir(path.parents[1])
+
+    def load() -> list[Any]:
+        names = execute(exercise, path)
+        return [watch(names[name]) for name in exercise.asks_for]
+
+    port = Port(
+        connection, time.monotonic() + 2 * limits.seconds, functions={"load": load}, files=frozenset([f"{path}"])
+    )
+    with child.record_lines(record) as file, child.limit_time(limits, file), child.limit_memory(memory):
+        _limit_files()
+        connection.send_bytes(b"ready")
+        with suppress(EOFError):
+            port.wait()
+
+
+def _discard_streams() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def _limit_files() -> None:
+    """Limit the size of files that this process writes."""
+    try:
+        import resource
+    except ImportError:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    most = LARGEST_FILE if hard == resource.RLIM_INFINITY else min(hard, LARGEST_FILE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))

@@ -1,0 +1,97 @@
+"""The course: nothing is left out, nothing comes twice, and weeks take about the same time."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from minitransformer.cli import build_parser
+from minitransformer.learn import bank
+from minitransformer.learn.clinic import CAUSES, cases
+from minitransformer.learn.course import weeks, write_plan
+from minitransformer.learn.model import PARTS
+from minitransformer.learn.trainings import TRAININGS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_exercise_tutorial_and_patient_comes_exactly_once():
+    exercises = [exercise.name for week in weeks() for exercise in week.exercises]
+    assert sorted(exercises) == sorted(exercise.name for exercise in bank())
+    tutorials = [tutorial.name for week in weeks() for tutorial in week.tutorials]
+    assert sorted(tutorials) == sorted(path.stem for path in (ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
+    patients = [number for week in weeks() for number in week.patients]
+    assert sorted(patients) == [case.number for case in cases()]
+
+
+def test_eight_weeks_take_about_the_same_time():
+    minutes = [week.minutes for week in weeks()]
+    assert len(minutes) == 8
+    mean = sum(minutes) / 8
+    assert all(0.85 * mean < one < 1.15 * mean for one in minutes), minutes
+
+
+@pytest.mark.parametrize("tutorial", [one for week in weeks() for one in week.tutorials], ids=lambda one: one.name)
+def test_a_tutorial_is_described_as_by_its_own_head(tutorial):
+    head = (ROOT / "tutorials" / f"{tutorial.name}.md").read_text(encoding="utf-8")
+    assert re.search("^# (.*)$", head, re.M)[1] == tutorial.title
+    assert int(re.search(r"\*\*Time:\*\*\s(\d+) minutes", head)[1]) == tutorial.minutes
+    goals = re.search(r"\*\*After this tutorial you can\*\*\n\n((?:[- ] .*\n)+)", head)[1]
+    found = [" ".join(goal.split()).rstrip(";.") for goal in re.split("^- ", goals, flags=re.M)[1:]]
+    assert found == tutorial.goals
+
+
+def test_a_tutorial_comes_after_those_that_it_needs():
+    order = [tutorial.name for week in weeks() for tutorial in week.tutorials]
+    for name in order:
+        head = (ROOT / "tutorials" / f"{name}.md").read_text(encoding="utf-8").partition("\n## ")[0]
+        needs = re.findall(r"\]\((\d\d-[\w-]+)\.ipynb\)", head.partition("**You need:**")[2])
+        assert set(needs) <= set(order[: order.index(name)]), name
+
+
+def test_the_commands_of_a_lab_exist_and_their_exercises_are_solved_by_then():
+    solved, runs, parser = set(), set(), build_parser()
+    for week in weeks():
+        solved |= {exercise.name for exercise in week.exercises}
+        for line in week.lab.commands:
+            program, *words = shlex.split(line)
+            assert program == "minitransformer"
+            args = parser.parse_args(words)
+            if args.command == "train":
+                runs.add(str(args.out))
+                assert not hasattr(args, "own") or set(PARTS) <= solved
+            if args.command == "learn":
+                assert set(TRAININGS[int(args.name)].uses) <= solved
+            if hasattr(args, "run"):
+                assert str(args.run) in runs
+
+
+def test_the_plan_names_everything_and_gives_nothing_away(tmp_path):
+    written = write_plan(tmp_path / "a" / "plan")
+    assert [path.name for path in written] == ["README.md", *(f"week-{number}.md" for number in range(1, 9))]
+    texts = [path.read_text(encoding="utf-8") for path in written]
+    for week, text in zip(weeks(), texts[1:], strict=True):
+        assert all(f"`{exercise.file}`" in text for exercise in week.exercises)
+        assert all(goal in text for tutorial in week.tutorials for goal in tutorial.goals)
+        assert all(question in text for question in week.questions)
+    whole = "\n".join(texts)
+    assert not [name for name in CAUSES if name in whole]
+    for exercise in bank():  # the line of the solution, where it is more than a word
+        lines = re.search(r"# \[solution\n((?:.*\n)+?) *# solution\]", exercise.source)[1].splitlines()
+        assert not [line for line in lines if len(line.strip()) > 20 and line.strip() in whole]
+    assert not re.search(r"\{[a-z_.]+\}", whole)
+
+
+def test_a_plan_is_not_overwritten(tmp_path):
+    (tmp_path / "week-8.md").write_text("mine")
+    with pytest.raises(FileExistsError):
+        write_plan(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["week-8.md"]
+
+
+def test_the_guide_shows_the_weeks_as_they_are():
+    guide = (ROOT / "docs" / "guides" / "teach-a-course.md").read_text(encoding="utf-8")
+    for week in weeks():
+        tutorials = ", ".join(str(tutorial.number) for tutorial in week.tutorials)
+        assert f"| {week.number} | {tutorials} | {len(week.exercises)} | " in guide

@@ -1,0 +1,313 @@
+"""Grading: whatever a submission does, the verdict is that of the check, and comes from the grader's process."""
+
+import csv
+import io
+import multiprocessing
+import os
+import sys
+import time
+from functools import partial
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minitransformer.files import FileError
+from minitransformer.learn import bank, calls, child, find
+from minitransformer.learn.grading import Result, grade, read_submission, read_submissions, write_csv
+from minitransformer.learn.messages import Reader, Writer
+from minitransformer.learn.referee import Verdict, judge
+
+FIRST = bank()[0]
+IN_BACKWARD = "def backward(x, y, d_z):\n    "
+
+
+def judged(text, name=FIRST.name, **options):
+    verdict = calls.judge_apart(find(name), text.encode(), **{"seconds": 20, **options})
+    assert multiprocessing.active_children() == []
+    return verdict
+
+
+# Functions as inputs, in both directions; random numbers; dictionaries; a graph; errors that checks catch.
+@pytest.mark.parametrize(
+    "name",
+    ["one-input-two-functions", "measured-gradient", "greedy-decoding", "xavier", "walk-back", "find-the-wrong-engine",
+     "a-row-that-sees-nothing", "stop-the-gradient", "fast-to-the-last-bit"],
+)  # fmt: skip
+def test_the_verdict_is_that_of_the_check(name):
+    exercise = find(name)
+    assert judged(exercise.solution, name).right
+    found = judged(exercise.text, name)
+    assert (found.right, found.solved) == (False, False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="hands a function to a fork")
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("xavier", lambda rng, n_in, n_out: np.random.default_rng(0).uniform(-1, 1, (n_in, n_out))),
+        ("xavier", lambda rng, n_in, n_out: rng.normal(size=(n_in, n_out))),
+        ("greedy-decoding", lambda next_scores, max_length: [next_scores([1]) for _ in range(99)]),
+        ("order-of-a-graph", lambda parts, loss: {"L": 3}),
+        ("product-rule", lambda x, y, d_z: (object(), d_z)),
+        ("product-rule", lambda x, y, d_z: (lambda: 0, d_z)),
+        ("product-rule", lambda x, y, d_z: np.float32(1)),
+        ("softmax-backward", lambda y, d_y: y.__imul__(2)),
+        ("a-row-that-sees-nothing", lambda scores, mask: np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)),
+        ("one-input-two-functions", lambda x, d_y, f, f_back, g, g_back: f_back(x, d_y * g(x))),
+        ("matmul-backward", lambda x, w, d_y: None),
+        ("matmul-backward", lambda x, w, d_y: (np.ma.array(d_y @ w.T), x.T @ d_y)),
+    ],
+)
+def test_a_wrong_answer_is_told_as_the_check_tells_it(name, answer, monkeypatch):
+    exercise = find(name)
+    monkeypatch.setattr(calls, "execute", lambda exercise, path: {exercise.asks_for[0]: answer})
+    with np.errstate(all="ignore"):
+        assert judged("", name) == judge(exercise, [answer])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("while True:\n    pass", "was still running after 0.5 s and was stopped"),
+        ("import sys\nprint('x' * 10**7)\nsys.exit(0)", "Line 3, in <module>, failed with SystemExit"),
+        ("import os\nos._exit(0)", "ended Python with status 0"),
+        ("import no_such_package", "failed with ModuleNotFoundError: No module named 'no_such_package'"),
+        ("input()", "failed with EOFError"),
+        ("raise KeyboardInterrupt", "failed with KeyboardInterrupt"),
+        ("def f(:", "Line 1 is not Python"),
+        ("x = 1", "no longer defines backward"),
+        ("\0", "is not Python"),
+        (IN_BACKWARD + "return d_z.no_such", "Line 2, in backward, failed with AttributeError"),
+        (IN_BACKWARD + "return b'x' * 2**24", "returned 33,554,"),
+        (IN_BACKWARD + "return range(10**12)", "expected 2 results"),
+        (IN_BACKWARD + "return (lambda: 0), object()", "d_x should be a number, but it is"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="signals have other names on Windows")
+def test_a_broken_submission_is_wrong_and_told_why(text, said, capfd):
+    verdict = judged(text + "\n", seconds=0.5 if "while" in text else 20)
+    assert not verdict.right
+    assert said in verdict.words
+    assert capfd.readouterr() == ("", "")
+
+
+CHEATS = {
+    "the referee is replaced": """
+import minitransformer.learn.referee as referee, minitransformer.learn.calls as calls
+referee.judge = calls.judge = lambda *a, **k: referee.Verdict(True, "")
+import minitransformer.learn.checks.scalars as scalars
+scalars.product_rule.__code__ = (lambda backward: None).__code__
+def backward(x, y, d_z): return 0.0, 0.0
+""",
+    "the comparison is replaced": """
+import numpy as np
+np.abs = np.asarray = np.array_equal = lambda *a, **k: True
+def backward(x, y, d_z): return 0.0, 0.0
+""",
+    "an object equals everything": """
+class Equal(float):
+    __eq__ = __le__ = __ge__ = lambda self, other: True
+    __sub__ = __rsub__ = __abs__ = lambda self, *other: self
+def backward(x, y, d_z): return Equal(0), Equal(0)
+""",
+    "a false verdict is sent": """
+import gc
+from multiprocessing.connection import Connection
+from minitransformer.learn.messages import Reader, Writer
+from minitransformer.learn.referee import Verdict
+for one in gc.get_objects():
+    if isinstance(one, Connection):
+        one.send(Verdict(True, ""))
+def backward(x, y, d_z): return 0.0, 0.0
+""",
+    "code is sent": """
+import pickle
+class Evil:
+    def __reduce__(self): return print, ("it runs",)
+import minitransformer.learn.calls as calls
+calls.Port._write = lambda self, *message: (pickle.dumps(Evil()), [])
+def backward(x, y, d_z): return 0.0, 0.0
+""",
+    "half of a message is sent": """
+import gc, os, struct
+from multiprocessing.connection import Connection
+for one in gc.get_objects():
+    if isinstance(one, Connection) and one.writable:
+        os.write(one.fileno(), struct.pack("!i", 100))
+while True: pass
+""",
+    "it prints a result": """
+print('{"right": true}')
+def backward(x, y, d_z): return 0.0, 0.0
+""",
+}
+
+
+@pytest.mark.parametrize("text", CHEATS.values(), ids=CHEATS)
+def test_a_simple_trick_earns_nothing(text, capfd):
+    assert not judged(text, seconds=0.3 if "while" in text else 20).right
+    assert capfd.readouterr() == ("", "")
+
+
+def test_messages_have_a_limit_and_name_no_temporary_file():
+    words = judged("raise ValueError('x' * 10**6)").words
+    assert 1000 < len(words) < 5000
+    words = judged("open(__file__, 'wb').write(b'\\xff')\nraise ValueError(__file__)").words
+    assert "ValueError: 01_product_rule.py" in words
+
+
+def test_data_arrive_as_they_were_sent():
+    functions = {}
+    writer, reader = Writer(functions), Reader(lambda number: functions[number])
+    rng = np.random.default_rng(3)
+    sent = [
+        None, True, 3, 1e-300, float("inf"), "δ\udcff", b"b", 2j, ..., range(2, 9, 3), (1, [2]), {1, 2}, frozenset("a"),
+        {("a", 1): {}}, len, rng,
+    ]  # fmt: skip
+    *plain, generator = reader.read(writer.write(sent))
+    assert plain == sent[:-1]
+    assert generator.integers(2**60) == rng.integers(2**60)
+    assert (writer.generators, reader.generators) == ([rng], [generator])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [np.float32(0.1), np.array(2.0), np.zeros((0, 3), "i2"), np.arange(6).reshape(2, 3).T, np.array([True]),
+     np.array([..., 2], dtype=object), np.array([["δ"]]), np.array([np.nan, -np.inf])],
+)  # fmt: skip
+def test_arrays_arrive_as_they_were_sent(sent):
+    [found] = Reader(lambda number: len).read(Writer({}).write([sent]))
+    assert type(found) is type(sent)
+    assert (found.dtype, found.shape) == (sent.dtype, sent.shape)
+    np.testing.assert_array_equal(found, sent)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"[]", b"{}\n", b"3\n", b'[{"a": 1, "b": 2}]\n', b'[{"array": ["O", [1]]}]\nAAAAAAAA',
+     b'[{"array": ["f8", [2]]}]\nAAAAAAAA', b'[{"array": ["f8", [1e99]]}]\n',
+     b'[{"dict": [[[], 1]]}]\n', b"[" * 10**5 + b"\n", b'[{"generator": {}}]\n', b'[{"other": "\\u0000"}]\n'],
+)  # fmt: skip
+def test_what_is_no_message_is_refused(message):
+    with pytest.raises((TypeError, ValueError, KeyError, RecursionError)):
+        Reader(lambda number: len).read(message)
+
+
+def test_a_function_that_calls_back_forever_is_stopped():
+    text = "def backward(x, d_y, f, f_backward, g, g_backward):\n    while True: f(x)\n"
+    verdict = judged(text, "one-input-two-functions", seconds=0.3)
+    assert "still running after 0.3 s" in verdict.words
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process reliably")
+def test_memory_and_files_are_limited():
+    verdict = judged(IN_BACKWARD + "while True: x = [x] * 2**18, x\n", memory=2**23)
+    assert "failed with MemoryError" in verdict.words
+    verdict = judged("with open('big', 'wb') as file:\n    for _ in range(17): file.write(bytes(2**20))\n")
+    assert "failed with OSError" in verdict.words
+
+
+def runs(pid):
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "zombie" not in status.read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_the_processes_that_it_starts_end_with_it(tmp_path):
+    text = (
+        f"import os, time\nif os.fork() == 0:\n    open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
+        f"    time.sleep(60)\nwhile not os.path.exists({str(tmp_path / 'pid')!r}): pass\n"
+    )
+    judged(text + FIRST.solution)
+    pid = int((tmp_path / "pid").read_text())
+    end = time.monotonic() + 10
+    while runs(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not runs(pid)
+
+
+def test_where_processes_cannot_fork(tmp_path):
+    """As on Windows and macOS: all that the child begins with can be sent to it."""
+    for exercise in bank():
+        assert ForkingPickler.dumps((calls._serve, exercise, tmp_path, child.Limits(), child.MEMORY))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Folders and tables
+
+
+@pytest.fixture
+def hand_in(tmp_path):
+    def write(place, text=FIRST.solution):
+        path = tmp_path / "submissions" / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return tmp_path / "submissions"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "place", ["my-exercises/01-scalars/01_product_rule.py", "a/b/c/01-scalars/07_product_rule.py", "01_product_rule.py"]
+)
+def test_a_file_is_found_wherever_it_is(hand_in, place):
+    [submission] = read_submissions(hand_in(f"Ada/{place}"), [FIRST])
+    assert submission.files == {FIRST.name: FIRST.solution.encode()}
+
+
+def test_the_one_in_its_chapter_counts_then_the_least_deep(hand_in):
+    hand_in("Ada/01_product_rule.py", "loose")
+    hand_in("Ada/x/01-scalars/01_product_rule.py", "right place")
+    hand_in("Ada/x/old/01-scalars/01_product_rule.py", "deeper")
+    hand_in("Ada/.git/01-scalars/01_product_rule.py", "hidden")
+    hand_in("Ada/__MACOSX/01-scalars/01_product_rule.py", "hidden")
+    hand_in("Ada/01-scalars/chapter.toml", "sources")
+    folder = hand_in("Ada/01-scalars/01_product_rule.py", "the solutions of a clone")
+    assert read_submission(folder / "Ada", [FIRST]).files == {FIRST.name: b"right place"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="makes links and pipes")
+def test_what_cannot_be_read_is_wrong_with_the_reason(hand_in, tmp_path):
+    hand_in("Ada/a/01-scalars/01_product_rule.py")
+    hand_in("Ada/b/01-scalars/01_product_rule.py")
+    hand_in("Ben/01-scalars/01_product_rule.py", " " * 2**21)
+    folder = hand_in("Cem/x")
+    (folder / "Cem" / "01_product_rule.py").symlink_to(folder / "Ada" / "a" / "01-scalars" / "01_product_rule.py")
+    os.mkfifo(hand_in("Dov/x") / "Dov" / "01_product_rule.py")
+    words = [grade(one, [FIRST]).verdicts[FIRST.name].words for one in read_submissions(folder, [FIRST])]
+    assert "2 times: a/01-scalars/01_product_rule.py and b/01-scalars/01_product_rule.py" in words[0]
+    for found, said in zip(words[1:], ("at most", "symbolic link", "a pipe"), strict=True):
+        assert said in found
+
+
+def test_folders_that_are_no_submissions_are_refused(tmp_path, hand_in):
+    for folder, said in (
+        (tmp_path / "none", "there is no folder"),
+        (hand_in("Ada/my-exercises/01-scalars/01_product_rule.py") / "Ada" / "my-exercises", "is one submission"),
+    ):
+        with pytest.raises(FileError, match=said):
+            read_submissions(folder, [FIRST])
+    (tmp_path / "zips").mkdir()
+    (tmp_path / "zips" / "Ada.zip").touch()
+    with pytest.raises(FileError, match="unpack the archives first"):
+        read_submissions(tmp_path / "zips", [FIRST])
+
+
+def test_the_table_has_a_row_for_each_student_and_no_formula():
+    verdicts = {"a": Verdict(True, ""), "b": Verdict(False, "", solved=False), "c": Verdict(False, ""), "d": None}
+    names = ["Zoë, B.", '=HYPERLINK("x")', " +1", "two\nlines", "\udcff", "-"]
+    text = write_csv([Result(name, verdicts) for name in names]).decode("utf-8-sig")
+    head, *rows = csv.reader(io.StringIO(text))
+    assert head == ["student", "right", "of", "a", "b", "c", "d"]
+    assert [row[0] for row in rows] == ["Zoë, B.", '\'=HYPERLINK("x")', "' +1", "two\\nlines", "\\udcff", "'-"]
+    assert all(row[1:] == ["1", "4", "right", "open", "wrong", "missing"] for row in rows)
+
+
+def test_one_student_cannot_harm_the_next(hand_in):
+    """All files are read before any of them runs."""
+    folder = hand_in("Ben/01-scalars/01_product_rule.py")
+    hand_in("Ada/01-scalars/01_product_rule.py", f"import shutil\nshutil.rmtree({str(folder)!r})\n")
+    results = [*map(partial(grade, exercises=[FIRST]), read_submissions(folder, [FIRST]))]
+    assert [result.state(FIRST.name) for result in results] == ["wrong", "right"]

@@ -1,0 +1,190 @@
+"""Windows and macOS, acted out on Linux: what they lack is taken away, and what they refuse is refused."""
+
+import io
+import locale
+import os
+import subprocess
+import sys
+import types
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from minitransformer import durable
+from minitransformer.bench import scaling
+from minitransformer.cli.processes import quiet
+from minitransformer.console import accept_all_characters
+from minitransformer.learn import child
+from minitransformer.learn.clinic import visit
+from minitransformer.training.checkpoints import Checkpoints
+from minitransformer.training.options import TrainingOptions
+
+ROOT = Path(__file__).parent.parent
+
+WINDOWS = """
+import os, signal, sys
+# These libraries look at the system when they are loaded, so they are loaded before it changes its name.
+import concurrent.futures, hypothesis, http.server, importlib.metadata, matplotlib.pyplot, multiprocessing.connection
+import numpy.testing, pathlib, pkgutil, pytest, safetensors.numpy, shutil, subprocess, tempfile, threadpoolctl, tqdm
+import unittest.mock, webbrowser
+for name in ("fcntl", "resource", "termios", "pwd", "grp", "pty"):
+    sys.modules[name] = None
+for name in ("O_NOFOLLOW", "O_NONBLOCK", "fork", "killpg", "sched_getaffinity", "sysconf"):
+    delattr(os, name)
+for name in ("SIGALRM", "SIGHUP", "SIGKILL", "setitimer"):
+    delattr(signal, name)
+sys.platform = "win32"
+real_open = os.open
+def open_files_only(path, *rest, **options):
+    if os.path.isdir(path):
+        raise PermissionError(13, "Permission denied", path)
+    return real_open(path, *rest, **options)
+os.open = open_files_only
+
+import minitransformer
+for module in pkgutil.walk_packages(minitransformer.__path__, "minitransformer."):
+    if "exercises" not in module.name and not module.name.endswith(("__main__", ".healthy")):
+        __import__(module.name)
+from minitransformer.bench import machine
+assert machine.machine_memory() is None
+machine.STATUS = pathlib.Path("nowhere")
+assert machine.peak_memory() is None
+
+from minitransformer.cli import main
+small = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --batch-tokens 64 --train-pairs 40 --held-out 4".split()
+assert main(["train", "copy", "--steps", "2", "--out", "run", *small]) == 0
+assert main(["translate", "run", "12"]) == 0
+print("→ all is well")
+"""
+
+
+def test_windows_in_short(tmp_path):
+    """Without what is not there, every module can be imported, and a model trains and translates."""
+    env = os.environ | {"PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0", "TERM": "dumb", "NO_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", WINDOWS], cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.stdout.endswith("→ all is well\n"), done.stdout + done.stderr
+
+
+def test_a_stream_of_another_encoding_accepts_every_character():
+    pipe, terminal = (io.TextIOWrapper(io.BytesIO(), encoding="cp1252") for _ in range(2))
+    terminal.isatty = lambda: True
+    for stream, shown in ((pipe, "é → δ\n".encode()), (terminal, b"\xe9 ? ?\n")):
+        accept_all_characters(stream, line_buffering=True)
+        print("é → δ", file=stream)
+        assert stream.buffer.getvalue().replace(b"\r\n", b"\n") == shown
+    accept_all_characters(io.StringIO())
+
+
+def test_quiet_processes_print_every_character():
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    try:
+        with quiet(1):
+            print("é → δ")
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_a_clinic_script_may_hold_and_print_every_character(monkeypatch, encoding):
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    monkeypatch.setenv("PYTHONUTF8", "0")
+    with pytest.raises(visit.ScriptError, match="line 2, in <module>: ValueError: Größe → δ"):
+        visit._train("print('→')\nraise ValueError('Größe → δ')\n", "01_patient.py", 60)
+
+
+def refuse_at_first(real, times):
+    """Return a function that refuses a few calls, as Windows does while another process reads the file."""
+    calls = iter(range(times))
+
+    def call(*args, **options):
+        if next(calls, None) is not None:
+            raise PermissionError(13, "The process cannot access the file because it is being used by another process")
+        return real(*args, **options)
+
+    return call
+
+
+def test_a_file_that_another_process_reads_is_replaced_and_removed_a_little_later(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    monkeypatch.setattr(durable, "_PAUSES", (0, 0, 0))
+    monkeypatch.setattr(os, "replace", refuse_at_first(os.replace, 3))
+    durable.write_durably(path, b"new")
+    assert path.read_bytes() == b"new"
+    monkeypatch.setattr(os, "unlink", refuse_at_first(os.unlink, 3))
+    durable.remove(path)
+    assert not path.exists()
+    monkeypatch.setattr(os, "replace", refuse_at_first(os.replace, 99))
+    with pytest.raises(OSError, match="being used by another process"):
+        durable.write_whole(path, b"newer")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_checkpoint_that_another_process_reads_is_removed_after_the_next_one(tmp_path, monkeypatch):
+    options = TrainingOptions(steps=9, save_every=1, keep=1)
+    for step in (1, 2, 3):
+        (tmp_path / f"step-{step:08d}.safetensors").touch()
+    monkeypatch.setattr(os, "unlink", refuse_at_first(os.unlink, 1))
+    for left in ([1, 3], [3]):
+        Checkpoints(tmp_path).prune(3, options)
+        assert [step for step, _ in Checkpoints(tmp_path).files()] == left
+
+
+def test_where_links_are_followed_when_opened_they_are_refused_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(durable, "_NO_LINK", 0)
+    (tmp_path / "file").write_bytes(b"mine")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with pytest.raises(OSError, match="symbolic link"):
+        durable.append(tmp_path / "link", b"more")
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+def test_macos_waits_for_the_disk(tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setitem(
+        sys.modules, "fcntl", types.SimpleNamespace(F_FULLFSYNC=51, fcntl=lambda _, what: calls.append(what))
+    )
+    monkeypatch.setattr(os, "fsync", lambda _: calls.append("fsync"))
+    durable.flush_to_disk(0)
+    assert calls == [51]
+    monkeypatch.setattr(sys.modules["fcntl"], "fcntl", lambda *_: os.close(-1))
+    durable.flush_to_disk(0)
+    assert calls == [51, "fsync"]
+
+
+def test_a_crash_on_windows_is_told_as_one(tmp_path):
+    assert "Your code crashed Python: it ended with status 0xc0000005." in str(
+        child.end_of([], tmp_path / "none", 0xC0000005)
+    )
+    assert "ended Python with status 3, as os._exit() does." in str(child.end_of([], tmp_path / "none", 3))
+
+
+def test_the_launcher_beside_python_is_found_first(tmp_path, monkeypatch):
+    looked = []
+
+    def which(name, path=None):  # on Windows it also finds mpiexec.exe
+        looked.append(path)
+        return f"{path}/{name}.exe" if path == tmp_path else None
+
+    monkeypatch.setattr(scaling.shutil, "which", which)
+    monkeypatch.setattr(scaling, "find_spec", lambda _: True)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python.exe"))
+    assert scaling.find_mpiexec() == [f"{tmp_path}/mpiexec.exe"]
+
+
+def test_file_names_are_possible_on_every_system():
+    """Windows forbids some characters and names, ignores the case, and takes paths up to 260 characters."""
+    paths = [path.relative_to(ROOT) for folder in ("minitransformer", "tests", "docs", "tutorials")
+             for path in (ROOT / folder).rglob("*") if "_build" not in path.parts]  # fmt: skip
+    forbidden = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+    for path in paths:
+        for part in path.parts:
+            assert not set(part) & set('<>:"\\|?*'), path
+            assert not part.endswith((".", " ")), path
+            assert part.lower().partition(".")[0] not in forbidden, path
+        assert len(f"{path}") < 120, path
+    assert [path for path, n in Counter(f"{path}".lower() for path in paths).items() if n > 1] == []
