@@ -12,10 +12,11 @@ import builtins
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -35,6 +36,8 @@ __all__ = ["judge_apart"]
 
 LONGEST_MESSAGE = 16 * 2**20
 """The largest result of a learner's function, in bytes."""
+LONGEST_WORDS = 4000
+"""The longest message about an answer, in characters."""
 LARGEST_FILE = 16 * 2**20
 """The largest file that a learner's code can write, in bytes. Windows does not enforce it."""
 
@@ -60,11 +63,13 @@ def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int 
         limits = child.Limits(seconds / 2, seconds)
         try:
             with _open_port(exercise, path, limits, memory) as port:
-                return judge(exercise, port.call("load"))
+                verdict = judge(exercise, port.call("load"))
         except Wrong as wrong:  # while the file was loaded
-            return Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved))
+            verdict = Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved))
         except Failed as failed:
-            return failed.verdict
+            verdict = failed.verdict
+        words = verdict.words.replace(str(path), path.name)
+        return replace(verdict, words=words if len(words) < LONGEST_WORDS else f"{words[:LONGEST_WORDS]} ...")
 
 
 @contextmanager
@@ -81,14 +86,21 @@ def _open_port(exercise: Exercise, path: Path, limits: child.Limits, memory: int
             return Failed(Verdict(False, str(child.too_late([path], record, limits))))
         process.join(1)  # it is ending
         _kill(process)
+        process.join()
         return Failed(Verdict(False, str(child.end_of([path], record, process.exitcode or 0))))
 
+    clock = threading.Timer(limits.seconds + 1, _kill, (process,))  # in case that it sends half of a message
     try:
         with suppress(EOFError):
             ours.recv_bytes()  # it is ready
+        clock.start()
         yield Port(ours, time.monotonic() + limits.seconds, fail=fail)
     finally:
+        clock.cancel()
+        if clock.ident:
+            clock.join()  # a fork should have no other threads
         _kill(process)
+        process.join()
         ours.close()
 
 
@@ -98,7 +110,6 @@ def _kill(process: BaseProcess) -> None:
     if hasattr(os, "killpg") and process.pid:
         with suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-    process.join()
 
 
 class Port:
@@ -144,6 +155,9 @@ class Port:
         self._send(message)
         return self.wait(generators)
 
+    def _stand_in(self, number: int) -> Function:
+        return lambda *inputs, **options: self.call(number, *inputs, **options)
+
     def wait(self, generators: Sequence[np.random.Generator] = ()) -> Any:
         """Answer the calls of the other process until it returns a result; update the states of these generators."""
         while True:
@@ -177,7 +191,9 @@ class Port:
                 error = error.__context__ or error
             kind = next((kind for kind in (Unsolved, Wrong) if isinstance(error, kind)), type(error)).__name__
             verdict = explain(error, self.files)
-            return self._write("error", kind, str(error), verdict.words, verdict.solved)[0]
+            return self._write(
+                "error", kind, str(error)[:LONGEST_WORDS], verdict.words[:LONGEST_WORDS], verdict.solved
+            )[0]
 
     def _send(self, message: bytes) -> None:
         try:
@@ -195,7 +211,7 @@ class Port:
         except (EOFError, OSError):
             raise self.fail(False) from None
         try:
-            reader = Reader(lambda number: partial(self.call, number))
+            reader = Reader(self._stand_in)
             return reader.read(message), reader.generators
         except Exception as error:
             raise Failed(Verdict(False, f"Your code returned something that is no data: {error}.")) from None

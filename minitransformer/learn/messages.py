@@ -1,13 +1,13 @@
-"""Values as messages between two processes: JSON, with arrays, functions and random numbers. Nothing in them can run.
+"""Values as messages between two processes: JSON, then the bytes of arrays. Nothing in a message can run.
 
-A list, a text, a number and None are themselves. Everything else is an object with one name, its kind. A function is
-sent as a number, under which it can be called; an object that is no data as the name of its type.
+In JSON a list, a text, a number and None are themselves. Everything else is an object with one name, its kind. The
+bytes of an array come after the line of JSON, in the same order. A function is sent as a number, under which it can be
+called; an object that is no data as the name of its type.
 """
 
 from __future__ import annotations
 
 import json
-from base64 import b64decode, b64encode
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -39,10 +39,12 @@ class Writer:
     def __init__(self, functions: dict[str | int, Function]) -> None:
         self.functions = functions
         self.generators: list[np.random.Generator] = []
+        self.contents: list[bytes] = []
 
     def write(self, message: list[Any]) -> bytes:
         """Return a message as bytes."""
-        return json.dumps(self._encode(message)).encode()
+        line = json.dumps(self._encode(message)).encode()
+        return b"".join((line, b"\n", *self.contents))
 
     def _encode(self, value: Any) -> Any:
         if value is None or isinstance(value, bool):
@@ -63,8 +65,8 @@ class Writer:
 
     def _encode_array(self, array: np.ndarray, scalar: bool) -> Any:
         if array.dtype.kind in NUMERIC:
-            content = array.dtype.str, array.shape, b64encode(array.tobytes()).decode()
-            return {"scalar" if scalar else "array": content}
+            self.contents.append(array.tobytes())
+            return {"scalar" if scalar else "array": [array.dtype.str, array.shape]}
         if array.dtype == object:
             return {"objects": [array.shape, [*map(self._encode, array.flat)]]}
         return {"other": f"array of {array.dtype}"}
@@ -74,7 +76,7 @@ class Writer:
             case complex():
                 return {"complex": [value.real, value.imag]}
             case bytes():
-                return {"bytes": b64encode(value).decode()}
+                return {"bytes": value.hex()}
             case range():
                 return {"range": [value.start, value.stop, value.step]}
             case np.random.Generator():
@@ -106,6 +108,7 @@ class Reader:
     def __init__(self, stand_in: Callable[[int], Function]) -> None:
         self.stand_in = stand_in
         self.generators: list[np.random.Generator] = []
+        self.content, self.place = b"", 0
 
     def read(self, message: bytes) -> list[Any]:
         """Return the content of a message.
@@ -115,7 +118,8 @@ class Reader:
         Exception
             If it is no message.
         """
-        found = self._decode(json.loads(message))
+        self.content, self.place = message, message.index(b"\n") + 1
+        found = self._decode(json.loads(message[: self.place]))
         if not isinstance(found, list):
             raise TypeError(f"found {type(found).__name__}, expected a list")
         return found
@@ -132,8 +136,9 @@ class Reader:
             case "dict":
                 return {self._decode(key): self._decode(entry) for key, entry in content}
             case "array" | "scalar":
-                dtype, shape, data = content
-                array = np.frombuffer(b64decode(data), np.dtype(dtype)).reshape(shape).copy()
+                dtype, shape = np.dtype(content[0]), content[1]
+                array = np.frombuffer(self.content, dtype, prod(shape), self.place).reshape(shape).copy()
+                self.place += array.nbytes
                 return array[()] if kind == "scalar" else array
             case "objects":
                 shape, entries = content
@@ -143,7 +148,7 @@ class Reader:
             case "complex":
                 return complex(*content)
             case "bytes":
-                return b64decode(content)
+                return bytes.fromhex(content)
             case "range":
                 return range(*content)
             case "ellipsis":
