@@ -52,6 +52,7 @@ VARIANTS = (
     Variant(loss="log_softmax"), Variant(norm="rms_norm"), Variant("rotary"), Variant(activation="gelu"),
     Variant(activation="silu"), Variant(activation="swiglu"), Variant(activation="tanh"), Variant("recurrence"),
     Variant("convolution"), Variant("local_attention"), Variant("additive_attention"), Variant("elementary"),
+    Variant("grouped_query_attention"),
 )  # fmt: skip
 
 
@@ -108,6 +109,9 @@ def mix(f: Functions, kind: str, p: dict[str, Tensor], x: Tensor, seen: Any) -> 
         memory = x if kind == "memory" else None
         mask = seen[:, None, None, :]
         return f["multi_head_attention"](x, memory, p["w_in"], p["w_o"], p["b_in"], p["b_o"], mask, n_heads=H)
+    if kind == "grouped_query_attention":  # one head of keys and values for both heads of queries
+        weights, mask = (p["w_in"][:, : 2 * D], p["w_o"], p["b_in"][: 2 * D], p["b_o"]), seen[:, None, None, :]
+        return f["grouped_query_attention"](x, x, *weights, mask, n_heads=H, n_kv_heads=1)
     if kind == "recurrence":
         return f["recurrence"](x, p["w_q"], p["u"], p["b_o"])
     if kind == "convolution":

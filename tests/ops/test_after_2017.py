@@ -4,7 +4,19 @@ import math
 
 import numpy as np
 import pytest
-from passes import layer_norm, rms_norm, rotary, silu, swiglu
+from passes import (
+    grouped_query_attention,
+    layer_norm,
+    multi_head_attention,
+    rms_norm,
+    rotary,
+    scaled_dot_product_attention,
+    silu,
+    swiglu,
+)
+
+import minitransformer as mt
+from minitransformer.arrays import to_numpy
 
 RNG = np.random.default_rng(0)
 
@@ -111,3 +123,39 @@ def test_rows_alone_are_as_rows_together():
     x = RNG.normal(size=(5, 6))
     rows = [rotary.forward(x[t : t + 1], np.int64(t))[0] for t in range(5)]
     np.testing.assert_array_equal(np.concatenate(rows), rotary.forward(x)[0])
+
+
+def test_as_many_heads_of_each_kind_are_multi_head_attention():
+    x, memory, d_y = RNG.normal(size=(2, 5, 6)), RNG.normal(size=(2, 7, 6)), RNG.normal(size=(2, 5, 6))
+    weights = [RNG.normal(size=shape) for shape in ((6, 30), (12, 6), (30,), (6,))]
+    for source in (None, memory):
+        y, saved = grouped_query_attention.forward(x, source, *weights, n_heads=3, n_kv_heads=3)
+        other, other_saved = multi_head_attention.forward(x, source, *weights, n_heads=3)
+        np.testing.assert_array_equal(y, other)
+        gradients = grouped_query_attention.backward(saved, d_y)
+        for found, wanted in zip(gradients, multi_head_attention.backward(other_saved, d_y), strict=True):
+            if wanted is None:
+                assert found is None
+            else:
+                np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-13)
+
+
+def test_alibi_is_a_line_for_each_head():
+    bias = np.asarray(to_numpy(mt.ops.alibi(3, 5)))
+    for h, i, j in np.ndindex(3, 5, 5):
+        assert bias[h, i, j] == pytest.approx(-(2 ** (-8 * (h + 1) / 3)) * abs(i - j))
+    assert to_numpy(mt.ops.alibi(3, 0)).shape == (3, 0, 0)
+    assert mt.ops.alibi(2, 4, "float32").dtype == np.float32
+    np.testing.assert_array_equal(mt.ops.alibi_slopes(8), 0.5 ** np.arange(1, 9))
+
+
+def test_a_bias_hides_what_a_mask_hides():
+    q, k, v = RNG.normal(size=(2, 4, 3)), RNG.normal(size=(2, 6, 3)), RNG.normal(size=(2, 6, 5))
+    mask = RNG.random((4, 6)) < 0.6
+    mask[:, 0] = True
+    wanted, _ = scaled_dot_product_attention.forward(q, k, v, mask)
+    for block_size in (None, 3):
+        found, _ = scaled_dot_product_attention.forward(
+            q, k, v, block_size=block_size, bias=np.where(mask, 0, -1e4).astype(np.float32)
+        )
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)

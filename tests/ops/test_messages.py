@@ -105,6 +105,31 @@ for x, gain in (((2, 3), (4,)), ((2, 3), (1, 3)), ((2, 0), (0,)), ((), (1,))):
     refuses(ValueError, "rms_norm", lambda x=x, gain=gain: ops.rms_norm(a(*x), a(*gain)),
             shapes(x=x, gain=gain), expected("(..., D)", "(D,)", "D at least 1"))  # fmt: skip
 
+for heads in ((4, 3), (4, 0), (0, 1), (4, 1.5)):
+    refuses(ValueError, "grouped_query_attention",
+            lambda n=heads: ops.grouped_query_attention(
+                a(2, 3, 4), None, a(4, 12), a(4, 4), n_heads=n[0], n_kv_heads=n[1]
+            ), says("n_heads", "n_kv_heads", "divide"), found(*heads))  # fmt: skip
+for x, memory, w_in, w_out in (
+    ((2, 3, 4), None, (4, 9), (4, 4)), ((2, 3, 5), None, (4, 8), (4, 4)), ((2, 3, 4), (1, 3, 4), (4, 8), (4, 4)),
+    ((2, 3, 4), None, (4, 8), (3, 4)), ((3, 4), None, (4, 8), (4, 4)), ((2, 3, 4), None, (4, 2), (4, 4)),
+):  # fmt: skip
+    refuses(ValueError, "grouped_query_attention",
+            lambda x=x, memory=memory, w_in=w_in, w_out=w_out: ops.grouped_query_attention(
+                a(*x), None if memory is None else a(*memory), a(*w_in), a(*w_out), n_heads=2, n_kv_heads=1
+            ), shapes(x=x, w_in=w_in, w_out=w_out), expected("(B, Tq, D)", "(D, H Dk + G (Dk + Dv))"))  # fmt: skip
+refuses(ValueError, "grouped_query_attention",
+        lambda: ops.grouped_query_attention(
+            a(2, 3, 4), a(2, 3, 4), a(4, 8), a(4, 4), n_heads=2, n_kv_heads=1, rotate=True
+        ), says("rotate", "self-attention"), found("a memory"))  # fmt: skip
+for n_heads, length in ((0, 3), (2.5, 3), (2, -1), (2, 0.5)):
+    refuses(ValueError, "alibi", lambda n=n_heads, t=length: ops.alibi(n, t), says("whole number", "at least"),
+            found(length if n_heads == 2 else n_heads))  # fmt: skip
+refuses(ValueError, "alibi", lambda: ops.alibi(2, 3, "int64"), expected("floating-point"), found("int64"))
+refuses(ValueError, "scaled_dot_product_attention",
+        lambda: ops.scaled_dot_product_attention(a(2, 3), a(4, 3), a(4, 5), bias=a(3, 4)),
+        says("a bias of shape (3, 4)", "(2, 4)"))  # fmt: skip
+
 for x in ((2, 3), (1,), ()):
     refuses(ValueError, "swiglu", lambda x=x: ops.swiglu(a(*x)), shapes(x=x), expected("(..., 2F)"))  # fmt: skip
 
