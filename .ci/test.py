@@ -9,20 +9,9 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from configparser import ConfigParser
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("pronunciation", "scores", "test", "text")
-
-
-def lowest() -> Iterator[str]:
-    """Yield the lowest accepted version of each direct dependency."""
-    settings = ConfigParser()
-    settings.read(ROOT / "setup.cfg", encoding="utf-8")
-    lines = [settings["options"]["install_requires"], *(settings["options.extras_require"][name] for name in EXTRAS)]
-    yield from (line.replace(">=", "==") for line in "\n".join(lines).split() if ">=" in line)
 
 
 def main() -> None:
@@ -34,7 +23,9 @@ def main() -> None:
     python = [sys.executable, "-m"]
     with tempfile.TemporaryDirectory() as folder:
         constraints = Path(folder) / "constraints.txt"
-        constraints.write_text("\n".join(lowest()) if args.versions == "lowest" else "", encoding="utf-8")
+        with constraints.open("wb") as file:
+            if args.versions == "lowest":
+                subprocess.run([sys.executable, ROOT / ".ci" / "lowest"], stdout=file, check=True)
         install = [*python, "pip", "install", "--upgrade", "--constraint", str(constraints), "-e", ".[test]"]
         subprocess.run(install, cwd=ROOT, check=True)
     sys.exit(subprocess.run([*python, "pytest", *args.options], cwd=ROOT).returncode)

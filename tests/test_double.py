@@ -61,7 +61,8 @@ def test_the_specification_is_that_of_the_installed_cupy():
     "name", ["block", "insert", "errstate", "nditer", "vecdot", "unstack", "frompyfunc", "geomspace"]
 )
 def test_what_cupy_does_not_have_is_missing(name):
-    assert hasattr(np, name)
+    if not hasattr(np, name):
+        pytest.skip("this version of NumPy does not have it either")
     assert not hasattr(cupy, name)
 
 

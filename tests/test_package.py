@@ -35,6 +35,22 @@ assert callable(mt.load) and mt.load is mt.training.load
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_help_loads_neither_numpy_nor_a_command():
+    code = """
+import sys
+from minitransformer.cli import COMMANDS, main
+try:
+    main(["--help"])
+except SystemExit as end:
+    assert end.code == 0
+assert not [name for name in sys.modules if name in ("numpy", "tqdm", "minitransformer.training")]
+assert COMMANDS["train"].__doc__ == COMMANDS.docstring("train") and "numpy" in sys.modules
+"""
+    shown = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert "train a Transformer" in shown
+    assert "measure a trained model" in shown
+
+
 @pytest.mark.parametrize("statement", ["from minitransformer.ops import softmax", "import minitransformer.kernels"])
 def test_operations_bring_their_kernels(statement):
     code = f"""

@@ -1,6 +1,7 @@
 """Windows and macOS, acted out on Linux: what they lack is taken away, and what they refuse is refused."""
 
 import io
+import locale
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from minitransformer import durable
 from minitransformer.bench import scaling
+from minitransformer.cli.processes import quiet
 from minitransformer.console import accept_all_characters
 from minitransformer.learn import child
 from minitransformer.learn.clinic import visit
@@ -74,6 +76,16 @@ def test_a_stream_of_another_encoding_accepts_every_character():
         print("é → δ", file=stream)
         assert stream.buffer.getvalue().replace(b"\r\n", b"\n") == shown
     accept_all_characters(io.StringIO())
+
+
+def test_quiet_processes_print_every_character():
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    try:
+        with quiet(1):
+            print("é → δ")
+    finally:
+        locale.setlocale(locale.LC_CTYPE, before)
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
@@ -146,9 +158,9 @@ def test_macos_waits_for_the_disk(tmp_path, monkeypatch):
 
 def test_a_crash_on_windows_is_told_as_one(tmp_path):
     assert "Your code crashed Python: it ended with status 0xc0000005." in str(
-        child._ended([], tmp_path / "none", 0xC0000005)
+        child.end_of([], tmp_path / "none", 0xC0000005)
     )
-    assert "ended Python with status 3, as os._exit() does." in str(child._ended([], tmp_path / "none", 3))
+    assert "ended Python with status 3, as os._exit() does." in str(child.end_of([], tmp_path / "none", 3))
 
 
 def test_the_launcher_beside_python_is_found_first(tmp_path, monkeypatch):

@@ -81,7 +81,7 @@ def settle() -> None:
         with suppress(OSError, AttributeError):  # a C library without it
             ctypes.CDLL(None).malloc_trim(0)
         with suppress(OSError):  # not allowed here
-            CLEAR.write_text("5")  # resets VmHWM, see proc(5)
+            CLEAR.write_text("5", encoding="ascii")  # resets VmHWM, see proc(5)
 
 
 def machine_memory() -> int | None:
@@ -92,7 +92,7 @@ def machine_memory() -> int | None:
         return None
     for limit in LIMITS:
         try:
-            found.append(int(limit.read_text()))
+            found.append(int(limit.read_text(encoding="ascii")))
         except (OSError, ValueError):  # there is no such file, or it says "max"
             continue
     return min(found)
@@ -100,7 +100,7 @@ def machine_memory() -> int | None:
 
 def _from_status(name: str) -> int | None:
     try:
-        lines = STATUS.read_text().splitlines()
+        lines = STATUS.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:  # not Linux
         return None
     for line in lines:

@@ -24,6 +24,8 @@ from minitransformer.learn.grading import SECONDS, Result, grade, read_submissio
 __all__ = ["add_arguments", "run"]
 
 WIDTH = 78
+SHOWN = 4
+"""How many exercises of a student are named in one state."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,13 +127,21 @@ def _line(result: Result, width: int) -> str:
     """Return the name of a student, the points, and the exercises that are not right."""
     start = f"{one_line(result.student):<{width}} {len(result.names('right')):>3} of {len(result.verdicts)}"
     rest = [
-        f"{state}: {'all' if len(names) == len(result.verdicts) else ', '.join(names)}"
+        f"{state}: {_shorten(names, len(result.verdicts))}"
         for state in ("wrong", "open", "missing")
         if (names := result.names(state))
     ]
     indent = " " * (width + 1)
     text = "; ".join(rest)
     return _fill(f"{start}   {text}".rstrip(), indent)
+
+
+def _shorten(names: Sequence[str], n: int) -> str:
+    """Return the first names; the others are in the table."""
+    if len(names) == n:
+        return "all"
+    others = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
+    return ", ".join(names[:SHOWN]) + others
 
 
 def _fill(text: str, indent: str = "") -> str:

@@ -60,7 +60,7 @@ def quiet(rank: int | None) -> Iterator[None]:
     if not rank:
         yield
         return
-    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(io.StringIO()):
+    with open(os.devnull, "w", encoding="utf-8") as nothing, redirect_stdout(nothing), redirect_stderr(io.StringIO()):
         yield
 
 

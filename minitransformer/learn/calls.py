@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -156,6 +155,9 @@ class Port:
         self._send(message)
         return self.wait(generators)
 
+    def _stand_in(self, number: int) -> Function:
+        return lambda *inputs, **options: self.call(number, *inputs, **options)
+
     def wait(self, generators: Sequence[np.random.Generator] = ()) -> Any:
         """Answer the calls of the other process until it returns a result; update the states of these generators."""
         while True:
@@ -209,7 +211,7 @@ class Port:
         except (EOFError, OSError):
             raise self.fail(False) from None
         try:
-            reader = Reader(lambda number: partial(self.call, number))
+            reader = Reader(self._stand_in)
             return reader.read(message), reader.generators
         except Exception as error:
             raise Failed(Verdict(False, f"Your code returned something that is no data: {error}.")) from None

@@ -332,7 +332,7 @@ def limit_memory(more: int) -> Iterator[None]:
     try:
         import resource
 
-        now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     except (ImportError, OSError):
         yield
         return

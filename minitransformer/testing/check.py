@@ -229,9 +229,12 @@ def check(function: Callable[..., Any], **arguments: Any) -> Report:
 
 def _parameters(function: Callable[..., Any], inputs: Sequence[Any]) -> list[str] | None:
     """Return the names of a function's positional parameters; None if they are not known or fewer than the inputs."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if isinstance(function, np.ufunc):  # it has no signature before NumPy 2.4
+        known = ["x"] if function.nin == 1 else [f"x{n + 1}" for n in range(function.nin)]
+    else:
+        try:
+            parameters = inspect.signature(function).parameters.values()
+        except (TypeError, ValueError):
+            return None
+        known = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return known[: len(inputs)] if len(known) >= len(inputs) else None

@@ -43,6 +43,8 @@ def test_a_class_is_graded(submissions, tmp_path, capfd):
     assert errors == ""
     assert shown.startswith("week 3: 13 exercises, submissions: 3\n\nAda            1 of 13   missing: find-the-wrong")
     assert "Grace Hopper   0 of 13   wrong: softmax-backward; open: softmax-forward;" in shown
+    assert "write-the-checker" not in shown.partition("solved by")[0]
+    assert " and 8 more\nGrace" in shown
     assert "Noam           0 of 13   missing: all" in shown
     rows = [*csv.DictReader(table.read_text(encoding="utf-8-sig").splitlines())]
     assert [(row["student"], row["right"], row["softmax-backward"]) for row in rows] == [

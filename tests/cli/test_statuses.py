@@ -51,7 +51,7 @@ def ending(monkeypatch, command, what):
     ids=lambda value: type(value).__name__,
 )
 def test_how_a_command_ends(monkeypatch, capsys, what, status, said):
-    monkeypatch.setattr("minitransformer.cli._discard_output", lambda: None)
+    monkeypatch.setattr("minitransformer.cli.running.discard_output", lambda: None)
     ending(monkeypatch, "paths", what)
     assert main(["paths"]) == status
     captured = capsys.readouterr()
@@ -61,13 +61,13 @@ def test_how_a_command_ends(monkeypatch, capsys, what, status, said):
 
 
 def test_a_reader_that_has_gone(monkeypatch):
-    monkeypatch.setattr("minitransformer.cli._discard_output", lambda: None)
+    monkeypatch.setattr("minitransformer.cli.running.discard_output", lambda: None)
     ending(monkeypatch, "paths", BrokenPipeError())
     assert main(["paths"]) == 141
 
 
 def test_output_that_cannot_be_written_is_told_at_the_end(monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.cli._discard_output", lambda: None)
+    monkeypatch.setattr("minitransformer.cli.running.discard_output", lambda: None)
 
     class Full(io.StringIO):
         def flush(self):
@@ -113,7 +113,7 @@ def test_all_words_of_a_text_arrive(monkeypatch, arguments, words):
 
 def test_the_array_library_is_the_one_that_was_asked_for(monkeypatch):
     asked = []
-    monkeypatch.setattr("minitransformer.cli.use", asked.append)
+    monkeypatch.setattr("minitransformer.cli.running.use", asked.append)
     ending(monkeypatch, "paths", 0)
     main(["paths"])
     main(["paths", "--backend", "cupy"])

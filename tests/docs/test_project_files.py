@@ -139,11 +139,3 @@ def test_a_tag_of_another_version_is_refused(package, monkeypatch, tmp_path, tag
     else:
         with pytest.raises(SystemExit, match=r"expected v\d"):
             package["check_tag"](mt.__version__)
-
-
-def test_the_lowest_versions_are_those_of_the_settings():
-    lowest = [*runpy.run_path(f"{ROOT / '.ci' / 'test.py'}")["lowest"]()]
-    assert "numpy==2.0" in lowest
-    assert "pytest==8" in lowest
-    assert "sacrebleu==2.4" in lowest
-    assert not [line for line in lowest if ">" in line or "minitransformer" in line]

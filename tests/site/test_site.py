@@ -196,7 +196,7 @@ def test_a_search_finds_the_right_document_first(search, phrase):
     assert search(phrase) == SEARCHES[phrase]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=[*map(name, PAGES)])
 def test_a_page_in_the_browser(tab, failures, page):
     """Loading takes seconds, because mathematics is rendered then. So each page is loaded once, for all questions."""
     for width, scheme in WIDTHS.items():

@@ -85,6 +85,21 @@ def test_a_checkpoint_survives_every_memory_layout(folder):
             np.testing.assert_array_equal(found[name], wanted[name])
 
 
+def test_arrays_of_every_type_and_shape_are_read_back(folder):
+    kinds = [f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)] + ["f2", "f4", "f8"]
+    arrays = {kind: np.arange(6).reshape(2, 3).astype(kind) for kind in kinds}
+    arrays |= {"a scalar": np.array(2.5), "empty": np.zeros((3, 0, 2), "f4"), "ä": np.array([-1.0, 7e300])}
+    path = folder.path / "some.safetensors"
+    path.parent.mkdir(exist_ok=True)
+    write_checkpoint(path, Checkpoint({}, arrays, {}, {"step": 3}))
+    found = read_checkpoint(path).optimiser
+    assert found.keys() == arrays.keys()
+    for name, values in arrays.items():
+        assert found[name].dtype == values.dtype, name
+        assert found[name].flags.writeable, name
+        np.testing.assert_array_equal(found[name], values, err_msg=name, strict=True)
+
+
 @pytest.mark.parametrize("place", ["os.fsync", "os.open", "os.write"])
 def test_a_full_disk_keeps_the_checkpoint_before(folder, monkeypatch, place):
     before = folder.save(checkpoint(0, step=10), options(keep=2))

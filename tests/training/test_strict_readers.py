@@ -9,6 +9,7 @@ import struct
 import numpy as np
 import pytest
 from robustness import ALL
+from safetensors import SafetensorError
 
 from minitransformer.cli import main
 from minitransformer.data import read_parallel
@@ -337,7 +338,10 @@ def test_random_numbers_that_cannot_be_continued_are_refused(run, change):
 def test_weights_that_are_no_numbers_are_refused(run, kind):
     checkpoint = saved(run)
     arrays = {name: array.astype(kind) for name, array in checkpoint.model.items()}
-    write_checkpoint(checkpoint.path, checkpoint._replace(model=arrays))
+    try:
+        write_checkpoint(checkpoint.path, checkpoint._replace(model=arrays))
+    except SafetensorError:
+        pytest.skip("this version of safetensors writes no complex numbers")
     with pytest.raises(RunError, match=f"{CHECKPOINT}: model.* holds {np.dtype(kind)}, expected numbers"):
         load(run, "last", refuse)
 
