@@ -24,10 +24,12 @@ from minitransformer.autograd import Operation
 from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
+from minitransformer.testing.jumps import why_coarse
 from minitransformer.testing.low_precision import losses, widen
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import CheckError, Report
 from minitransformer.testing.second_order import backward_case, require_second_order
+from minitransformer.testing.slopes import EPS
 from minitransformer.testing.verdicts import judge, judge_rounding
 
 __all__ = ["check", "examine"]
@@ -154,17 +156,28 @@ def _examine(
 ) -> tuple[Report, Claim | None]:
     """Return the report on a case, and the claim if there are gradients to compare."""
     try:
-        claim = Claim(case, rng, d_output)
+        return _compare(Claim(case, rng, d_output), max_entries, n_directions)
     except Stop as stop:
         return Report(case.name, stop.verdict, stop.cause), None
     except Malformed as error:
         return Report(case.name, "malformed", str(error)), None
     except Mutates as error:
         return Report(case.name, "mutates", str(error)), None
+
+
+def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report, Claim]:
+    """Return the report on the gradients of a claim, which are compared in float64 if that stands for it."""
+
+    def compare(one: Claim, why_not_float64: str) -> Report:
+        return judge(one, compare_all(one, claim.case.moving, max_entries, n_directions), why_not_float64)
+
     wide = widen(claim)
-    measured = claim if isinstance(wide, str) else wide
-    records = compare_all(measured, case.moving, max_entries, n_directions)
-    report = judge(measured, records, wide if isinstance(wide, str) else "")
+    measured, why_not_float64 = (claim, wide) if isinstance(wide, str) else (wide, "")
+    report = compare(measured, why_not_float64)
+    if measured.eps <= EPS and report.verdict in ("wrong", "kink"):
+        why_not_float64 = why_coarse(claim, measured)
+        if why_not_float64:
+            measured, report = claim, compare(claim, why_not_float64)
     if measured is not claim and report.verdict in ("right", "kink"):
         judge_rounding(report, claim, losses(claim, measured))
     report.constants = claim.output.constants

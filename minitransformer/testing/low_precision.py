@@ -21,23 +21,16 @@ import numpy as np
 
 from minitransformer.arrays import Array
 from minitransformer.testing.claim import ROUNDINGS, Claim
-from minitransformer.testing.dtypes import precision_of
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import EPS
 
-__all__ = ["UNCLEAR", "Loss", "losses", "widen"]
+__all__ = ["UNCLEAR", "Loss", "losses", "typical_sizes", "widen"]
 
 UNCLEAR = 0.01
 """If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
 TRIES = 8
 NEARBY = 2.0**-6
 """How far away another rounding of the value is searched for, relative to the inputs."""
-LINE = 2.0**-25
-"""How far the inputs move at a time to see whether a function rounds inside, relative to the inputs."""
-COARSE = 2.0**-28
-"""Values in float64 that scatter by more, relative to the largest, come from a shorter type."""
-COARSEST = 2.0**-7
-"""Rounding to the shortest type, bfloat16, changes a value by at most this, relative to the largest."""
 SPREAD = 8.0
 """Rounding errors of a value are at most this many times as large as they differ from point to point."""
 
@@ -59,12 +52,8 @@ class Loss:
 
 def widen(claim: Claim) -> Claim | str:
     """Return the claim of the same function in float64, or why that cannot replace this one."""
-    shorter = "the function rounds to a shorter type inside, whatever its inputs are"
     if claim.eps <= EPS:
-        if not _rounds_inside(claim):
-            return claim
-        claim.precision = precision_of(None, np.empty(0, np.float32))
-        return shorter
+        return claim
     if all(claim.case.inputs[i].dtype == np.float64 for i in claim.case.moving):
         return f"the function computes in {claim.precision} whatever its inputs are"
     try:
@@ -77,48 +66,10 @@ def widen(claim: Claim) -> Claim | str:
         return f"the function computes in {wide.precision} whatever its inputs are"
     if any(g.shape != wide.gradients[i].shape for i, g in claim.gradients.items()) or not _agree(claim, wide):
         return "the function computes something else in float64"
-    return shorter if _rounds_inside(wide) else wide
+    return wide
 
 
-def _rounds_inside(claim: Claim) -> bool:
-    """Return whether the value of a function in float64 stands still or scatters as the inputs move by 2⁻²⁵ and less.
-
-    At five points at equal distances, the fourth difference of a smooth function is about 2⁻¹⁰⁰, and 0 if there is a
-    kink at the inputs; that of a function that rounds to float32 inside is 2⁻²⁴.
-    """
-    steps = {i: claim.rng.choice((-LINE, LINE), x.shape) * _sizes(x) for i, x in _moving(claim).items()}
-    line = []
-    for n in range(1, 6):
-        moved = {i: x + n * steps[i] for i, x in _moving(claim).items()}
-        with np.errstate(all="ignore"):
-            line.append(claim.case.value([moved.get(i, x) for i, x in enumerate(claim.case.inputs)]))
-    if not all(np.isfinite(y).all() for y in line):
-        return False
-    if all(np.array_equal(y, claim.output.vector) for y in line):
-        change = sum(float((g * steps[i]).sum()) for i, g in claim.gradients.items() if g.shape == steps[i].shape)
-        moves = abs(change) > COARSE * LINE * float(np.abs(claim.d_output * claim.output.vector).sum())
-        return moves and not _is_staircase(claim, steps)
-    fourth = line[0] - 4 * line[1] + 6 * line[2] - 4 * line[3] + line[4]
-    return bool(np.abs(fourth).max() > COARSE * np.abs(claim.output.vector).max())
-
-
-def _is_staircase(claim: Claim, steps: dict[int, Array]) -> bool:
-    """Return whether the first change of a value that stands still is larger than the rounding of any type."""
-    y = claim.output.vector
-    for n in (2.0**k for k in range(3, 26)):
-        moved = {i: x + n * steps[i] for i, x in _moving(claim).items()}
-        with np.errstate(all="ignore"):
-            change = np.abs(claim.case.value([moved.get(i, x) for i, x in enumerate(claim.case.inputs)]) - y)
-        if change.any():
-            return bool(change.max() > COARSEST * np.abs(y).max())
-    return True
-
-
-def _moving(claim: Claim) -> dict[int, Array]:
-    return {i: claim.case.inputs[i].astype(np.float64) for i in claim.case.moving}
-
-
-def _sizes(x: Array) -> Array:
+def typical_sizes(x: Array) -> Array:
     """Return the size of each entry, or that of a typical one where it is 0."""
     sizes = np.where(np.isfinite(x), np.abs(x), 0.0)
     return np.where(x == 0, (float(np.median(sizes)) if x.size else 0.0) or 1.0, sizes)
@@ -151,7 +102,7 @@ def _inner_rounding(claim: Claim, wide: Claim, i: int) -> Array:
 
     Numbers inside are as large as the value, or larger: sin(x + 1e4) rounds 1e4, and its value shows by how much.
     """
-    sizes = _sizes(_moving(claim)[i])
+    sizes = typical_sizes(claim.case.inputs[i].astype(np.float64))
     scales = np.maximum(sizes, np.median(sizes))
     d_output, error = claim.d_output.astype(np.float64), claim.output.vector - wide.output.vector
     rounding = np.abs(d_output) * np.maximum(claim.eps * np.abs(claim.output.vector), np.abs(error))

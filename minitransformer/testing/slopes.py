@@ -163,6 +163,8 @@ def measure(
     more = [take_step(loss, middle, steps[-1].h * part, eps) for part in (7 / 8, 6 / 8, 5 / 8)]
     if eps > EPS:
         more += _smaller(loss, middle, steps[-1].h * shrink, claimed - result.value, eps)
+    elif result.error < abs(claimed - result.value):
+        more += _smaller(loss, middle, steps[-1].h / 64, claimed - result.value, eps, 1 / 64)
     quantum = _quantum(loss, step, eps)
     if quantum and eps > EPS:
         quantum = max(quantum, _scatter(loss, 2 * step * eps**0.8))
@@ -205,11 +207,17 @@ def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: fl
 
 
 def _smaller(
-    loss: Callable[[float], tuple[float, float]], middle: float, h: float, difference: float, eps: float
+    loss: Callable[[float], tuple[float, float]],
+    middle: float,
+    h: float,
+    difference: float,
+    eps: float,
+    shrink: float = 1 / 4,
 ) -> list[Step]:
     """Take smaller steps while rounding stays well below a difference.
 
-    In a low precision the first steps are so large that a function may oscillate between them.
+    In a low precision the first steps are so large that a function may oscillate between them; in float64 they may be
+    longer than a narrow steep part.
     """
     steps: list[Step] = []
     while len(steps) < MOST_SMALLER:
@@ -217,7 +225,7 @@ def _smaller(
         if not 16 * step.rounding <= abs(difference):
             break
         steps.append(step)
-        h /= 4
+        h *= shrink
     return steps
 
 
