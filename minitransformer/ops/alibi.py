@@ -47,8 +47,7 @@ def alibi_slopes(n_heads: int) -> np.ndarray:
     >>> mt.ops.alibi_slopes(4)
     array([0.25      , 0.0625    , 0.015625  , 0.00390625])
     """
-    if not is_whole(n_heads) or n_heads < 1:
-        raise ValueError(f"alibi_slopes: n_heads must be a whole number of at least 1, found {n_heads!r}")
+    _check_heads("alibi_slopes", n_heads)
     slopes: np.ndarray = 2.0 ** (-8 * np.arange(1, n_heads + 1) / n_heads)  # (1)
     return slopes
 
@@ -82,6 +81,7 @@ def alibi(n_heads: int, length: int, dtype: Any = "float64") -> Array:
            [-0.0625, -0.    , -0.0625],
            [-0.125 , -0.0625, -0.    ]])
     """
+    _check_heads("alibi", n_heads)
     if not is_whole(length) or length < 0:
         raise ValueError(f"alibi: length must be a whole number of at least 0, found {length!r}")
     if np.dtype(dtype).kind != "f":
@@ -89,6 +89,11 @@ def alibi(n_heads: int, length: int, dtype: Any = "float64") -> Array:
     # Table lengths are powers of two, so that there are few tables.
     table = _table(n_heads, 1 << int(length).bit_length(), np.dtype(dtype), backend())
     return table[:, :length, :length]
+
+
+def _check_heads(function: str, n_heads: int) -> None:
+    if not is_whole(n_heads) or n_heads < 1:
+        raise ValueError(f"{function}: n_heads must be a whole number of at least 1, found {n_heads!r}")
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
 """Grouped-query attention: multi-head attention in which several heads of queries share one of keys and values.
 
-It is ``multi_head_attention``, whose equations (1), (4), (5) and (9) to (17) hold, with three changes that later models
-made. There are G heads of keys and values, and H of queries, where G divides H:
+It is ``multi_head_attention``, with the same projections and the same gradients of them, and three changes that later
+models made. There are G heads of keys and values, and H of queries, where G divides H:
 
     q_h = the columns of head h in Q                 (1)        h = 0 ... H - 1
     k_h, v_h = the columns of head ⌊h G / H⌋         (2)        in K, with G·Dk columns, and V, with G·Dv
