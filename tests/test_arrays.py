@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
 from unittest import mock
@@ -67,6 +68,19 @@ def test_use_refuses_an_unknown_name(name):
     with pytest.raises(BackendError, match=f"unknown array library '{name}': choose one of numpy, cupy"):
         use(name)
     assert backend() == "numpy"
+
+
+def test_while_a_thread_chooses_the_others_see_one_whole_library(monkeypatch):
+    before, seen = backend(), []
+
+    class Environment(dict):
+        def get(self, *_):
+            with ThreadPoolExecutor(1) as pool:
+                seen.append(pool.submit(backend).result())
+
+    monkeypatch.setattr(arrays.namespace, "os", SimpleNamespace(environ=Environment()))
+    use(before)
+    assert seen == [before]
 
 
 def test_use_says_how_to_install_cupy(monkeypatch):

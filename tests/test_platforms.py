@@ -1,4 +1,4 @@
-"""Windows and macOS, acted out on Linux: what they lack is taken away, and what they refuse is refused."""
+"""Windows and macOS, acted out on any system: what they lack is taken away, and what they refuse is refused."""
 
 import io
 import locale
@@ -30,10 +30,10 @@ import numpy.testing, pathlib, pkgutil, pytest, safetensors.numpy, shutil, subpr
 import unittest.mock, webbrowser
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "pty"):
     sys.modules[name] = None
-for name in ("O_NOFOLLOW", "O_NONBLOCK", "fork", "killpg", "sched_getaffinity", "sysconf"):
-    delattr(os, name)
+for name in ("O_NOFOLLOW", "O_NONBLOCK", "fork", "killpg", "sched_getaffinity", "setsid", "sysconf"):
+    vars(os).pop(name, None)
 for name in ("SIGALRM", "SIGHUP", "SIGKILL", "setitimer"):
-    delattr(signal, name)
+    vars(signal).pop(name, None)
 sys.platform = "win32"
 real_open = os.open
 def open_files_only(path, *rest, **options):

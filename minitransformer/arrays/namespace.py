@@ -69,23 +69,22 @@ def use(name: str, kernels: bool | None = None) -> None:
     library = np if name == "numpy" else _import_cupy()
     if name == "numpy":
         keep_freed_memory()
-    vars(xp).clear()
-    vars(xp).update({key: value for key, value in vars(library).items() if not key.startswith("_")})
+    names = {key: value for key, value in vars(library).items() if not key.startswith("_")}
     if kernels is None:
         kernels = os.environ.get(KERNELS_VARIABLE) != "off"
-    vars(xp).update(_backend=name, _library=library, _kernels=kernels and name == "cupy")
+    # replaced in one step: other threads see the names of one library
+    xp.__dict__ = names | {"_backend": name, "_library": library, "_kernels": kernels and name == "cupy"}
 
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
     """Choose the array library inside ``with using(name):``; afterwards the previous choice is restored."""
-    before = dict(vars(xp))
+    before = vars(xp)
     use(name)
     try:
         yield
     finally:
-        vars(xp).clear()
-        vars(xp).update(before)
+        xp.__dict__ = before
 
 
 def choose_card(number: int) -> None:

@@ -160,7 +160,7 @@ def judge_claims(
     """
     if any(claim.is_off(SLIGHT) for name, claim in claims.items() if name != false):
         raise Wrong(
-            "On your input even one that is right is off: digits are lost there, or a function is not defined. So your "
+            "On your input even a right one is off: digits are lost there, or a function is not defined. So your "
             "input shows nothing. Use numbers of ordinary size."
         )
     drawing = draw(claims[letter])

@@ -178,6 +178,14 @@ def test_code_fits_into_a_column(source):
         assert not wide, wide
 
 
+@pytest.mark.parametrize("source", [*TUTORIALS, *DERIVATIONS], ids=lambda path: path.stem)
+def test_pictures_use_the_palette_of_the_package(source):
+    text = source.read_text(encoding="utf-8")
+    maps = re.findall(r"""(?:cmap=|colormaps\[|get_cmap\()["'](\w+)""", text)
+    assert set(maps) <= {"attention", "signed", "magnitude"}
+    assert not re.search(r"""plt\.cm\.|["'](?:red|blue|green|orange|purple|tab:\w+)["']""", text)
+
+
 @by_tutorial
 def test_a_picture_says_what_it_shows(tutorial):
     for cell in notebook(tutorial):

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import wrong_training
 from gallery_page import EXERCISES, PAGE, anchor, page
 from wrong_core import CORE, chain, core, diamond
 from wrong_entry import CARDS, DIFFERS, Entry, case, check, normal, simple_test
@@ -136,3 +137,28 @@ def test_the_gallery_would_notice_a_mistake_that_is_none():
     same = dataclasses.replace(entry, wrong=entry.right, example=case(normal(2, 3)))
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"), pytest.raises(AssertionError):
         check(same.wrong, same.example)
+
+
+def test_every_mistake_was_trained():
+    assert wrong_training.read().keys() == ENTRIES.keys(), "run: python tests/gallery/gallery_page.py --train"
+
+
+def test_a_mistake_is_trained_in_the_first_model_that_it_changes():
+    assert next(wrong_training.shown_in(ENTRIES["softmax: no row sum"])).mix == "softmax"
+
+
+def test_a_training_with_nan_ends_at_once():
+    first = wrong_training.VARIANTS[0]
+    wrong = wrong_training.functions(ENTRIES["attention: NaN from a hidden row"], core=False)
+    assert wrong_training.train(wrong, first, steps=2) == (0.0, "The gradient is not finite in step 1")
+    right = wrong_training.functions(None, core=False)
+    assert not wrong_training.train(right, first, steps=2)[1]
+
+
+def test_a_training_is_told_in_words():
+    told = [wrong_training.says(wrong_training.Training(0.999, wrong)) for wrong in (0.991, 0.5)]
+    assert told == [
+        "99 % of the symbols are right, as without the mistake.",
+        "50 % of the symbols are right, 100 % without the mistake.",
+    ]
+    assert wrong_training.says(None) == "It changes no number in this model."
