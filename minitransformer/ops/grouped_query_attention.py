@@ -103,6 +103,17 @@ def _heads(x: Array, n_heads: int) -> Array:
     return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads).swapaxes(-2, -3)
 
 
+def _columns(heads: Array) -> Array:
+    """Return heads side by side: (B, H, T, Dk) -> (B, T, H * Dk)."""
+    return heads.swapaxes(-2, -3).reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3])
+
+
+def _sum_groups(d_heads: Array, sizes: Sizes) -> Array:
+    """Return the sum over the heads that share keys or values: (B, H, T, Dk) -> (B, G, T, Dk)."""
+    n_sharing = sizes.n_heads // sizes.n_kv_heads
+    return d_heads.reshape(len(d_heads), sizes.n_kv_heads, n_sharing, *d_heads.shape[2:]).sum(axis=2)
+
+
 def forward(
     x: Array,
     memory: Array | None,
@@ -160,32 +171,42 @@ def forward(
     products = _products(x, memory, sizes.queries)
     projected = [affine(source, w_in[:, part], None if b_in is None else b_in[part]) for source, part in products]
     q, k, v = _by_head(projected, sizes)  # (1)
-    turned = [rotary.forward(part, out=part)[1] for part in (q, k)] if rotate else []  # (3)
-    if n_kv_heads < n_heads:
-        k, v = (xp.repeat(part, n_heads // n_kv_heads, axis=1) for part in (k, v))  # (2)
+    (q_turned, turn), (k_turned, _) = map(rotary.forward, (q, k)) if rotate else ((q, None), (k, None))  # (3)
+    n_sharing = n_heads // n_kv_heads
+    k_heads, v_heads = (xp.repeat(part, n_sharing, axis=1) if n_sharing > 1 else part for part in (k_turned, v))  # (2)
     concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
-    _, attended = attention.forward(q, k, v, mask, causal, block_size, _heads(concat, n_heads), bias)  # (4)
-    y = affine(concat, w_out, b_out)
-    return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, sizes, turned, concat, attended)
+    out = _heads(concat, n_heads)
+    _, attended = attention.forward(q_turned, k_heads, v_heads, mask, causal, block_size, out, bias)  # (4)
+    return affine(concat, w_out, b_out), (
+        x,
+        memory,
+        w_in,
+        w_out,
+        b_in is not None,
+        b_out is not None,
+        sizes,
+        turn,
+        concat,
+        attended,
+    )
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     """Return the gradients of x, memory, w_in, w_out, b_in and b_out."""
-    x, memory, w_in, w_out, has_b_in, has_b_out, sizes, turned, concat, attended = saved
+    x, memory, w_in, w_out, has_b_in, has_b_out, sizes, turn, concat, attended = saved
     products = _products(x, memory, sizes.queries)
     # y = concat @ w_out + b_out
     d_concat, d_w_out = (rows(d_y) @ w_out.T).reshape(concat.shape), rows(concat).T @ rows(d_y)
     # (4) o_h = Attention(q_h, k_h, v_h), written into the columns of concat
-    d_projected = [xp.empty((*s.shape[:-1], w_in[:, part].shape[1]), dtype=s.dtype) for s, part in products]
-    d_q, *d_shared = _by_head(d_projected, sizes)
-    _, *d_copies = attention.backward(attended, _heads(d_concat, sizes.n_heads), out=(d_q, None, None))
+    d_q_turned, d_k_heads, d_v_heads = attention.backward(attended, _heads(d_concat, sizes.n_heads))
     # (2) k and v, repeated for the heads that share them
-    n_sharing = sizes.n_heads // sizes.n_kv_heads
-    for d_part, d_copy in zip(d_shared, d_copies, strict=True):
-        d_copy.reshape(*d_part.shape[:2], n_sharing, *d_part.shape[2:]).sum(axis=2, out=d_part)  # (5)
+    d_k_turned, d_v = (_sum_groups(d, sizes) for d in (d_k_heads, d_v_heads))  # (5)
     # (3) q, k = rotary(q), rotary(k)
-    for saved_rotary, d_part in zip(turned, (d_q, d_shared[0]), strict=False):
-        rotary.backward(saved_rotary, d_part, out=(d_part,))  # (6)
+    d_q, d_k = (d if turn is None else rotary.backward(turn, d)[0] for d in (d_q_turned, d_k_turned))  # (6)
+    # (1) q, k and v are columns of [Q | K | V], or of Q and [K | V]
+    columns = [_columns(d) for d in (d_q, d_k, d_v)]
+    first = 3 if memory is None else 1
+    d_projected = [xp.concatenate(some, axis=-1) for some in (columns[:first], columns[first:]) if some]
     # [Q | K | V] = x @ w_in + b_in
     parts = [(source, w_in[:, part], rows(d)) for (source, part), d in zip(products, d_projected, strict=True)]
     d_sources = [(d @ w.T).reshape(source.shape) for source, w, d in parts]

@@ -107,11 +107,11 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tupl
     """Return the gradient of x, written to ``out`` if given, which may be d_y."""
     cos, sin = saved
     d_x = xp.empty(d_y.shape, dtype=d_y.dtype) if out[0] is None else out[0]
-    d_even, d_odd = d_y[..., 0::2], d_y[..., 1::2]
+    d_left, d_right = d_y[..., 0::2], d_y[..., 1::2]
     # (2), (3): the transpose is the rotation by the opposite angle
-    d_rotated = d_even * cos + d_odd * sin  # (8)
-    d_x[..., 1::2] = d_odd * cos - d_even * sin  # (9)
-    d_x[..., 0::2] = d_rotated
+    d_even = d_left * cos + d_right * sin  # (8)
+    d_x[..., 1::2] = d_right * cos - d_left * sin  # (9)
+    d_x[..., 0::2] = d_even
     return (d_x,)
 
 
