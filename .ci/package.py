@@ -159,7 +159,7 @@ def main() -> None:
         folder = Path(name)
         export(folder / "commit", addresses)
         tools = Environment(folder / "tools")
-        tools.run(["python", "-m", "pip", "install", "--quiet", "build>=1.2", "twine>=6.1"])
+        tools.run(["python", "-m", "pip", "install", "--quiet", "build>=1.2", "twine>=6.1", "readme-renderer[md]"])
         tools.run(["python", "-m", "build", "--outdir", out, folder / "commit"])
         wheel, archive = out / f"minitransformer-{version}-py3-none-any.whl", out / f"minitransformer-{version}.tar.gz"
         tools.run(["twine", "check", "--strict", wheel, archive])

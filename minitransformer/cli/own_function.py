@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minitransformer import testing
 from minitransformer.cli.errors import UsageError, one_line
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.testing import Report, examine
@@ -20,6 +21,8 @@ from minitransformer.testing.examples import Example, examples_of_signature
 __all__ = ["add_arguments", "refuse", "run"]
 
 OPTIONS = ("signature", "dtype", "backward")
+CHECKER = os.path.dirname(testing.__file__), __file__
+"""The source files of the checker, of which an error of the user's function shows no lines."""
 
 
 class _Row(NamedTuple):
@@ -93,8 +96,15 @@ def run(args: argparse.Namespace) -> int:
 def _examine(function: Callable[..., Any], backward: Callable[..., Any] | None, example: Example, seed: int) -> _Row:
     try:
         return _Row(example, examine(function, backward=backward, inputs=example.inputs, seed=seed))
-    except Exception:  # any error of the user's function belongs in the table
-        return _Row(example, None, traceback.format_exc())
+    except Exception as error:  # any error of the user's function belongs in the table
+        return _Row(example, None, _traceback(error))
+
+
+def _traceback(error: Exception) -> str:
+    """Return the traceback of an error without the lines of the checker itself."""
+    shown = traceback.TracebackException.from_exception(error)
+    shown.stack = traceback.StackSummary.from_list([f for f in shown.stack if not f.filename.startswith(CHECKER)])
+    return "".join(shown.format())
 
 
 def _line(row: _Row) -> str:

@@ -249,6 +249,7 @@ class Session:
             "title": run.task.title,
             "options": run.options.model.flat(),
             "weights": run.weights,
+            "search": {"alpha": self.rules.alpha, "penalty": self.rules.penalty},
             "parameters": sum(parameter.data.size for parameter in run.model.parameters()),
             "places": list(describe_places(run.model)),
             "source_vocabulary": list(run.source.tokens[:MOST_VOCABULARY]),

@@ -217,10 +217,10 @@ class _Entry:
                 self._is_repeated &= not used or _shares(call.value, self._parameter._data)
             if call.key != self._step:
                 return None
-            seen[call.key], unchanged = call.value, call.backward
+            step, seen[call.key], unchanged = call.key, call.value, call.backward
 
             def backward(d_output: Array) -> Sequence[Array | None]:
-                seen[f"d:{call.key}"] = d_output
+                seen[f"d:{step}"] = d_output  # a function that names the call would keep it, and its arrays, in a cycle
                 with self._watcher.tracing_lines() if self._is_inside else nullcontext():
                     return unchanged(d_output)
 

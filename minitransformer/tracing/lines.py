@@ -198,6 +198,7 @@ class LineTracer:
                 before = now
             if event == "return":
                 self.running.pop()
+                last.clear()  # this function refers to itself, so what it holds would stay until the next collection
             return trace_line
 
         return trace_line

@@ -27,33 +27,41 @@ def twin(model: M, dtype: str | None = None) -> M:
     dtype : str, optional
         Convert the values to this type.
     """
-    parameters: dict[int, Parameter] = {}
-    options: dict[int, ModelOptions] = {}  # layers share theirs
+    result: M = _Copier(dtype).copy(model)
+    return result
 
-    def convert(value: Any) -> Any:
+
+class _Copier:
+    """Copies modules, each shared parameter once. A nested function would be part of a cycle, and keep gradients."""
+
+    def __init__(self, dtype: str | None) -> None:
+        self.dtype = dtype
+        self.parameters: dict[int, Parameter] = {}
+        self.options: dict[int, ModelOptions] = {}  # layers share theirs
+
+    def copy(self, value: Any) -> Any:
+        """Return a copy of a module, parameter, options or list of them; any other value itself."""
         if isinstance(value, Parameter):
-            if id(value) not in parameters:
+            if id(value) not in self.parameters:
                 array: Array = value._data  # reading .data would mark the array as possibly modified
-                parameters[id(value)] = Parameter(array if dtype is None else array.astype(dtype))
-                parameters[id(value)].requires_grad = value.requires_grad
-            return parameters[id(value)]
+                new = Parameter(array if self.dtype is None else array.astype(self.dtype))
+                new.requires_grad = value.requires_grad
+                self.parameters[id(value)] = new
+            return self.parameters[id(value)]
         if isinstance(value, Module):
             other = copy.copy(value)
-            vars(other).update({name: convert(part) for name, part in vars(value).items()})
+            vars(other).update({name: self.copy(part) for name, part in vars(value).items()})
             if "training" in vars(other):
                 vars(other)["training"] = False
             return other
         if isinstance(value, list):
-            return [convert(part) for part in value]
+            return [self.copy(part) for part in value]
         if isinstance(value, ModelOptions):
-            if id(value) not in options:
-                changes = {} if dtype is None else {"dtype": dtype}
-                options[id(value)] = value.changed(recompute=False, attention_block=None, **changes)
-            return options[id(value)]
+            if id(value) not in self.options:
+                changes = {} if self.dtype is None else {"dtype": self.dtype}
+                self.options[id(value)] = value.changed(recompute=False, attention_block=None, **changes)
+            return self.options[id(value)]
         return value
-
-    result: M = convert(model)
-    return result
 
 
 def in_double(model: M) -> M:

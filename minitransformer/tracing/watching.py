@@ -106,6 +106,11 @@ class Watcher:
         self._values: Counter[str] = Counter()
         self._backward: str | None = None
 
+    def forget(self) -> None:
+        """Drop the graph and the observers, which refer to the watcher: a cycle would keep their arrays in memory."""
+        self.see = self.see_value = self.see_backward = None
+        self._keys.clear()
+
     def running(self) -> str | None:
         """Return the key of the step whose forward or backward pass is running."""
         return self._running(sys._getframe(1))
@@ -223,8 +228,11 @@ def _numbered(key: str, counts: Counter[str], advance: bool = True) -> str:
 def watching(model: Module, **options: Any) -> Iterator[Watcher]:
     """Observe the steps of a model that runs inside the ``with`` block, in this thread; arguments as for `Watcher`."""
     watcher = Watcher(model, **options)
-    with watcher.in_place():
-        yield watcher
+    try:
+        with watcher.in_place():
+            yield watcher
+    finally:
+        watcher.forget()
 
 
 class Run(NamedTuple):

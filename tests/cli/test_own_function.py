@@ -26,6 +26,12 @@ def wrong(x, w, d_y):
 def fails(x, w):
     raise RuntimeError("no such luck")
 
+def fails_later(x, w):
+    try:
+        fails(x, w)
+    except RuntimeError as error:
+        raise ValueError("later") from error
+
 def tensors(x, w):
     return (x @ w).tanh()
 """
@@ -93,6 +99,22 @@ def test_an_error_of_the_function_is_shown(gradcheck):
     assert re.search(r"^views +an error$", out, re.M)
     assert "RuntimeError: no such luck" in out
     assert 'own_layers.py", line 16' in out
+    assert "minitransformer" not in out
+
+
+def test_a_wrong_number_of_arguments_is_one_line(gradcheck):
+    status, out, _ = gradcheck("own_layers:project", "--signature", "(B, T)", "--backward", "own_layers:backward")
+    assert status == 1
+    assert re.search(r"^views: TypeError: project\(\) missing 1 required positional argument: 'w'$", out, re.M)
+    assert "File" not in out
+
+
+def test_the_cause_of_an_error_is_shown(gradcheck):
+    _, out, _ = gradcheck("own_layers:fails_later", *SIGNATURE, "--backward", "own_layers:backward")
+    assert "RuntimeError: no such luck" in out
+    assert "ValueError: later" in out
+    assert out.count('own_layers.py", line 16') == out.count("ValueError: later") > 0
+    assert 'own_function.py"' not in out
 
 
 @pytest.mark.parametrize(

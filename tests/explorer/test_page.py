@@ -172,7 +172,10 @@ def test_write_a_sentence_and_see_the_tree_of_beam_search(visit, live, scheme):
     assert places.get_by_role("button", name=re.compile(r"%, chosen$")).count() >= 1
     assert places.get_by_role("button", name=re.compile(r"%; force it at position 1$")).count() >= 2
     page.get_by_label("beam").fill("3")
-    see(page, "button", "Translate").click()
+    assert page.get_by_label("alpha").input_value() == "0.6"
+    with page.expect_request("**/translate") as asked:
+        see(page, "button", "Translate").click()
+    assert asked.value.post_data_json["alpha"] is None  # that of the run
     ready(page)
     tree = see(page, "tree")
     assert tree.get_by_role("treeitem").count() > 3

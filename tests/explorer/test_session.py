@@ -30,6 +30,7 @@ def test_the_model_is_described(session, run):
     assert places[CROSS] == {"place": CROSS, "kind": "MultiHeadAttention", "parent": "decoder.layers.0"}
     assert found["target_vocabulary"] == list(run.target.tokens)
     assert len(found["examples"]) == 4
+    assert found["search"] == {"alpha": 0.6, "penalty": "gnmt"}
 
 
 def test_every_answer_is_json(session, trace):

@@ -331,6 +331,11 @@ def test_what_a_signature_does_not_allow_is_refused():
         strategies.inputs("(B,)", dtype="int64")
     with pytest.raises(TypeError, match="softmax: ties and dtype are for signatures"):
         strategies.inputs(mt.ops.softmax, dtype="float32")
+    for found in (3, None, [3, 4], np.tanh):
+        with pytest.raises(
+            TypeError, match=r'strategies.inputs: found .+, expected a signature such as "\(B, T, D\), '
+        ):
+            strategies.inputs(found)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

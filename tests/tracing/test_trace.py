@@ -1,5 +1,6 @@
 """What a trace says about a model: keys, order, and gradients that equal those of an ordinary backward pass."""
 
+import gc
 import linecache
 import sys
 import threading
@@ -14,7 +15,15 @@ import minitransformer as mt
 from minitransformer.arrays import to_numpy, use, uses_kernels, using, xp
 from minitransformer.autograd.graph import Node
 from minitransformer.autograd.tensor import make_tensor
-from minitransformer.tracing import LogProbability, LogProbabilityDifference, Loss, in_double, sources
+from minitransformer.tracing import (
+    HeadOff,
+    LogProbability,
+    LogProbabilityDifference,
+    Loss,
+    difference,
+    in_double,
+    sources,
+)
 from minitransformer.tracing.watching import watching
 
 CROSS = "decoder.layers.0.cross_attention/multi_head_attention"
@@ -102,6 +111,23 @@ def test_a_gradient_with_several_names_is_held_once(traced):
     assert visit.parts[0].gradient is inside
     table = traced["d:source_embedding.table"]  # a sum of three parts
     assert not any(np.shares_memory(table, other) for key, other in traced.arrays.items() if other is not table)
+
+
+def test_no_array_waits_for_the_garbage_collector(post):
+    doubled = in_double(post)
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        mt.trace(post, SOURCE, TARGET)
+        mt.trace(post, SOURCE, TARGET, edits=[HeadOff(CROSS, 1)])
+        difference(doubled, SOURCE, TARGET, None, (), CROSS, (0, 0, 1), [1e-4])
+        difference(doubled, SOURCE, TARGET, None, (), "source_embedding.table", (5, 1), [1e-4])
+        gc.collect()
+        found = [one for one in gc.garbage if any(isinstance(x, xp.ndarray) for x in gc.get_referents(one))]
+        assert not [type(one).__name__ for one in found]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
 
 
 def test_constants_have_keys(traced):

@@ -11,7 +11,7 @@ import { Refusal, Stopped, openStore } from "./store.js";
 const STATE = {
   text: { initial: "", ...words() },
   beam: { initial: 1, ...numeral() },
-  alpha: { initial: 0.6, ...numeral() },
+  alpha: { initial: null, ...numeral() }, // null: that of the run
   prefix: { initial: [], ...numbers() }, // token ids that the translation begins with
   target: { initial: null, ...numbers() }, // token ids that are scored; null: the model's own translation
   objective: {

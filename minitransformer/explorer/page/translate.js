@@ -36,23 +36,27 @@ function sentenceForm(app) {
   } });
   const beam = el("input", { type: "number", name: "beam", min: 1, max: 10, step: 1, required: true, disabled: !live });
   const alpha = el("input", { type: "number", name: "alpha", min: 0, max: 5, step: 0.1, required: true, disabled: !live });
+  const penalty = el("label", {}, "alpha ", alpha);
   const form = el("form", { class: "sentence-form", onsubmit: (event) => {
     event.preventDefault();
     const text = sentence.value.trim();
-    app.set({ ...(text === app.state.text ? {} : sentenceChange(app, text)), beam: Number(beam.value), alpha: Number(alpha.value) });
+    app.set({ ...(text === app.state.text ? {} : sentenceChange(app, text)), beam: Number(beam.value),
+      alpha: Number(alpha.value) === app.model.search.alpha ? null : Number(alpha.value) });
   } },
   el("label", { for: "sentence", class: "visually-hidden" }, "Sentence"), sentence,
   el("div", { class: "line-up" }, el("button", { type: "submit", class: "primary", disabled: !live }, "Translate"), examples,
     live && el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam),
-    live && el("label", { title: "Length penalty: a score is the log-probability divided by ((5 + length) / 6)^alpha" }, "alpha ", alpha)),
+    live && penalty),
   live ? null : el("p", { class: "muted small" }, app.store.refusal, " ", app.store.leftOut));
   let filled = false;
 
   function draw() {
-    const { text, beam: size, alpha: penalty } = app.state;
+    const { text, beam: size, alpha: chosen } = app.state, rules = app.model?.search;
     if (app.model && !filled) {
       filled = true;
       beam.max = app.model.limits?.beam ?? beam.max;
+      penalty.title = `Length penalty: a score is the log-probability divided by ${rules?.penalty === "length" ? "length" : "((5 + length) / 6)"}^alpha`;
+      if (!Number.isInteger(10 * rules?.alpha)) alpha.step = "any";
       examples.append(el("option", { value: "" }, live ? "Examples …" : "Sentences in this file …"),
         ...app.model.examples.map((one) => el("option", { value: one }, one)));
       examples.hidden = app.model.examples.length < 2;
@@ -60,7 +64,7 @@ function sentenceForm(app) {
     examples.value = app.model?.examples.includes(text) ? text : "";
     if (document.activeElement !== sentence) sentence.value = text;
     if (document.activeElement !== beam) beam.value = size;
-    if (document.activeElement !== alpha) alpha.value = penalty;
+    if (document.activeElement !== alpha) alpha.value = chosen ?? rules?.alpha ?? "";
   }
   return { form, draw };
 }

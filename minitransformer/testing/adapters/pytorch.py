@@ -14,6 +14,9 @@ from minitransformer.testing.dtypes import is_bfloat16
 
 __all__ = ["PyTorch"]
 
+REFUSALS = "returned an invalid gradient", "returned an incorrect number of gradients", "expected Variable or None"
+"""Words of the errors with which PyTorch refuses what the backward pass of an ``autograd.Function`` returns."""
+
 
 class PyTorch(Adapter):
     """PyTorch; the caller has imported it, as the inputs are its tensors."""
@@ -28,11 +31,17 @@ class PyTorch(Adapter):
         """Return a tensor's numbers on the host."""
         if not self.recognises(x):
             return as_array(x, "the value")
-        x = x.detach().cpu().resolve_conj().resolve_neg()
+        x = x.detach().to_dense().cpu().resolve_conj().resolve_neg()
         return np.asarray((x.float() if is_bfloat16(x) else x).numpy())
 
     def like(self, array: Array, x: Any) -> Any:
-        """Return a tensor on the device of x."""
+        """Return a tensor on the device of x; raise ``Malformed`` if x is sparse."""
+        layout = getattr(x, "layout", sys.modules["torch"].strided)
+        if layout != sys.modules["torch"].strided:
+            raise Malformed(
+                f"found a tensor of layout {layout}, expected dense tensors; return x.to_dense(), or give the dense "
+                "tensor as the input and call x.to_sparse() inside the function"
+            )
         dtype = x.dtype if is_bfloat16(x) and array.dtype == np.float32 else None
         return sys.modules["torch"].tensor(array, device=getattr(x, "device", None), dtype=dtype)
 
@@ -55,9 +64,15 @@ class PyTorch(Adapter):
                 "PyTorch cannot differentiate a backward pass on the way: it is marked as once_differentiable"
             )
         again = any(d_y.requires_grad for d_y in cotangents)  # the backward pass is to be differentiated
-        found = torch.autograd.grad(
-            outputs, [inputs[i] for i in moving], cotangents, allow_unused=True, create_graph=again
-        )
+        try:
+            found = torch.autograd.grad(
+                outputs, [inputs[i] for i in moving], cotangents, allow_unused=True, create_graph=again
+            )
+        except RuntimeError as error:
+            if any(words in str(error) for words in REFUSALS):
+                what = "return a tensor of the shape of each input of forward, or None"
+                raise Malformed(f"PyTorch refuses a gradient: {error}; {what}") from None
+            raise
         gradients = dict(zip(moving, found, strict=True))
         return [gradients.get(i) for i in range(len(inputs))]
 

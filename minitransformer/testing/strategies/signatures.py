@@ -55,7 +55,7 @@ def inputs(
     ValueError
         If a part of the signature cannot be read.
     TypeError
-        If the type has no fractions, or the options of a signature are given for an operation.
+        If ``of`` is neither, the type has no fractions, or the options of a signature are given for an operation.
     LookupError
         If there is no strategy for an operation and the docstring does not state the shapes.
 
@@ -70,6 +70,10 @@ def inputs(
         if np.asarray(0.5).astype(dtype) != 0.5:
             raise TypeError(f"strategies.inputs: found dtype {dtype}, expected a floating-point or complex type")
         return _from_shapes(inputs_in(of), extreme=extreme, ties=bool(ties), dtype=dtype)
+    if not isinstance(of, Operation):
+        raise TypeError(
+            f'strategies.inputs: found {of!r}, expected a signature such as "(B, T, D), (D, F)" or an Operation'
+        )
     if ties is not None or dtype is not None:
         raise TypeError(f"strategies.inputs of {of.name}: ties and dtype are for signatures; operations draw their own")
     if of.name in STRATEGIES:
