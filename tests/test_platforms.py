@@ -55,7 +55,7 @@ from minitransformer.cli import main
 small = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --batch-tokens 64 --train-pairs 40 --held-out 4".split()
 assert main(["train", "copy", "--steps", "2", "--out", "run", *small]) == 0
 assert main(["translate", "run", "12"]) == 0
-print("→ all is well")
+print("\\u2192 all is well")
 """
 
 
