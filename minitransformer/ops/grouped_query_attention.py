@@ -172,23 +172,12 @@ def forward(
     projected = [affine(source, w_in[:, part], None if b_in is None else b_in[part]) for source, part in products]
     q, k, v = _by_head(projected, sizes)  # (1)
     (q_turned, turn), (k_turned, _) = map(rotary.forward, (q, k)) if rotate else ((q, None), (k, None))  # (3)
-    n_sharing = n_heads // n_kv_heads
-    k_heads, v_heads = (xp.repeat(part, n_sharing, axis=1) if n_sharing > 1 else part for part in (k_turned, v))  # (2)
+    k_heads, v_heads = (xp.repeat(part, n_heads // n_kv_heads, axis=1) for part in (k_turned, v))  # (2)
     concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
     out = _heads(concat, n_heads)
     _, attended = attention.forward(q_turned, k_heads, v_heads, mask, causal, block_size, out, bias)  # (4)
-    return affine(concat, w_out, b_out), (
-        x,
-        memory,
-        w_in,
-        w_out,
-        b_in is not None,
-        b_out is not None,
-        sizes,
-        turn,
-        concat,
-        attended,
-    )
+    y = affine(concat, w_out, b_out)
+    return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, sizes, turn, concat, attended)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:

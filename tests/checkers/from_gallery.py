@@ -17,6 +17,8 @@ from minitransformer import Operation, Tensor
 NO_PLAIN_FORM = {
     "attention: mask after the softmax": "the gradient is right for a wrong value",
     "attention: a hidden row looks everywhere": "the gradient is right for a wrong value",
+    "grouped-query: other groups": "the gradient is right for a wrong value",
+    "swiglu: the other half is the gate": "the gradient is right for a wrong value",
     "local attention: sees beyond the ends": "the gradient is right for a wrong value",
     "masking: hands on d_y itself": "the numbers are right; the gradient shares memory with d_y",
     "core: two leaves, one array": "the numbers are right; two gradients share memory",

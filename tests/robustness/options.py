@@ -33,7 +33,8 @@ TEXT = [*SMALL, "--source", "text.tsv", "--source-tokens", "words", "--target-to
 NEEDS = {
     "translate": ["run", "twelve"], "attention": ["run", "twelve"], "evaluate": ["run"], "average": ["run", "--last=1"],
     "resume": ["run"], "learn": ["list"], "gradcheck": ["softmax"], "bench": ["toy"], "table3": ["A"],
-    "explore": ["run", "twelve"],
+    "explore": ["run", "twelve"], "import": ["huggingface", "model", "--out=there"],
+    "export": ["run", "--to=huggingface", "--out=there"], "course": ["--out=there"],
 }  # fmt: skip
 """The arguments without which a command does little or nothing."""
 
