@@ -75,7 +75,7 @@ class MultiHeadAttention(Module):
         Parameters
         ----------
         x : Tensor, shape (B, Tq, D)
-                        The source of the queries.
+            The source of the queries.
         memory : Tensor, shape (B, Tk, D), optional
             The source of keys and values; x by default.
         mask : boolean array, broadcastable to (B, H, Tq, Tk), optional
@@ -95,27 +95,30 @@ class MultiHeadAttention(Module):
             If maps are recorded while a gradient is wanted.
         """
         inputs = (x, memory, self.w_in, self.w_out, self.b_in, self.b_out)
-        attention, later = self._operation(x, memory)
+        later = self._later_options(x, memory)
         options = {"mask": mask, "causal": causal, "n_heads": self.options.n_heads, **later}
+        if maps is None and not later:
+            return ops.multi_head_attention(*inputs, **options, block_size=self._block_size())
         if maps is None:
-            return attention(*inputs, block_size=self._block_size(), **options)
+            return ops.grouped_query_attention(*inputs, **options, block_size=self._block_size())
         if is_recording() and any(t is not None and t.requires_grad for t in inputs):
             raise RuntimeError(
                 "MultiHeadAttention: no gradient flows past recorded maps; wrap the call in `with no_grad():`"
             )
         arrays = (None if t is None else t.data for t in inputs)
+        attention = ops.grouped_query_attention if later else ops.multi_head_attention
         y, saved = attention.forward(*arrays, **options)
         maps.append(saved[-1][-1])  # the weights, among the values that attention saved
         return Tensor(y)
 
-    def _operation(self, x: Tensor, memory: Tensor | None) -> tuple[Operation, dict[str, Any]]:
-        """Return the paper's operation, or the one of later models and what it needs."""
+    def _later_options(self, x: Tensor, memory: Tensor | None) -> dict[str, Any]:
+        """Return what grouped-query attention needs; nothing for the paper's attention."""
         o = self.options
         rotate, bias = (memory is None and o.positions == kind for kind in ("rotary", "alibi"))
         if not (rotate or bias) and o.kv_heads == o.n_heads:
-            return ops.multi_head_attention, {}
+            return {}
         table = ops.alibi(o.n_heads, x.shape[1], o.dtype) if bias else None
-        return ops.grouped_query_attention, {"n_kv_heads": o.kv_heads, "rotate": rotate, "bias": table}
+        return {"n_kv_heads": o.kv_heads, "rotate": rotate, "bias": table}
 
     def _block_size(self) -> int | None:
         """Return how many queries attention computes at a time; None for all."""

@@ -163,8 +163,8 @@ def forward(
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> x, w_in, w_out = rng.normal(size=(1, 5, 8)), rng.normal(size=(8, 12)), rng.normal(size=(8, 8))
-    >>> mt.ops.grouped_query_attention(x, None, w_in, w_out, n_heads=4, n_kv_heads=1, rotate=True).shape
+    >>> x, w_in, w_out = (rng.normal(size=shape) for shape in ((1, 5, 8), (8, 12), (8, 8)))
+    >>> mt.ops.grouped_query_attention(x, None, w_in, w_out, n_heads=4, n_kv_heads=1).shape
     (1, 5, 8)
     """
     sizes = check(x, memory, w_in, w_out, b_in, b_out, n_heads, n_kv_heads, rotate)
