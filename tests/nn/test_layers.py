@@ -345,7 +345,7 @@ def test_a_decoder_layer_sees_no_later_position_whatever_the_mask(block_size):
         ({"d_k": 0}, "d_k must be at least 1, found 0"),
         ({"d_k": 3, "d_v": 1.5}, "d_v must be a whole number, found 1.5"),
         ({"d_ff": None}, "d_ff must be a whole number, found None"),
-        ({"norm": "middle"}, "norm must be one of post, pre, found 'middle'"),
+        ({"norm": "middle"}, "norm must be one of post, pre, rms, found 'middle'"),
         ({"n_head": 2}, "there is no option 'n_head'; is 'n_heads' meant"),
     ],
     ids=str,
