@@ -252,7 +252,7 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
         (["train", "copy", "--longest", "9"], "--longest has no effect here: the task copy does not use it"),
         (["train", "copy", "--overwrite"], "found --overwrite without --out, expected both"),
         (["train", "--norm", "both"], "--norm must be one of post, pre, rms, found"),
-        (["train", "--positions", "none"], "--positions must be one of sinusoidal, learned, found"),
+        (["train", "--positions", "none"], "--positions must be one of sinusoidal, learned, rotary, alibi, found"),
         (["train", "--seed", "-1"], "--seed must be at least 0, found -1"),
         (["train", "copy", "--batch-tokens", "5", "--train-pairs", "50"], "a batch may hold 5 at most"),
         (["train", "--held-out", "2000000"], "cannot hold out 2,000,000 numbers: there are 991,000"),
