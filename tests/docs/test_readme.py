@@ -1,6 +1,7 @@
 """What the README shows is what is in the project, and its Python runs."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import minitransformer as mt
@@ -35,6 +36,16 @@ def test_every_link_leads_somewhere():
         prose = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
         for link in re.findall(r"\]\(([^)#]+)\)", prose):
             assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_its_numbers_are_those_of_the_project():
+    cards = tomllib.loads((ROOT / "tests" / "gallery" / "cards.toml").read_text(encoding="utf-8"))
+    counts = {"mistakes": len(cards), "exercises": len(mt.learn.bank())}
+    for name, count in counts.items():
+        assert re.search(rf"(\d+) {name}", README)[1] == str(count)
+    korean = (ROOT / "README.ko.md").read_text(encoding="utf-8")
+    assert re.search(r"실수 (\d+)개", korean)[1] == str(counts["mistakes"])
+    assert f"{counts['exercises']}" in korean
 
 
 def test_the_packages_are_all_there():

@@ -5,7 +5,7 @@ import numpy as np
 SCALAR, ENGINE, ARRAY, LAYER_NORM, ATTENTION = (
     f"find-the-wrong-{name}" for name in ("scalar", "engine", "array", "layer-norm", "attention")
 )
-NOTHING, AGREES, EXTREME = "So your input shows nothing about any of them", "and another one does not", "even a right one"
+NOTHING, AGREES, EXTREME = "So your input shows nothing about any of them", "and another one does not", "even a right"
 rng = np.random.default_rng(20)
 X, W, D_Y = (rng.normal(size=shape) for shape in ((1, 2), (2, 2), (1, 2)))
 ONES = np.ones((1, 2)), np.ones((2, 2)), np.ones((1, 2))
