@@ -97,7 +97,7 @@ def sandbox(folder: Path) -> Iterator[None]:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             assert main(["train", "numbers", *DRAWN, "--out=run"]) == 0
         stack.enter_context(mock.patch(f"{cli}.train.progress.train", show))
-        for name in ("table1", "paths", "recall", "extrapolation"):
+        for name in ("table1", "paths", "recall", "extrapolation", "changes"):
             stack.enter_context(mock.patch(f"{cli}.{name}.run_experiment", _experiment))
         yield
 
