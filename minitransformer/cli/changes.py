@@ -28,11 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the task, how long each model is trained, and where the runs and results go."""
     parser.add_argument("task", nargs="?", default="numbers", help="the task, which must need no files")
     parser.add_argument(
-        "--out", type=path, default=argparse.SUPPRESS, help="the folder of the run folders; by default runs/changes/TASK"
+        "--out",
+        type=path,
+        default=argparse.SUPPRESS,
+        help="the folder of the run folders; by default runs/changes/TASK",
     )
     parser.add_argument(
         "--steps", type=int, default=argparse.SUPPRESS,
-        help="training steps of the base; others take as much time (default: those of the recipe)",
+        help="training steps of the base; others take as much time (default: 250 for numbers, otherwise those of the recipe)",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED",

@@ -131,15 +131,15 @@ def changes_text(result: dict[str, Any]) -> str:
         wrap(
             f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
             f"{len(result['seeds'])} seeds; difference from the base, paired by seed, with its {level:.0%} confidence "
-            "interval. Less is better. cost: the CPU time of a step, relative to the base; the steps are fewer to match."
+            "interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer steps."
         ),
         "",
-        f"{'':18}{'F':>5}{'parameters':>12}{'cost':>6}{'steps':>7}{result['measure']:>17}{'difference':>14}",
+        f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>17}{'difference':>14}",
     ]
     for name, row in rows.items():
         bits = np.array(row["bits"])
         lines.append(
-            f"{name:18}{row['d_ff']:5}{row['parameters']:12,}{row['cost']:6.2f}{row['steps']:7,}"
+            f"{name:17}{row['d_ff']:5}{row['parameters']:11,}{row['cost']:6.2f}{row['steps']:7,}"
             f"{bits.mean():9.3f} ± {bits.std(ddof=1):.3f}" + ("" if not row["changes"] else _difference(row))
         )
     lines += [

@@ -64,6 +64,6 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
         size=9,
     )
     axes.set_title(
-        f"{result['title']}: mean and {result['level']:.0%} confidence interval of {len(result['seeds'])} seeds (ticks)",
+        f"{result['title']}: {len(result['seeds'])} seeds (ticks), mean and {result['level']:.0%} confidence interval",
         loc="left", size=10,
     )  # fmt: skip
