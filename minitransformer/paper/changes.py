@@ -54,6 +54,8 @@ SHORT: Mapping[str, Mapping[str, Any]] = {"numbers": {"steps": 250, "batch_token
 ONE_CORE: Mapping[str, Any] = {"shares": 1, "workers": 1, "blas_threads": 1}
 UNTIMED, TIMED = 2, 24
 """Steps of each model before its time is measured, and with it."""
+PER_CHARACTER = "bits_per_character"
+"""The measurement of a task that writes texts."""
 LEVEL = 0.95
 """The confidence of the intervals."""
 
@@ -246,7 +248,8 @@ def measure_changes(
     found = train_variations(folder, variations, seeds, tell)
     compared = [compare(results, found["base"], LEVEL) for results in found.values()]
     result: dict[str, Any] = {"machine": describe(), "task": task, "title": base.build_task().title}
-    result |= {"measure": "bits per token", "seeds": list(seeds), "level": LEVEL}
+    unit = "character" if PER_CHARACTER in found["base"][0].scores else "token"
+    result |= {"measure": f"bits per {unit}", "seeds": list(seeds), "level": LEVEL}
     return result | {
         "rows": {
             name: {"changes": changes, **sizes[name].flat(), **row}
@@ -272,7 +275,7 @@ def compare(results: Sequence[Result], base: Sequence[Result], level: float) -> 
         seed; and ``"difference"``: the ``"values"`` of each seed, and ``"mean"``, ``"low"`` and ``"high"`` of the
         confidence interval of their mean.
     """
-    bits, others = ([result.loss / math.log(2) for result in some] for some in (results, base))
+    bits, others = ([_bits(result) for result in some] for some in (results, base))
     differences = [value - other for value, other in zip(bits, others, strict=True)]
     return {
         "parameters": results[0].parameters,
@@ -282,3 +285,8 @@ def compare(results: Sequence[Result], base: Sequence[Result], level: float) -> 
         "seconds": [result.scores["seconds"] for result in results],
         "difference": {"values": differences, **mean_interval(differences, level)._asdict()},
     }
+
+
+def _bits(result: Result) -> float:
+    """Return the cross-entropy in bits, per character where a task measures that, otherwise per token."""
+    return result.scores.get(PER_CHARACTER, result.loss / math.log(2))
