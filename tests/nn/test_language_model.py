@@ -97,7 +97,7 @@ def test_every_gradient(options):
                 setattr(owner, name, tensor)
         return mt.ops.cross_entropy(model(IDS[:, :-1]), IDS[:, 1:], label_smoothing=0.1, ignore_index=0)
 
-    gradcheck(loss, [to_numpy(parameter.data).copy() for parameter in model.parameters()], max_entries=4)
+    gradcheck(loss, [to_numpy(parameter.data).copy() for parameter in model.parameters()], max_entries=2)
 
 
 @pytest.mark.parametrize("dropout", [0, 0.3])
