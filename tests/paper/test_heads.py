@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from minitransformer.cli import main
-from minitransformer.paper.heads import OFFSETS, compare_heads, describe_heads, group_by_lengths
+from minitransformer.paper.heads import OFFSETS, compare_heads, describe_heads, group_by_lengths, measure_heads
+from minitransformer.paper.report import heads_text
 from minitransformer.training import RunFolder, load
 
 pytestmark = pytest.mark.numpy_only("reads arrays of NumPy")
@@ -110,6 +111,22 @@ def test_the_command(folder, monkeypatch, tmp_path, capsys):
     assert len(rows_of(out, "decoder")) == 3  # two heads, and their difference
     assert f"{decoder['difference']['p']:.3f}" == rows_of(out, "decoder")[2].split()[-1]
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    for layer in result["layers"]:
+        layer["difference"] = None  # as with one head
+    assert out.startswith(heads_text(result))
+
+
+def test_no_equal_lengths(folder):
+    trained, pairs = load(folder), RunFolder(folder).held_out()
+    with pytest.raises(ValueError, match="no two of 1 pairs have the same lengths"):
+        measure_heads(trained, pairs[:1], print)
+
+
+def test_a_run_without_held_out_pairs(folder, monkeypatch, capsys):
+    monkeypatch.setattr("minitransformer.cli.heads.load_chosen", lambda args: None)
+    monkeypatch.setattr(RunFolder, "held_out", lambda self: [])  # as in the run of `minitransformer import`
+    assert main(["heads", str(folder)]) == 2
+    assert "has no held-out pairs: it is a model of another program" in capsys.readouterr().err
 
 
 def rows_of(out, kind):
