@@ -63,6 +63,7 @@ COMMANDS = _Commands(
     "recall",
     "extrapolation",
     "table3",
+    "heads",
 )
 """Each command is the module of its name, or ``import_``: ``add_arguments(parser)``, ``run(args)``, and a docstring for
 ``--help``."""
