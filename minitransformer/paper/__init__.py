@@ -3,6 +3,8 @@
 ====================  ===========================================================================
 ``layers.py``         the kinds of layer in Table 1
 ``table1.py``         Table 1: operations, sequential operations and path lengths, measured
+``counting.py``       how operations are counted
+``costs.py``          what the paper says about costs beside the table: counted, and timed in turns
 ``paths.py``          the graph of a layer, position by position: chains and paths
 ``recall.py``         which layers learn to repeat what they read L positions ago ...
 ``recall_model.py``   ... in these models
@@ -10,7 +12,8 @@
 ``table3.py``         Table 3, small: one option of the model varied at a time
 ``changes.py``        what came after the paper, one change at a time
 ``variations.py``     trains a variation of a model, for both of these
-``means.py``          the mean of a few measurements, with its confidence interval
+``heads.py``          what attention heads do, and how different they are
+``means.py``          means of a few measurements and their differences, with intervals
 ``report.py``         the results as text
 ====================  ===========================================================================
 """

@@ -281,8 +281,8 @@ def compare(results: Sequence[Result], base: Sequence[Result], level: float) -> 
         "parameters": results[0].parameters,
         "steps": results[0].configuration.training.steps,
         "bits": bits,
-        "exact_match": [result.scores["exact_match"] for result in results if "exact_match" in result.scores],
-        "seconds": [result.scores["seconds"] for result in results],
+        "exact_match": [result.exact_match for result in results if "exact_match" in result.scores],
+        "seconds": [result.seconds for result in results],
         "difference": {"values": differences, **mean_interval(differences, level)._asdict()},
     }
 

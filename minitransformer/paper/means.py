@@ -1,4 +1,4 @@
-"""The difference of two means: Welch's t-test, and what the test could have found.
+"""The difference of two means: Welch's t-test, and what the test could have found; the interval of one mean.
 
 For two independent samples with means m, variances s² and sizes n:
 
@@ -10,7 +10,8 @@ p is the probability of a larger |t| if the true means are equal. The interval i
 difference of (t_0.975 + t_0.8) e has p < 0.05 in about 80 % of all experiments of this size; a smaller one is often
 missed.
 
-Source: The Generalization of "Student's" Problem when Several Different Population Variances are Involved (Welch, 1947).
+Source: The Generalization of "Student's" Problem when Several Different Population Variances are Involved (Welch,
+1947).
 """
 
 from __future__ import annotations

@@ -40,6 +40,16 @@ class Result(NamedTuple):
         """The exponential of the loss."""
         return math.exp(self.loss)
 
+    @property
+    def exact_match(self) -> float:
+        """The share of held-out texts that are translated without any error."""
+        return self.scores["exact_match"]
+
+    @property
+    def seconds(self) -> float:
+        """The time of the training."""
+        return self.scores["seconds"]
+
 
 def check_seeds(seeds: Sequence[int]) -> None:
     """Raise a ValueError unless all seeds are possible and different."""
@@ -91,7 +101,7 @@ def train_variations(
         found[name].append(result)
         tell(
             f"{number} of {len(runs)}: {name}, seed {wanted.seed}: loss {result.loss:.4f} after "
-            f"{wanted.training.steps:,} steps, {result.scores['seconds']:.0f} s"
+            f"{wanted.training.steps:,} steps, {result.seconds:.0f} s"
         )
     return found
 
