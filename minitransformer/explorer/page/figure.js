@@ -5,6 +5,10 @@ import { el, number, shapeText, svg } from "./dom.js";
 
 const HEIGHT = 40, NORM_HEIGHT = 38, GAP = 22, FRAME = 12, WIDEST = 560;
 
+const NORMS = { post: "post-norm", pre: "pre-norm", rms: "RMSNorm" };
+/** Positions that are not added to the embeddings, but enter self-attention. */
+const INSIDE = { rotary: "rotary positions", alibi: "ALiBi" };
+
 export function view(app, element) {
   const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": "The model's blocks. Arrow keys move, Enter chooses." });
   const caption = el("p", { class: "small muted" });
@@ -50,7 +54,7 @@ export function view(app, element) {
   function show() {
     const { options, parameters } = app.model;
     const backward = app.state.side === "backward";
-    caption.textContent = `${parameters.toLocaleString("en")} parameters · ${options.norm}-norm · ${options.n_heads} heads`;
+    caption.textContent = [`${parameters.toLocaleString("en")} parameters`, NORMS[options.norm], headsOf(options), INSIDE[options.positions]].filter(Boolean).join(" · ");
     const chosen = blockOf(blocks, app.state.block);
     const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
     const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;
@@ -182,6 +186,10 @@ function layOut(app, width) {
   return plan;
 }
 
+function headsOf({ n_heads: n, n_kv_heads: shared }) {
+  return `${n} heads${shared && shared !== n ? `, ${shared} of keys and values` : ""}`;
+}
+
 function headName({ key, operation }) {
   const names = { linear: "Linear", cross_entropy: "Softmax, loss", log_softmax: "Log-softmax", index: "Pick position", subtract: "Difference", mean: "Mean", sum: "Sum" };
   return key.startsWith("/index.") ? "Token" : names[operation] ?? operation;
@@ -204,12 +212,13 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
   y += HEIGHT;
   plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
   y += 16;
-  // Positions come in from the outside.
-  const size = 24;
-  const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
-  plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
-  add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
-  y += size;
+  if (!(options.positions in INSIDE)) { // positions come in from the outside
+    const size = 24;
+    const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
+    plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
+    add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
+    y += size;
+  }
   for (let i = 0; known.has(`${name}.layers.${i}`); i++) {
     const place = `${name}.layers.${i}`;
     plan.wires.push({ points: [[centre, y], [centre, y + GAP]], plain: true });
@@ -228,7 +237,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
       plan.wires.push({ points: [[centre, y - FRAME * (j === 0)], [centre, y + 10]], plain: true });
       const fork = y + 10;
       y = fork;
-      if (options.norm === "pre") {
+      if (options.norm !== "post") {
         plan.wires.push({ points: [[centre, y], [centre, y + 10]] });
         y += 10;
         add({ place: `${norm}.layer_norm`, name: "Norm", where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
@@ -244,7 +253,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
       y += HEIGHT;
       plan.wires.push({ points: [[centre, y], [centre, y + 12]] });
       y += 12;
-      normalise(options.norm === "pre" ? "Add" : "Add & norm");
+      normalise(options.norm === "post" ? "Add & norm" : "Add");
       const target = turn > 0 ? x : x + width;
       plan.wires.push({ points: [[centre, fork], [rail, fork], [rail, y + NORM_HEIGHT / 2], [target, y + NORM_HEIGHT / 2]], residual: true });
       y += NORM_HEIGHT;
