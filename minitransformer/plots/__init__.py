@@ -8,6 +8,7 @@ this package is, so import it only where pictures are wanted.
 from minitransformer.plots.colours import use_style
 from minitransformer.plots.curves import training_curves
 from minitransformer.plots.grid import attention_maps
+from minitransformer.plots.heads import heads_picture
 from minitransformer.plots.network import network_curves
 from minitransformer.plots.own_parts import compare_losses, model_parts
 from minitransformer.plots.recall import extrapolation_picture, recall_picture
@@ -22,6 +23,7 @@ __all__ = [
     "compare_losses",
     "extrapolation_picture",
     "growth_curves",
+    "heads_picture",
     "model_parts",
     "network_curves",
     "paths_picture",

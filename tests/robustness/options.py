@@ -34,7 +34,7 @@ NEEDS = {
     "translate": ["run", "twelve"], "attention": ["run", "twelve"], "evaluate": ["run"], "average": ["run", "--last=1"],
     "resume": ["run"], "learn": ["list"], "gradcheck": ["softmax"], "bench": ["toy"], "table3": ["A"],
     "explore": ["run", "twelve"], "import": ["huggingface", "model", "--out=there"],
-    "export": ["run", "--to=huggingface", "--out=there"], "course": ["--out=there"],
+    "export": ["run", "--to=huggingface", "--out=there"], "course": ["--out=there"], "heads": ["run"],
 }  # fmt: skip
 """The arguments without which a command does little or nothing."""
 
@@ -97,7 +97,7 @@ def sandbox(folder: Path) -> Iterator[None]:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             assert main(["train", "numbers", *DRAWN, "--out=run"]) == 0
         stack.enter_context(mock.patch(f"{cli}.train.progress.train", show))
-        for name in ("table1", "paths", "recall", "extrapolation"):
+        for name in ("table1", "paths", "recall", "extrapolation", "heads"):
             stack.enter_context(mock.patch(f"{cli}.{name}.run_experiment", _experiment))
         yield
 
