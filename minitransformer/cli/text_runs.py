@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from minitransformer.cli.errors import UsageError, visible
+from minitransformer.cli.errors import UsageError
 from minitransformer.data import UNKNOWN, Trigram
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
@@ -42,7 +42,7 @@ def describe_progress(trainer: Trainer, scores: TextScores) -> list[str]:
     prompt, window = np.zeros((1, 0), dtype=np.int64), trainer.configuration.data.window
     tokens = sample(model, prompt, window, SamplingOptions(temperature=0.8), rng, forbidden=[UNKNOWN])
     text = "".join(trainer.target.tokens[int(token)] for (token,) in islice(tokens, SHOWN))
-    return lines + [f"  | {line}" for line in visible(text).split("\n")]
+    return lines + [f"  | {line}" for line in text.split("\n")]
 
 
 def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:

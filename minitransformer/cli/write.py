@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from itertools import islice
 
-from minitransformer.cli.errors import UsageError, visible
+from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import flag_of, with_flags
 from minitransformer.cli.run_options import add_run, load_chosen
 from minitransformer.decoding import SamplingOptions
@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     prompt = " ".join(args.text)
     characters = load_chosen(args, translates=False).continuation(prompt, options, args.seed)
     try:
-        print(visible(prompt), end="", flush=True)
+        print(prompt, end="", flush=True)
         for character in islice(characters, args.length):
-            print(visible(character), end="", flush=True)
+            print(character, end="", flush=True)
     finally:
         print(flush=True)
     return 0

@@ -8,7 +8,6 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from minitransformer.cli import main, text_runs
-from minitransformer.cli.errors import visible
 from minitransformer.training import RunFolder, TrainedRun
 
 SMALL = [
@@ -99,10 +98,14 @@ def test_ctrl_c_ends_the_line(run, capsys, monkeypatch):
     assert said(capsys, "write", run, "x") == (130, "xa\n", "interrupted\n")
 
 
-def test_characters_that_steer_a_terminal_are_written_as_text(run, capsys, monkeypatch):
-    monkeypatch.setattr(TrainedRun, "continuation", lambda *_: iter("\x1b[2J\n\té\x00\u2028"))
-    assert said(capsys, "write", run, "x")[1] == "x\\x1b[2J\n\té\\x00\\u2028\n"
-    assert visible("\r\x7f\x9b") == "\\r\\x7f\\x9b"
+@pytest.mark.parametrize(("terminal", "written"), [(True, "x\\x1b[2J\n\té\\r\n"), (False, "x\x1b[2J\n\té\r\n")])
+def test_a_terminal_obeys_no_character_of_a_model(run, monkeypatch, terminal, written):
+    monkeypatch.setattr(TrainedRun, "continuation", lambda *_: iter("\x1b[2J\n\té\r"))
+    stream = Stream()
+    stream.isatty = lambda: terminal
+    with redirect_stdout(stream):
+        assert main(["write", run, "x"]) == 0
+    assert stream.getvalue() == written
 
 
 @pytest.mark.parametrize(
