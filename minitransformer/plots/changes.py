@@ -17,8 +17,8 @@ __all__ = ["changes_picture", "draw_changes"]
 COLOURS = {-1: BLUE, 0: FAINT, 1: RED}
 """The colours of intervals below zero, around it and above it."""
 MARKERS = {-1: "o", 0: "D", 1: "s"}
-MARGIN = 1.25
-"""The axis ends at this multiple of the seeds' largest difference; longer intervals are cut there."""
+MARGIN = 0.15
+"""The axis goes beyond all seeds' differences by this share of their range; longer intervals are cut there."""
 
 
 def changes_picture(result: Mapping[str, Any], path: Path | str) -> None:
@@ -39,7 +39,9 @@ def changes_picture(result: Mapping[str, Any], path: Path | str) -> None:
 def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     """Draw what ``changes_picture`` writes: a line for each row but the base, the first on top."""
     rows = {name: row for name, row in result["rows"].items() if row["changes"]}
-    limit = MARGIN * max(abs(value) for row in rows.values() for value in row["difference"]["values"])
+    every = [0.0, *(value for row in rows.values() for value in row["difference"]["values"])]
+    margin = MARGIN * (max(every) - min(every))
+    left, right = min(every) - margin, max(every) + margin
     for y, row in enumerate(rows.values()):
         values, mean, low, high = (row["difference"][name] for name in ("values", "mean", "low", "high"))
         side = (low > 0) - (high < 0)
@@ -47,11 +49,12 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
         axes.plot([low, high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt", alpha=0.55, zorder=2)
         axes.plot(values, [y] * len(values), "|", color=colour, markersize=8, markeredgewidth=1.2, zorder=3)
         axes.plot(mean, y, MARKERS[side], color=colour, markersize=6, zorder=4)
-        for end, sign in ((low, -1), (high, 1)):
-            if sign * end > limit:
-                axes.plot(sign * limit, y, "<>"[sign > 0], color=colour, markersize=6, clip_on=False, zorder=4)
+        if low < left:
+            axes.plot(left, y, "<", color=colour, markersize=6, clip_on=False, zorder=4)
+        if high > right:
+            axes.plot(right, y, ">", color=colour, markersize=6, clip_on=False, zorder=4)
     axes.axvline(0, color="0.2", linewidth=1, zorder=1)
-    axes.set_xlim(-limit, limit)
+    axes.set_xlim(left, right)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(axis="y", length=0)

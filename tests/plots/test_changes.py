@@ -30,9 +30,9 @@ def test_rows_intervals_and_colours():
     intervals = [line for line in axes.lines if line.get_linewidth() == 2.2]
     assert [list(line.get_xdata()) for line in intervals] == [[-2.5, -1.5], [-2, 2], [0.5, 9]]
     assert [line.get_color() for line in intervals] == [COLOURS[-1], COLOURS[0], COLOURS[1]]
-    assert axes.get_xlim() == (-4 * MARGIN, 4 * MARGIN)
+    assert axes.get_xlim() == (-3 - 7 * MARGIN, 4 + 7 * MARGIN)  # the seeds are from -3 to 4
     arrows = [line for line in axes.lines if line.get_marker() in ("<", ">")]
-    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in arrows] == [(4 * MARGIN, 2)]  # 9 is outside
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in arrows] == [(4 + 7 * MARGIN, 2)]  # 9 is outside
     assert "from the base (2.000)" in axes.get_xlabel()
 
 
