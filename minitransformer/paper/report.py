@@ -8,7 +8,7 @@ import numpy as np
 
 from minitransformer.bench.report import duration, wrap
 
-__all__ = ["extrapolation_text", "paths_text", "recall_text", "table1_text"]
+__all__ = ["extrapolation_text", "paths_text", "positions_text", "recall_text", "table1_text"]
 
 HOW_MANY_LAYERS = (
     "enough layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
@@ -120,3 +120,46 @@ def extrapolation_text(result: dict[str, Any]) -> str:
             cells += f"{accuracy[: n - distance].mean():10.1f}{accuracy[n - distance :].mean():10.1f}{'':8}"
         lines.append(f"{name:27}{cells}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def positions_text(result: dict[str, Any]) -> str:
+    """Return the accuracies that ``measure_positions`` found, and the tests of why they fall."""
+    n, longest = result["sizes"]["n"], max(result["lengths"])
+    lines = [
+        wrap(
+            f"Accuracy in %, in the last {n // 4} positions of sentences of {n} to {longest} tokens; trained on up to "
+            f"{n}. The mean over {len(result['seeds'])} seeds (min-max)."
+        )
+    ]
+    headings = [
+        f"{f'at {longest}:':12}{'':12}{f'answers fewer than {n} back':36}{f'{n} or more back':24}weight of",
+        f"{'':12}" + "".join(f"{name:12}" for name in ("pieces", *TESTED["near"], *TESTED["far"])) + "the answer",
+    ]
+    for task in result["tasks"].values():
+        lines += ["", f"{task['title']}; chance is {100 * task['chance']:g} %", ""]
+        lines += [f"{'':12}" + "".join(f"{length:<15}" for length in result["lengths"])]
+        for kind, seeds in task["kinds"].items():
+            found = 100 * np.array([one["accuracy"] for one in seeds])
+            cells = [f"{a.mean():.1f} ({a.min():.0f}-{a.max():.0f})" for a in found.T]
+            lines.append(f"{kind:12}" + "".join(f"{cell:15}" for cell in cells))
+        lines += ["", *headings]
+        for kind, seeds in task["kinds"].items():
+            tests = [[one["pieces"] for one in seeds]]
+            tests += [[one[where][keys] for one in seeds] for where in TESTED for keys in TESTED[where]]
+            cells = ["-" if None in found else f"{100 * np.mean(found):.1f}" for found in tests]
+            weight = 100 * np.mean([one["weight"] for one in seeds], axis=0)
+            cells.append(f"{weight[0]:.0f} -> {weight[-1]:.0f}")
+            lines.append(f"{kind:12}" + "".join(f"{cell:12}" for cell in cells))
+    lines += [
+        "",
+        wrap(
+            f"pieces: sentences of {n} in a row, each sees itself alone, so only the positions are new. Keys: all, the "
+            f"{n} nearest, or thinned to as many as in training, at all distances. Weight of the answer: attention in "
+            f"%, at lengths {n} and {longest}, in the head in which it is largest at {n}."
+        ),
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+TESTED = {"near": ("all", "nearest", "thinned"), "far": ("all", "thinned")}
+"""The keys with which near and far answers are asked for."""
