@@ -124,11 +124,11 @@ def extrapolation_text(result: dict[str, Any]) -> str:
 
 def positions_text(result: dict[str, Any]) -> str:
     """Return the accuracies that ``measure_positions`` found, and the tests of why they fall."""
-    n, longest = result["sizes"]["n"], max(result["lengths"])
+    n, longest, number = result["sizes"]["n"], max(result["lengths"]), len(result["seeds"])
     lines = [
         wrap(
             f"Accuracy in %, in the last {n // 4} positions of sentences of {n} to {longest} tokens; trained on up to "
-            f"{n}. The mean over {len(result['seeds'])} seeds (min-max)."
+            f"{n}. {f'The mean of {number} seeds (min-max)' if number > 1 else 'One seed'}."
         )
     ]
     headings = [
@@ -137,11 +137,12 @@ def positions_text(result: dict[str, Any]) -> str:
     ]
     for task in result["tasks"].values():
         lines += ["", f"{task['title']}; chance is {100 * task['chance']:g} %", ""]
-        lines += [f"{'':12}" + "".join(f"{length:<15}" for length in result["lengths"])]
+        lines += [f"{'':12}" + "".join(f"{length:<17}" for length in result["lengths"])]
         for kind, seeds in task["kinds"].items():
             found = 100 * np.array([one["accuracy"] for one in seeds])
-            cells = [f"{a.mean():.1f} ({a.min():.0f}-{a.max():.0f})" for a in found.T]
-            lines.append(f"{kind:12}" + "".join(f"{cell:15}" for cell in cells))
+            ranges = [f" ({a.min():.0f}-{a.max():.0f})" if len(a) > 1 else "" for a in found.T]
+            cells = [f"{mean:.1f}{low_high}" for mean, low_high in zip(found.mean(axis=0), ranges, strict=True)]
+            lines.append(f"{kind:12}" + "".join(f"{cell:17}" for cell in cells))
         lines += ["", *headings]
         for kind, seeds in task["kinds"].items():
             tests = [[one["pieces"] for one in seeds]]

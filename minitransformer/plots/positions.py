@@ -35,10 +35,10 @@ def positions_picture(result: Mapping[str, Any], path: Path | str) -> None:
     tasks = result["tasks"]
     figure = Figure(figsize=(4.4 * len(tasks), 6.4), layout="constrained")
     grid = figure.subplots(2, len(tasks), squeeze=False)
-    for column, name in zip(grid.T, tasks, strict=True):
-        for axes, (what, words) in zip(column, ROWS, strict=True):
+    for row, (what, words) in zip(grid, ROWS, strict=True):
+        row[0].set_ylabel(words, size=9, color=FAINT)
+        for axes, name in zip(row, tasks, strict=True):
             draw_positions(axes, result, name, what)
-            axes.set_ylabel(words, size=9, color=FAINT)
     figure.legend(
         *grid[0, 0].get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=5
     )
@@ -61,11 +61,11 @@ def draw_positions(axes: Axes, result: Mapping[str, Any], name: str, what: str) 
         )  # fmt: skip
     if what == "accuracy":
         axes.axhline(task["chance"], color="0.45", linewidth=1, linestyle=":", zorder=0)
-        axes.annotate("chance ", (1, task["chance"]), xycoords=("axes fraction", "data"), ha="right", va="bottom",
+        axes.annotate("chance ", (1, task["chance"]), xycoords=("axes fraction", "data"), ha="right", va="top",
                       size=8, color=FAINT)  # fmt: skip
         axes.set_title(task["title"], loc="left", size=10)
     else:
-        axes.set_xlabel(f"length of the sentence; trained on up to {n}")
+        axes.set_xlabel(f"length of the sentence; trained on up to {n}", size=9)
     axes.set_xscale("log", base=2)
     axes.set_xticks(lengths, [f"{length}" for length in lengths])
     axes.xaxis.set_minor_locator(NullLocator())

@@ -42,4 +42,4 @@ def test_each_task_has_a_column(monkeypatch, tmp_path):
     titles = [axes.get_title(loc="left") for axes in figures[0].axes]
     labels = [axes.get_ylabel() for axes in figures[0].axes]
     assert titles == ["a task", "a task", "", ""]
-    assert labels == ["accuracy at the end"] * 2 + ["weight on the answer"] * 2
+    assert labels == ["accuracy at the end", "", "weight on the answer", ""]
