@@ -6,7 +6,8 @@ of the start token in a mean over all positions falls as 1 / t.
 - ``recall``: the target at each position is the symbol L positions back. The symbols say nothing about where to look,
   so the answer is found by position alone. Its distance is the same in sentences of every length.
 - ``copy``: a row of symbols, the separator, and the row again; the target is the next symbol of the row. The answer is
-  found by its place in the row. Its distance is the length of the row, so longer sentences have it farther back.
+  found by its place in the row, or by content: it follows the place where the last symbols were before. Its distance
+  is the length of the row, so longer sentences have it farther back.
 - ``lookup``: half of the tokens are cards, each with a key and a value; the others are questions, each with a key. The
   target at a question is the value of the earlier card with this key. Cards and questions are in random order, so the
   answer is found by content alone, and longer sentences have answers farther back.
@@ -106,6 +107,13 @@ class Copy:
         at = np.arange(n)
         answers = np.tile(np.where(at >= n - row, at - row, NO_TARGET), (batch, 1))
         return Batch(ids, _values(ids, answers), answers)
+
+    def garble(self, batch: Batch, rng: np.random.Generator) -> Batch:
+        """Draw other symbols after the separator; the targets stay, and only their place tells which they are."""
+        ids = batch.ids.copy()
+        second = ids[:, (batch.targets == NO_TARGET)[0].sum() + 1 :]
+        second[...] = rng.integers(0, self.classes, second.shape)
+        return batch._replace(ids=ids)
 
 
 @dataclass(frozen=True)

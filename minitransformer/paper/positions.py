@@ -12,6 +12,9 @@ Two things are new in a longer sentence, and each is tested alone in the longest
   the n nearest keys, as in training; and with ``thinned`` keys: as many as in training, but at all distances. Answers
   farther back are asked for with all and with thinned keys.
 
+A row can be copied by the place of its symbols or by their content. ``garbled`` tells which, in sentences of length n:
+other symbols are in the second half, so that the place alone is right.
+
 ``weight`` is the attention weight of the answer's position, in the head that gives it the largest weight in sentences
 of length n.
 """
@@ -36,7 +39,7 @@ from minitransformer.nn.encoder import Encoder
 from minitransformer.nn.module import Module, normal, weights, xavier
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.transformer import Embedding
-from minitransformer.paper.position_tasks import TASKS, Batch, Task
+from minitransformer.paper.position_tasks import TASKS, Batch, Copy, Task
 from minitransformer.paper.recall import LAST, NO_TARGET, fit
 
 __all__ = ["POSITIONS", "PositionsModel", "PositionsSizes", "measure_positions"]
@@ -147,7 +150,8 @@ def measure_model(model: PositionsModel, task: Task, sizes: PositionsSizes) -> d
     dict
         ``"accuracy"`` and ``"weight"``, lists with a value for each length; ``"weights"``, the weights of all layers
         and heads. In the longest sentences: ``"pieces"``, and by the keys that are seen ``"near"`` and ``"far"``,
-        accuracies of answers fewer than n or more positions back; None where there are none.
+        accuracies of answers fewer than n or more positions back; None where there are none. For ``Copy``,
+        ``"garbled"``.
     """
     found: dict[str, Any] = {"accuracy": [], "weights": []}
     for length in sizes.lengths:
@@ -168,6 +172,10 @@ def measure_model(model: PositionsModel, task: Task, sizes: PositionsSizes) -> d
     found["pieces"] = _mean(read(model, parts, asarray(alone))[0], _asked(parts, sizes))
     found["near"] = {name: _mean(right, near) for name, right in rights.items()}
     found["far"] = {name: _mean(rights[name], far) for name in ("all", "thinned")}
+    if isinstance(task, Copy):
+        rng = np.random.default_rng([1, 1])
+        other = task.garble(task.draw(sizes.n, sizes.fresh, rng), rng)
+        found["garbled"] = _mean(read(model, other, ops.causal_mask(sizes.n))[0], _asked(other, sizes))
     return found
 
 

@@ -151,6 +151,13 @@ def positions_text(result: dict[str, Any]) -> str:
             weight = 100 * np.mean([one["weight"] for one in seeds], axis=0)
             cells.append(f"{weight[0]:.0f} -> {weight[-1]:.0f}")
             lines.append(f"{kind:12}" + "".join(f"{cell:12}" for cell in cells))
+        garbled = [
+            f"{kind} {100 * np.mean([one['garbled'] for one in seeds]):.1f}"
+            for kind, seeds in task["kinds"].items()
+            if "garbled" in seeds[0]
+        ]
+        if garbled:
+            lines += ["", wrap(f"at {n}, other symbols in the second half: {', '.join(garbled)}")]
     lines += [
         "",
         wrap(

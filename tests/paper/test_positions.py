@@ -48,6 +48,18 @@ def test_copy_asks_for_the_first_half_again(n, before):
         assert where == [NO_TARGET] * (before + 4) + [before + i for i in range(4)]
 
 
+@pytest.mark.parametrize("n", [9, 10])
+def test_a_garbled_copy_has_the_same_targets(n):
+    task = Copy()
+    batch = task.draw(n, 300, np.random.default_rng(0))
+    other = task.garble(batch, np.random.default_rng(1))
+    assert (other.targets == batch.targets).all()
+    assert (other.ids[:, : n - 3] == batch.ids[:, : n - 3]).all()  # the row and the separator
+    second = other.ids[:, n - 3 :]
+    assert {*second.ravel()} == set(range(8))
+    assert abs((second == batch.ids[:, n - 3 :]).mean() - 1 / 8) < 0.05
+
+
 @pytest.mark.parametrize("n", [1, 2, 9, 10])
 def test_lookup_asks_for_the_value_of_an_earlier_card(n):
     task = Lookup(keys=6, classes=3)
