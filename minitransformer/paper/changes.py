@@ -32,7 +32,7 @@ import numpy as np
 from minitransformer.bench.machine import describe
 from minitransformer.durable import write_durably
 from minitransformer.files import read_json
-from minitransformer.nn import Transformer
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.options import Options, option
 from minitransformer.paper.means import mean_interval
@@ -165,7 +165,7 @@ def choose_sizes(trainer: Trainer, rows: Mapping[str, Mapping[str, Any]]) -> dic
     return {name: Sizes(d_ff=row.model.d_ff, cost=costs[name]) for name, row in chosen.items()}
 
 
-def _model(trainer: Trainer, configuration: Configuration) -> Transformer:
+def _model(trainer: Trainer, configuration: Configuration) -> Transformer | LanguageModel:
     return configuration.build_model(len(trainer.source), len(trainer.target), trainer.corpus.shared)
 
 
