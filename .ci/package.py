@@ -39,6 +39,7 @@ COMMANDS = (
     ["minitransformer", "gradcheck", "softmax"],
     ["minitransformer", "learn", "list"],
     ["minitransformer", "learn", "clinic"],
+    ["minitransformer", "course"],
     ["python", "-c", CHECK],
 )
 """What runs with nothing but the installed wheel, in an empty folder."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,9 @@ def main() -> None:
                 subprocess.run([sys.executable, ROOT / ".ci" / "lowest"], stdout=file, check=True)
         install = [*python, "pip", "install", "--upgrade", "--constraint", str(constraints), "-e", ".[test]"]
         subprocess.run(install, cwd=ROOT, check=True)
-    sys.exit(subprocess.run([*python, "pytest", *args.options], cwd=ROOT).returncode)
+    # The package names the encoding of every file; the tests do not, and Windows would take cp1252.
+    environment = os.environ | {"PYTHONUTF8": "1"}
+    sys.exit(subprocess.run([*python, "pytest", *args.options], cwd=ROOT, env=environment).returncode)
 
 
 if __name__ == "__main__":

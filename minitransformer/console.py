@@ -1,18 +1,46 @@
-"""Output streams that accept every character, whatever the system's encoding is (cp1252 on many Windows machines)."""
+"""Output streams: they accept every character, and a terminal obeys none that a model or a file has brought."""
 
 from __future__ import annotations
 
+import re
 from typing import TextIO
 
-__all__ = ["accept_all_characters"]
+__all__ = ["accept_all_characters", "protect_terminal", "spell_out"]
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Control characters, with those that begin an escape sequence; line breaks; and halves of surrogate pairs."""
 
 
 def accept_all_characters(stream: TextIO, line_buffering: bool | None = None) -> None:
     """Let a stream accept every character, such as arrows and letters of any language.
 
-    Files and pipes get UTF-8. A terminal keeps its encoding and shows ? for characters that it cannot show. A stream of
-    another kind, such as that of a notebook, accepts them already.
+    Files and pipes get UTF-8. A terminal keeps its encoding (cp1252 on many Windows machines) and shows ? for
+    characters that it cannot show. A stream of another kind, such as that of a notebook, accepts them already.
     """
     if hasattr(stream, "reconfigure"):
         encoding = stream.encoding if stream.isatty() else "utf-8"
         stream.reconfigure(encoding=encoding, errors="replace", line_buffering=line_buffering)
+
+
+def protect_terminal(stream: TextIO) -> None:
+    r"""Spell out control characters that are written to a terminal; files and pipes get them unchanged.
+
+    A stranger's model or file can hold escape sequences. A terminal would obey them: change its title or colours, hide
+    text, or write into the clipboard.
+    """
+    if stream.isatty():
+        write = stream.write
+        vars(stream)["write"] = lambda text: write(spell_out(text, keep="\n\t"))
+
+
+def spell_out(text: str, keep: str = "") -> str:
+    r"""Return a text in which control characters are written as in Python: ``\x1b``, ``\n``.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    keep : str
+        Characters that stay as they are.
+    """
+    return CONTROL.sub(lambda found: found[0] if found[0] in keep else repr(found[0])[1:-1], text)

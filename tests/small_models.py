@@ -23,6 +23,19 @@ def model(**options):
     return result
 
 
+def places(module):
+    """Return, for each parameter by id, every (owner, attribute) that holds it; a shared one has several."""
+    found = {}
+    for name, value in vars(module).items():
+        if isinstance(value, mt.nn.Parameter):
+            found.setdefault(id(value), []).append((module, name))
+        for part in value if isinstance(value, list) else [value]:
+            if isinstance(part, mt.nn.Module):
+                for key, owners in places(part).items():
+                    found.setdefault(key, []).extend(owners)
+    return found
+
+
 def slope(model, objective, key, direction, source=SOURCE, target=TARGET, h=1e-5):
     """Return the central difference of the objective, with a value inside a forward pass moved along a direction."""
 

@@ -3,9 +3,11 @@
 import io
 import locale
 import os
+import re
 import subprocess
 import sys
 import types
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from minitransformer import durable
 from minitransformer.bench import scaling
 from minitransformer.cli.processes import quiet
-from minitransformer.console import accept_all_characters
+from minitransformer.console import accept_all_characters, protect_terminal, spell_out
 from minitransformer.learn import child
 from minitransformer.learn.clinic import visit
 from minitransformer.training.checkpoints import Checkpoints
@@ -76,6 +78,24 @@ def test_a_stream_of_another_encoding_accepts_every_character():
         print("é → δ", file=stream)
         assert stream.buffer.getvalue().replace(b"\r\n", b"\n") == shown
     accept_all_characters(io.StringIO())
+
+
+def test_a_terminal_obeys_no_character_of_a_model():
+    text = "\x1b]0;title\x07\x9b31m\r\x7f \u2028\ud800 é 한 \t\n"
+    file, terminal = (io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", "", write_through=True) for _ in range(2))
+    terminal.isatty = lambda: True
+    for _ in range(2):  # the second time has no effect
+        for stream in (file, terminal):
+            protect_terminal(stream)
+    print(text, file=file)
+    print(text, file=terminal)
+    terminal.writelines([text])
+    assert file.buffer.getvalue().decode() == f"{text}\n".replace("\ud800", "?")
+    shown = "\\x1b]0;title\\x07\\x9b31m\\r\\x7f \\u2028\\ud800 é 한 \t\n"
+    assert terminal.buffer.getvalue().decode() == f"{shown}\n{shown}"
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    kept = {unicodedata.category(letter) for letter in re.sub(r"\\(x|u)[0-9a-f]+|\\[rnt]", "", spell_out(every))}
+    assert not kept & {"Cc", "Cs", "Zl", "Zp"}
 
 
 def test_quiet_processes_print_every_character():

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from minitransformer.cli.parser import Parser
-from minitransformer.console import accept_all_characters
+from minitransformer.console import accept_all_characters, protect_terminal
 
 __all__ = ["main"]
 
@@ -113,12 +113,16 @@ def build_parser(only: str | None = None) -> Parser:
 
 
 def _prepare_streams() -> None:
-    """Make the output streams accept every character, such as arrows and letters of any language."""
+    """Make the output streams accept every character; what models and files bring controls no terminal.
+
+    On standard error, `one_line` does that for messages, because progress bars move the cursor there.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, mode), encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         accept_all_characters(stream)
+    protect_terminal(sys.stdout)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+from minitransformer.console import spell_out
 
 __all__ = ["UsageError", "one_line"]
 
@@ -19,5 +19,4 @@ def one_line(message: object) -> str:
     text = f"{message}"
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
-    hidden = ("Cc", "Cs", "Zl", "Zp")
-    return "".join(repr(letter)[1:-1] if unicodedata.category(letter) in hidden else letter for letter in text)
+    return spell_out(text)

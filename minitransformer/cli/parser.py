@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from minitransformer.cli.errors import one_line
 
@@ -16,6 +16,10 @@ __all__ = ["Parser", "path"]
 
 class Parser(argparse.ArgumentParser):
     """A parser whose messages take one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.color = False  # Python 3.14 would write escape sequences, which `protect_terminal` spells out
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message in one line, and end with status 2."""

@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     several = dict(zip(full, found, strict=True))
     for place in range(len(texts)):
         for hypothesis in several.get(place, []):
-            text = trained.target.decode(hypothesis.tokens)
+            text = " ".join(trained.target.decode(hypothesis.tokens).splitlines())  # a line for each text
             print(f"{place + 1}\t{hypothesis.score:.6f}\t{text}" if hasattr(args, "n_best") else text)
         if place not in several and not hasattr(args, "n_best"):
             print()

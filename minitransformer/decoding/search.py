@@ -20,6 +20,9 @@ MORE_THAN_SOURCE = 50
 NEVER = [PAD, START]
 """Tokens that are never written; their probability is not redistributed."""
 
+BLOCK = 128
+"""The number of neighbouring tokens of which the best is found first, in a large vocabulary."""
+
 
 class Diverged(FloatingPointError):
     """The scores of a model, its loss or a weight are no longer finite."""
@@ -98,12 +101,37 @@ def best_tokens(scores: Array, n: int) -> tuple[Array, Array]:
     best : array, shape (B, n)
         Their scores.
     """
+    if n * BLOCK >= scores.shape[1] // 2:
+        return _largest(scores, n)
+    columns = _columns_of_best_blocks(scores, n)
+    places, best = _largest(xp.take_along_axis(scores, columns, axis=1), n)
+    return xp.take_along_axis(columns, places, axis=1), best
+
+
+def _largest(scores: Array, n: int) -> tuple[Array, Array]:
+    """Return the places of the n highest scores of each row, and the scores: (B, V) -> (B, n), (B, n)."""
     # For a small n, repeated searches for the maximum cost less than a partition, and they order equal scores.
     rows = xp.arange(len(scores))
-    tokens = xp.empty((len(scores), n), dtype=xp.int64)
+    places = xp.empty((len(scores), n), dtype=xp.int64)
     best = xp.empty((len(scores), n), dtype=scores.dtype)
     for i in range(n):
-        tokens[:, i] = scores.argmax(axis=-1)
-        best[:, i] = scores[rows, tokens[:, i]]
-        scores[rows, tokens[:, i]] = -xp.inf
-    return tokens, best
+        places[:, i] = scores.argmax(axis=-1)
+        best[:, i] = scores[rows, places[:, i]]
+        scores[rows, places[:, i]] = -xp.inf
+    return places, best
+
+
+def _columns_of_best_blocks(scores: Array, n: int) -> Array:
+    """Return, in ascending order, columns among which are the n best of each row: (B, V) -> (B, n * BLOCK + rest).
+
+    These are the n blocks with the highest maxima, and the columns after the last whole block. An element of another
+    block is none of the n best: n maxima are higher, or equal with a lower index.
+    """
+    n_rows, n_blocks = len(scores), scores.shape[1] // BLOCK
+    maxima = scores[:, : n_blocks * BLOCK].reshape(n_rows, n_blocks, BLOCK).max(axis=-1)
+    # A block that has been found gets -inf, and must not be found again in a row of nothing else.
+    found, _ = _largest(xp.maximum(maxima, xp.finfo(scores.dtype).min), n)
+    found.sort(axis=1)
+    inside = (BLOCK * found[:, :, None] + xp.arange(BLOCK)).reshape(n_rows, n * BLOCK)
+    rest = xp.arange(n_blocks * BLOCK, scores.shape[1])
+    return xp.concatenate((inside, xp.broadcast_to(rest, (n_rows, len(rest)))), axis=1)

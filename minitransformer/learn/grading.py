@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import blas, using
+from minitransformer.console import spell_out
 from minitransformer.files import FileError, read_file
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.calls import judge_apart
@@ -65,11 +66,11 @@ class Result:
     def describe(self) -> dict[str, Any]:
         """Return everything, for a file of JSON."""
         return {
-            "student": _printable(self.student),
+            "student": spell_out(self.student),
             "right": len(self.names("right")),
             "of": len(self.verdicts),
             "exercises": {
-                name: {"state": self.state(name), "words": _printable(verdict.words, but="\n") if verdict else ""}
+                name: {"state": self.state(name), "words": spell_out(verdict.words, keep="\n") if verdict else ""}
                 for name, verdict in self.verdicts.items()
             },
         }
@@ -169,10 +170,5 @@ def write_csv(results: Sequence[Result]) -> bytes:
 
 
 def _cell(name: str) -> str:
-    shown = _printable(name)
+    shown = spell_out(name)
     return f"'{shown}" if shown.lstrip().startswith(("=", "+", "-", "@")) else shown
-
-
-def _printable(text: str, but: str = "") -> str:
-    """Return a text in which line breaks, and letters that cannot be written as UTF-8, are spelled out."""
-    return "".join(letter if letter.isprintable() or letter in but else repr(letter)[1:-1] for letter in text)

@@ -1,4 +1,4 @@
-"""The Transformer and its parts, named as in the paper.
+"""The Transformer and its parts, named as in the paper, and a decoder alone.
 
 ====================  ==============================================================================
 ``options.py``        ``ModelOptions``: the options of a model
@@ -7,7 +7,9 @@
 ``cache.py``          ``Cache``: keys and values that the decoder keeps between steps
 ``encoder.py``        the encoder and its layers
 ``decoder.py``        the decoder and its layers
+``model.py``          what both models have in common
 ``transformer.py``    embeddings and the whole model
+``language_model.py`` a decoder alone, as in GPT
 ``recompute.py``      recomputation of layers in the backward pass, to save memory
 ``pytorch_names.py``  weights to and from PyTorch
 ====================  ==============================================================================
@@ -16,7 +18,9 @@
 from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
 from minitransformer.nn.decoder import Decoder, DecoderLayer
 from minitransformer.nn.encoder import Encoder, EncoderLayer
+from minitransformer.nn.language_model import LanguageModel
 from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
+from minitransformer.nn.model import Model
 from minitransformer.nn.module import Module, Parameter
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.pytorch_names import from_pytorch, to_pytorch
@@ -32,8 +36,10 @@ __all__ = [
     "EncoderLayer",
     "FeedForward",
     "KeysAndValues",
+    "LanguageModel",
     "LayerCache",
     "LayerNorm",
+    "Model",
     "ModelOptions",
     "Module",
     "MultiHeadAttention",

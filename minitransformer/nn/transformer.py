@@ -9,19 +9,17 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, RowsGenerator, as_indices, backend, by_columns, to_numpy, xp
+from minitransformer.arrays import Array, RowsGenerator, backend, to_numpy, xp
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
+from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.encoder import Encoder
+from minitransformer.nn.model import PAD, Model, as_token_ids
 from minitransformer.nn.module import Module, Parameter, check_sizes, normal, weights
 from minitransformer.nn.options import ModelOptions, with_model_options
 from minitransformer.stand_ins import in_use, replaceable
 
-__all__ = ["Embedding", "Transformer", "scale_and_place"]
-
-PAD = 0
-"""The token id of padding."""
+__all__ = ["Embedding", "Transformer", "draw_table", "scale_and_place"]
 
 
 class Embedding(Module):
@@ -42,7 +40,7 @@ class Embedding(Module):
     def __init__(self, table: Parameter, options: ModelOptions, rng: np.random.Generator) -> None:
         self.options = options
         self.table = table
-        self.positions = _draw_table(rng, options.max_length, options) if options.positions == "learned" else None
+        self.positions = draw_table(rng, options.max_length, options) if options.positions == "learned" else None
 
     def __call__(self, ids: Any, rng: np.random.Generator | None = None) -> Tensor:
         """Embed token ids: (B, T) -> (B, T, D).
@@ -95,7 +93,7 @@ def scale_and_place(rows: Any, positions: Any) -> Any:
     return rows * rows.shape[-1] ** 0.5 + positions
 
 
-def _draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Parameter:
+def draw_table(rng: np.random.Generator, n: int, options: ModelOptions) -> Parameter:
     """Return n rows of D features."""
     return weights(normal(rng, n, options.d_model), options.dtype)
 
@@ -106,7 +104,7 @@ def _waves(length: int, d_model: int, dtype: Any, library: str, compute: Callabl
     return compute(length, d_model, dtype, *layout)
 
 
-class Transformer(Module):
+class Transformer(Model):
     """The encoder-decoder of *Attention Is All You Need*, by default with the sizes of its base model.
 
     Parameters
@@ -167,13 +165,13 @@ class Transformer(Module):
                 f"Transformer: share_embeddings={share!r} needs vocabularies of the same size, found {source_vocab} "
                 f"and {target_vocab}; choose 'target' or False"
             )
-        source_table = _draw_table(draw, source_vocab, options)
+        source_table = draw_table(draw, source_vocab, options)
         one_table = share in (True, "all", "inputs") and same_size
-        target_table = source_table if one_table else _draw_table(draw, target_vocab, options)
+        target_table = source_table if one_table else draw_table(draw, target_vocab, options)
         self.source_embedding = Embedding(source_table, options, draw)
         self.target_embedding = Embedding(target_table, options, draw)
         # (V, D), like an embedding, so that it can be shared with one.
-        self.output = target_table if share in (True, "all", "target") else _draw_table(draw, target_vocab, options)
+        self.output = target_table if share in (True, "all", "target") else draw_table(draw, target_vocab, options)
         self.output_bias = Parameter(xp.zeros(target_vocab, dtype=options.dtype)) if options.output_bias else None
         self.encoder = Encoder(options, draw)
         self.decoder = Decoder(options, draw)
@@ -202,8 +200,8 @@ class Transformer(Module):
         IndexError
             If an id is out of range.
         """
-        source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
-        target_ids = _as_token_ids(target_ids, self.target_vocab, "target ids")
+        source_ids = as_token_ids(source_ids, self.source_vocab, "source ids")
+        target_ids = as_token_ids(target_ids, self.target_vocab, "target ids")
         if len(source_ids) != len(target_ids):
             raise ValueError(
                 f"Transformer: {len(source_ids)} source sentences and {len(target_ids)} target sentences; "
@@ -213,27 +211,6 @@ class Transformer(Module):
             rng = self.rng
         memory = self.encode(source_ids, rng)
         return self.decode(target_ids, memory, ops.padding_mask(source_ids, PAD), rng)
-
-    def train(self, training: bool = True) -> Transformer:
-        """Turn dropout on (or off) for calls without a generator; return the model.
-
-        Nothing else depends on the mode: ``encode`` and ``decode`` use dropout only if they are given a generator.
-        """
-        self.training = training
-        return self
-
-    def eval(self) -> Transformer:
-        """Turn dropout off for calls without a generator; return the model."""
-        return self.train(False)
-
-    def arrange_for_decoding(self) -> Transformer:
-        """Store the matrix of the last layer as decoding reads it, by columns; return the model.
-
-        At each step of decoding, a few rows are multiplied by this matrix, the largest of the model. The results are
-        the same up to rounding. ``Adam`` stores it by rows again.
-        """
-        self.output.data = by_columns(self.output.data)
-        return self
 
     def encode(
         self, source_ids: Any, rng: np.random.Generator | None = None, maps: list[Array] | None = None
@@ -254,7 +231,7 @@ class Transformer(Module):
         Tensor, shape (B, Tk, D)
             The memory, to which the decoder attends.
         """
-        source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
+        source_ids = as_token_ids(source_ids, self.source_vocab, "source ids")
         return self.encoder(self.source_embedding(source_ids, rng), ops.padding_mask(source_ids, PAD), rng, maps)
 
     def decode(
@@ -286,47 +263,10 @@ class Transformer(Module):
         Tensor, shape (B, Tq, V)
             Logits.
         """
-        target_ids = _as_token_ids(target_ids, self.target_vocab, "target ids")
+        target_ids = as_token_ids(target_ids, self.target_vocab, "target ids")
         x, mask = self.target_embedding(target_ids, rng), ops.padding_mask(target_ids, PAD)
         x = self.decoder(x, memory, mask, memory_mask, rng, self_maps, cross_maps)
         return ops.linear(x, self.output.T, self.output_bias)
-
-    def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
-        """Append a token to each sentence that is being written, and predict the next one.
-
-        It computes the same as ``decode``, on arrays, for one position at a time and without dropout; the cache holds
-        the keys and values of earlier positions. A sentence may have several hypotheses, W of them. Their number may
-        change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that each one
-        continues.
-
-        Parameters
-        ----------
-        tokens : integer array, shape (B, W)
-            The tokens to append: at first the start token, with W = 1.
-        cache : Cache
-            From ``new_cache``; the step is added to it.
-        parents : integer array, shape (B, W), optional
-            The index of the previous hypothesis that each one continues; by default its own.
-
-        Returns
-        -------
-        array, shape (B, W, V)
-            Logits.
-
-        Raises
-        ------
-        ValueError
-            If the sentences are not those of the cache, or the number of hypotheses has changed and there are no
-            parents.
-        IndexError
-            If an id is out of range.
-        """
-        tokens = _as_token_ids(tokens, self.target_vocab, "target ids")
-        x = self.target_embedding.step(tokens, cache.position)
-        cache.branch(len(tokens), tokens.shape[1], None if parents is None else np.asarray(parents))
-        x = self.decoder.step(x, cache)
-        cache.advance()
-        return ops.linear.forward(x, self.output.data.T, None if self.output_bias is None else self.output_bias.data)[0]
 
     def new_cache(self, source_ids: Any) -> Cache:
         """Encode source sentences and return the cache with which ``step`` translates them.
@@ -336,13 +276,10 @@ class Transformer(Module):
         source_ids : integer array, shape (B, Tk)
             The source; 0 is padding.
         """
-        source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
+        source_ids = as_token_ids(source_ids, self.source_vocab, "source ids")
         with no_grad():
             memory = self.encode(source_ids).data
-        layers = [
-            LayerCache(KeysAndValues(), layer.cross_attention.keys_and_values(memory)) for layer in self.decoder.layers
-        ]
-        return Cache(layers, to_numpy(source_ids) != PAD)
+        return self.decoder.new_cache(to_numpy(source_ids) != PAD, memory)
 
     def attention_maps(self, source_ids: Any, target_ids: Any) -> dict[str, list[Array]]:
         """Return every attention weight of a forward pass without dropout.
@@ -360,16 +297,7 @@ class Transformer(Module):
         """
         maps: dict[str, list[Array]] = {"cross": [], "encoder": [], "decoder": []}
         with no_grad():
-            source_ids = _as_token_ids(source_ids, self.source_vocab, "source ids")
+            source_ids = as_token_ids(source_ids, self.source_vocab, "source ids")
             memory, mask = self.encode(source_ids, maps=maps["encoder"]), ops.padding_mask(source_ids, PAD)
             self.decode(target_ids, memory, mask, self_maps=maps["decoder"], cross_maps=maps["cross"])
         return {kind: [to_numpy(weights) for weights in layers] for kind, layers in maps.items()}
-
-
-def _as_token_ids(ids: Any, vocabulary: int, what: str) -> Any:
-    """Check that ids are a matrix of token ids, and return them as an array."""
-    ids = ids if isinstance(ids, np.ndarray | xp.ndarray) else np.asarray(ids)
-    if ids.ndim != 2:
-        raise ValueError(f"Transformer: {what} must have shape (B, T), found {ids.shape}")
-    as_indices(ids, vocabulary, f"Transformer, {what}")
-    return ids

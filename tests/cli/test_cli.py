@@ -18,6 +18,7 @@ import pytest
 from minitransformer.arrays import namespace
 from minitransformer.cli import main
 from minitransformer.cli.progress import percent
+from minitransformer.data.vocabulary import Vocabulary
 from minitransformer.training import RunFolder
 
 SMALL = [
@@ -144,6 +145,16 @@ def test_a_reader_that_has_gone_is_not_blamed_on_the_folder(tmp_path, buffered):
     done = subprocess.run(arguments, stdout=writer, stderr=subprocess.PIPE, encoding="utf-8", env=environment)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(("is_terminal", "shown"), [(True, "\\x1b]0;x\\x07 2\n"), (False, "\x1b]0;x\x07 2\n")])
+def test_a_translation_is_one_line_that_controls_no_terminal(run, monkeypatch, is_terminal, shown):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True)
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(Vocabulary, "decode", lambda *_: ["\x1b]0;x\x07\n2"])
+    assert main(["translate", str(run), "two"]) == 0
+    assert stream.buffer.getvalue().decode() == shown
 
 
 def test_translate_names_unknown_tokens_and_translates_nothing(run, capsys, standard_input):

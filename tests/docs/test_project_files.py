@@ -64,6 +64,12 @@ def test_the_classifiers_are_the_versions_that_are_tested(settings):
     assert settings["options"]["python_requires"] == f">={classified[0]}"
 
 
+def test_every_extra_is_described(settings):
+    rows = re.findall(r"^\| (`.*?) \|", read(ROOT / "docs" / "install.md").partition("## Extras")[2], re.M)
+    described = "".join(rows)
+    assert {*settings["options.extras_require"]} <= {*re.findall(r"`(\w+)`", described)}
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_every_step_of_a_workflow_is_a_script_of_the_repository(path):
     commands = re.findall(r"^ +(?:- )?run: (.*)$", read(path), re.M)

@@ -33,9 +33,10 @@ VARIANTS = [
 variants = pytest.mark.parametrize("options", VARIANTS, ids=str)
 
 
-def model_of(seed=0, **options):
-    """A model whose biases and gains are random too."""
-    model = mt.nn.Transformer(9, 9, **SIZES | options, seed=seed)
+def model_of(seed=0, alone=False, **options):
+    """A model, or a decoder alone, whose biases and gains are random too."""
+    kind, vocabularies = (mt.nn.LanguageModel, (9,)) if alone else (mt.nn.Transformer, (9, 9))
+    model = kind(*vocabularies, **SIZES | options, seed=seed)
     rng = np.random.default_rng(11)
     for parameter in model.parameters():
         parameter.data[...] += asarray(rng.normal(0, 0.3, parameter.shape))
@@ -43,7 +44,10 @@ def model_of(seed=0, **options):
 
 
 def reference(model, source, target):
-    """Compute the same from the weights by name, with loops over layers and heads; return logits and maps."""
+    """Compute the same from the weights by name, with loops over layers and heads; return logits and maps.
+
+    A decoder alone has no source: None.
+    """
     p, o = model.state_dict(), model.options
     maps = {"cross": [], "encoder": [], "decoder": []}
 
@@ -83,8 +87,11 @@ def reference(model, source, target):
         norm = f"{name}.layer_norm"
         return x + sublayer(normed(norm, x)) if o.norm != "post" else normed(norm, x + sublayer(x))
 
+    def table_of(side):
+        return p[name] if (name := f"{side}_embedding.table") in p else p["source_embedding.table"]
+
     def embedded(side, ids):
-        table = p.get(f"{side}_embedding.table", p["source_embedding.table"])
+        table = table_of(side)
         positions = p.get(f"{side}_embedding.positions", waves(o))
         if o.positions in ("rotary", "alibi"):
             positions = 0 * positions
@@ -93,17 +100,19 @@ def reference(model, source, target):
     def stacked(stack, x, own, memory=None, other=None):
         for i in range(o.n_layers if stack == "encoder" else o.n_decoder_layers or o.n_layers):
             n = f"{stack}.layers.{i}"
-            parts = [lambda y, n=n: attended(f"{n}.self_attention", y, y, own, stack)]
+            parts = {1: lambda y, n=n: attended(f"{n}.self_attention", y, y, own, stack)}
             if memory is not None:
-                parts.append(lambda y, n=n: attended(f"{n}.cross_attention", y, memory, other, "cross"))
-            for k, part in enumerate([*parts, lambda y, n=n: fed(f"{n}.feed_forward", y)], start=1):
+                parts[2] = lambda y, n=n: attended(f"{n}.cross_attention", y, memory, other, "cross")
+            parts[3 if stack == "decoder" else 2] = lambda y, n=n: fed(f"{n}.feed_forward", y)
+            for k, part in parts.items():
                 x = residual(f"{n}.residual{k}", x, part)
         return normed(f"{stack}.final_norm", x) if o.final_norm or (o.norm != "post" and o.final_norm is None) else x
 
-    real, causal = source[:, None] != 0, np.tril(np.ones((target.shape[1],) * 2, dtype=bool))
-    memory = stacked("encoder", embedded("source", source), real)
+    causal = np.tril(np.ones((target.shape[1],) * 2, dtype=bool))
+    real = None if source is None else source[:, None] != 0
+    memory = None if source is None else stacked("encoder", embedded("source", source), real)
     x = stacked("decoder", embedded("target", target), causal & (target[:, None] != 0), memory, real)
-    output = p.get("output", p.get("target_embedding.table", p["source_embedding.table"]))
+    output = p["output"] if "output" in p else table_of("target")
     return x @ output.T + p.get("output_bias", 0), maps
 
 
@@ -138,6 +147,22 @@ def waves(options):
             sine, cosine = (2 * i, 2 * i + 1) if options.position_layout == "interleaved" else (i, n + i)
             encoding[place, sine], encoding[place, cosine] = math.sin(angle), math.cos(angle)
     return encoding
+
+
+@variants
+def test_a_decoder_alone_is_the_one_in_plain_numpy(options):
+    model = model_of(**options, alone=True)
+    logits, maps = reference(model, None, TARGET)
+    np.testing.assert_allclose(to_numpy(model(TARGET).data), logits, rtol=1e-10, atol=1e-12)
+    found = model.attention_maps(TARGET)
+    assert list(found) == ["decoder"]
+    for layer, expected in zip(found["decoder"], maps["decoder"], strict=True):
+        np.testing.assert_allclose(layer, expected, rtol=1e-10, atol=1e-12)
+    cache = model.new_cache(len(TARGET))
+    for place in range(TARGET.shape[1]):
+        step = to_numpy(model.step(TARGET[:, place : place + 1], cache)[:, 0])
+        if (TARGET[:, : place + 1] != 0).all():
+            np.testing.assert_allclose(step, logits[:, place], rtol=1e-10, atol=1e-12)
 
 
 @variants

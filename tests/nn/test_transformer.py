@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from small_models import places
 
 import minitransformer as mt
 from minitransformer.arrays import asarray, backend, to_numpy, xp
@@ -28,19 +29,6 @@ def model_of(source_vocab=SOURCE_VOCAB, target_vocab=TARGET_VOCAB, **options):
         values = rng.uniform(0.3, 0.9, parameter.shape) * rng.choice([-1.0, 1.0], parameter.shape)
         parameter.data = asarray(values)
     return model
-
-
-def places(module):
-    """Return, for each parameter by id, every (owner, attribute) that holds it; a shared one has several."""
-    found = {}
-    for name, value in vars(module).items():
-        if isinstance(value, mt.nn.Parameter):
-            found.setdefault(id(value), []).append((module, name))
-        for part in value if isinstance(value, list) else [value]:
-            if isinstance(part, mt.nn.Module):
-                for key, owners in places(part).items():
-                    found.setdefault(key, []).extend(owners)
-    return found
 
 
 def loss_of(model, *inputs):

@@ -1,0 +1,151 @@
+"""A decoder alone, which continues a text: the architecture of GPT.
+
+It is the right half of figure 1 without the sub-layer in the middle of each layer, because there is no encoder to
+attend to.
+
+Source: Improving Language Understanding by Generative Pre-Training (Radford et al., 2018), section 3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array, RowsGenerator, to_numpy, xp
+from minitransformer.autograd import Tensor, no_grad
+from minitransformer.nn.cache import Cache
+from minitransformer.nn.decoder import Decoder
+from minitransformer.nn.model import PAD, Model, as_token_ids
+from minitransformer.nn.module import Parameter, check_sizes
+from minitransformer.nn.options import ModelOptions, with_model_options
+from minitransformer.nn.transformer import Embedding, draw_table
+
+__all__ = ["LanguageModel"]
+
+
+class LanguageModel(Model):
+    """A decoder without an encoder: it predicts each token of a text from the tokens before it.
+
+    Parameters
+    ----------
+    vocab : int
+        V, the number of tokens. Token 0 is padding.
+    options : ModelOptions, optional
+        The options, as for a `Transformer`. The number of layers is that of its decoder; what concerns a source has no
+        effect.
+    seed : int
+        Seeds the initial weights and dropout.
+    **changes
+        Options that differ, by name: ``LanguageModel(96, d_model=64, n_heads=4, norm="pre")``. See ``ModelOptions``.
+
+    Attributes
+    ----------
+    options : ModelOptions
+    rng : RowsGenerator
+        The random generator of dropout in training.
+    training : bool
+        Whether a call without a generator drops out entries; see ``train``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
+
+    Examples
+    --------
+    >>> model = mt.nn.LanguageModel(9, d_model=8, n_heads=2, n_layers=1, d_ff=16, norm="pre")
+    >>> model(np.array([[1, 6, 4]])).shape  # logits (B, T, V)
+    (1, 3, 9)
+    >>> cache = model.new_cache(1)  # the same, one position at a time
+    >>> [model.step([[token]], cache).shape for token in (1, 6, 4)]
+    [(1, 1, 9), (1, 1, 9), (1, 1, 9)]
+    """
+
+    @with_model_options
+    def __init__(self, vocab: int, options: ModelOptions | None = None, *, seed: int = 0, **changes: Any) -> None:
+        check_sizes("LanguageModel", vocab=vocab)
+        options = (options or ModelOptions()).changed(**changes)
+        self.options = options
+        self.target_vocab = vocab
+        self.training = True
+        weights_seed, dropout_seed = np.random.SeedSequence(seed).spawn(2)
+        draw = np.random.default_rng(weights_seed)
+        self.rng = RowsGenerator(np.random.PCG64DXSM(dropout_seed))
+        self.target_embedding = Embedding(draw_table(draw, vocab, options), options, draw)
+        shared = options.share_embeddings in (True, "all", "target")
+        # (V, D), like the embedding, so that it can be shared.
+        self.output = self.target_embedding.table if shared else draw_table(draw, vocab, options)
+        self.output_bias = Parameter(xp.zeros(vocab, dtype=options.dtype)) if options.output_bias else None
+        self.decoder = Decoder(options, draw, cross_attention=False)
+
+    def __call__(self, ids: Any, rng: np.random.Generator | None = None) -> Tensor:
+        """Predict, at each position, the next token; no position sees a later one.
+
+        Parameters
+        ----------
+        ids : integer array, shape (B, T)
+            The texts; 0 is padding.
+        rng : numpy.random.Generator, optional
+            For dropout. By default the model's own in training mode; in evaluation mode nothing is dropped.
+
+        Returns
+        -------
+        Tensor, shape (B, T, V)
+            Logits: scores before the softmax.
+
+        Raises
+        ------
+        ValueError
+            If the ids are not a matrix.
+        IndexError
+            If an id is out of range.
+        """
+        if rng is None and self.training:
+            rng = self.rng
+        return self.decode(ids, rng)
+
+    def decode(self, ids: Any, rng: np.random.Generator | None = None, maps: list[Array] | None = None) -> Tensor:
+        """Predict the same, in either mode.
+
+        Parameters
+        ----------
+        ids : integer array, shape (B, T)
+            The texts; 0 is padding.
+        rng : numpy.random.Generator, optional
+            For dropout; without it nothing is dropped.
+        maps : list, optional
+            Receives each layer's attention weights (B, H, T, T). No gradient flows.
+
+        Returns
+        -------
+        Tensor, shape (B, T, V)
+            Logits.
+        """
+        ids = as_token_ids(ids, self.target_vocab, "ids", "LanguageModel")
+        x = self.decoder(self.target_embedding(ids, rng), None, ops.padding_mask(ids, PAD), rng=rng, self_maps=maps)
+        return ops.linear(x, self.output.T, self.output_bias)
+
+    def new_cache(self, n: int) -> Cache:
+        """Return the cache with which ``step`` begins n texts."""
+        check_sizes("LanguageModel.new_cache", n=n)
+        return self.decoder.new_cache(np.ones((n, 0), dtype=bool))
+
+    def attention_maps(self, ids: Any) -> dict[str, list[Array]]:
+        """Return every attention weight of a forward pass without dropout.
+
+        Parameters
+        ----------
+        ids : integer array, shape (B, T)
+            As for a call.
+
+        Returns
+        -------
+        dict
+            ``"decoder"`` (B, H, T, T): a list of NumPy arrays, one for each layer.
+        """
+        maps: list[Array] = []
+        with no_grad():
+            self.decode(ids, maps=maps)
+        return {"decoder": [to_numpy(weights) for weights in maps]}

@@ -1,0 +1,113 @@
+"""What both models have in common: the mode, and the steps in which their decoders write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import Array, RowsGenerator, as_indices, by_columns, xp
+from minitransformer.nn.cache import Cache
+from minitransformer.nn.decoder import Decoder
+from minitransformer.nn.module import Module, Parameter
+from minitransformer.nn.options import ModelOptions
+
+if TYPE_CHECKING:
+    from minitransformer.nn.transformer import Embedding
+
+__all__ = ["PAD", "Model", "as_token_ids"]
+
+PAD = 0
+"""The token id of padding."""
+
+
+class Model(Module):
+    """A model with a decoder: a `Transformer`, or a `LanguageModel`, which has nothing else.
+
+    Attributes
+    ----------
+    options : ModelOptions
+    rng : RowsGenerator
+        The random generator of dropout in training.
+    training : bool
+        Whether a call without a generator drops out entries; see ``train``.
+    target_vocab : int
+        V, the number of tokens that it writes.
+    """
+
+    options: ModelOptions
+    rng: RowsGenerator
+    training: bool
+    target_vocab: int
+    target_embedding: Embedding
+    output: Parameter
+    output_bias: Parameter | None
+    decoder: Decoder
+
+    def train(self, training: bool = True) -> Self:
+        """Turn dropout on (or off) for calls without a generator; return the model.
+
+        Nothing else depends on the mode: ``encode`` and ``decode`` use dropout only if they are given a generator.
+        """
+        self.training = training
+        return self
+
+    def eval(self) -> Self:
+        """Turn dropout off for calls without a generator; return the model."""
+        return self.train(False)
+
+    def arrange_for_decoding(self) -> Self:
+        """Store the matrix of the last layer as decoding reads it, by columns; return the model.
+
+        At each step of decoding, a few rows are multiplied by this matrix, the largest of the model. The results are
+        the same up to rounding. ``Adam`` stores it by rows again.
+        """
+        self.output.data = by_columns(self.output.data)
+        return self
+
+    def step(self, tokens: Any, cache: Cache, parents: Any = None) -> Array:
+        """Append a token to each sentence that is being written, and predict the next one.
+
+        It computes the same as a call, on arrays, for one position at a time and without dropout; the cache holds
+        the keys and values of earlier positions. A sentence may have several hypotheses, W of them. Their number may
+        change from step to step; then, or if their order has changed, ``parents`` gives the hypothesis that each one
+        continues.
+
+        Parameters
+        ----------
+        tokens : integer array, shape (B, W)
+            The tokens to append: at first the start token, with W = 1.
+        cache : Cache
+            From ``new_cache``; the step is added to it.
+        parents : integer array, shape (B, W), optional
+            The index of the previous hypothesis that each one continues; by default its own.
+
+        Returns
+        -------
+        array, shape (B, W, V)
+            Logits.
+
+        Raises
+        ------
+        ValueError
+            If the sentences are not those of the cache, or the number of hypotheses has changed and there are no
+            parents.
+        IndexError
+            If an id is out of range.
+        """
+        tokens = as_token_ids(tokens, self.target_vocab, "target ids", type(self).__name__)
+        x = self.target_embedding.step(tokens, cache.position)
+        cache.branch(len(tokens), tokens.shape[1], None if parents is None else np.asarray(parents))
+        x = self.decoder.step(x, cache)
+        cache.advance()
+        return ops.linear.forward(x, self.output.data.T, None if self.output_bias is None else self.output_bias.data)[0]
+
+
+def as_token_ids(ids: Any, vocabulary: int, what: str, owner: str = "Transformer") -> Any:
+    """Check that ids are a matrix of token ids, and return them as an array."""
+    ids = ids if isinstance(ids, np.ndarray | xp.ndarray) else np.asarray(ids)
+    if ids.ndim != 2:
+        raise ValueError(f"{owner}: {what} must have shape (B, T), found {ids.shape}")
+    as_indices(ids, vocabulary, f"{owner}, {what}")
+    return ids

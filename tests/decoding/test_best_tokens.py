@@ -1,0 +1,41 @@
+"""The n best tokens of each row, found by blocks where the vocabulary is large."""
+
+import numpy as np
+import pytest
+
+from minitransformer.decoding.search import BLOCK, best_tokens
+
+RNG = np.random.default_rng(0)
+
+
+def mostly_minus_infinity(n_rows, n_columns):
+    scores = np.full((n_rows, n_columns), -np.inf)
+    scores[:, RNG.permutation(n_columns)[:9]] = RNG.normal(size=(n_rows, 9))
+    return scores
+
+
+KINDS = {
+    "different": lambda *shape: RNG.normal(size=shape),
+    "many equal": lambda *shape: RNG.integers(0, 3, size=shape),
+    "all equal": lambda *shape: np.ones(shape),
+    "mostly minus infinity": mostly_minus_infinity,
+    "best ones last": lambda n_rows, n_columns: np.tile(np.arange(n_columns), (n_rows, 1)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_columns", [9, 4 * BLOCK, 20 * BLOCK, 20 * BLOCK + 1, 21 * BLOCK - 1])
+@pytest.mark.parametrize("n", [1, 2, 8])
+def test_are_the_first_of_a_stable_order(kind, n_columns, n):
+    scores = KINDS[kind](5, n_columns).astype("float32")
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+    tokens, best = best_tokens(scores.copy(), n)
+    np.testing.assert_array_equal(tokens, order)
+    np.testing.assert_array_equal(best, np.take_along_axis(scores, order, axis=1))
+
+
+def test_a_score_that_is_not_a_number_is_found():
+    scores = RNG.normal(size=(3, 20 * BLOCK + 5))
+    scores[[0, 1], [7, 20 * BLOCK + 2]] = np.nan
+    _, best = best_tokens(scores, 2)
+    np.testing.assert_array_equal(np.isnan(best).any(axis=1), [True, True, False])

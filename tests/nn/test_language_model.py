@@ -1,0 +1,172 @@
+"""A decoder alone: no position sees a later one, steps compute what a call does, and every gradient is right."""
+
+import inspect
+
+import numpy as np
+import pytest
+from small_models import places
+
+import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
+from minitransformer.testing import gradcheck
+
+VOCAB = 9
+SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "dtype": "float64"}
+IDS = np.array([[1, 5, 3, 4, 8], [1, 2, 7, 6, 3]])
+OPTIONS = [
+    {},
+    {"norm": "pre", "positions": "learned", "max_length": 5},
+    {"norm": "rms", "activation": "swiglu", "positions": "rotary", "d_k": 4, "d_v": 3, "n_kv_heads": 1},
+    {"norm": "pre", "positions": "alibi", "n_kv_heads": 1, "share_embeddings": False, "output_bias": True},
+    {"n_decoder_layers": 1, "attention_bias": True, "final_norm": True, "attention_block": 2},
+]
+every_kind = pytest.mark.parametrize("options", OPTIONS, ids=str)
+
+
+def model_of(seed=0, **options):
+    """A model in evaluation mode whose gains and biases are random too."""
+    model = mt.nn.LanguageModel(VOCAB, **SIZES | options, seed=seed).eval()
+    rng = np.random.default_rng(11)
+    for parameter in model.parameters():
+        parameter.data = parameter.data + asarray(rng.normal(0, 0.3, parameter.shape).astype(parameter.dtype))
+    return model
+
+
+def gradients_of(model, ids=IDS, rng=None):
+    mt.ops.cross_entropy(model(ids[:, :-1], rng), ids[:, 1:], ignore_index=0).backward()
+    found = {name: to_numpy(parameter.grad) for name, parameter in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = None
+    return found
+
+
+def test_it_is_the_decoder_without_its_middle_sub_layer():
+    options = {"n_layers": 1, "share_embeddings": "target"}
+    alone = dict(model_of(**options).named_parameters())
+    whole = dict(mt.nn.Transformer(VOCAB, VOCAB, **SIZES | options).named_parameters())
+    middle = {name for name in whole if "cross_attention" in name or "decoder.layers.0.residual2" in name}
+    right = {name for name in whole if name.startswith(("target_embedding", "decoder"))}
+    assert alone.keys() == right - middle
+    assert len(middle) == 4
+    assert {name: p.shape for name, p in alone.items()} == {name: whole[name].shape for name in alone}
+
+
+@every_kind
+@pytest.mark.parametrize("place", range(5))
+def test_no_logit_has_a_gradient_from_a_later_token(options, place):
+    """Section 3.1: the predictions for a position depend only on the outputs before it."""
+    model = model_of(**options | {"share_embeddings": False})
+    cotangent = np.zeros((1, 5, VOCAB))
+    cotangent[:, place] = np.random.default_rng(2).uniform(0.5, 2, VOCAB)
+    model(IDS[:1]).backward(cotangent)
+    row = abs(to_numpy(model.target_embedding.table.grad)).sum(axis=1)  # the tokens of a text differ
+    assert (row[IDS[0, place + 1 :]] == 0).all()
+    assert (row[IDS[0, : place + 1]] > 0).all()
+
+
+@every_kind
+def test_steps_compute_what_a_call_does(options):
+    model = model_of(**options)
+    expected, cache = model(IDS).numpy(), model.new_cache(2)
+    for place in range(5):
+        step = model.step(IDS[:, place : place + 1], cache)
+        np.testing.assert_allclose(step[:, 0], expected[:, place], rtol=1e-10, atol=1e-12)
+
+
+@every_kind
+def test_hypotheses_of_one_text_share_its_beginning(options):
+    model, cache = model_of(**options), None
+    texts = np.array([[1, 5, 3, 4], [1, 5, 3, 7], [1, 5, 6, 2]])
+    cache = model.new_cache(1)
+    model.step([[1]], cache)
+    model.step([[5]], cache)
+    model.step([[3, 6]], cache, [[0, 0]])
+    step = model.step([[4, 7, 2]], cache, [[0, 0, 1]])
+    np.testing.assert_allclose(step[0], model(texts).numpy()[:, -1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("options", [{}, OPTIONS[2], OPTIONS[3]], ids=str)
+def test_every_gradient(options):
+    model = model_of(**options | {"n_layers": 1})
+    owners = places(model)
+    holders = [owners[id(parameter)] for parameter in model.parameters()]
+
+    def loss(*tensors):
+        for holder, tensor in zip(holders, tensors, strict=True):
+            for owner, name in holder:
+                setattr(owner, name, tensor)
+        return mt.ops.cross_entropy(model(IDS[:, :-1]), IDS[:, 1:], label_smoothing=0.1, ignore_index=0)
+
+    gradcheck(loss, [to_numpy(parameter.data).copy() for parameter in model.parameters()], max_entries=2)
+
+
+@pytest.mark.parametrize("dropout", [0, 0.3])
+def test_recomputation_changes_nothing(dropout):
+    found = [
+        gradients_of(model_of(recompute=again, dropout=dropout), rng=np.random.default_rng(3))
+        for again in (False, True)
+    ]
+    for name, gradient in found[0].items():
+        np.testing.assert_array_equal(gradient, found[1][name], err_msg=name)
+
+
+def test_padding_at_the_end_changes_nothing():
+    model = model_of()
+    padded = np.concatenate((IDS[:, :3], np.zeros((2, 2), dtype=int)), axis=1)
+    np.testing.assert_allclose(model(padded).numpy()[:, :3], model(IDS[:, :3]).numpy(), rtol=1e-12)
+
+
+def test_the_seed_determines_weights_and_dropout():
+    first, same, other = (mt.nn.LanguageModel(VOCAB, **SIZES, seed=seed) for seed in (1, 1, 2))
+    for name, values in first.state_dict().items():
+        np.testing.assert_array_equal(values, same.state_dict()[name])
+    assert (first.state_dict()["output" if "output" in first.state_dict() else "target_embedding.table"]
+            != other.state_dict()["target_embedding.table"]).any()  # fmt: skip
+    logits = first(IDS).numpy()
+    np.testing.assert_array_equal(logits, same(IDS).numpy())
+    assert (logits != first(IDS).numpy()).any()  # another draw of dropout
+    assert (first.eval()(IDS).numpy() == first(IDS).numpy()).all()
+
+
+@pytest.mark.parametrize(("share", "tables"), [(True, 1), ("all", 1), ("target", 1), ("inputs", 2), (False, 2)])
+def test_the_table_may_be_the_last_layer_as_well(share, tables):
+    model = model_of(share_embeddings=share)
+    assert sum(parameter.shape == (VOCAB, 6) for parameter in model.parameters()) == tables
+
+
+def test_attention_maps_are_those_of_the_forward_pass():
+    maps = model_of().attention_maps(IDS)["decoder"]
+    assert [layer.shape for layer in maps] == 2 * [(2, 2, 5, 5)]
+    for layer in maps:
+        np.testing.assert_allclose(layer.sum(axis=-1), 1, rtol=1e-12)
+        assert (layer[..., np.triu(np.ones((5, 5), dtype=bool), 1)] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mt.nn.LanguageModel(0), "LanguageModel: vocab must be a whole number of at least 1, found 0"),
+        (lambda: model_of()(IDS[0]), r"LanguageModel: ids must have shape \(B, T\), found \(5,\)"),
+        (lambda: model_of()([[VOCAB]]), "LanguageModel, ids"),
+        (lambda: model_of().new_cache(0), r"LanguageModel.new_cache: n must be a whole number of at least 1, found 0"),
+        (lambda: model_of(positions="learned", max_length=4)(IDS), "longer than the 4 learned positions"),
+        (lambda: model_of(n_heads=4), "d_model 6 is not divisible by n_heads 4"),
+    ],
+)
+def test_impossible_arguments_are_refused(call, message):
+    with pytest.raises((ValueError, IndexError), match=message):
+        call()
+
+
+@pytest.mark.parametrize(("attends", "found"), [(True, "no memory, expected one"), (False, "a memory, expected none")])
+def test_a_layer_needs_a_memory_if_it_attends_to_one(attends, found):
+    layer = mt.nn.DecoderLayer(mt.nn.ModelOptions(**SIZES), np.random.default_rng(0), cross_attention=attends)
+    x = mt.Tensor(np.ones((1, 3, 6)))
+    with pytest.raises(ValueError, match=f"DecoderLayer: found {found}.*cross_attention={attends}"):
+        layer(x, None if attends else x)
+
+
+def test_the_signature_names_every_option():
+    assert {"vocab", "options", "seed", "n_kv_heads", "positions"} <= inspect.signature(
+        mt.nn.LanguageModel
+    ).parameters.keys()
