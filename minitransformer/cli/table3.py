@@ -1,22 +1,22 @@
 """Train the models of the paper's Table 3, scaled down, and print it.
 
 Varies heads, sizes, dropout, label smoothing and positions, one at a time, on numbers in words from English to German.
-Takes half a minute a row. Models that are already trained are reused.
+Takes half a minute a row and seed. With several seeds, each row's mean is compared with that of the base. Models that
+are already trained are reused.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import describe
 from minitransformer.cli.parser import path
-from minitransformer.cli.progress import note
-from minitransformer.decoding import Diverged
-from minitransformer.paper.table3 import ROWS, Result, Row, format_table, measure_row
+from minitransformer.cli.results import tell
+from minitransformer.paper.table3 import ROWS, format_means, format_table, variations
+from minitransformer.paper.variations import train_variations
 
 __all__ = ["add_arguments", "run"]
 
@@ -27,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"some of {', '.join(letters)}; by default all")
     parser.add_argument("--out", type=path, default=Path("runs/table3"), help="the folder of the run folders")
     parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the data, the initial weights and dropout")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0], metavar="SEED",
+        help="seeds of the data, the initial weights and dropout: each row is trained once with each",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -41,17 +44,14 @@ def run(args: argparse.Namespace) -> int:
     rows = [row for row in ROWS if not row.group or row.group in wanted]
     # As many steps are averaged as in the recipe, relative to all, and nothing is measured on the way.
     last = max(1, args.steps // 3)
-    results: list[tuple[Row, Result]] = []
+    options = {"steps": args.steps, "average_last": last, "evaluate_every": args.steps}
     try:
-        for i, row in enumerate(rows):
-            print(f"{i + 1} of {len(rows)}: {row.name}", file=sys.stderr, flush=True)
-            options = {"steps": args.steps, "seed": args.seed, "average_last": last, "evaluate_every": args.steps}
-            results.append((row, measure_row(row, args.out, note, **options)))
+        found = train_variations(args.out, variations(rows, **options), args.seeds, tell)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
-    except Diverged as error:
-        print(f"minitransformer table3: {error} of {row.name}", file=sys.stderr)
-        return 1
+    results = [(row, found[row.name]) for row in rows]
     for line in format_table(results):
         print(line)
+    if len(args.seeds) > 1:
+        print("", *format_means(results), sep="\n")
     return 0

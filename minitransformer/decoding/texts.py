@@ -14,7 +14,7 @@ from minitransformer.decoding.beam import Hypothesis, beam_search
 from minitransformer.decoding.greedy import greedy
 from minitransformer.decoding.rules import PAPER, SearchOptions
 from minitransformer.decoding.search import MORE_THAN_SOURCE
-from minitransformer.nn import Transformer
+from minitransformer.nn import Model, Transformer
 
 __all__ = [
     "check_sentence",
@@ -119,9 +119,9 @@ def translate(
     return [target.decode(ids) for ids in _decode(model, source, texts, search, SENTENCES, spread)]
 
 
-def longest_sentence(model: Transformer) -> int | None:
+def longest_sentence(model: Model) -> int | None:
     """Return the maximum number of tokens of a sentence, including its end; None if there is no limit."""
-    learned = model.source_embedding.positions
+    learned = model.target_embedding.positions
     return None if learned is None else len(learned)
 
 

@@ -117,7 +117,7 @@ class MultiHeadAttention(Module):
         rotate, bias = (memory is None and o.positions == kind for kind in ("rotary", "alibi"))
         if not (rotate or bias) and o.kv_heads == o.n_heads:
             return {}
-        table = ops.alibi(o.n_heads, x.shape[1], o.dtype) if bias else None
+        table = ops.alibi(o.n_heads, x.shape[1], o.dtype)[None] if bias else None  # (1, H, T, T), for all sentences
         return {"n_kv_heads": o.kv_heads, "rotate": rotate, "bias": table}
 
     def _block_size(self) -> int | None:

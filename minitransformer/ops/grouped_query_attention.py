@@ -171,27 +171,27 @@ def forward(
     products = _products(x, memory, sizes.queries)
     projected = [affine(source, w_in[:, part], None if b_in is None else b_in[part]) for source, part in products]
     q, k, v = _by_head(projected, sizes)  # (1)
-    (q_turned, turn), (k_turned, _) = map(rotary.forward, (q, k)) if rotate else ((q, None), (k, None))  # (3)
+    (q_turned, saved_turn), (k_turned, _) = map(rotary.forward, (q, k)) if rotate else ((q, None), (k, None))  # (3)
     k_heads, v_heads = (xp.repeat(part, n_heads // n_kv_heads, axis=1) for part in (k_turned, v))  # (2)
     concat = xp.empty((*x.shape[:-1], w_out.shape[0]), dtype=x.dtype)
-    out = _heads(concat, n_heads)
-    _, attended = attention.forward(q_turned, k_heads, v_heads, mask, causal, block_size, out, bias)  # (4)
+    options = {"mask": mask, "causal": causal, "block_size": block_size, "bias": bias}
+    _, saved_heads = attention.forward(q_turned, k_heads, v_heads, **options, out=_heads(concat, n_heads))  # (4)
     y = affine(concat, w_out, b_out)
-    return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, sizes, turn, concat, attended)
+    return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, sizes, saved_turn, concat, saved_heads)
 
 
 def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     """Return the gradients of x, memory, w_in, w_out, b_in and b_out."""
-    x, memory, w_in, w_out, has_b_in, has_b_out, sizes, turn, concat, attended = saved
+    x, memory, w_in, w_out, has_b_in, has_b_out, sizes, saved_turn, concat, saved_heads = saved
     products = _products(x, memory, sizes.queries)
     # y = concat @ w_out + b_out
     d_concat, d_w_out = (rows(d_y) @ w_out.T).reshape(concat.shape), rows(concat).T @ rows(d_y)
     # (4) o_h = Attention(q_h, k_h, v_h), written into the columns of concat
-    d_q_turned, d_k_heads, d_v_heads = attention.backward(attended, _heads(d_concat, sizes.n_heads))
+    d_q_turned, d_k_heads, d_v_heads = attention.backward(saved_heads, _heads(d_concat, sizes.n_heads))
     # (2) k and v, repeated for the heads that share them
     d_k_turned, d_v = (_sum_groups(d, sizes) for d in (d_k_heads, d_v_heads))  # (5)
     # (3) q, k = rotary(q), rotary(k)
-    d_q, d_k = (d if turn is None else rotary.backward(turn, d)[0] for d in (d_q_turned, d_k_turned))  # (6)
+    d_q, d_k = (d if saved_turn is None else rotary.backward(saved_turn, d)[0] for d in (d_q_turned, d_k_turned))  # (6)
     # (1) q, k and v are columns of [Q | K | V], or of Q and [K | V]
     columns = [_columns(d) for d in (d_q, d_k, d_v)]
     first = 3 if memory is None else 1

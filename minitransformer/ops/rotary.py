@@ -97,9 +97,8 @@ def forward(x: Array, first: int = 0, out: Array | None = None) -> tuple[Array, 
     cos, sin = _rotations(x, first)
     y = xp.empty(x.shape, dtype=x.dtype) if out is None else out
     even, odd = x[..., 0::2], x[..., 1::2]
-    rotated = even * cos - odd * sin  # (2)
-    y[..., 1::2] = even * sin + odd * cos  # (3)
-    y[..., 0::2] = rotated  # last, because out may be x
+    # Both in one statement, because out may be x.
+    y[..., 0::2], y[..., 1::2] = even * cos - odd * sin, even * sin + odd * cos  # (2), (3)
     return y, (cos, sin)
 
 
@@ -110,8 +109,8 @@ def backward(saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tupl
     d_left, d_right = d_y[..., 0::2], d_y[..., 1::2]
     # (2), (3): the transpose is the rotation by the opposite angle
     d_even = d_left * cos + d_right * sin  # (8)
-    d_x[..., 1::2] = d_right * cos - d_left * sin  # (9)
-    d_x[..., 0::2] = d_even
+    d_odd = d_right * cos - d_left * sin  # (9)
+    d_x[..., 0::2], d_x[..., 1::2] = d_even, d_odd
     return (d_x,)
 
 

@@ -80,17 +80,16 @@ def forward(x: Array) -> tuple[Array, Any]:
 def backward(saved: Any, d_y: Array) -> tuple[Array]:
     """Return the gradient of x."""
     b, z, u = saved
-    n = b.shape[-1]
-    d_x = xp.empty((*b.shape[:-1], 2 * n), dtype=b.dtype)  # (9) [d_a | d_b]
-    d_a, d_b = d_x[..., :n], d_x[..., n:]
     # (4) y = u * b
-    xp.multiply(d_y, u, out=d_b)  # (6)
+    d_b = d_y * u  # (6)
     d_u = d_y * b  # (7)
     # (2), (3) u = a * sigmoid(a)
     slope = 1 - z
     slope *= u
     slope += z
-    xp.multiply(d_u, slope, out=d_a)  # (8)
+    d_a = d_u * slope  # (8)
+    # (1) a and b are the halves of x
+    d_x = xp.concatenate((d_a, d_b), axis=-1)  # (9)
     return (d_x,)
 
 

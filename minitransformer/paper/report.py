@@ -7,8 +7,18 @@ from typing import Any
 import numpy as np
 
 from minitransformer.bench.report import duration, wrap
+from minitransformer.paper.costs import equal_at
+from minitransformer.paper.means import Interval
 
-__all__ = ["extrapolation_text", "paths_text", "recall_text", "table1_text"]
+__all__ = [
+    "changes_text",
+    "costs_text",
+    "extrapolation_text",
+    "heads_text",
+    "paths_text",
+    "recall_text",
+    "table1_text",
+]
 
 HOW_MANY_LAYERS = (
     "enough layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
@@ -59,8 +69,57 @@ def table1_text(result: dict[str, Any]) -> str:
                 f"minimum of several forward passes, float32, one thread; slope from n {times[0]} to {times[-1]}; "
                 f"{machine['processor']}."
             ),
+            costs_text(result["costs"]),
         ]
     )
+
+
+def costs_text(costs: dict[str, Any]) -> str:
+    """Return what ``measure_costs`` found."""
+    rows = []
+    for name, found in costs["sums"].items():
+        theory = "k n d + n d²" if name == "separable convolution" else "n² d + n d²"
+        rows.append((name, theory, " + ".join(f"{factor:.2f} {term}" for term, factor in found["fit"].items())))
+    times = costs["convolution over recurrence"]
+    at = ", ".join(f"{point['ratio']:.2f} at k {point['k']}" for point in times["points"])
+    rows.append(("convolutional / recurrent", "k", f"{times['factor']:.2f} k: {at}"))
+    for what, name in (("products", "H heads / 1 head, only products"), ("operations", "H heads / 1 head")):
+        at = ", ".join(f"{point[what]:.3f} at H {point['heads']}" for point in costs["heads"][1:])
+        rows.append((name, "1", at))
+    return "\n\n".join(
+        [
+            "What the paper says about costs beside the table (sections 3.2.2 and 4).",
+            "\n".join("{:33}{:15}{}".format(*row) for row in [("", "theory", "counted"), *rows]),
+            _attention_over_recurrence_text(costs["attention over recurrence"]),
+            wrap(
+                "Operations of sums: factors by least squares, over n, d and k. Self-attention and recurrence: forward "
+                f"passes of {costs['attention over recurrence']['batch']} sentences, float32, one thread; the ratio of "
+                f"medians, median of {costs['attention over recurrence']['turns']} turns (min to max)."
+            ),
+        ]
+    )
+
+
+def _attention_over_recurrence_text(found: dict[str, Any]) -> str:
+    """Return the ratios of operations and of times over n, and where they are 1."""
+    points, heading = found["points"], f"  d {found['d']}"
+    names, lengths = list(points[0]["time"]), [point["n"] for point in points]
+    lines = [
+        f"{'self-attention / recurrent':33}",
+        f"{heading:25}{'n':>4}",
+        *(f"{n:29}" for n in lengths),
+        f"{'1.00 at n':>29}",
+    ]
+    for name in names:
+        operations = [point["operations"][name] for point in points]
+        times = [point["time"][name] for point in points]
+        ends = equal_at(lengths, operations), equal_at(lengths, [time["median"] for time in times])
+        cells = [f"{name:32}", f"{'operations':>13}  {'time':17}"]
+        for count, time in zip(operations, times, strict=True):
+            cells.append(f"{count:13.2f}  {time['median']:.2f} ({time['least']:.2f}-{time['most']:.2f})".ljust(32))
+        cells.append("{:>13}  {:17}".format(*("-" if n is None else f"{n:.0f}" for n in ends)))
+        lines = [line + cell for line, cell in zip(lines, cells, strict=True)]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def paths_text(result: dict[str, Any]) -> str:
@@ -120,3 +179,87 @@ def extrapolation_text(result: dict[str, Any]) -> str:
             cells += f"{accuracy[: n - distance].mean():10.1f}{accuracy[n - distance :].mean():10.1f}{'':8}"
         lines.append(f"{name:27}{cells}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def heads_text(result: dict[str, Any]) -> str:
+    """Return what ``measure_heads`` found."""
+    at = [result["offsets"].index(offset) for offset in (0, -1, 1)]
+    lines = [f"{'attention':11}{'layer':>5}{'head':>6}{'distance':>10}{'own':>8}{'before':>8}{'after':>8}"
+             f"{'entropy':>9}{'content':>9}"]  # fmt: skip
+    for layer in result["layers"]:
+        for number, head in enumerate(layer["heads"], 1):
+            masses = "".join(f"{head['offsets'][i]:8.2f}" for i in at)
+            lines.append(
+                f"{layer['kind']:11}{layer['layer']:5}{number:6}{head['distance']:10.2f}{masses}"
+                f"{head['entropy']:9.2f}{head['content']:9.2f}"
+            )
+    different = [layer for layer in result["layers"] if layer["difference"]]
+    rows = [
+        f"{'':16}{'same sentence':^18}{'mean maps':^43}".rstrip(),
+        f"{'attention':11}{'layer':>5}" + f"{'trained':>9}{'initial':>9}" * 2 + f"{'shuffled (most)':>18}{'p':>7}",
+    ]
+    for layer in different:
+        d = layer["difference"]
+        rows.append(
+            f"{layer['kind']:11}{layer['layer']:5}{d['same sentence']:9.3f}{d['initial']['same sentence']:9.3f}"
+            f"{d['mean maps']:9.3f}{d['initial']['mean maps']:9.3f}"
+            f"{d['shuffled']:9.3f} ({d['largest shuffled']:.3f})  {d['p']:7.3f}"
+        )
+    return "\n\n".join(
+        [
+            wrap(
+                f"Attention heads on {result['used']} of {result['pairs']} held-out pairs, in {result['groups']} "
+                "groups of equal lengths. Means over all queries: distance in positions; weight on the key at the "
+                "query's own position, the one before and the one after; entropy in bits; content: the share of the "
+                "weight that moves if all tokens are exchanged for those of another sentence."
+            ),
+            "\n".join(lines),
+            *(
+                [
+                    wrap(
+                        "How different the heads of a layer are: Jensen-Shannon divergence in bits, the mean over all "
+                        "pairs of heads. Mean maps: each head's map is averaged over the sentences first. Shuffled: "
+                        f"the heads change places in each sentence ({result['shuffles']} times)."
+                    ),
+                    "\n".join(rows),
+                ]
+                if different
+                else []
+            ),
+        ]
+    )
+
+
+def changes_text(result: dict[str, Any]) -> str:
+    """Return the differences that ``measure_changes`` found."""
+    rows, level = result["rows"], result["level"]
+    others = len(rows) - 1
+    lines = [
+        wrap(
+            f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
+            f"{len(result['seeds'])} seeds; difference from the base, paired by seed, with its {level:.0%} confidence "
+            "interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer steps."
+        ),
+        "",
+        f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>17}{'difference':>14}",
+    ]
+    for name, row in rows.items():
+        bits = np.array(row["bits"])
+        lines.append(
+            f"{name:17}{row['d_ff']:5}{row['parameters']:11,}{row['cost']:6.2f}{row['steps']:7,}"
+            f"{bits.mean():9.3f} ± {bits.std(ddof=1):.3f}" + ("" if not row["changes"] else _difference(row))
+        )
+    lines += [
+        "",
+        wrap(
+            f"noise: the interval contains zero. Of {others} rows without any effect, {(1 - level) * others:.1f} would "
+            "be called better or worse on average."
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _difference(row: dict[str, Any]) -> str:
+    found = Interval(*(row["difference"][name] for name in Interval._fields))
+    word = {-1: "better", 0: "noise", 1: "worse"}[found.side]
+    return f"{found.mean:+9.3f} ({found.low:+.3f} to {found.high:+.3f})  {word}"

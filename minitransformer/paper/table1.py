@@ -11,6 +11,8 @@ recurrence includes the product with its inputs. Sizes are such that the leading
 *Time* is that of the operation's forward pass, in float32 on one thread, the minimum of several; *gradients* are those
 of the last output with respect to each input, through enough layers to connect all positions, without residual
 connections.
+
+What the paper says about costs beside the table is counted and timed as well (see ``costs``).
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import blas
 from minitransformer.autograd import Tensor
-from minitransformer.bench.account import Account, accounting
 from minitransformer.bench.figures import fit_powers, slope
 from minitransformer.bench.machine import describe
+from minitransformer.paper.costs import measure_costs
+from minitransformer.paper.counting import count_operations
 from minitransformer.paper.layers import LAYERS, LayerSizes
 from minitransformer.paper.paths import FAR, WIDTH, measure_paths, stack_layers
 
@@ -46,32 +49,6 @@ TURNS = 3
 
 GRID = {"n": (128, 256, 512, 1024), "d": (64, 128, 256), "k": (3, 5, 9), "r": (8, 16, 32)}
 """Where operations are counted: all combinations of the sizes that a layer has."""
-
-
-def count_operations(name: str, sizes: LayerSizes) -> dict[str, int]:
-    """Count the floating-point operations of a layer's forward pass as it runs.
-
-    Parameters
-    ----------
-    name : str
-        A layer of Table 1, as in ``LAYERS``.
-    sizes : LayerSizes
-        Of the layer's input.
-
-    Returns
-    -------
-    dict
-        ``"products"``, ``"other"`` arithmetic, and ``"operations"``: both together.
-    """
-    layer, account = LAYERS[name], Account()
-    inputs = [Tensor(x.astype(np.float32)) for x in layer.arrays(sizes, np.random.default_rng(0))]
-    with accounting(account, inputs):
-        layer.operation.forward(*[x.data for x in inputs], **layer.options(sizes))
-    return {
-        "products": account.flops,
-        "other": account.arithmetic,
-        "operations": account.flops + account.arithmetic,
-    }
 
 
 def _operations(name: str) -> dict[str, Any]:
@@ -138,7 +115,8 @@ def measure_table1(tell: Callable[[str], None]) -> dict[str, Any]:
     -------
     dict
         Plain values that can be written as JSON: what ``measure_paths`` returns, with ``"machine"`` and ``"example"``
-        (sizes), and for each layer ``"operations"``, ``"time"`` and ``"gradients"`` too.
+        (sizes), for each layer ``"operations"``, ``"time"`` and ``"gradients"`` too, and ``"costs"``: what
+        ``measure_costs`` returns.
     """
     result = measure_paths(tell) | {"machine": describe(), "example": EXAMPLE._asdict()}
     for name, row in result["layers"].items():
@@ -146,4 +124,4 @@ def measure_table1(tell: Callable[[str], None]) -> dict[str, Any]:
         row["operations"] = _operations(name) | {"example": count_operations(name, EXAMPLE)}
         row["time"] = _time(name)
         row["gradients"] = _gradients(name)
-    return result
+    return result | {"costs": measure_costs(EXAMPLE, tell)}

@@ -5,25 +5,24 @@ with Dk and Dv such that their product with H stays; (B) the size of the keys; (
 and label smoothing; (E) learned positions instead of sinusoidal ones. As in the paper, a row lists its differences
 from the base.
 
+With several seeds, each row is trained once with each, and its mean is compared with that of the base (see ``means``).
+
 Source: Attention Is All You Need, section 6.2, table 3.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
+from minitransformer.bench.report import wrap
+from minitransformer.paper.means import compare_means
+from minitransformer.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.loading import load
-from minitransformer.training.locking import lock_folder
-from minitransformer.training.resuming import resume
-from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Trainer
 
-__all__ = ["ROWS", "Result", "Row", "format_table", "measure_row"]
+__all__ = ["ROWS", "Row", "format_means", "format_table", "variations"]
 
 
 class Row(NamedTuple):
@@ -54,56 +53,22 @@ ROWS = (
 )
 
 
-class Result(NamedTuple):
-    """What was measured for a row."""
-
-    configuration: Configuration
-    parameters: int
-    perplexity: float
-    """Per token of the held-out targets, without label smoothing."""
-    exact_match: float
-    seconds: float
-
-
-def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any) -> Result:
-    """Train a row's model, or resume its training, or load it if it exists; then measure it.
+def variations(rows: Sequence[Row], **base: Any) -> dict[str, Configuration]:
+    """Return the configurations of rows, by the names of the rows.
 
     Parameters
     ----------
-    row : Row
-        The row.
-    root : Path
-        The folder of its run folder.
-    report : callable
-        Called with a message for each damaged checkpoint.
+    rows : sequence of Row
+        The rows.
     **base
         The options of all rows that differ from the recipe of the task numbers.
 
-    Returns
-    -------
-    Result
-
     Raises
     ------
-    ValueError
-        If there is a run of another configuration in the row's folder.
+    OptionError
+        If an option is impossible.
     """
-    run = RunFolder(root / row.name)
-    wanted = Configuration.of_task(build("numbers"), **{**base, **row.changes})
-    threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
-    with lock_folder(run.path):
-        begun = run.holds_something()
-        if begun and run.configuration().changed(**threads) != wanted:
-            raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
-        if not run.is_finished():
-            trainer = resume(run, report) if begun else Trainer(wanted)
-            if not begun:
-                run.create(trainer.configuration, trainer.corpus)
-            trainer.train(run)
-        trained, final = load(run, report=report), run.measurements.final()
-    assert final is not None
-    size = sum(parameter.size for parameter in trained.model.parameters())
-    return Result(trained.options, size, math.exp(final["valid_loss"]), final["exact_match"], final["seconds"])
+    return {row.name: Configuration.of_task(build("numbers"), **{**base, **row.changes}) for row in rows}
 
 
 COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (
@@ -119,24 +84,67 @@ COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (
 )
 
 
-def format_table(results: Sequence[tuple[Row, Result]]) -> list[str]:
-    """Return the table's lines, the heading first; the first row is the base, and equal values are left empty."""
-    base = results[0][1].configuration
+def format_table(results: Sequence[tuple[Row, Sequence[Result]]]) -> list[str]:
+    """Return the table's lines, the heading first; the first row is the base, and equal values are left empty.
+
+    What was measured is the mean over the seeds.
+    """
+    base = results[0][1][0].configuration
     lines = [["", *(name for name, _ in COLUMNS), "perplexity", "exact match", "parameters", "time"]]
-    for row, result in results:
-        cells = [
-            str(of(result.configuration)) if not row.group or of(result.configuration) != of(base) else ""
-            for _, of in COLUMNS
-        ]
+    for row, found in results:
+        configuration = found[0].configuration
+        cells = [str(of(configuration)) if not row.group or of(configuration) != of(base) else "" for _, of in COLUMNS]
         lines.append(
             [
                 f"({row.group})" if row.group else "base",
                 *cells,
-                f"{result.perplexity:.4f}",
-                f"{100 * result.exact_match:.2f} %",
-                f"{result.parameters:,}",
-                f"{result.seconds:.0f} s",
+                f"{fmean(result.perplexity for result in found):.4f}",
+                f"{100 * fmean(result.exact_match for result in found):.2f} %",
+                f"{found[0].parameters:,}",
+                f"{fmean(result.seconds for result in found):.0f} s",
             ]
         )
+    return _aligned(lines)
+
+
+MEASURES: tuple[tuple[str, int, Callable[[Result], float]], ...] = (
+    ("exact match, %", 2, lambda result: 100 * result.exact_match),
+    ("perplexity", 4, lambda result: result.perplexity),
+)
+"""Each with its decimals."""
+
+
+def format_means(results: Sequence[tuple[Row, Sequence[Result]]]) -> list[str]:
+    """Return each row's mean over the seeds, and its difference from the base: the first row."""
+    seeds = len(results[0][1])
+    words = (
+        f"{seeds} seeds each: mean (min to max); the difference from the base, with its 95 % interval and p of Welch's "
+        "t-test; detectable: the true difference that this test finds, with p < 0.05, 4 times out of 5."
+    )
+    lines = wrap(words).splitlines()
+    for measure, decimals, of in MEASURES:
+        base = [of(result) for result in results[0][1]]
+        cells = [["", measure, "difference", "p", "detectable"]]
+        for row, found in results:
+            values = [of(result) for result in found]
+            mean, least, most = (f"{value:.{decimals}f}" for value in (fmean(values), min(values), max(values)))
+            cells.append([_first_change(row), f"{mean} ({least} to {most})", "", "", ""])
+            if row.group:
+                d = compare_means(base, values)
+                signed = [f"{value:+.{decimals}f}" for value in (d.mean, d.low, d.high)]
+                cells[-1][2:] = [
+                    f"{signed[0]} ({signed[1]} to {signed[2]})", f"{d.p:.3f}", f"{d.detectable:.{decimals}f}",
+                ]  # fmt: skip
+        lines += ["", *_aligned(cells)]
+    return lines
+
+
+def _first_change(row: Row) -> str:
+    """Return what a row is about: ``"(A) n_heads 8"``."""
+    return next((f"({row.group}) {name} {value}" for name, value in row.changes.items()), "base")
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines of cells as text, in columns that end together."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
-    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]

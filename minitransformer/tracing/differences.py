@@ -22,7 +22,7 @@ from minitransformer import ops
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.decoding import Diverged
-from minitransformer.nn import Transformer
+from minitransformer.nn import Model, Transformer
 from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.testing.slopes import relative_error
 from minitransformer.tracing.editing import Editor, See, layout_of
@@ -31,7 +31,7 @@ from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Objective, as_arguments
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, gradient_inside
-from minitransformer.tracing.watching import Backward, Call, Watcher
+from minitransformer.tracing.watching import Backward, Call, Watcher, predict
 
 __all__ = ["Difference", "Point", "difference"]
 
@@ -72,7 +72,7 @@ class Difference:
 
 
 def difference(
-    model: Transformer,
+    model: Model,
     source_ids: Any,
     target_ids: Any,
     objective: Objective | None,
@@ -85,7 +85,7 @@ def difference(
 
     Parameters
     ----------
-    model : Transformer
+    model : Transformer or LanguageModel
         The model, in float64: ``in_double(model)``.
     source_ids, target_ids, objective
         As for `run`.
@@ -150,7 +150,7 @@ class _Entry:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Model,
         source_ids: Any,
         target_ids: Any,
         objective: Objective,
@@ -202,9 +202,11 @@ class _Entry:
 
     def _logits(self, n: int = 1) -> Tensor:
         """Return the logits of the batch, repeated n times."""
-        source, target = np.tile(self._source, (n, 1)), np.tile(self._target[:, :-1], (n, 1))
-        memory = self._model.encode(source) if self._memory is None else Tensor(xp.tile(self._memory, (n, 1, 1)))
-        return self._model.decode(target, memory, ops.padding_mask(source))
+        target = np.tile(self._target[:, :-1], (n, 1))
+        source = None if self._source is None else np.tile(self._source, (n, 1))
+        if self._memory is None or not isinstance(self._model, Transformer):
+            return predict(self._model, source, target)
+        return self._model.decode(target, Tensor(xp.tile(self._memory, (n, 1, 1))), ops.padding_mask(source))
 
     def differentiate(self) -> tuple[float, float, float]:
         """Return the entry, its gradient by the backward pass, and the objective."""
@@ -270,7 +272,8 @@ class _Entry:
         if self._parameter is not None:
             self._parameter.data = self._parameter._data.copy()
             self._parameters = [parameter._data for parameter in self._model.parameters()]
-        if not self._key.startswith(("encoder", "source_embedding")):
+        is_earlier = self._key.startswith(("encoder", "source_embedding"))
+        if isinstance(self._model, Transformer) and not is_earlier:
             with no_grad(), self._editor.watching():
                 self._memory = self._model.encode(self._source).data
 
@@ -279,7 +282,8 @@ class _Entry:
         if not self._is_repeated:
             return [self._alone(value) for value in values]
         logits = self._target.size * self._model.target_vocab
-        n, found = max(1, min(TOKENS // (self._source.size + self._target.size), LOGITS // logits)), []
+        tokens = self._target.size + (0 if self._source is None else self._source.size)
+        n, found = max(1, min(TOKENS // tokens, LOGITS // logits)), []
         for first in range(0, len(values), n):
             found += self._side_by_side(values[first : first + n])
             if not self._is_repeated:
@@ -312,7 +316,7 @@ class _Entry:
         """Give each repetition of the batch its own value of the parameter, in the operations that use it."""
         assert self._parameter is not None
         array = self._parameter._data
-        n, rows, unchanged, running = len(values), len(self._source), array[self._index].item(), False
+        n, rows, unchanged, running = len(values), len(self._target), array[self._index].item(), False
 
         def part(x: Any, i: int) -> Any:
             is_batch = getattr(x, "shape", ())[:1] == (n * rows,) and not any(

@@ -14,7 +14,7 @@ from typing import Any
 
 from minitransformer.arrays import Array, xp
 from minitransformer.autograd import no_grad
-from minitransformer.nn import Transformer
+from minitransformer.nn import Model
 from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops import softmax
 from minitransformer.stand_ins import in_this_thread, in_use, standing_in
@@ -34,7 +34,7 @@ class Editor:
 
     Parameters
     ----------
-    model : Transformer
+    model : Transformer or LanguageModel
         A ``twin`` of the model: parameters that edits write to get new values.
     edits : sequence of Edit
         What is changed.
@@ -51,7 +51,7 @@ class Editor:
         If one does not fit the model.
     """
 
-    def __init__(self, model: Transformer, edits: Sequence[Edit], layout: Layout | None) -> None:
+    def __init__(self, model: Model, edits: Sequence[Edit], layout: Layout | None) -> None:
         self._model, self._layout = model, layout or Layout({}, {}, {}, None)
         self._changes = changes_of(edits, self._layout)
         self._attentions = {key for site in ("mask", "scores", "weights", "heads") for key in self._changes[site]}
@@ -177,7 +177,7 @@ class Editor:
         return {attention.backward: backward}
 
 
-def layout_of(model: Transformer, source_ids: Any, target_ids: Any, objective: Any = None) -> Layout:
+def layout_of(model: Model, source_ids: Any, target_ids: Any, objective: Any = None) -> Layout:
     """Run a model once, without a gradient, and return its layout; arguments as for `run`."""
     outputs: dict[str, tuple[int, ...]] = {}
     weights: dict[str, tuple[int, ...]] = {}

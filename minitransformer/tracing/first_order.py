@@ -10,7 +10,6 @@ for masks x = softmax(s), and Δ is the exact change of the weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 
 import numpy as np
 
@@ -24,7 +23,8 @@ __all__ = ["Unpredictable", "first_order"]
 
 
 ATTENTION = "scaled_dot_product_attention"
-NAMES = ("q", "k", "concat", "d_concat")
+INSIDE = tuple(f"{ATTENTION}.{name}" for name in ("scores", "weights", "d_weights"))
+"""The values inside each attention that a prediction needs; it needs the outputs of its heads, ``concat``, too."""
 
 
 class Unpredictable(ValueError):
@@ -56,7 +56,7 @@ def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
         _check_lines(trace, getattr(edit, "step", None))
     outputs = {step.key: step.output.shape for step in trace.steps}
     parameters = {name: parameter.value.shape for name, parameter in trace.parameters.items()}
-    weights = {key: trace[_weights(key)].shape for key in outputs if _weights(key) in trace}
+    weights = {key: trace[_inside(key, "weights")].shape for key in outputs if _inside(key, "weights") in trace}
     changes = changes_of(edits, Layout(outputs, parameters, weights, trace.logits.dtype))
     total = trace.value
     for site, by_key in changes.items():
@@ -70,17 +70,17 @@ def first_order(trace: Trace, edits: Sequence[Edit]) -> float:
 def _check_lines(trace: Trace, key: object) -> None:
     """Raise an error for an attention whose passes are not traced."""
     for step in trace.steps:
-        if step.key == key and step.name == "multi_head_attention":
+        if step.key == key and step.name.endswith("_attention"):
             values = {f"{line.function}.{line.name}" for line in (*step.forward, *step.backward)}
-            missing = {f"{ATTENTION}.weights", f"{ATTENTION}.d_weights", *(f"{step.name}.{name}" for name in NAMES)}
-            if missing - values:
+            if not values.issuperset((*INSIDE, f"{step.name}.concat", f"{step.name}.d_concat")):
                 raise Unpredictable(
                     f"first_order: other functions stand in for the engine's in {key}, and their values "
                     "are not traced; edit its output, or leave them out, to see a prediction"
                 )
 
 
-def _weights(step: str, name: str = "weights") -> str:
+def _inside(step: str, name: str) -> str:
+    """Return the key of a value inside the attention of a step."""
     return f"{step}:{ATTENTION}.{name}"
 
 
@@ -89,15 +89,13 @@ def _at(trace: Trace, site: str, key: str, changes: list[Change]) -> tuple[Array
     if site in ("parameter", "output"):
         x, d_x = trace[key], trace.arrays.get(f"d:{key}")
         return x, _changed(x, changes), d_x
-    weights, d_weights = trace[_weights(key)], trace[_weights(key, "d_weights")]
+    weights, d_weights, scores = (trace[_inside(key, name)] for name in ("weights", "d_weights", "scores"))
     if site == "weights":
         return weights, _changed(weights, changes), d_weights
     if site == "heads":
-        concat, d_concat = (trace[f"{key}:multi_head_attention.{name}"] for name in ("concat", "d_concat"))
+        concat, d_concat = (trace[f"{key}:{trace.step(key).name}.{name}"] for name in ("concat", "d_concat"))
         heads, d_heads = (_by_head(x, weights.shape[1]) for x in (concat, d_concat))
         return heads, _changed(heads, changes), d_heads
-    q, k = (trace[f"{key}:multi_head_attention.{name}"] for name in "qk")
-    scores = q @ k.swapaxes(-1, -2) / sqrt(q.shape[-1])
     if site == "scores":
         (d_scores,) = reference(softmax.backward)((asarray(weights), -1), asarray(d_weights))
         return scores, _changed(scores, changes), to_numpy(d_scores)

@@ -12,6 +12,7 @@ import numpy as np
 from minitransformer import ops
 from minitransformer.arrays import is_whole
 from minitransformer.autograd import Tensor, is_recording
+from minitransformer.nn import LanguageModel
 from minitransformer.tracing.twin import check_model
 
 __all__ = ["LogProbability", "LogProbabilityDifference", "Loss", "Objective", "as_arguments"]
@@ -92,13 +93,22 @@ def _check_index(what: str, index: int, n: int) -> None:
 def as_arguments(
     function: str, model: Any, source_ids: Any, target_ids: Any, objective: Objective | None
 ) -> tuple[Any, Any, Objective]:
-    """Return source ids, target ids and the objective of a run, after checking that they fit the model."""
+    """Return source ids, target ids and the objective of a run, after checking that they fit the model.
+
+    A decoder alone has no source: it is None, and the target is the text.
+    """
     check_model(function, model)
-    source_ids, target_ids, objective = np.asarray(source_ids), np.asarray(target_ids), objective or Loss()
-    if target_ids.ndim != 2 or target_ids.shape[1] < 2:
+    given = [np.asarray(ids) for ids in (source_ids, target_ids) if ids is not None]
+    expected = "the ids of one text" if isinstance(model, LanguageModel) else "source ids and target ids"
+    if len(given) != (1 if isinstance(model, LanguageModel) else 2):
         raise ValueError(
-            f"{function}: expected target ids of shape (B, Tq + 1), with start and end token, found {target_ids.shape}"
+            f"{function}: expected {expected}, as a {type(model).__name__} reads; found {len(given)} arrays"
         )
+    source_ids, target_ids = [None, *given][-2:]
+    objective = objective or Loss()
+    if target_ids.ndim != 2 or target_ids.shape[1] < 2:
+        what = "ids of shape (B, T + 1)" if source_ids is None else "target ids of shape (B, Tq + 1)"
+        raise ValueError(f"{function}: expected {what}, with start and end token, found {target_ids.shape}")
     if isinstance(objective, type) or not hasattr(objective, "check"):
         raise TypeError(
             f"{function}: expected an objective, such as Loss() or LogProbability(position, token), found {objective!r}"

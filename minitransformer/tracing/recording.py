@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array, backend, to_numpy, use, uses_kernels, using
-from minitransformer.nn import Module, Transformer
+from minitransformer.nn import Model, Module
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.lines import Value
 from minitransformer.tracing.objectives import Objective, as_arguments
 from minitransformer.tracing.sources import rule_sources, sources
 from minitransformer.tracing.twin import twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
-from minitransformer.tracing.watching import Call, Input, Watcher, watching
+from minitransformer.tracing.watching import Call, Input, Watcher, predict, watching
 
 __all__ = ["trace"]
 
@@ -158,7 +158,11 @@ def without_kernels() -> Iterator[None]:
 
 
 def trace(
-    model: Transformer, source_ids: Any, target_ids: Any, objective: Objective | None = None, edits: Sequence[Any] = ()
+    model: Model,
+    source_ids: Any,
+    target_ids: Any = None,
+    objective: Objective | None = None,
+    edits: Sequence[Any] = (),
 ) -> Trace:
     """Return every value and gradient of one forward and backward pass, by name.
 
@@ -166,12 +170,13 @@ def trace(
 
     Parameters
     ----------
-    model : Transformer
+    model : Transformer or LanguageModel
         The model.
     source_ids : integer array, shape (B, Tk)
-        The source; 0 is padding.
+        The source; 0 is padding. Of a ``LanguageModel``, the text, with the shape of a target.
     target_ids : integer array, shape (B, Tq + 1)
         The target with start and end token: each token but the last is an input, each but the first is predicted.
+        A ``LanguageModel`` has none.
     objective : Objective, optional
         The number that is differentiated; by default ``Loss()``.
     edits : sequence of Edit, optional
@@ -212,7 +217,7 @@ def trace(
     recorder = _Recorder(other, result)
     watched = watch(see=recorder.see, see_value=recorder.see_value, see_backward=recorder.see_backward)
     with without_kernels(), watched as recorder.watcher, recorder.watcher.tracing_lines():
-        logits = other(source_ids, target_ids[:, :-1])
+        logits = predict(other, source_ids, target_ids[:, :-1])
         value = objective(logits, target_ids[:, 1:])
         if value.requires_grad:
             value.backward()

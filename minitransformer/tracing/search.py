@@ -22,11 +22,12 @@ from minitransformer.data import END, PAD, START
 from minitransformer.decoding import PAPER, SearchOptions, beam_search, longest_sentence
 from minitransformer.decoding.beam import best_continuations, live_first
 from minitransformer.decoding.search import Diverged, Ids, as_sources, best_tokens, exclude, limits, to_host
-from minitransformer.nn import Transformer
+from minitransformer.nn import LanguageModel, Model, Transformer
 from minitransformer.stand_ins import in_this_thread, in_use, standing_in
 from minitransformer.tracing.editing import Editor, layout_of
 from minitransformer.tracing.edits import Edit
 from minitransformer.tracing.twin import check_model, twin
+from minitransformer.tracing.watching import predict
 
 __all__ = ["Alternative", "BeamNode", "BeamTree", "Choice", "beam_tree", "write"]
 
@@ -96,26 +97,28 @@ class FullPasses:
 
     Parameters
     ----------
-    model : Transformer
+    model : Transformer or LanguageModel
         The model.
-    source_ids : integer array, shape (1, Tk)
-        The source sentence.
+    source_ids : integer array, shape (1, Tk), or None
+        The source sentence; a decoder alone has none.
     edits : sequence of Edit
         What is changed in the model.
     most : int
         The maximum number of tokens; positions below it may be edited.
     """
 
-    def __init__(self, model: Transformer, source_ids: Ids, edits: Sequence[Edit], most: int) -> None:
+    def __init__(self, model: Model, source_ids: Ids | None, edits: Sequence[Edit], most: int) -> None:
         self._model = twin(model)
         self._editor: Editor | None = None
         if edits:
             longest = np.full((1, max(most, 1) + 1), START)
             self._editor = Editor(self._model, edits, layout_of(self._model, source_ids, longest))
         self._written = np.zeros((1, 0), dtype=np.int64)  # (W, T)
-        with no_grad(), self._editing():
-            self._memory: Array = self._model.encode(source_ids).data
-        self._memory_mask = ops.padding_mask(source_ids, PAD)
+        self._memory: Array | None = None
+        if isinstance(self._model, Transformer):
+            with no_grad(), self._editing():
+                self._memory = self._model.encode(source_ids).data
+            self._memory_mask = ops.padding_mask(source_ids, PAD)
 
     def _editing(self) -> AbstractContextManager[object]:
         return nullcontext() if self._editor is None else self._editor.watching()
@@ -132,8 +135,10 @@ class FullPasses:
 
     def logits(self, written: Ids) -> Array:
         """Return the logits of the token that follows each hypothesis: (W, T) -> (W, V)."""
-        memory = Tensor(xp.tile(self._memory, (len(written), 1, 1)))
         with no_grad(), self._editing():
+            if self._memory is None or not isinstance(self._model, Transformer):
+                return predict(self._model, None, written).data[:, -1]
+            memory = Tensor(xp.tile(self._memory, (len(written), 1, 1)))
             return self._model.decode(written, memory, self._memory_mask).data[:, -1]
 
     def select(self, going: Any) -> Ids:
@@ -142,7 +147,7 @@ class FullPasses:
 
 
 def write(
-    model: Transformer,
+    model: Model,
     source_ids: Any,
     prefix: Sequence[int] = (),
     edits: Sequence[Edit] = (),
@@ -155,18 +160,18 @@ def write(
 
     Parameters
     ----------
-    model : Transformer
+    model : Transformer or LanguageModel
         The model; it decodes without dropout.
-    source_ids : integer array, shape (1, Tk)
-        One source sentence with its end token.
+    source_ids : integer array, shape (1, Tk), or None
+        One source sentence with its end token; None for a ``LanguageModel``, which has none.
     prefix : sequence of int
         Tokens that the translation begins with, without the start token. The search goes on after them, unless the
-        last one is the end token.
+        last one is the end token. A ``LanguageModel`` continues this text.
     edits : sequence of Edit
         What is changed in the model. Entries at positions that have not been written yet are changed once they are.
     max_length : int, optional
         The most tokens to write, the prefix and the end token among them; by default 50 more than the source sentence
-        has, and no more than there are learned positions.
+        has, 50 without a source, and no more than there are learned positions.
     alternatives : int
         How many alternatives to return for each token.
     temperature : float
@@ -194,7 +199,7 @@ def write(
     if not (isfinite(temperature) and temperature > 0):
         raise ValueError(f"write: temperature must be a number above 0, found {temperature}")
     search: Any = FullPasses(model, source_ids, edits, most) if edits else model
-    cache = search.new_cache(source_ids)
+    cache = search.new_cache(1 if source_ids is None else source_ids)
     token = START
     choices: list[Choice] = []
     while len(choices) < most and token != END:
@@ -264,6 +269,8 @@ def beam_tree(
         If the model's scores are not numbers.
     """
     source_ids = _one_sentence("beam_tree", model, source_ids)
+    if source_ids is None:
+        raise ValueError("beam_tree: a LanguageModel has no source to translate; write continues a text")
     most = _limit(model, source_ids, max_length, rules)
     n_dropped = beam if n_dropped is None else n_dropped
     if index(n_dropped) < 0:
@@ -338,22 +345,28 @@ class _GrowingTree:
         return found
 
 
-def _one_sentence(function: str, model: Any, source_ids: Any) -> Ids:
+def _one_sentence(function: str, model: Any, source_ids: Any) -> Ids | None:
+    """Return the source; None for a decoder alone."""
     check_model(function, model)
+    if isinstance(model, LanguageModel):
+        if source_ids is not None:
+            raise ValueError(f"{function}: a LanguageModel has no source: pass None, and the text as the prefix")
+        return None
     ids = as_sources(source_ids)
     if len(ids) != 1:
         raise ValueError(f"{function}: expected one source sentence, ids of shape (1, Tk), found shape {ids.shape}")
     return ids
 
 
-def _limit(model: Transformer, source_ids: Ids, max_length: int | None, rules: SearchOptions) -> int:
+def _limit(model: Model, source_ids: Ids | None, max_length: int | None, rules: SearchOptions) -> int:
     """Return the most tokens that may be written, the end token among them."""
-    most = int(limits(source_ids, rules.most_written if max_length is None else max_length)[0])
+    before = np.zeros((1, 0), dtype=np.int64) if source_ids is None else source_ids
+    most = int(limits(before, rules.most_written if max_length is None else max_length)[0])
     learned = longest_sentence(model)
     return most if learned is None else min(most, learned)
 
 
-def _check_prefix(model: Transformer, prefix: Sequence[int], most: int) -> list[int]:
+def _check_prefix(model: Model, prefix: Sequence[int], most: int) -> list[int]:
     """Return the prefix as a list of tokens that may be written."""
     tokens = [index(token) for token in prefix]
     for place, token in enumerate(tokens):

@@ -97,7 +97,7 @@ class Trace:
     Attributes
     ----------
     source_ids, target_ids : integer arrays, shapes (B, Tk) and (B, Tq + 1)
-        The sentences.
+        The sentences. Of a decoder alone, the source is None and the target is the text.
     objective : Objective
         The differentiated number.
     value : float
@@ -114,7 +114,7 @@ class Trace:
         Every array by its key, in the order in which they were computed.
     """
 
-    def __init__(self, source_ids: Array, target_ids: Array, objective: Objective) -> None:
+    def __init__(self, source_ids: Array | None, target_ids: Array, objective: Objective) -> None:
         self.source_ids, self.target_ids, self.objective = source_ids, target_ids, objective
         self.value = float("nan")
         self.steps: list[Step] = []

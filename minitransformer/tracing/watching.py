@@ -30,7 +30,7 @@ from minitransformer.tracing.lines import LineTracer, Value
 from minitransformer.tracing.objectives import Loss, Objective
 from minitransformer.tracing.twin import modules
 
-__all__ = ["Call", "Input", "Run", "Watcher", "run", "watching"]
+__all__ = ["Call", "Input", "Run", "Watcher", "predict", "run", "watching"]
 
 Backward: TypeAlias = Callable[[Array], Sequence[Array | None]]
 _REPLACEABLE = make_tensor.__code__  # of every replaceable function: call(*args, **options)
@@ -242,6 +242,13 @@ class Run(NamedTuple):
     logits: Tensor
 
 
+def predict(model: Module, source_ids: Any, target_ids: Any) -> Tensor:
+    """Return the logits of a model; a decoder alone, which has no source, is given None."""
+    given = (target_ids,) if source_ids is None else (source_ids, target_ids)
+    logits: Tensor = model(*given)  # type: ignore[operator]
+    return logits
+
+
 def run(
     model: Module,
     source_ids: Any,
@@ -257,7 +264,7 @@ def run(
     model : Module
         The model: a ``twin``, if gradients follow, so that they do not reach the model itself.
     source_ids, target_ids : integer arrays, shapes (B, Tk) and (B, Tq + 1)
-        The sentences; the target with start and end token.
+        The sentences; the target with start and end token. The source of a decoder alone is None.
     objective : Objective, optional
         By default the loss.
     see : callable, optional
@@ -297,5 +304,5 @@ def run(
         watching(model, see=see, see_value=change_value) as watcher,
         standing_in({one.forward: traced(one) for one in operations}, when=in_this_thread()),
     ):
-        logits = model(source_ids, target_ids[:, :-1])  # type: ignore[operator]
+        logits = predict(model, source_ids, target_ids[:, :-1])
         return Run((objective or Loss())(logits, target_ids[:, 1:]), logits)

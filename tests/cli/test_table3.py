@@ -1,5 +1,6 @@
 """The small Table 3: every row differs from the base in what it is about, and is trained once."""
 
+import math
 import re
 from functools import partial
 
@@ -7,7 +8,9 @@ import pytest
 
 from minitransformer.cli import main
 from minitransformer.paper import table3
-from minitransformer.paper.table3 import ROWS
+from minitransformer.paper.means import compare_means
+from minitransformer.paper.table3 import ROWS, format_means
+from minitransformer.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder
 
@@ -22,7 +25,7 @@ def rows_of(out):
 def little_data(monkeypatch):
     """Let each row train and be measured on a few short batches: the table is the same, only worse."""
     little = {"train_pairs": 60, "held_out": 4, "batch_tokens": 64}
-    monkeypatch.setattr("minitransformer.cli.table3.measure_row", partial(table3.measure_row, **little))
+    monkeypatch.setattr("minitransformer.cli.table3.variations", partial(table3.variations, **little))
 
 
 def test_the_rows_are_the_papers():
@@ -70,7 +73,44 @@ def test_a_run_of_another_configuration_is_not_overwritten(tmp_path, capsys):
     assert "holds a run of another configuration; choose another --out" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("arguments", "words"), [(["X"], "no row 'X'; the rows are A, B, C, D, E")])
+@pytest.mark.usefixtures("little_data")
+def test_several_seeds(tmp_path, capsys):
+    assert main(["table3", "E", "--steps", "1", "--seeds", "0", "3", "--out", str(tmp_path)]) == 0
+    runs = {path.name: RunFolder(path) for path in tmp_path.iterdir()}
+    assert runs.keys() == {"base", "base-seed-3", "E-positions-learned", "E-positions-learned-seed-3"}
+    assert [runs[name].configuration().seed for name in sorted(runs)] == [0, 3, 0, 3]
+    out = capsys.readouterr().out
+    losses = [runs[name].measurements.final()["valid_loss"] for name in ("base", "base-seed-3")]
+    assert rows_of(out)[0].split()[-6] == f"{(math.exp(losses[0]) + math.exp(losses[1])) / 2:.4f}"
+    assert "2 seeds each: mean (min to max)" in out
+    assert "(E) positions learned  " in out
+
+
+def test_means_are_compared_with_the_base():
+    def results(values):
+        return [Result(None, 0, {"valid_loss": math.log1p(value), "exact_match": value}) for value in values]
+
+    base, learned = [0.97, 0.98, 0.99], [0.975, 0.98, 0.994]
+    lines = format_means([(ROWS[0], results(base)), (ROWS[-1], results(learned))])
+    assert lines[0].startswith("3 seeds each")
+    exact_match, perplexity = lines[-7:-4], lines[-3:]
+    assert exact_match[1].split("  ")[-1] == "98.00 (97.00 to 99.00)"
+    d = compare_means([97, 98, 99], [97.5, 98, 99.4])
+    assert exact_match[2].split(maxsplit=3)[3] == (
+        f"98.30 (97.50 to 99.40)  +0.30 ({d.low:+.2f} to {d.high:+.2f})  {d.p:.3f}  {d.detectable:10.2f}"
+    )
+    assert perplexity[2].split(maxsplit=3)[3].startswith("1.9830 (1.9750 to 1.9940)  +0.0030 (")
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["X"], "no row 'X'; the rows are A, B, C, D, E"),
+        (["E", "--seeds", "0", "1", "1"], "seeds: found 1 more than once, expected different seeds"),
+        (["E", "--seeds", "-1"], "seed must be at least 0, found -1"),
+    ],
+)
 def test_bad_input(arguments, words, capsys, tmp_path):
     assert main(["table3", *arguments, "--out", str(tmp_path / "t")]) == 2
     assert words in capsys.readouterr().err

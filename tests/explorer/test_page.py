@@ -302,6 +302,29 @@ def test_a_saved_file_needs_no_server(visit, file, scheme):
     assert "minitransformer explore" in change.inner_text()
 
 
+def test_a_later_model_is_drawn_as_it_is(visit, run, tmp_path):
+    later = ["--norm", "rms", "--activation", "swiglu", "--positions", "rotary", "--n-kv-heads", "1", "--steps", "2"]
+    folder, path = tmp_path / "later", tmp_path / "page.html"
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        assert main(["train", "copy", *TINY, *later, "--out", str(folder)]) == 0
+        assert main(["explore", str(folder), TEXT, "--save", str(path)]) == 0
+    page = visit(path.as_uri())
+    model = page.get_by_role("group", name=re.compile("^The model's blocks"))
+    assert page.get_by_text("RMSNorm · 2 heads, 1 of keys and values · rotary positions").count() == 1
+    assert not model.get_by_role("button", name=re.compile("Positions|Add & norm")).count()
+    assert model.get_by_role("button", name=re.compile("Add, 1 by")).count() == 5
+    shown = block(page, re.compile("^Encoder layer 1, Self-attention, 1 by"))
+    shown.locator("math").first.wait_for()
+    see(shown, "button", "rotary").click()
+    assert "cos" in shown.locator("math").first.text_content()
+    shown = block(page, re.compile("^Source Embedding"))
+    see(shown, "button", "multiply").click()
+    shown.locator("math").first.wait_for()
+    assert "PE" not in shown.locator("math").first.text_content()  # no positions are added
+    attention = tab(page, "Attention")
+    assert attention.get_by_role("button", name=re.compile("^Encoder: self-attention, layer 1, head")).count() == 2
+
+
 def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, monkeypatch):
     monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
     monkeypatch.setattr("minitransformer.explorer.saved.MOST_ENTRIES", 10)

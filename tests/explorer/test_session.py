@@ -7,6 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
+import minitransformer as mt
 from minitransformer import tracing
 from minitransformer.data import END, START, Characters, Words
 from minitransformer.explorer import RequestError, Session
@@ -56,6 +57,24 @@ def test_a_model_with_the_options_of_published_ones(make_folder):
     assert [one["name"] for one in steps[-2]["inputs"]][-1] == "bias"  # of the last linear layer
     edited = session.trace({"text": TEXT, "edits": [{"kind": "sublayer_off", "place": place}]})
     assert not values(session.tensor({"trace": edited["id"], "key": f"{place}/linear.2"})).any()
+
+
+def test_a_model_with_the_options_of_later_ones(make_folder):
+    folder = make_folder(norm="rms", activation="swiglu", positions="rotary", n_kv_heads=1)
+    session, step = Session(load(folder), folder), "decoder.layers.0.self_attention/grouped_query_attention"
+    plain = session.trace({"text": TEXT})
+    operations = {line["function"] for one in plain["steps"] for line in (*one["forward"], *one["backward"])}
+    assert {"rms_norm", "swiglu", "grouped_query_attention", "rotary"} <= operations
+    for name in operations & mt.ops.registry.keys():
+        assert f"{name}.forward" in session.sources()
+        assert session.formulas()[name]["forward"]
+    edits = [{"kind": "head_off", "step": step, "head": 1}, {"kind": "temperature", "step": step, "value": 2.0}]
+    assert session.trace({"text": TEXT, "edits": edits})["prediction"]["first_order"] is not None
+    key = f"{step}:grouped_query_attention.q"
+    assert session.difference({"trace": plain["id"], "key": key, "index": [0, 0, 1, 1]})["relative_error"] < 1e-4
+    edit = {"kind": "set_entry", "key": f"{step}:rotary.y", "index": [0, 0, 0, 0], "value": 1.0}
+    with pytest.raises(RequestError, match="no step or parameter"):
+        session.trace({"text": TEXT, "edits": [edit]})
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from minitransformer.paper import table1
+from minitransformer.paper.counting import count_operations
 from minitransformer.paper.layers import LAYERS, LayerSizes
-from minitransformer.paper.table1 import count_operations
 
 pytestmark = pytest.mark.numpy_only("counts NumPy's own operations")
 

@@ -104,6 +104,14 @@ def test_learned_positions_and_shared_tables(make_model):
         assert abs(result.gradient) > 1e-4
 
 
+def test_a_bias_for_as_many_heads_as_there_are_sentences_at_a_time(make_model):
+    """Four values of two sentences run side by side; the bias of eight heads is no part of their batch."""
+    model = make_model(n_layers=1, positions="alibi", n_heads=8, d_k=2, d_v=2)
+    for key, index in {"encoder.layers.0.self_attention.w_in": (1, 4), "source_embedding/embedding": (0, 1, 2)}.items():
+        result = difference(model, SOURCE, TARGET, None, [], key, index, [1e-4, 1e-5])
+        assert result.estimate == pytest.approx(result.gradient, rel=1e-6)
+
+
 def test_attention_in_blocks(model, monkeypatch):
     key, index = f"{CROSS}:scaled_dot_product_attention.weights", (0, 1, 2, 1)
     whole = difference(model, SOURCE, TARGET, None, EDITS, key, index, [1e-4])

@@ -1,5 +1,7 @@
 """Edits: what they do to values, and that gradients of an edited model are those of the edited model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -94,12 +96,12 @@ def objective_of(model, edits, objective, layouts):
     return run
 
 
-@pytest.mark.parametrize("kind", EDITS)
-def test_gradients_of_an_edited_model_are_those_of_finite_differences(model, unedited, layouts, kind):
-    edits, objective, h = EDITS[kind], SMOOTHED, 1e-5
+def check_gradients(model, edits, unedited, layouts):
+    """Compare gradients of an edited model with central differences along random directions."""
+    objective, h = SMOOTHED, 2e-6
     found, run = trace(model, SOURCE, TARGET, objective, edits), objective_of(model, edits, objective, layouts)
     assert found.value != unedited[objective].value
-    rng = np.random.default_rng(len(kind))
+    rng = np.random.default_rng(len(edits))
     places = [("encoder.", "source_"), ("decoder.", "target_"), ("output", "/")]
     keys = [*found.parameters, *(step.key for step in found.steps)]
     assert all(key.startswith(sum(places, ())) for key in keys)
@@ -109,6 +111,47 @@ def test_gradients_of_an_edited_model_are_those_of_finite_differences(model, une
         slope = (run(on_device, h) - run(on_device, -h)) / (2 * h)
         parts = [(found[f"d:{key}"] * d).sum() for key, d in directions.items() if f"d:{key}" in found]
         assert slope == pytest.approx(sum(parts), rel=1e-6, abs=1e-7 * np.abs(parts).max()), place
+
+
+@pytest.mark.parametrize("kind", EDITS)
+def test_gradients_of_an_edited_model_are_those_of_finite_differences(model, unedited, layouts, kind):
+    check_gradients(model, EDITS[kind], unedited, layouts)
+
+
+LATER = {
+    "rotary": {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1, "d_k": 4},
+    "alibi": {"norm": "pre", "positions": "alibi", "n_heads": 4, "d_k": 2, "d_v": 3, "n_kv_heads": 2},
+}
+
+
+@pytest.fixture(scope="module", params=LATER)
+def later(make_model, request):
+    """A later model, its traces and its layouts."""
+    model = make_model(n_layers=1, attention_bias=True, **LATER[request.param])
+    traces = {objective: trace(model, SOURCE, TARGET, objective) for objective in (SMOOTHED, BETWEEN)}
+    return model, traces, {objective: layout_of(twin(model), SOURCE, TARGET, objective) for objective in traces}
+
+
+IN_ATTENTION = (
+    "a weight", "a hidden weight", "a head", "attention", "hidden", "shown", "the temperature of scores",
+    "all in one attention",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*IN_ATTENTION, "feed-forward"])
+def test_edits_of_a_later_model(later, kind):
+    model, unedited, layouts = later
+    steps = {step.key for step in unedited[SMOOTHED].steps}
+
+    def renamed(edit):
+        [name] = {"key", "step", "place"} & vars(edit).keys()
+        value = getattr(edit, name).replace("/multi_head", "/grouped_query")
+        return replace(edit, **{name: value if value in steps else value.replace("/feed_forward", "/linear.2")})
+
+    edits = [renamed(edit) for edit in EDITS[kind]]
+    check_gradients(model, edits, unedited, layouts)
+    if len({type(edit) for edit in edits}) == 1:
+        check_first_order(model, edits, unedited, layouts)
 
 
 @pytest.mark.parametrize(
@@ -230,9 +273,9 @@ class NewWeights(Edit):
         yield Change("weights", self.step, lambda x: asarray(self.weights), None)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in EDITS if kind != "all in one attention"])
-def test_first_order_is_the_slope_from_no_edit_to_the_edit(model, unedited, layouts, kind):
-    edits, objective, h = EDITS[kind], BETWEEN, 1e-5
+def check_first_order(model, edits, unedited, layouts):
+    """Compare a prediction with the slope from no edit to the edit."""
+    objective, h = BETWEEN, 1e-5
     before = unedited[objective]
     whole = edits
     if isinstance(edits[0], SetMask):
@@ -242,6 +285,11 @@ def test_first_order_is_the_slope_from_no_edit_to_the_edit(model, unedited, layo
     sides = [objective_of(model, part, objective, layouts)({}, 0) for part in parts]
     slope = (sides[0] - sides[1]) / (2 * h)
     assert first_order(before, edits) - before.value == pytest.approx(slope, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EDITS if kind != "all in one attention"])
+def test_first_order_is_the_slope_from_no_edit_to_the_edit(model, unedited, layouts, kind):
+    check_first_order(model, EDITS[kind], unedited, layouts)
 
 
 def test_first_order_of_a_mask_where_weights_are_too_small_for_the_type(make_model):

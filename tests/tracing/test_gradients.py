@@ -22,6 +22,16 @@ SHOWN = {
     "scaled_dot_product_attention.scores", "scaled_dot_product_attention.weights", "softmax.x",
 }  # fmt: skip
 """The values of the Transformer's operations of which the backward pass computes a gradient."""
+GROUPED = {
+    "cross_entropy.losses", "cross_entropy.x", "scaled_dot_product_attention.scores",
+    "scaled_dot_product_attention.weights", "softmax.x",
+    *(f"grouped_query_attention.{name}" for name in (
+        "concat", "k", "k_heads", "k_turned", "projected[0]", "projected[1]", "q", "q_turned", "v", "v_heads")),
+}  # fmt: skip
+LATER = {
+    "rotary": {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1},
+    "alibi": {"norm": "pre", "activation": "gelu", "positions": "alibi", "n_heads": 4, "n_kv_heads": 2},
+}
 
 
 class Holder(Module):
@@ -79,6 +89,16 @@ def test_every_gradient_inside_the_model_is_that_of_the_value_of_its_name():
     found = mt.trace(parts, SOURCE, TARGET, objective)
     keys = {key.partition(":")[2]: key for key in values_with_gradients(found)}  # one place for each
     assert keys.keys() == SHOWN
+    hold(found, parts, objective, keys.values())
+
+
+@pytest.mark.parametrize("kind", LATER)
+def test_every_gradient_inside_a_later_model_is_that_of_the_value_of_its_name(kind):
+    parts, objective = model(attention_bias=True, **LATER[kind]), Loss(0.1)
+    found = mt.trace(parts, SOURCE, TARGET, objective)
+    keys = {key.partition(":")[2]: key for key in values_with_gradients(found)}
+    own = {"rotary": {"rms_norm.x_hat", "swiglu.a", "swiglu.b", "swiglu.u"}, "alibi": {"layer_norm.x_hat"}}
+    assert keys.keys() == GROUPED | own[kind]
     hold(found, parts, objective, keys.values())
 
 
@@ -162,6 +182,23 @@ def test_every_array_that_a_line_writes_into_is_seen(name, monkeypatch):
         finally:
             sys.settrace(before)
         assert [part for part, values in returns.changed.items() if values not in recorded] == [], example.case
+
+
+@pytest.mark.numpy_only("fills the memory of arrays on the host")
+@pytest.mark.parametrize("name", mt.ops.registry)
+def test_no_value_is_seen_before_it_is_written(name, monkeypatch):
+    """Here memory that a pass has allocated and not filled is NaN. Only blocks are filled one after the other."""
+
+    def allocate(shape, dtype=np.float64):
+        return np.full(shape, np.nan if np.dtype(dtype).kind == "f" else 99, dtype)
+
+    monkeypatch.setattr(xp, "empty", allocate)
+    monkeypatch.setattr(xp, "empty_like", lambda x: allocate(x.shape, x.dtype))
+    for example in examples(mt.ops.registry[name]):
+        if example.options.get("block_size") is not None:
+            continue
+        found = mt.trace(Holder(mt.ops.registry[name], example), SOURCE, TARGET, Weighted())
+        assert [key for key, array in found.arrays.items() if np.isnan(array).any()] == [], example.case
 
 
 def test_a_value_that_shows_a_parameter_cannot_be_changed():

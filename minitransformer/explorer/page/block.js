@@ -71,7 +71,7 @@ async function build(app, element, step) {
   const formulaBox = el("div", { class: "formula", tabindex: 0 }), letters = el("p", { class: "small muted" }),
     formulaSection = el("section", { "aria-label": "Formula" }, el("h3", {}, backward ? "Gradient" : "Formula"), formulaBox, letters);
   const showFormula = (operation) => {
-    const part = formulas[formulaName(step, operation)]?.[backward ? "backward" : "forward"];
+    const part = formulas[formulaName(app, step, operation)]?.[backward ? "backward" : "forward"];
     formulaSection.hidden = !part;
     formulaBox.replaceChildren(...(part ? formula(part) : []));
     letters.textContent = [
@@ -121,10 +121,12 @@ async function build(app, element, step) {
 }
 
 /** Return under which name the formula of an operation is stored: that of its place, where the place has one. */
-function formulaName({ place, operation: own }, operation) {
+function formulaName(app, { place, operation: own }, operation) {
   if (operation === own && own === "add" && /residual\d+$/.test(place)) return "residual";
-  if (operation === own && own !== "embedding" && place.endsWith("_embedding")) return "scale_and_place";
-  return operation;
+  // Embeddings are scaled, and positions added, in two steps with one formula, unless the model leaves one of them out.
+  const both = ["multiply", "add"], steps = app.stepsAt(place).map((step) => step.operation);
+  const placed = place.endsWith("_embedding") && both.includes(own) && both.every((name) => steps.includes(name));
+  return operation === own && placed ? "scale_and_place" : operation;
 }
 
 /** Return all values that can be looked at: inputs, what each line computes, the output. */

@@ -126,7 +126,7 @@ function prediction(app) {
         style: `inline-size: ${(50 * (Math.abs(change) || 0) / extent).toFixed(1)}%` })),
       el("span", { class: "figures" }, sign(change))))),
     el("p", { class: "muted small" }, "The prediction is the sum of gradient times change. It is accurate for small changes only: " +
-      "softmax, ReLU and layer norm are not linear."));
+      "softmax, activations and normalisation are not linear."));
 }
 
 /** Return {form, draw}: the fields of one change. */

@@ -1,9 +1,13 @@
 // The model as a picture after Figure 1 of the paper, drawn from the model's places and options: the encoder on the left,
-// the decoder on the right, read from the bottom up; backward, every arrow turns round.
+// the decoder on the right, or a decoder alone, read from the bottom up; backward, every arrow turns round.
 
 import { el, number, shapeText, svg } from "./dom.js";
 
 const HEIGHT = 40, NORM_HEIGHT = 38, GAP = 22, FRAME = 12, WIDEST = 560;
+
+const NORMS = { post: "post-norm", pre: "pre-norm", rms: "RMSNorm" };
+/** Positions that are not added to the embeddings, but enter self-attention. */
+const INSIDE = { rotary: "rotary positions", alibi: "ALiBi" };
 
 export function view(app, element) {
   const drawing = svg("svg", { class: "drawing", role: "group", "aria-label": "The model's blocks. Arrow keys move, Enter chooses." });
@@ -50,7 +54,7 @@ export function view(app, element) {
   function show() {
     const { options, parameters } = app.model;
     const backward = app.state.side === "backward";
-    caption.textContent = `${parameters.toLocaleString("en")} parameters · ${options.norm}-norm · ${options.n_heads} heads`;
+    caption.textContent = [`${parameters.toLocaleString("en")} parameters`, NORMS[options.norm], headsOf(options), INSIDE[options.positions]].filter(Boolean).join(" · ");
     const chosen = blockOf(blocks, app.state.block);
     const walked = app.state.view === "walk" && app.trace ? reached(app, blocks) : null;
     const most = Math.max(...blocks.map((block) => lastStep(app, block)).map((step) => (step?.shape.length && step.gradient?.norm) || 0)) || 1;
@@ -122,20 +126,22 @@ function spoken(text) {
 }
 
 /** Return blocks, wires and frames with their places in the picture. */
-function layOut(app, width) {
-  const middle = Math.max(Math.min(width * 0.1, 44), 26);
-  const column = (width - middle) / 2;
+function layOut(app, most) {
+  const names = ["encoder", "decoder"].filter((name) => app.model.places.some(({ place }) => place === name));
+  const alone = names.length === 1, width = alone ? Math.min(most, WIDEST / 2) : most;
+  const middle = alone ? 0 : Math.max(Math.min(width * 0.1, 44), 26);
+  const column = alone ? width : (width - middle) / 2;
   const rail = Math.max(Math.min(column * 0.1, 22), 13); // where residual connections run
   const inner = column - 2 * rail;
   const sides = {
     encoder: { x: rail, rail: rail / 2 + 1, turn: 1 },
-    decoder: { x: column + middle + rail, rail: width - rail / 2 - 1, turn: -1 },
+    decoder: { x: width - column + rail, rail: width - rail / 2 - 1, turn: -1 },
   };
   const plan = { blocks: [], wires: [], frames: [], width, height: 0 };
   // Heights are measured from the bottom and turned over at the end.
   const tops = {};
-  for (const name of ["encoder", "decoder"]) {
-    tops[name] = stack(app, plan, name, { ...sides[name], width: inner, outer: [sides[name].x - rail, column] });
+  for (const name of names) {
+    tops[name] = stack(app, plan, name, { title: name === "encoder" ? "Source" : alone ? "Text" : "Target", ...sides[name], width: inner, outer: [sides[name].x - rail, column] });
   }
   const memory = tops.encoder;
   const gutter = column + middle / 2;
@@ -175,11 +181,15 @@ function layOut(app, width) {
     });
     y += GAP + HEIGHT;
   }
-  plan.height = Math.max(y, tops.encoder.y + 20) + 10;
+  plan.height = Math.max(y, (memory?.y ?? 0) + 20) + 10;
   for (const block of plan.blocks) block.y = plan.height - block.y - block.height;
   for (const wire of plan.wires) wire.points = wire.points.map(([px, py]) => [px, plan.height - py]);
   for (const frame of plan.frames) frame.y = plan.height - frame.y - frame.height;
   return plan;
+}
+
+function headsOf({ n_heads: n, n_kv_heads: shared }) {
+  return `${n} heads${shared && shared !== n ? `, ${shared} of keys and values` : ""}`;
 }
 
 function headName({ key, operation }) {
@@ -188,12 +198,11 @@ function headName({ key, operation }) {
 }
 
 /** Add an embedding and its stack of layers; return the height that is reached. */
-function stack(app, plan, name, { x, rail, turn, width, outer }) {
+function stack(app, plan, name, { title, x, rail, turn, width, outer }) {
   const { options, places } = app.model;
   const known = new Set(places.map((one) => one.place));
   const centre = x + width / 2;
   const embedding = name === "encoder" ? "source_embedding" : "target_embedding";
-  const title = name === "encoder" ? "Source" : "Target";
   const tokens = name === "encoder" ? app.trace?.source : app.trace?.target_in;
   const add = (block) => plan.blocks.push({ side: name, where: "", ...block });
   let y = 18;
@@ -204,12 +213,13 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
   y += HEIGHT;
   plan.wires.push({ points: [[centre, y], [centre, y + 16]] });
   y += 16;
-  // Positions come in from the outside.
-  const size = 24;
-  const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
-  plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
-  add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
-  y += size;
+  if (!(options.positions in INSIDE)) { // positions come in from the outside
+    const size = 24;
+    const positions = app.trace?.steps.filter((step) => step.place === embedding).at(-1)?.key ?? `${embedding}/add`;
+    plan.wires.push({ points: [[turn > 0 ? x + 22 : x + width - 22, y + size / 2], [centre - turn * size / 2, y + size / 2]], wave: true, constant: options.positions === "sinusoidal" });
+    add({ place: positions, name: "Positions", where: `${title} `, kind: "sum", x: centre - size / 2, y, width: size, height: size, round: true });
+    y += size;
+  }
   for (let i = 0; known.has(`${name}.layers.${i}`); i++) {
     const place = `${name}.layers.${i}`;
     plan.wires.push({ points: [[centre, y], [centre, y + GAP]], plain: true });
@@ -217,10 +227,11 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
     const bottom = y;
     y += FRAME;
     const subs = ["self_attention", ...(known.has(`${place}.cross_attention`) ? ["cross_attention"] : []), "feed_forward"];
+    const residuals = places.map((one) => one.place).filter((one) => one.startsWith(`${place}.residual`) && !one.endsWith("norm"));
     subs.forEach((sub, j) => {
-      const norm = `${place}.residual${j + 1}`, attention = sub.endsWith("attention");
+      const norm = residuals[j], attention = sub.endsWith("attention");
       const block = {
-        place: `${place}.${sub}`, where: `${title === "Source" ? "Encoder" : "Decoder"} layer ${i + 1}, `, kind: attention ? "attention" : "feed",
+        place: `${place}.${sub}`, where: `${name === "encoder" ? "Encoder" : "Decoder"} layer ${i + 1}, `, kind: attention ? "attention" : "feed",
         name: { self_attention: name === "decoder" ? "Masked self-attention" : "Self-attention", cross_attention: "Cross-attention", feed_forward: "Feed-forward" }[sub],
         short: sub === "self_attention" && name === "decoder" ? "Masked self-att." : null, x, width, height: HEIGHT,
       };
@@ -228,7 +239,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
       plan.wires.push({ points: [[centre, y - FRAME * (j === 0)], [centre, y + 10]], plain: true });
       const fork = y + 10;
       y = fork;
-      if (options.norm === "pre") {
+      if (options.norm !== "post") {
         plan.wires.push({ points: [[centre, y], [centre, y + 10]] });
         y += 10;
         add({ place: `${norm}.layer_norm`, name: "Norm", where: block.where, kind: "norm", x, y, width, height: NORM_HEIGHT });
@@ -244,7 +255,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
       y += HEIGHT;
       plan.wires.push({ points: [[centre, y], [centre, y + 12]] });
       y += 12;
-      normalise(options.norm === "pre" ? "Add" : "Add & norm");
+      normalise(options.norm === "post" ? "Add & norm" : "Add");
       const target = turn > 0 ? x : x + width;
       plan.wires.push({ points: [[centre, fork], [rail, fork], [rail, y + NORM_HEIGHT / 2], [target, y + NORM_HEIGHT / 2]], residual: true });
       y += NORM_HEIGHT;
@@ -256,7 +267,7 @@ function stack(app, plan, name, { x, rail, turn, width, outer }) {
     y += FRAME + 14;
     plan.wires.push({ points: [[centre, y - FRAME - 14], [centre, y]], plain: true });
     plan.frames.push({ x: outer[0] + 0.5, y: bottom, width: outer[1] - 1, height: y - bottom });
-    const label = { place, name: `Layer ${i + 1}`, where: title === "Source" ? "Encoder " : "Decoder ", layer: true, kind: "layer", x: turn > 0 ? outer[0] + 6 : outer[0] + outer[1] - 62, y: y - 20, width: 56, height: 18 };
+    const label = { place, name: `Layer ${i + 1}`, where: name === "encoder" ? "Encoder " : "Decoder ", layer: true, kind: "layer", x: turn > 0 ? outer[0] + 6 : outer[0] + outer[1] - 62, y: y - 20, width: 56, height: 18 };
     add(label);
   }
   if (known.has(`${name}.final_norm`)) {

@@ -2,7 +2,7 @@
 
 const WORDS = {
   self_attention: "self-attention", cross_attention: "cross-attention", feed_forward: "feed-forward network",
-  source_embedding: "source embedding", target_embedding: "target embedding", layer_norm: "layer norm", final_norm: "final norm",
+  source_embedding: "source embedding", target_embedding: "target embedding", layer_norm: "norm", final_norm: "final norm",
 };
 
 /** Return a place in words, from the outside in: ["Decoder", "layer 2", "cross-attention"]. */
@@ -54,8 +54,9 @@ export function names(app, key, shape) {
   const queries = encoder ? source : target;
   const cross = place.endsWith("cross_attention");
   const keys = encoder || cross ? source : target;
-  const square = operation === "softmax" || name === "mask" || (operation === "scaled_dot_product_attention" && WEIGHTS.test(name));
-  const ofKeys = cross && /^(d_)?(k|v|memory|kv|projected\[1\])(\.|$)/.test(name);
+  const square = operation === "softmax" || name === "mask" || (/attention$/.test(operation) && name === "bias")
+    || (operation === "scaled_dot_product_attention" && WEIGHTS.test(name));
+  const ofKeys = cross && /^(d_)?([kv](_turned|_heads)?|memory|kv|projected\[1\]|sources\[1\])(\.|$)|^columns\[[12]\]/.test(name);
   // The logits of a position score the token that follows it.
   const scored = trace.target_out.map(({ text }, i) => `${target[i]} → ${text}`);
   const rowNames = place === "" && rows === scored.length ? scored : ofKeys ? keys : rows === queries.length ? queries : rows === keys.length && cross ? keys : null;

@@ -1,0 +1,44 @@
+"""Measure what each attention head of a trained model does.
+
+For each head, on held-out pairs: how far it looks, the weight on neighbouring positions, its entropy, and how much the
+tokens decide. For each layer: how different its heads are, compared with shuffled heads and with the initial weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from minitransformer.cli import results
+from minitransformer.cli.errors import UsageError
+from minitransformer.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.cli.results import run_experiment
+from minitransformer.cli.run_options import add_run, load_chosen
+from minitransformer.paper.heads import measure_heads
+from minitransformer.paper.report import heads_text
+from minitransformer.training import RunFolder
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, how many pairs, and where the results go."""
+    add_run(parser)
+    add_with(parser)
+    parser.add_argument("--pairs", type=int, default=500, metavar="N", help="number of held-out pairs, the first N")
+    results.add_arguments(parser)
+
+
+@with_parts_of_run()
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    if args.pairs < 2:
+        raise UsageError(f"--pairs must be at least 2, found {args.pairs}")
+    trained, held_out = load_chosen(args), RunFolder(args.run).held_out()
+    if not held_out:
+        raise UsageError(f"{args.run} has no held-out pairs: it is a model of another program; use a run of train")
+    try:
+        measure = partial(measure_heads, trained, held_out[: args.pairs])
+        return run_experiment(args, measure, heads_text, "heads_picture")
+    except ValueError as error:
+        raise UsageError(f"{error}") from error

@@ -1,0 +1,203 @@
+"""Sampling: texts are continued by tokens that are drawn at random from the model's probabilities.
+
+From the scores z of the V tokens:
+
+    p_i = exp(z_i / t) / sum_j exp(z_j / t)        t: the temperature
+
+Below 1 it sharpens the distribution, above 1 it flattens it; in the limit 0 the token with the highest score has
+probability 1, which is greedy decoding. Then the less probable tokens may be excluded, and their probability goes to
+the others in proportion:
+
+- top-k keeps the K most probable tokens;
+- top-p keeps the smallest set of the most probable tokens whose probabilities sum to at least p: few where the model is
+  sure, many where it is not.
+
+With both, top-p chooses among the tokens that top-k has kept. Of equally probable tokens, the one with the lower id
+comes first.
+
+Sources: Hierarchical Neural Story Generation (Fan et al., 2018), section 5.4, for top-k; The Curious Case of Neural
+Text Degeneration (Holtzman et al., 2020), section 3.1, for top-p.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.arrays import to_numpy, xp
+from minitransformer.data import END, START
+from minitransformer.decoding.search import Diverged, Ids, exclude
+from minitransformer.nn import LanguageModel
+from minitransformer.options import Options, option
+
+__all__ = ["SamplingOptions", "draw", "sample"]
+
+ROUNDING = 1e-12
+"""A sum of probabilities this far below p counts as p."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingOptions(Options):
+    """The options of sampling; by default tokens are drawn from the model's own probabilities.
+
+    Raises
+    ------
+    OptionError
+        If a value is out of its range.
+    """
+
+    owner: ClassVar[str] = "sampling"
+
+    temperature: float = option(
+        1.0, "below 1 the more probable tokens are drawn more often, above 1 less often; 0 is greedy decoding",
+        at_least=0,
+    )  # fmt: skip
+    top_k: int | None = option(None, "draw from the K most probable tokens only (default: off)", at_least=1)
+    top_p: float | None = option(
+        None, "draw from the most probable tokens only, as few as have together a probability of p (default: off)",
+        above=0, at_most=1,
+    )  # fmt: skip
+
+    def probabilities(self, logits: Any) -> NDArray[np.float64]:
+        """Return the probability with which each token is drawn.
+
+        Parameters
+        ----------
+        logits : array, shape (..., V)
+            Scores before the softmax; an excluded token has -inf.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., V)
+
+        Raises
+        ------
+        Diverged
+            If a score is NaN or +inf, or all tokens of a row are excluded.
+        """
+        scores = to_numpy(logits).astype(np.float64)
+        order = np.argsort(-scores, axis=-1, kind="stable")  # the most probable first
+        ranked = np.take_along_axis(scores, order, axis=-1)
+        if np.isnan(scores).any() or not np.isfinite(ranked[..., :1]).all():
+            raise Diverged("the model's scores are not numbers: its training has diverged")
+        most = 1 if self.temperature == 0 else self.top_k
+        with np.errstate(over="ignore"):  # of a temperature near 0: a score of -inf is right
+            p = np.exp((ranked - ranked[..., :1]) / (self.temperature or 1.0))
+        if most is not None:
+            p[..., most:] = 0
+        p /= p.sum(axis=-1, keepdims=True)
+        if self.top_p is not None and self.top_p < 1:
+            mass_before = np.cumsum(p, axis=-1) - p
+            mass_before[..., 0] = -1  # the first is always kept
+            p[mass_before >= self.top_p - ROUNDING] = 0
+            p /= p.sum(axis=-1, keepdims=True)
+        found = np.empty_like(p)
+        np.put_along_axis(found, order, p, axis=-1)
+        return found
+
+
+def draw(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Ids:
+    """Draw an index from each row of probabilities, by one random number each: (..., V) -> (...).
+
+    An index of probability 0 is never drawn.
+    """
+    cumulative = np.cumsum(probabilities, axis=-1)
+    total = cumulative[..., -1:]
+    # Rounding may bring the product up to the total, beyond the last index.
+    numbers = np.minimum(rng.random(total.shape) * total, np.nextafter(total, 0))
+    return np.asarray((cumulative <= numbers).sum(axis=-1))
+
+
+def sample(
+    model: LanguageModel,
+    prompts: Any,
+    window: int,
+    options: SamplingOptions | None = None,
+    rng: np.random.Generator | None = None,
+    forbidden: Sequence[int] = (),
+) -> Iterator[Ids]:
+    """Continue texts without end.
+
+    The model reads the start token and the prompt, and then what it has written. Keys and values are kept, so that each
+    token computes one position. When the model has read as many tokens as the window holds, it begins again with the
+    start token and the last half of a window. So it never meets a position that it was not trained on, whatever kind of
+    positions it has, and each token is drawn from at least the half of a window before it. Padding, start and end are
+    never written. The model decodes without dropout, also in training mode.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        The model.
+    prompts : integer array, shape (B, T)
+        The beginnings of the texts, without the start token; T may be 0. Only the last tokens of a prompt that is
+        longer than the window are read.
+    window : int
+        The number of tokens that the model was trained on at a time, the start token included; at least 2.
+    options : SamplingOptions, optional
+        How tokens are drawn.
+    rng : numpy.random.Generator, optional
+        Draws them; by default one with seed 0.
+    forbidden : sequence of int
+        More ids that are never written, such as that of unknown tokens.
+
+    Yields
+    ------
+    integer array, shape (B,)
+        The next token of each text.
+
+    Raises
+    ------
+    ValueError
+        If the prompts are not a matrix, or the window is below 2 or longer than the learned positions.
+    Diverged
+        If the model's scores are not numbers.
+
+    Examples
+    --------
+    >>> model = mt.nn.LanguageModel(9, d_model=8, n_heads=2, n_layers=1, d_ff=16, positions="alibi")
+    >>> tokens = mt.decoding.sample(model, [[5, 3]], window=8, options=mt.decoding.SamplingOptions(top_k=2))
+    >>> len([int(next(tokens)[0]) for _ in range(20)])
+    20
+    """
+    prompts = to_numpy(prompts)
+    if prompts.ndim != 2 or not len(prompts):
+        raise ValueError(f"sample: prompts must have shape (B, T) with B of at least 1, found {prompts.shape}")
+    if window < 2:
+        raise ValueError(f"sample: window must be at least 2, found {window}")
+    learned = model.target_embedding.positions
+    if learned is not None and window > len(learned):
+        raise ValueError(f"sample: found a window of {window} tokens, but only {len(learned)} learned positions")
+    rng = np.random.default_rng(0) if rng is None else rng
+    return _sample(model, prompts.astype(np.int64), window, options or SamplingOptions(), rng, [END, *forbidden])
+
+
+def _sample(
+    model: LanguageModel,
+    texts: Ids,
+    window: int,
+    options: SamplingOptions,
+    rng: np.random.Generator,
+    forbidden: list[int],
+) -> Iterator[Ids]:
+    start = np.full((len(texts), 1), START)
+    cache, unread = model.new_cache(len(texts)), texts if texts.shape[1] < window else texts[:, -(window // 2) :]
+    texts = unread
+    logits = model.step(start, cache)
+    while True:
+        for place in range(unread.shape[1]):
+            logits = model.step(unread[:, place : place + 1], cache)
+        scores = logits[:, 0]  # (B, V)
+        exclude(scores)
+        scores[:, forbidden] = -xp.inf
+        tokens = draw(options.probabilities(scores), rng)
+        yield tokens
+        unread = tokens[:, None]
+        texts = np.concatenate((texts, unread), axis=1)
+        if cache.position == window:
+            cache, unread = model.new_cache(len(texts)), texts[:, -(window // 2) :]
+            texts = unread
+            model.step(start, cache)

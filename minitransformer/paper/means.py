@@ -1,0 +1,131 @@
+"""The difference of two means: Welch's t-test, and what the test could have found; the interval of one mean.
+
+For two independent samples with means m, variances s² and sizes n:
+
+    e² = s_a² / n_a + s_b² / n_b                     (1)        the variance of m_b - m_a
+    t  = (m_b - m_a) / e                             (2)
+    ν  = e⁴ / Σ (s² / n)² / (n - 1)                  (3)        degrees of freedom
+
+p is the probability of a larger |t| if the true means are equal. The interval is m_b - m_a ± t_0.975 e. A true
+difference of (t_0.975 + t_0.8) e has p < 0.05 in about 80 % of all experiments of this size; a smaller one is often
+missed.
+
+Source: The Generalization of "Student's" Problem when Several Different Population Variances are Involved (Welch,
+1947).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Difference", "Interval", "compare_means", "mean_interval", "t_probability", "t_quantile"]
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
+POWER = 0.8
+
+
+class Difference(NamedTuple):
+    """The difference of two means."""
+
+    mean: float
+    low: float
+    """The end of the 95 % interval."""
+    high: float
+    p: float
+    detectable: float
+    """The true difference that the test finds, with p < 0.05, in 80 % of all experiments of this size."""
+
+
+def compare_means(a: Sequence[float], b: Sequence[float]) -> Difference:
+    """Return the mean of b less that of a.
+
+    Parameters
+    ----------
+    a, b : sequences of float
+        The samples, of at least two numbers each.
+
+    Returns
+    -------
+    Difference
+
+    Raises
+    ------
+    ValueError
+        If a sample has fewer than two numbers.
+    """
+    if min(len(a), len(b)) < 2:
+        raise ValueError(f"compare_means: found samples of {len(a)} and {len(b)} numbers, expected at least 2 in each")
+    mean = float(np.mean(b) - np.mean(a))
+    parts = [float(np.var(x, ddof=1)) / len(x) for x in (a, b)]
+    error = math.sqrt(sum(parts))  # (1)
+    if error == 0:
+        return Difference(mean, mean, mean, float(mean == 0), 0.0)
+    freedom = sum(parts) ** 2 / sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True))  # (3)
+    reach = t_quantile(0.975, freedom) * error
+    p = 2 * t_probability(-abs(mean) / error, freedom)  # (2)
+    return Difference(mean, mean - reach, mean + reach, p, reach + t_quantile(POWER, freedom) * error)
+
+
+class Interval(NamedTuple):
+    """A mean with its confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def side(self) -> int:
+        """1 if the interval is above zero, -1 if it is below, 0 if it contains zero."""
+        return (self.low > 0) - (self.high < 0)
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Return the mean of a sample with its confidence interval: m ± t s / √n, with n - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    values : sequence of float
+        At least two numbers, such as the differences of paired measurements.
+    level : float
+        How often such an interval contains the true mean, above 0 and below 1.
+
+    Returns
+    -------
+    Interval
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two numbers.
+    """
+    n = len(values)
+    if n < 2:
+        raise ValueError(f"mean_interval: found a sample of {n} numbers, expected at least 2")
+    mean = float(np.mean(values))
+    reach = t_quantile((1 + level) / 2, n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def t_probability(t: float, freedom: float) -> float:
+    """Return the probability that Student's t is at most a value, by quadrature over θ with t = √ν tan θ."""
+    return _below(math.atan(t / math.sqrt(freedom)), freedom)
+
+
+def t_quantile(probability: float, freedom: float) -> float:
+    """Return the value that Student's t exceeds with a probability of 1 - p."""
+    low, high = -math.pi / 2, math.pi / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _below(middle, freedom) < probability else (low, middle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _below(angle: float, freedom: float) -> float:
+    """Return the probability that t is at most √ν tan θ: 1/2 + c ∫ cos^(ν-1), from 0 to θ."""
+    integral = angle / 2 * float(WEIGHTS @ np.cos(angle / 2 * (NODES + 1)) ** (freedom - 1))
+    factor = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(math.pi)
+    return 0.5 + factor * integral

@@ -1,0 +1,297 @@
+"""Sampling: which tokens may be drawn, how often, and what the model reads beyond its window."""
+
+import math
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import minitransformer as mt
+from minitransformer.arrays import xp
+from minitransformer.decoding import Diverged, SamplingOptions, draw, sample
+from minitransformer.options import OptionError
+
+LOGITS = np.log([0.5, 0.0625, 0.25, 0.125, 0.0625])
+SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "dtype": "float64"}
+
+
+def probabilities(logits=LOGITS, **options):
+    return SamplingOptions(**options).probabilities(np.asarray(logits))
+
+
+def chance(counts, expected):
+    """Return how often counts differ from what is expected as much as these, or more: the chi-square test of Pearson.
+
+    For an even number of degrees of freedom, 2 m, the distribution has a closed form: the statistic exceeds x with
+    probability e^(-x/2) times the sum of (x/2)^i / i! for i < m. The seeds are fixed, so a test passes always or never.
+    """
+    expected = np.asarray(expected) * np.sum(counts)
+    possible = expected > 0
+    assert (np.asarray(counts)[~possible] == 0).all()
+    half = ((counts - expected)[possible] ** 2 / expected[possible]).sum() / 2
+    m, odd = divmod(int(possible.sum()) - 1, 2)
+    assert not odd
+    return math.exp(-half) * sum(half**i / math.factorial(i) for i in range(m))
+
+
+def counts_of(p, n=20_000, seed=1):
+    return np.bincount(draw(np.broadcast_to(p, (n, len(p))), np.random.default_rng(seed)), minlength=len(p))
+
+
+# What the options mean
+
+
+@pytest.mark.parametrize("temperature", [0.25, 0.7, 1.0, 3.0])
+def test_temperature_raises_probabilities_to_a_power(temperature):
+    expected = np.exp(LOGITS) ** (1 / temperature)
+    np.testing.assert_allclose(probabilities(temperature=temperature), expected / expected.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("k", "kept"),
+    [(1, [0]), (2, [0, 2]), (3, [0, 2, 3]), (4, [0, 1, 2, 3]), (5, [0, 1, 2, 3, 4]), (99, [0, 1, 2, 3, 4])],
+)
+def test_top_k_keeps_the_k_most_probable_and_of_equal_ones_the_lower_id(k, kept):
+    p = probabilities(top_k=k)
+    assert np.flatnonzero(p).tolist() == kept
+    np.testing.assert_allclose(p[kept], np.exp(LOGITS[kept]) / np.exp(LOGITS[kept]).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("p", "kept"),
+    [
+        (1e-300, [0]), (0.5, [0]), (0.5000001, [0, 2]), (0.75, [0, 2]), (0.76, [0, 2, 3]), (0.875, [0, 2, 3]),
+        (0.88, [0, 1, 2, 3]), (0.9375, [0, 1, 2, 3]), (0.94, [0, 1, 2, 3, 4]), (1.0, [0, 1, 2, 3, 4]),
+    ],
+)  # fmt: skip
+def test_top_p_keeps_the_smallest_set_whose_mass_reaches_p(p, kept):
+    found = probabilities(top_p=p)
+    assert np.flatnonzero(found).tolist() == kept
+    np.testing.assert_allclose(found[kept], np.exp(LOGITS[kept]) / np.exp(LOGITS[kept]).sum(), rtol=1e-12)
+
+
+def test_top_p_is_not_deceived_by_rounding():
+    # 0.7 + 0.2 is 0.8999999999999999
+    assert np.flatnonzero(probabilities(np.log([0.1, 0.7, 0.2]), top_p=0.9)).tolist() == [1, 2]
+    equal = np.zeros(10)
+    for n in range(1, 11):
+        assert np.flatnonzero(probabilities(equal, top_p=n / 10)).tolist() == list(range(n))
+
+
+def test_top_p_is_the_smallest_set_for_many_distributions():
+    rng = np.random.default_rng(0)
+    for p in rng.uniform(0.05, 0.95, 50):
+        logits = rng.normal(0, 2, 12)
+        kept = probabilities(logits, top_p=p) > 0
+        plain = probabilities(logits)
+        assert plain[kept].sum() >= p > plain[kept].sum() - plain[kept].min()
+        assert plain[kept].min() >= plain[~kept].max(initial=0)
+
+
+def test_top_p_chooses_among_what_top_k_has_kept():
+    # of 4/7, 2/7 and 1/7 the first two reach 0.8, but 1/2 and 1/4 do not
+    assert np.flatnonzero(probabilities(top_k=3, top_p=0.8)).tolist() == [0, 2]
+    assert np.flatnonzero(probabilities(top_p=0.8)).tolist() == [0, 2, 3]
+
+
+def test_top_p_looks_at_the_probabilities_after_temperature():
+    assert np.flatnonzero(probabilities(temperature=10, top_p=0.5)).size == 3
+    assert np.flatnonzero(probabilities(temperature=0.1, top_p=0.5)).tolist() == [0]
+
+
+@pytest.mark.parametrize("temperature", [0, 1e-300, 1e-6])
+def test_temperature_0_is_greedy_and_the_limit_of_small_ones(temperature):
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(20, 7))
+    np.testing.assert_array_equal(
+        draw(SamplingOptions(temperature=temperature).probabilities(logits), rng), logits.argmax(axis=-1)
+    )
+
+
+def test_of_equal_scores_greedy_takes_the_lower_id():
+    assert probabilities([1.0, 3.0, 3.0], temperature=0).tolist() == [0, 1, 0]
+
+
+def test_excluded_tokens_are_never_drawn_whatever_the_temperature():
+    logits = np.array([-np.inf, 0.0, -np.inf, -700.0, 1.0])
+    for temperature in (1.0, 1e6):
+        p = probabilities(logits, temperature=temperature)
+        assert (p[[0, 2]] == 0).all()
+        assert p.sum() == pytest.approx(1)
+
+
+def test_rows_do_not_depend_on_each_other():
+    logits = np.random.default_rng(0).normal(size=(2, 3, 6))
+    options = {"temperature": 0.7, "top_k": 4, "top_p": 0.8}
+    together = probabilities(logits, **options)
+    for i, j in np.ndindex(2, 3):
+        np.testing.assert_array_equal(together[i, j], probabilities(logits[i, j], **options))
+
+
+# How often tokens are drawn
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 0.6}, {"temperature": 2.5}, {"top_k": 3}, {"top_p": 0.8}], ids=str
+)
+def test_tokens_are_drawn_as_often_as_they_should(options):
+    expected = np.exp(LOGITS / options.get("temperature", 1.0))
+    expected[np.flatnonzero([0, 1, 0, 0, 1] if {"top_k", "top_p"} & options.keys() else [0] * 5)] = 0
+    assert chance(counts_of(probabilities(**options)), expected / expected.sum()) > 0.01
+
+
+@pytest.mark.parametrize("wrong", [{"temperature": 1.1}, {"temperature": 0.9}, {"top_k": 4}], ids=str)
+def test_the_statistic_notices_a_wrong_distribution(wrong):
+    drawn = counts_of(probabilities(**wrong))
+    assert chance(drawn, np.exp(LOGITS)) < 1e-6
+
+
+def test_the_chance_is_that_of_the_chi_square_distribution():
+    for n, statistic, expected in ((3, 5.991, 0.05), (5, 9.488, 0.05), (5, 13.277, 0.01), (9, 20.09, 0.01)):  # tables
+        counts, part = np.full(n, 1000.0), math.sqrt(1000 * statistic / 2)
+        counts[:2] += (part, -part)
+        assert chance(counts, np.full(n, 1 / n)) == pytest.approx(expected, rel=1e-3)
+
+
+class Largest(np.random.Generator):
+    """Draws the largest number below 1."""
+
+    def __init__(self):
+        super().__init__(np.random.PCG64())
+
+    def random(self, shape):
+        return np.full(shape, np.nextafter(1.0, 0))
+
+
+def test_the_largest_random_number_draws_the_last_possible_token():
+    for p in ([0.1] * 10 + [0.0], [0.3, 0.3, 0.4, 0.0, 0.0], [0.0, 1.0, 0.0]):
+        assert draw(np.array([p]), Largest())[0] == np.flatnonzero(p)[-1]
+    assert draw(np.array([[0.0, 0.5, 0.5]]), np.random.default_rng(0)).shape == (1,)
+
+
+def test_the_first_token_follows_the_models_probabilities():
+    model = mt.nn.LanguageModel(9, **SIZES).eval()
+    logits = model([[1, 5, 3]]).numpy()[0, -1]
+    logits[[0, 1, 2, 8]] = -np.inf
+    expected = np.exp(logits) / np.exp(logits).sum()
+    tokens = next(sample(model, [[5, 3]] * 20_000, 8, rng=np.random.default_rng(2), forbidden=[8]))
+    assert chance(np.bincount(tokens, minlength=9), expected) > 0.01
+
+
+# The text
+
+
+class Reader:
+    """A model that remembers what it reads, and always writes the next number."""
+
+    def __init__(self, vocab=1000):
+        self.vocab, self.read = vocab, []
+        self.target_embedding = mt.nn.Embedding(None, mt.nn.ModelOptions(), None)
+
+    def new_cache(self, n):
+        self.read.append([])
+        return self
+
+    @property
+    def position(self):
+        return len(self.read[-1])
+
+    def step(self, tokens, cache):
+        self.read[-1].append(int(tokens[0, 0]))
+        scores = xp.full((len(tokens), 1, self.vocab), -xp.inf)
+        scores[:, :, max(3, int(tokens[0, 0]) + 1)] = 0.0
+        return scores
+
+
+def test_beyond_the_window_the_model_reads_its_last_half_again():
+    model = Reader()
+    written = [int(tokens[0]) for tokens in islice(sample(model, [[10, 11]], 6), 10)]
+    assert written == list(range(12, 22))
+    assert model.read == [
+        [1, 10, 11, 12, 13, 14],  # six tokens, the start included
+        [1, 13, 14, 15, 16, 17],
+        [1, 16, 17, 18, 19, 20],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("length", "read"), [(0, [1]), (4, [1, 10, 11, 12, 13]), (5, [1, 10, 11, 12, 13, 14]), (6, [1, 13, 14, 15])]
+)
+def test_of_a_prompt_that_is_longer_than_the_window_only_the_end_is_read(length, read):
+    model = Reader()
+    next(sample(model, np.arange(10, 10 + length)[None], 6))
+    assert model.read == [read]
+
+
+def test_the_smallest_window():
+    model = Reader()
+    assert [int(tokens[0]) for tokens in islice(sample(model, [[4]], 2), 4)] == [5, 6, 7, 8]
+    assert model.read[:3] == [[1, 4], [1, 5], [1, 6]]
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi"])
+def test_a_text_grows_longer_than_the_window_with_every_kind_of_positions(positions):
+    model = mt.nn.LanguageModel(9, **SIZES, positions=positions, max_length=6).eval()
+    greedily = SamplingOptions(temperature=0)
+    written = np.stack(list(islice(sample(model, [[5, 3], [4, 4]], 6, greedily), 12)), axis=1)
+    for text, prompt in zip(written.tolist(), ([5, 3], [4, 4]), strict=True):
+        whole, read = list(prompt), [1, *prompt]
+        for token in text:
+            scores = model([read]).numpy()[0, -1]
+            scores[:3] = -np.inf
+            assert token == scores.argmax()
+            whole.append(token)
+            read = [*read, token] if len(read) < 6 else [1, *whole[-3:]]
+
+
+def test_the_seed_determines_the_text():
+    model = mt.nn.LanguageModel(9, **SIZES).eval()
+
+    def text(seed):
+        rng = np.random.default_rng(seed)
+        return [tokens.tolist() for tokens in islice(sample(model, [[3]], 8, rng=rng), 20)]
+
+    assert text(1) == text(1) != text(2)
+    assert text(0) == [tokens.tolist() for tokens in islice(sample(model, [[3]], 8), 20)]
+
+
+def test_padding_start_end_and_what_is_forbidden_are_never_written():
+    model = mt.nn.LanguageModel(7, **SIZES).eval()
+    hot = SamplingOptions(temperature=1e6)
+    tokens = np.stack(list(islice(sample(model, np.zeros((200, 0), int), 8, hot, forbidden=[3, 5]), 20)))
+    assert set(tokens.flatten().tolist()) == {4, 6}
+
+
+def test_sampling_uses_no_dropout():
+    model = mt.nn.LanguageModel(9, **SIZES, dropout=0.5)
+    greedily = SamplingOptions(temperature=0)
+    once, again = ([t.tolist() for t in islice(sample(model, [[3]], 8, greedily), 9)] for _ in range(2))
+    assert once == again
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sample(None, [5, 3], 8), r"sample: prompts must have shape \(B, T\)"),
+        (lambda: sample(None, np.zeros((0, 3), int), 8), r"sample: prompts must have shape \(B, T\)"),
+        (lambda: sample(None, [[3]], 1), "sample: window must be at least 2, found 1"),
+        (
+            lambda: sample(mt.nn.LanguageModel(9, **SIZES, positions="learned", max_length=6), [[3]], 7),
+            "window of 7 tokens, but only 6 learned positions",
+        ),
+        (lambda: SamplingOptions(temperature=-1), "sampling: temperature must be at least 0, found -1"),
+        (lambda: SamplingOptions(temperature=float("nan")), "sampling: temperature must be"),
+        (lambda: SamplingOptions(top_k=0), "sampling: top_k must be at least 1, found 0"),
+        (lambda: SamplingOptions(top_p=0), "sampling: top_p must be at most 1 and above 0, found 0"),
+        (lambda: SamplingOptions(top_p=1.5), "sampling: top_p must be .*found 1.5"),
+    ],
+)
+def test_impossible_options_are_refused_before_any_work(call, message):
+    with pytest.raises((ValueError, OptionError), match=message):
+        call()
+
+
+@pytest.mark.parametrize("logits", [[np.nan, 0.0], [np.inf, 0.0], [-np.inf, -np.inf]])
+def test_scores_that_are_not_numbers_are_refused(logits):
+    with pytest.raises(Diverged, match="not numbers"):
+        probabilities(logits)

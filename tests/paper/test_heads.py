@@ -1,0 +1,145 @@
+"""What is said of attention heads is right for heads whose behaviour is known."""
+
+import json
+
+import numpy as np
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.paper.heads import OFFSETS, compare_heads, describe_heads, group_by_lengths, measure_heads
+from minitransformer.paper.report import heads_text
+from minitransformer.training import RunFolder, load
+
+pytestmark = pytest.mark.numpy_only("reads arrays of NumPy")
+
+SMALL = [
+    *("--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "2", "--warmup-steps", "2"),
+    *("--batch-tokens", "64", "--train-pairs", "60", "--held-out", "20", "--evaluate-every", "2", "--workers", "1"),
+]
+
+
+def at(offset, n):
+    """Return a map whose queries attend to the key at a distance; those without such a key attend to their own."""
+    keys = np.arange(n) + offset
+    return np.eye(n)[np.where((keys >= 0) & (keys < n), keys, np.arange(n))]
+
+
+def content_maps(rng, sentences, n):
+    """Return maps that depend on the sentence alone: each query attends to one key, drawn at random."""
+    return np.eye(n)[rng.integers(0, n, size=(sentences, n))]
+
+
+@pytest.fixture
+def maps():
+    """Two groups of maps: heads that look at their own position, at the one before, everywhere, and at tokens."""
+    rng, groups = np.random.default_rng(0), []
+    for sentences, n in ((40, 5), (30, 8)):
+        fixed = [np.broadcast_to(one, (sentences, n, n)) for one in (at(0, n), at(-1, n), np.full((n, n), 1 / n))]
+        groups.append(np.stack([*fixed, content_maps(rng, sentences, n)], axis=1))
+    return groups
+
+
+def test_heads_are_what_they_were_built_to_be(maps):
+    own, before, everywhere, content = describe_heads(maps)
+    zero, minus_one = OFFSETS.index(0), OFFSETS.index(-1)
+    assert own["distance"] == own["entropy"] == own["content"] == 0
+    assert own["offsets"] == [float(offset == 0) for offset in OFFSETS]
+    rows = 40 * 5 + 30 * 8
+    assert before["distance"] == pytest.approx((40 * 4 + 30 * 7) / rows)
+    assert before["offsets"][minus_one] == 1  # of the queries that have a key before them
+    assert before["offsets"][zero] == pytest.approx(70 / rows)
+    assert before["content"] == 0
+    assert everywhere["entropy"] == pytest.approx((200 * np.log2(5) + 240 * 3) / rows)
+    assert everywhere["offsets"][zero] == pytest.approx((200 / 5 + 240 / 8) / rows)
+    # two keys drawn at random are equal once in n times
+    assert content["content"] == pytest.approx((200 * 4 / 5 + 240 * 7 / 8) / rows, abs=0.05)
+    assert content["entropy"] == 0
+
+
+def test_heads_with_tasks_differ_and_shuffled_heads_do_not(maps):
+    found = compare_heads(maps, np.random.default_rng(0), shuffles=19)
+    assert found["p"] == 1 / 20
+    assert found["same sentence"] > found["mean maps"] > 10 * found["largest shuffled"] > 0
+    assert found["shuffled"] <= found["largest shuffled"]
+
+
+def test_disjoint_heads_differ_by_one_bit():
+    maps = [np.stack([np.broadcast_to(at(o, 4)[1:], (3, 3, 4)) for o in (0, -1)], axis=1)]
+    found = compare_heads(maps, np.random.default_rng(0), shuffles=3)
+    assert found["same sentence"] == pytest.approx(1)
+    assert found["mean maps"] == pytest.approx(1)
+
+
+def test_heads_without_tasks_are_told_from_shuffled_ones_as_seldom_as_p_says():
+    rng = np.random.default_rng(1)
+    ps = []
+    for _ in range(40):
+        maps = [np.stack([content_maps(rng, 6, 3) for _ in range(2)], axis=1)]
+        ps.append(compare_heads(maps, rng, shuffles=19)["p"])
+    assert 0.3 < np.mean(ps) < 0.75
+    assert np.mean(np.array(ps) <= 0.2) < 0.45
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("heads") / "run"
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for name in ("draw_curves", "draw_attention"):
+            monkeypatch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+        assert main(["train", *SMALL, "--out", str(path)]) == 0
+    return path
+
+
+def test_groups_are_pairs_of_equal_lengths(folder):
+    trained, pairs = load(folder), RunFolder(folder).held_out()
+    groups = group_by_lengths(trained, pairs)
+    assert 0 < sum(len(source) for source, _ in groups) <= 20
+    assert all(len(source) == len(target) > 1 and (target[:, 0] == 1).all() for source, target in groups)
+    assert all((source != 0).all() and (target != 0).all() for source, target in groups)
+
+
+def test_the_command(folder, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("minitransformer.paper.heads.SHUFFLES", 9)
+    figures, picture = tmp_path / "heads.json", tmp_path / "heads.png"
+    assert main(["heads", str(folder), "--pairs", "20", "--json", str(figures), "--plot", str(picture)]) == 0
+    out = capsys.readouterr().out.partition("\n\nthe figures are in")[0]
+    assert max(map(len, out.splitlines())) <= 100
+    result = json.loads(figures.read_text())
+    assert [layer["kind"] for layer in result["layers"]] == ["encoder", "decoder", "cross"]
+    decoder = result["layers"][1]
+    assert decoder["heads"][0]["offsets"][list(OFFSETS).index(1)] == 0  # the decoder sees no later token
+    assert len(rows_of(out, "decoder")) == 3  # two heads, and their difference
+    assert f"{decoder['difference']['p']:.3f}" == rows_of(out, "decoder")[2].split()[-1]
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    for layer in result["layers"]:
+        layer["difference"] = None  # as with one head
+    assert out.startswith(heads_text(result))
+
+
+def test_no_equal_lengths(folder):
+    trained, pairs = load(folder), RunFolder(folder).held_out()
+    with pytest.raises(ValueError, match="no two of 1 pairs have the same lengths"):
+        measure_heads(trained, pairs[:1], print)
+
+
+def test_a_run_without_held_out_pairs(folder, monkeypatch, capsys):
+    monkeypatch.setattr("minitransformer.cli.heads.load_chosen", lambda args: None)
+    monkeypatch.setattr(RunFolder, "held_out", lambda self: [])  # as in the run of `minitransformer import`
+    assert main(["heads", str(folder)]) == 2
+    assert "has no held-out pairs: it is a model of another program" in capsys.readouterr().err
+
+
+def rows_of(out, kind):
+    return [line for line in out.splitlines() if line.startswith(f"{kind} ")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--pairs", "1"], "--pairs must be at least 2, found 1"),
+        (["--plot", "heads.txt"], "--plot writes .png, .pdf, .svg, found heads.txt"),
+    ],
+)
+def test_bad_input(folder, capsys, arguments, words):
+    assert main(["heads", str(folder), *arguments]) == 2
+    assert words in capsys.readouterr().err

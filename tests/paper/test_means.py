@@ -1,0 +1,63 @@
+"""Welch's test agrees with published values, and finds what it says it would find."""
+
+import numpy as np
+import pytest
+
+from minitransformer.paper.means import compare_means, mean_interval, t_probability, t_quantile
+
+
+@pytest.mark.parametrize(
+    ("probability", "freedom", "value"),
+    [(0.975, 1, 12.7062), (0.975, 4, 2.77645), (0.8, 8, 0.88889), (0.975, 30, 2.04227), (0.95, 1000, 1.64638)],
+)
+def test_quantiles_are_those_of_the_tables(probability, freedom, value):
+    assert t_quantile(probability, freedom) == pytest.approx(value, rel=1e-5)
+    assert t_quantile(1 - probability, freedom) == pytest.approx(-value, rel=1e-5)
+    assert t_probability(value, freedom) == pytest.approx(probability, abs=1e-6)
+
+
+def test_a_worked_example():
+    a, b = [1.0, 2.0, 3.0, 4.0], [2.0, 6.0, 10.0]  # variances 5/3 and 16
+    found = compare_means(a, b)
+    e2 = 5 / 12 + 16 / 3
+    freedom = e2**2 / ((5 / 12) ** 2 / 3 + (16 / 3) ** 2 / 2)
+    assert freedom == pytest.approx(2.31529, rel=1e-5)
+    assert found.mean == 3.5
+    reach = t_quantile(0.975, freedom) * e2**0.5
+    assert (found.low, found.high) == pytest.approx((3.5 - reach, 3.5 + reach))
+    assert found.p == pytest.approx(2 * t_probability(-3.5 / e2**0.5, freedom))
+    assert found.detectable == pytest.approx(reach + t_quantile(0.8, freedom) * e2**0.5)
+    other_way = compare_means(b, a)
+    assert other_way.p == found.p
+    assert (other_way.mean, other_way.low, other_way.high) == pytest.approx((-3.5, -found.high, -found.low))
+
+
+def test_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    expected = (2.306 + 0.889) * (2 / 5) ** 0.5  # of five numbers each, with variance 1 and 8 degrees of freedom
+    for shift, least, most in ((0, 0, 0.12), (expected, 0.65, 0.95)):
+        found = [compare_means(rng.normal(size=5), shift + rng.normal(size=5)) for _ in range(60)]
+        assert least <= np.mean([one.p < 0.05 for one in found]) <= most
+        assert all((one.p < 0.05) == (not one.low <= 0 <= one.high) for one in found)
+        assert np.mean([one.low <= shift <= one.high for one in found]) >= 0.88
+
+
+def test_equal_numbers():
+    assert compare_means([2.0, 2.0], [2.0, 2.0]) == (0, 0, 0, 1, 0)
+    assert compare_means([2.0, 2.0], [3.0, 3.0]) == (1, 1, 1, 0, 0)
+
+
+def test_one_number_has_no_variance():
+    with pytest.raises(ValueError, match="found samples of 2 and 1 numbers, expected at least 2"):
+        compare_means([1.0, 2.0], [3.0])
+
+
+def test_the_interval_of_one_mean():
+    reach = 4.302653 * 0.1 / 3**0.5  # t with 2 degrees of freedom; the standard deviation is 0.1
+    found = mean_interval([0.2, 0.1, 0.3])
+    assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - reach, 0.2 + reach))
+    narrow = mean_interval([0.2, 0.1, 0.3], level=0.8)
+    assert narrow.high - narrow.mean == pytest.approx(reach * 1.885618 / 4.302653)
+    assert [mean_interval(values).side for values in ([1, 1.1], [-1, 1], [-1, -1.1])] == [1, 0, -1]
+    with pytest.raises(ValueError, match="found a sample of 1 numbers, expected at least 2"):
+        mean_interval([1.0])

@@ -1,0 +1,41 @@
+"""The picture of attention heads, from results that are made up."""
+
+import numpy as np
+import pytest
+
+from minitransformer.plots import heads_picture
+from minitransformer.plots.heads import heads_figure
+
+OFFSETS = [-2, -1, 0, 1, 2]
+
+
+def layer(kind, number, *rows):
+    heads = [{"offsets": row, "content": 0.25} for row in rows]
+    return {"kind": kind, "layer": number, "heads": heads}
+
+
+BEFORE, OWN, SPREAD = [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], 5 * [0.2]
+RESULT = {
+    "offsets": OFFSETS,
+    "layers": [layer("encoder", 1, OWN, SPREAD), layer("encoder", 2, SPREAD, BEFORE), layer("cross", 1, BEFORE, OWN)],
+}
+
+
+def test_each_head_is_a_row_and_a_missing_layer_stays_empty():
+    top, cross, below, empty = heads_figure(RESULT).axes[:4]
+    assert [axes.get_title(loc="left") for axes in (top, cross, below)] == [
+        "encoder self-attention, layer 1", "cross-attention, layer 1", "encoder self-attention, layer 2",
+    ]  # fmt: skip
+    assert not empty.get_visible()
+    for axes, rows in ((top, [OWN, SPREAD]), (below, [SPREAD, BEFORE]), (cross, [BEFORE, OWN])):
+        (image,) = axes.get_images()
+        assert np.asarray(image.get_array()).tolist() == rows
+        assert image.get_clim() == (0, 1)
+        assert [label.get_text() for label in axes.get_yticklabels()] == ["head 1", "head 2"]
+    assert [label.get_text() for label in top.get_xticklabels()] == ["-2", "0", "+2"]
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_file_is_written(tmp_path, ending):
+    heads_picture(RESULT, tmp_path / f"heads.{ending}")
+    assert (tmp_path / f"heads.{ending}").stat().st_size > 1000
