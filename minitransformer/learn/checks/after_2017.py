@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.decoding import SamplingOptions
 from minitransformer.learn.checks.layer_norm import mean
 from minitransformer.learn.checks.rotary import find_the_wrong_positions as find_the_wrong_positions
 from minitransformer.learn.checks.rotary import rotary_backward as rotary_backward
@@ -273,7 +274,7 @@ def _nucleus(nucleus: Callable[..., Any], p: np.ndarray, limit: float) -> None:
     agree(
         f"the probabilities, for top_p = {limit},",
         nucleus(p, limit),
-        share(order[:n]),
+        SamplingOptions(top_p=limit).probabilities(np.log(p)),
         mistakes={
             "the token with which the sum reaches top_p is missing; it is kept": share(order[: n - 1]),
             "one token too many is kept: the sum had reached top_p before it": share(order[: n + 1]),
