@@ -287,6 +287,8 @@ def positions_text(result: dict[str, Any]) -> str:
             ranges = [f" ({a.min():.0f}-{a.max():.0f})" if len(a) > 1 else "" for a in found.T]
             cells = [f"{mean:.1f}{low_high}" for mean, low_high in zip(found.mean(axis=0), ranges, strict=True)]
             lines.append(f"{kind:12}" + "".join(f"{cell:17}" for cell in cells))
+        for k, accuracy in task.get("contexts", {}).items():
+            lines.append(f"{f'{k} symbols':12}" + "".join(f"{100 * one:<17.1f}" for one in accuracy))
         lines += ["", *headings]
         for kind, seeds in task["kinds"].items():
             tests = [[one["pieces"] for one in seeds]]
@@ -302,6 +304,7 @@ def positions_text(result: dict[str, Any]) -> str:
         ]
         if garbled:
             lines += ["", wrap(f"at {n}, other symbols in the second half: {', '.join(garbled)}")]
+            lines += [wrap("k symbols: the symbol that followed the last k symbols in the first half, without a model")]
     lines += [
         "",
         wrap(
