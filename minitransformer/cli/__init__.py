@@ -48,6 +48,7 @@ COMMANDS = _Commands(
     "resume",
     "average",
     "translate",
+    "write",
     "evaluate",
     "attention",
     "explore",

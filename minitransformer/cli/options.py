@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from minitransformer.cli.parser import path
 from minitransformer.files import read_json, read_toml
@@ -15,7 +15,7 @@ from minitransformer.tasks import TASKS, build, recipe_file, recipe_names
 from minitransformer.training import Configuration
 from minitransformer.training.options import LENGTHS
 
-__all__ = ["add_options", "describe", "flag_of", "read_configuration"]
+__all__ = ["add_options", "describe", "flag_of", "read_configuration", "with_flags"]
 
 KINDS = {int: "N", float: "X", str: "NAME"}
 OPTIONS = {name: one for name, one in Configuration.declarations().items() if one.metadata.get("flag")}
@@ -49,6 +49,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             options["action"] = argparse.BooleanOptionalAction
         else:
             choices = "{" + ",".join(declared.metadata["choices"]) + "}" if declared.metadata["choices"] else None
+            if get_origin(kind) is Sequence:
+                options["nargs"], kind = "+", get_args(kind)[0]
             options |= {
                 "type": _path_text if declared.metadata["path"] else kind,
                 "metavar": choices or ("PATH" if declared.metadata["path"] else KINDS[kind]),
@@ -98,7 +100,7 @@ def flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _with_flags(message: str, names: Iterable[str]) -> str:
+def with_flags(message: str, names: Iterable[str]) -> str:
     """Write options in a message as on the command line."""
     return re.sub(rf"\b({'|'.join(names)})\b", lambda match: flag_of(match[0]), message)
 
@@ -106,7 +108,7 @@ def _with_flags(message: str, names: Iterable[str]) -> str:
 def describe(error: ValueError, args: argparse.Namespace) -> str:
     """Return an error's message; options that were given on the command line are written as there."""
     names = OPTIONS.keys() & {*getattr(error, "names", ())}
-    return _with_flags(f"{error}", names) if any(hasattr(args, name) for name in names) else f"{error}"
+    return with_flags(f"{error}", names) if any(hasattr(args, name) for name in names) else f"{error}"
 
 
 def _path_text(text: str) -> str:
@@ -154,7 +156,7 @@ def read_configuration(args: argparse.Namespace) -> Configuration:
             raise ValueError(f"{name} in {args.config} has no effect: {why}; leave it out")
     for name in sorted(given, key=lambda name: task.why_ignored(name) is None):  # the task's reasons come first
         if why := task.why_ignored(name) or configuration.why_ignored(name):
-            why = _with_flags(why, [other for other in OPTIONS if "_" in other])
+            why = with_flags(why, [other for other in OPTIONS if "_" in other])
             raise ValueError(f"{flag_of(name)} has no effect here: {why}; leave it out")
     return configuration
 
@@ -180,5 +182,7 @@ def _read(name: str) -> tuple[dict[str, Any], list[str]]:
         raise ValueError(f"{path} is not a configuration: {error}") from error
     for field, declared in OPTIONS.items():
         if declared.metadata["path"] and values.get(field) is not None:
-            values[field] = str(path.parent / values[field])
+            value = values[field]
+            several = [str(path.parent / one) for one in (value if isinstance(value, list) else [value])]
+            values[field] = several if isinstance(value, list) else several[0]
     return values, [] if path.suffix == ".json" else list(values)

@@ -18,6 +18,7 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.model_drawing import draw_model
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, percent
+from minitransformer.data import Batch
 from minitransformer.learn import find, find_folder
 from minitransformer.learn.child import Ended
 from minitransformer.learn.model import (
@@ -126,6 +127,7 @@ def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
     """
     sizes = len(trainer.source), len(trainer.target), trainer.corpus.shared
     batch = next(iter(trainer.batches.epoch(0)))
+    assert isinstance(batch, Batch)  # a decoder alone was refused
     print(f"comparing your functions in {choice.folder} with the engine's ...", flush=True)
     try:
         trial = try_parts(Setting(choice.folder, trainer.configuration, sizes, batch), choice.parts, tell=_tell)

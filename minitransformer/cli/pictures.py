@@ -29,10 +29,10 @@ def translate_with_maps(trained: TrainedRun, text: str) -> tuple[dict[str, list[
     The maps are one array (H, Tq, Tk) for each layer, by kind: ``"cross"``, ``"encoder"`` and ``"decoder"``. A text
     that cannot be translated raises ValueError.
     """
-    source_ids, rules = check_sentence(trained.model, trained.source, text), trained.options.search
-    ((found,),) = hypotheses(trained.model, trained.source, [text], alpha=rules.alpha, rules=rules)
+    source_ids, rules = check_sentence(trained.transformer, trained.source, text), trained.options.search
+    ((found,),) = hypotheses(trained.transformer, trained.source, [text], alpha=rules.alpha, rules=rules)
     written = [*found.tokens, END] if found.finished else list(found.tokens)
-    maps = trained.model.attention_maps([source_ids], [[START, *written[:-1]]])
+    maps = trained.transformer.attention_maps([source_ids], [[START, *written[:-1]]])
     one = {kind: [weights[0] for weights in layers] for kind, layers in maps.items()}
     source_tokens = [trained.source.tokens[i] for i in source_ids]
     return one, source_tokens, [trained.target.tokens[i] for i in written], trained.target.decode(found.tokens)

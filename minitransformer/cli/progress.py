@@ -10,8 +10,10 @@ from minitransformer.arrays import library
 from minitransformer.cli.errors import one_line
 from minitransformer.cli.options import flag_of
 from minitransformer.cli.pictures import draw_attention, draw_curves
+from minitransformer.cli.text_runs import describe_progress, describe_text_scores
 from minitransformer.decoding import Diverged
-from minitransformer.training import Result, RunFolder, Scores, TrainedRun, Trainer
+from minitransformer.tasks import TextCorpus
+from minitransformer.training import Result, RunFolder, Scores, TextScores, TrainedRun, Trainer
 
 __all__ = ["INTERRUPTED", "describe_scores", "describe_weights", "note", "percent", "train"]
 
@@ -78,14 +80,16 @@ def _show_result(trainer: Trainer, folder: RunFolder, result: Result) -> None:
         print(describe_plateau(trainer))
     scores = result.scores
     print(describe_weights(result.trained))
-    for line in describe_scores(scores):
+    for line in describe_text_scores(scores) if isinstance(scores, TextScores) else describe_scores(scores):
         print(line)
     print(f"{trainer.tokens:,} target tokens, {trainer.tokens / max(trainer.seconds, 1e-9):,.0f} in a second")
-    print(f"exact match on {len(scores.samples):,} held-out {trainer.task.noun}: {percent(scores.exact_match, 2)}")
+    if isinstance(scores, Scores):
+        print(f"exact match on {len(scores.samples):,} held-out {trainer.task.noun}: {percent(scores.exact_match, 2)}")
     print(f"training time: {trainer.seconds:.1f} s")
     sys.stdout.flush()
     draw_curves(folder, result.measurement, trainer.task.title)
-    draw_attention(folder, result.trained, trainer.corpus.example)
+    if not isinstance(trainer.corpus, TextCorpus):
+        draw_attention(folder, result.trained, trainer.corpus.example)
 
 
 def describe_plateau(trainer: Trainer) -> str:
@@ -131,12 +135,16 @@ def _introduce(trainer: Trainer) -> None:
     training = c.training
     size = sum(parameter.size for parameter in trainer.model.parameters())
     print(f"task      {trainer.task.title}")
-    print(f"          {corpus.held_out[0][0]}  ->  {corpus.held_out[0][1]}")
+    if not isinstance(corpus, TextCorpus):
+        print(f"          {corpus.held_out[0][0]}  ->  {corpus.held_out[0][1]}")
     for line in [*corpus.notes, *trainer.notes]:
         print(f"note      {line}")
     tokens = f"{len(corpus.source):,} {'' if corpus.shared else 'source '}"
     tokens += "tokens of both sides" if corpus.shared else f"and {len(corpus.target):,} target tokens"
-    print(f"data      {len(corpus.train):,} pairs to train on, {len(corpus.held_out):,} held out; {tokens}")
+    if isinstance(corpus, TextCorpus):
+        tokens = f"{len(corpus.target):,} tokens, windows of {corpus.window:,}"
+    noun = trainer.task.noun if isinstance(corpus, TextCorpus) else "pairs"
+    print(f"data      {len(corpus.train):,} {noun} to train on, {len(corpus.held_out):,} held out; {tokens}")
     print(f"model     {size:,} parameters: {c.model}")
     print(f"training  {training}, seed {c.seed}, on {library()}")
     if trainer.step == 0 and (chosen := _choices(trainer)):
@@ -181,20 +189,8 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
                 bar.set_postfix_str(f"loss {loss:.3f}, rate {rate:.1e}, {speed:,.0f} tokens/s", refresh=False)
             bar.update()
 
-        def on_evaluation(scores: Scores) -> None:
-            wrong = [sample for sample in scores.samples if not sample.right]
-            right = [sample for sample in scores.samples if sample.right]
-            shown = wrong[: max(2, 3 - len(right))]  # wrong ones teach more
-            lines = [
-                f"step {trainer.step:,}: {_describe_text_scores(scores, trainer)}{percent(scores.exact_match, 1)} "
-                f"exact match on {len(scores.samples)} held-out {trainer.task.noun}"
-            ]
-            lines += [f"  ✓ {sample.source}  ->  {sample.found}" for sample in right[: 3 - len(shown)]]
-            for sample in shown:
-                lines += [f"  ✗ {sample.source}  ->  {sample.found}", f"    it should be {sample.wanted}"]
-            if trainer.waited == PLATEAU:
-                lines.append(describe_plateau(trainer))
-            bar.write("\n".join(lines))
+        def on_evaluation(scores: Scores | TextScores) -> None:
+            bar.write("\n".join(_describe_evaluation(scores, trainer)))
             sys.stdout.flush()
             if trainer.finished:
                 bar.close()  # measuring the result is no part of the time for a step
@@ -202,7 +198,27 @@ def _train_with_progress(trainer: Trainer, folder: RunFolder) -> None:
         trainer.train(folder, on_step, on_evaluation, lambda result: _show_result(trainer, folder, result))
 
 
-def _describe_text_scores(scores: Scores, trainer: Trainer) -> str:
+def _describe_evaluation(scores: Scores | TextScores, trainer: Trainer) -> list[str]:
+    """Return the lines about an evaluation during training: the score, and some of what the model writes."""
+    if isinstance(scores, TextScores):
+        lines = describe_progress(trainer, scores)
+    else:
+        wrong = [sample for sample in scores.samples if not sample.right]
+        right = [sample for sample in scores.samples if sample.right]
+        shown = wrong[: max(2, 3 - len(right))]  # wrong ones teach more
+        lines = [
+            f"step {trainer.step:,}: {_describe_translations(scores, trainer)}{percent(scores.exact_match, 1)} "
+            f"exact match on {len(scores.samples)} held-out {trainer.task.noun}"
+        ]
+        lines += [f"  ✓ {sample.source}  ->  {sample.found}" for sample in right[: 3 - len(shown)]]
+        for sample in shown:
+            lines += [f"  ✗ {sample.source}  ->  {sample.found}", f"    it should be {sample.wanted}"]
+    if trainer.waited == PLATEAU:
+        lines.append(describe_plateau(trainer))
+    return lines
+
+
+def _describe_translations(scores: Scores, trainer: Trainer) -> str:
     """Describe the scores of real text; for a toy task only exact match matters."""
     if not trainer.task.measures:
         return ""

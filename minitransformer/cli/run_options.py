@@ -66,6 +66,18 @@ def choose_beam(args: argparse.Namespace, trained: TrainedRun) -> None:
     check_beam(args)
 
 
-def load_chosen(args: argparse.Namespace) -> TrainedRun:
-    """Load the weights that were asked for; a damaged checkpoint is named."""
-    return load(RunFolder(args.run), getattr(args, "weights", None), note, getattr(args, "ranks", ALONE))
+def load_chosen(args: argparse.Namespace, translates: bool | None = True) -> TrainedRun:
+    """Load the weights that were asked for; a damaged checkpoint is named.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        The arguments of the command.
+    translates : bool, optional
+        Whether the command is for models that translate, or for those that continue texts; None for both. Other runs
+        are refused.
+    """
+    trained = load(RunFolder(args.run), getattr(args, "weights", None), note, getattr(args, "ranks", ALONE))
+    if translates is not None:
+        _ = trained.transformer if translates else trained.language_model  # raises a RunError
+    return trained

@@ -1,7 +1,7 @@
 """Train a Transformer.
 
 Without arguments: numbers in words from English to German, on the CPU, in about a minute. On your own text: `train text
---source FILE --target FILE`.
+--source FILE --target FILE`. A decoder alone, which learns to write Python: `train characters`.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def run(args: argparse.Namespace) -> int:
         configuration = read_configuration(args)
         if hasattr(args, "out"):
             ranks.first(lambda: RunFolder(args.out).refuse(args.overwrite))
+        if choice and configuration.build_task().decoder_only:
+            raise ValueError(f"--with has no effect on the task {configuration.task}: its model is a decoder alone")
         trainer = Trainer(configuration, ranks=ranks)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error

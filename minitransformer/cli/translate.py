@@ -51,14 +51,14 @@ def run(args: argparse.Namespace) -> int:
     full = [place for place, text in enumerate(texts) if normalise_text(text)]
     for place in full:
         try:
-            check_sentence(trained.model, trained.source, texts[place])
+            check_sentence(trained.transformer, trained.source, texts[place])
         except ValueError as error:
             where = f"line {place + 1}: " if len(texts) > 1 else ""
             raise UsageError(f"{where}{error}") from error
     n_best = getattr(args, "n_best", 1)
     given = [texts[place] for place in full]
     rules = trained.options.search
-    found = hypotheses(trained.model, trained.source, given, args.beam, args.alpha, n_best, rules=rules)
+    found = hypotheses(trained.transformer, trained.source, given, args.beam, args.alpha, n_best, rules=rules)
     several = dict(zip(full, found, strict=True))
     for place in range(len(texts)):
         for hypothesis in several.get(place, []):

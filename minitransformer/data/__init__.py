@@ -1,6 +1,6 @@
 """Vocabularies and tokenisers, parallel text, and batches of sentence pairs by token count."""
 
-from minitransformer.data.batches import Batch, ParallelBatches, pad, token_batches
+from minitransformer.data.batches import Batch, ParallelBatches, TextBatch, WindowBatches, pad, token_batches
 from minitransformer.data.extras import MissingExtraError
 from minitransformer.data.known_files import KnownFile
 from minitransformer.data.multi30k import MULTI30K, read_multi30k
@@ -32,7 +32,8 @@ from minitransformer.data.tokenisers import (
     train_tokeniser,
     train_tokenisers,
 )
-from minitransformer.data.tokens import UNKNOWN, Characters, Closed, Tokeniser, Words
+from minitransformer.data.tokens import UNKNOWN, Characters, Closed, RawCharacters, Tokeniser, Words
+from minitransformer.data.trigram import Trigram
 from minitransformer.data.vocabulary import END, PAD, START, UnknownTokenError, Vocabulary
 
 __all__ = [
@@ -55,10 +56,14 @@ __all__ = [
     "ParallelText",
     "Pieces",
     "Pronunciations",
+    "RawCharacters",
+    "TextBatch",
     "TextError",
     "Tokeniser",
+    "Trigram",
     "UnknownTokenError",
     "Vocabulary",
+    "WindowBatches",
     "Words",
     "as_pairs",
     "encode_pairs",

@@ -1,4 +1,4 @@
-"""Batches of sentences of similar length, padded, with a maximum number of tokens."""
+"""Batches: sentences of similar length, padded, with a maximum number of tokens; or windows of one long text."""
 
 from __future__ import annotations
 
@@ -106,6 +106,10 @@ def _cuts(ascending: list[int], tokens: int) -> list[int]:
     return cuts
 
 
+def _rng_of_epoch(seed: int, number: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence([seed, number]))
+
+
 class Batch(NamedTuple):
     """Sentence pairs as a model takes them; int64, padded with `PAD`.
 
@@ -122,6 +126,31 @@ class Batch(NamedTuple):
     source: Ids
     target_input: Ids
     target_output: Ids
+
+    @property
+    def inputs(self) -> tuple[Ids, ...]:
+        """What the model is called with."""
+        return self.source, self.target_input
+
+
+class TextBatch(NamedTuple):
+    """Pieces of a text as a decoder alone takes them; int64.
+
+    Parameters
+    ----------
+    target_input : ndarray, shape (B, T)
+        `START` and the text without its last token.
+    target_output : ndarray, shape (B, T)
+        The text: the tokens to predict.
+    """
+
+    target_input: Ids
+    target_output: Ids
+
+    @property
+    def inputs(self) -> tuple[Ids, ...]:
+        """What the model is called with."""
+        return (self.target_input,)
 
 
 class ParallelBatches:
@@ -202,7 +231,7 @@ class ParallelBatches:
         return map(self._cut, self._places(number)[start:])
 
     def _places(self, number: int) -> list[Ids]:
-        rng = np.random.default_rng(np.random.SeedSequence([self._seed, number]))
+        rng = _rng_of_epoch(self._seed, number)
         return token_batches(self._lengths, self._tokens, rng)
 
     def _cut(self, places: Ids) -> Batch:
@@ -214,3 +243,61 @@ class ParallelBatches:
             decoder_input(target_output),
             target_output,
         )
+
+
+class WindowBatches:
+    """The batches of a text that is cut into windows of equal length; it has no state, so any epoch can be requested.
+
+    Each epoch cuts the text at other places, so that a token is not always predicted from the same tokens before it.
+
+    Parameters
+    ----------
+    ids : integer array, shape (n,)
+        The tokens of the text.
+    window : int
+        T, the number of tokens in a window.
+    tokens : int
+        The maximum number of tokens in a batch.
+    seed : int
+        Determines, with the number of the epoch, the windows and their order.
+
+    Raises
+    ------
+    ValueError
+        If the text is shorter than a window, or a window is larger than a batch.
+    """
+
+    def __init__(self, ids: NDArray[np.integer], window: int, tokens: int, seed: int) -> None:
+        if window > tokens:
+            raise ValueError(f"WindowBatches: found windows of {window} tokens, but a batch may hold {tokens} at most")
+        if len(ids) < window:
+            raise ValueError(
+                f"WindowBatches: found a text of {len(ids):,} tokens, expected at least one window of {window}"
+            )
+        self._ids, self._window, self._seed = ids, window, seed
+        self._rows = tokens // window
+        self._windows = max(1, (len(ids) - window + 1) // window)
+        self.batches_per_epoch = -(-self._windows // self._rows)
+        """The number of batches of an epoch."""
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[TextBatch]:
+        """Yield the batches of one epoch from index ``start`` on; they depend only on the seed and the number.
+
+        Raises
+        ------
+        ValueError
+            If `number` is negative or `start` is not between 0 and `batches_per_epoch`.
+        """
+        if number < 0 or not 0 <= start <= self.batches_per_epoch:
+            raise ValueError(
+                f"WindowBatches.epoch: found the number {number} and start={start}, expected 0 or more, and 0 to "
+                f"{self.batches_per_epoch}, the batches of an epoch"
+            )
+        rng = _rng_of_epoch(self._seed, number)
+        used = self._windows * self._window
+        first = int(rng.integers(len(self._ids) - used + 1))
+        windows = self._ids[first : first + used].reshape(self._windows, self._window)
+        order = rng.permutation(self._windows)
+        for batch in range(start, self.batches_per_epoch):
+            rows = windows[order[batch * self._rows : (batch + 1) * self._rows]].astype(np.int64)
+            yield TextBatch(decoder_input(rows), rows)

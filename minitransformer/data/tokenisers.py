@@ -9,7 +9,7 @@ from typing import Any
 from minitransformer.data.pieces import Pieces
 from minitransformer.data.subwords import Bpe, Merges
 from minitransformer.data.text import LeftOut
-from minitransformer.data.tokens import Characters, Tokeniser, Words
+from minitransformer.data.tokens import Characters, RawCharacters, Tokeniser, Words
 
 __all__ = [
     "KINDS",
@@ -24,7 +24,7 @@ __all__ = [
 
 KINDS: Mapping[str, type[Tokeniser]] = {kind.kind: kind for kind in (Bpe, Words, Characters, Merges)}
 """The tokenisers that can be learned from a text, by name."""
-READ: Mapping[str, type[Tokeniser]] = {**KINDS, Pieces.kind: Pieces}
+READ: Mapping[str, type[Tokeniser]] = {**KINDS, Pieces.kind: Pieces, RawCharacters.kind: RawCharacters}
 """The tokenisers that a file may hold."""
 
 

@@ -11,7 +11,17 @@ from typing import Any, ClassVar, Self
 from minitransformer.data.text import normalise_text
 from minitransformer.data.vocabulary import SPECIALS, Vocabulary
 
-__all__ = ["UNKNOWN", "Characters", "Closed", "Tokeniser", "Words", "build_vocabulary", "field", "require_unknown"]
+__all__ = [
+    "UNKNOWN",
+    "Characters",
+    "Closed",
+    "RawCharacters",
+    "Tokeniser",
+    "Words",
+    "build_vocabulary",
+    "field",
+    "require_unknown",
+]
 
 UNKNOWN = len(SPECIALS)
 """The id of the unknown token, the first after the specials."""
@@ -23,7 +33,7 @@ class Tokeniser(ABC):
 
     What is encoded is ``normalise_text(text)``: tokenisers ignore how white space is made up and how Unicode writes an
     accent, and nothing else. So ``decode(encode(text)) == normalise_text(text)``, unless the text holds unknown tokens,
-    which come back as ``<unk>``.
+    which come back as ``<unk>``. `RawCharacters` normalises nothing.
 
     Parameters
     ----------
@@ -224,6 +234,27 @@ class Characters(Tokeniser):
     def from_json(cls, value: Mapping[str, Any]) -> Self:
         """Return the tokeniser that `to_json` described."""
         return cls(Vocabulary.from_json(field(value, "tokens", list)))
+
+
+class RawCharacters(Characters):
+    """Each character is a token, and nothing is normalised: ``decode(encode(text)) == text``.
+
+    For texts in which white space matters, such as programs. Unknown characters come back as ``<unk>``.
+    """
+
+    kind = "raw"
+
+    @classmethod
+    def train(cls, texts: Iterable[str], size: int | None = None, min_count: int = 1) -> RawCharacters:
+        """Collect the characters of a text; as for `Characters`, but line breaks and double spaces count too."""
+        counts: Counter[str] = Counter()
+        for text in texts:
+            counts.update(text)
+        return cls(build_vocabulary(counts, size, min_count, "RawCharacters"))
+
+    def encode(self, text: str) -> list[int]:
+        """Turn a text into ids; characters that are not known become ``<unk>``."""
+        return self.vocabulary.encode(text, self.unknown)
 
 
 class Closed(Tokeniser):

@@ -181,7 +181,7 @@ def write_run(published: Published, out: Path) -> RunFolder:
     source, target = published.source, published.target
     try:
         configuration = Configuration.of_task(build("text"), **published.model, **published.search)
-        model = configuration.build_model(len(source), len(target), source is target)
+        model = configuration.build_transformer(len(source), len(target), source is target)
         model.load_state_dict(published.state)
     except ValueError as error:
         raise FileError(f"the model cannot be built: {error}") from error

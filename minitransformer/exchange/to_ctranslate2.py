@@ -65,7 +65,7 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
     RunError
         If the folder exists already, or cannot be written.
     """
-    options = run.model.options
+    options = run.transformer.options
     options_there = (
         ("norm", options.norm, ("post", "pre")),
         ("positions", options.positions, ("sinusoidal", "learned")),
@@ -127,8 +127,8 @@ def _add_vocabularies(spec: Any, run: TrainedRun) -> None:
         "bos_token": run.target.tokens[START],
         "eos_token": run.target.tokens[END],
         "decoder_start_token": run.target.tokens[START],
-        "add_source_eos": run.model.options.source_end,
-        "layer_norm_epsilon": run.model.options.layer_norm_eps,
+        "add_source_eos": run.transformer.options.source_end,
+        "layer_norm_epsilon": run.transformer.options.layer_norm_eps,
     }
     for name, setting in config.items():
         setattr(spec.config, name, setting)
@@ -136,7 +136,7 @@ def _add_vocabularies(spec: Any, run: TrainedRun) -> None:
 
 def _variables(run: TrainedRun, unknown: str) -> Iterator[tuple[str, Array]]:
     """Yield the weights by their names there."""
-    options, state = run.model.options, run.model.state_dict()
+    options, state = run.transformer.options, run.transformer.state_dict()
     source = state["source_embedding.table"]
     target = state.get("target_embedding.table", source)
     bias = state.get("output_bias", np.zeros(len(target), target.dtype))

@@ -54,9 +54,9 @@ def write_huggingface(run: TrainedRun, out: Path) -> list[str]:
     RunError
         If the folder exists already, or cannot be written.
     """
-    options = run.model.options
+    options = run.transformer.options
     _check(options)
-    state = run.model.state_dict()
+    state = run.transformer.state_dict()
     tensors = dict(_tensors(state, options))
     generation, notes = _generation(run.options.search)
     files: dict[str, Any] = {"config.json": _config(run, state), "generation_config.json": generation}
@@ -130,7 +130,7 @@ def _ordered(array: Array) -> Array:
 
 
 def _config(run: TrainedRun, state: Mapping[str, Array]) -> dict[str, Any]:
-    options = run.model.options
+    options = run.transformer.options
     stacks = {"encoder": options.n_layers, "decoder": options.decoder_layers}
     sizes = {"attention_heads": options.n_heads, "ffn_dim": options.d_ff}
     theirs = {ours: name for name, ours in reversed(ACTIVATIONS.items())}

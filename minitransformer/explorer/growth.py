@@ -55,7 +55,7 @@ def growth(
         steps; loss, translations, norms and gradient_norms (of each parameter by its name) at each step; and attention,
         a list of weights (H, Tq, Tk) with checkpoint and key.
     """
-    model = models.run.model
+    model = models.run.transformer
     places = {f"{place}." for place, _ in modules(model)} | {f"{name}." for name, _ in model.named_parameters()}
     if key and f"{key}." not in places:
         raise RequestError(f"training: found the key {key[:100]!r}, expected a part of the model or a parameter")

@@ -51,7 +51,7 @@ class Models:
             If the run has no such checkpoint, or it is damaged.
         """
         if checkpoint is None and not double:
-            return self.run.model
+            return self.run.transformer
         if (model := self._kept.get((checkpoint, double))) is None:
             model = in_double(self.at(checkpoint)) if double else self._read(checkpoint)
             size = sum(parameter.data.nbytes for parameter in model.parameters())
@@ -69,7 +69,7 @@ class Models:
         run = self.run
         try:
             checkpoint = read_checkpoint(files[step])
-            model = open_model(run.options, run.source, run.target, checkpoint.model)
+            model = run._replace(model=open_model(run.options, run.source, run.target, checkpoint.model)).transformer
         except (RunError, ValueError) as error:
             raise RequestError(f"{files[step].name} cannot be used: {error}") from error
         return model.arrange_for_decoding()

@@ -78,7 +78,7 @@ class Session:
         self.rules = run.options.search
         self._traces: Recent[str, _Traced] = Recent(MOST_TRACES, MOST_TRACE_BYTES)
         self._growth: Recent[tuple[Any, ...], dict[str, Any]] = Recent(64, 2**28)
-        learned = longest_sentence(run.model)
+        learned = longest_sentence(run.transformer)
         self.most_tokens = MOST_TOKENS if learned is None else min(learned, MOST_TOKENS)
         self._constants = {name: getattr(self, f"_build_{name}")() for name in ("model", "sources", "formulas")}
 
@@ -217,7 +217,7 @@ class Session:
         """Return norms of weights and gradients, and attention maps, at each checkpoint that was kept."""
         fields = Body("training", body, ("text", "key"))
         source_ids, _ = self._read_text(fields.text("text"))
-        target_ids = self._read_target(None, self.run.model, source_ids)
+        target_ids = self._read_target(None, self.run.transformer, source_ids)
         return growth(self.models, source_ids, target_ids, fields.text("key", ""), self._growth)
 
     def array(self, trace: str, key: str) -> Any:
@@ -251,7 +251,7 @@ class Session:
             "weights": run.weights,
             "search": {"alpha": self.rules.alpha, "penalty": self.rules.penalty},
             "parameters": sum(parameter.data.size for parameter in run.model.parameters()),
-            "places": list(describe_places(run.model)),
+            "places": list(describe_places(run.transformer)),
             "source_vocabulary": list(run.source.tokens[:MOST_VOCABULARY]),
             "target_vocabulary": list(run.target.tokens[:MOST_VOCABULARY]),
             "checkpoints": self.models.steps(),
@@ -278,7 +278,7 @@ class Session:
         if not normalise_text(text):
             raise RequestError("the text is empty, expected a sentence to translate")
         try:
-            ids = check_sentence(self.run.model, self.run.source, text)
+            ids = check_sentence(self.run.transformer, self.run.source, text)
         except ValueError as error:
             raise RequestError(f"{error}") from error
         if len(ids) > self.most_tokens:
@@ -299,7 +299,7 @@ class Session:
 
     def _most_written(self, source_ids: list[int]) -> int:
         """Return the most tokens of a translation, its end among them: section 6.1, within the limits."""
-        learned = longest_sentence(self.run.model)
+        learned = longest_sentence(self.run.transformer)
         most = min(len(source_ids) + MORE_THAN_SOURCE, MOST_WRITTEN)
         return most if learned is None else min(most, learned)
 

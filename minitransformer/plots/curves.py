@@ -57,7 +57,8 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
                 "Pass the lines of one run's metrics, each read as JSON."
             )
     series = {key: _series(metrics, key) for key in ("loss", "exact_match", "token_accuracy", "bleu", "learning_rate")}
-    panels = [key for key in ("loss", "exact_match") if len(series[key][0])]
+    shown = {"loss": ("loss",), "exact_match": ("exact_match", "token_accuracy", "bleu")}
+    panels = [panel for panel, keys in shown.items() if any(len(series[key][0]) for key in keys)]
     if not panels:
         raise ValueError(
             f"training_curves: found {len(metrics)} lines, none with 'loss' or 'exact_match', expected some. "

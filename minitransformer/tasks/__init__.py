@@ -11,13 +11,24 @@ from importlib import import_module
 from inspect import signature
 from pkgutil import iter_modules
 
-from minitransformer.tasks.corpus import Corpus
+from minitransformer.tasks.corpus import Corpus, TextCorpus
 from minitransformer.tasks.drawn import DrawnTask, split
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.shipped import recipe_file, recipe_names
 from minitransformer.tasks.task import Task
 
-__all__ = ["TASKS", "Corpus", "DataOptions", "DrawnTask", "Task", "build", "recipe_file", "recipe_names", "split"]
+__all__ = [
+    "TASKS",
+    "Corpus",
+    "DataOptions",
+    "DrawnTask",
+    "Task",
+    "TextCorpus",
+    "build",
+    "recipe_file",
+    "recipe_names",
+    "split",
+]
 
 
 def _find_tasks() -> Iterator[tuple[str, Callable[..., Task]]]:

@@ -1,4 +1,4 @@
-"""The data of a run: pairs to train on, as ids, and held-out pairs."""
+"""The data of a run: pairs to train on, as ids, and held-out pairs; or one long text, and a held-out one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 
-from minitransformer.data import Tokeniser, encode_pairs, train_tokenisers
+import numpy as np
+from numpy.typing import NDArray
+
+from minitransformer.data import ParallelBatches, Tokeniser, WindowBatches, encode_pairs, train_tokenisers
 from minitransformer.data.text import Pairs
 from minitransformer.files import read_file
 from minitransformer.options import OptionError
 from minitransformer.tasks.options import DataOptions
 
-__all__ = ["Corpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
+__all__ = ["Corpus", "TextCorpus", "Tokenisers", "corpus_of_texts", "hold_out", "sha256_of"]
 
 Tokenisers = tuple[Tokeniser, Tokeniser]
 
@@ -60,6 +63,15 @@ class Corpus:
         """Whether source and target have one vocabulary."""
         return self.source is self.target
 
+    @property
+    def tokens(self) -> int:
+        """The number of tokens to train on, of the longer side of each pair, with its end."""
+        return sum(max(map(len, pair)) + 1 for pair in self.ids)
+
+    def batches(self, tokens: int, seed: int, source_end: bool = True) -> ParallelBatches:
+        """Return the batches to train on; see `ParallelBatches`."""
+        return ParallelBatches(self.ids, tokens, seed, source_end)
+
     def fingerprint(self) -> str:
         """Return a checksum of all data used for training and for evaluation during training."""
         return self._fingerprint
@@ -70,6 +82,68 @@ class Corpus:
         for pair in self.ids:
             digest.update(repr(pair).encode())
         digest.update(repr(self.valid).encode())
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextCorpus:
+    """The data of a run that learns to write text.
+
+    Parameters
+    ----------
+    tokeniser : Tokeniser
+        How text becomes ids.
+    train : str
+        The text to train on.
+    ids : ndarray of int32, shape (n,)
+        The same as ids.
+    window : int
+        How many tokens are read at a time.
+    valid : str
+        The text to evaluate on during training.
+    held_out : str
+        The text to evaluate on at the end.
+    notes : sequence of str
+        Notes for the user: where the text is from, and what was left out.
+    files : mapping of str to str
+        The SHA-256 checksum of each file that the user named, by its path.
+    """
+
+    tokeniser: Tokeniser
+    train: str
+    ids: NDArray[np.int32]
+    window: int
+    valid: str
+    held_out: str
+    notes: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    shared = True
+    """It has one vocabulary."""
+
+    @property
+    def source(self) -> Tokeniser:
+        """The tokeniser of what the model reads, which is what it has written."""
+        return self.tokeniser
+
+    @property
+    def target(self) -> Tokeniser:
+        """The tokeniser of what the model writes."""
+        return self.tokeniser
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens to train on."""
+        return len(self.ids)
+
+    def batches(self, tokens: int, seed: int, source_end: bool = True) -> WindowBatches:
+        """Return the batches to train on; see `WindowBatches`. There is no source that could have an end."""
+        return WindowBatches(self.ids, self.window, tokens, seed)
+
+    def fingerprint(self) -> str:
+        """Return a checksum of all data used for training and for evaluation during training."""
+        digest = sha256(self.ids.astype("<i4").tobytes())
+        digest.update(f"{self.window} {self.valid}".encode())
         return digest.hexdigest()
 
 

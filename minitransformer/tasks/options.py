@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitransformer.data import KINDS
@@ -32,3 +33,16 @@ class DataOptions(Options):
     share_vocabulary: bool = option(True, "one vocabulary and one embedding for both sides, section 5.1")
     longest: int = option(100, "leave out training pairs with more tokens than this on a side", at_least=1)
     bleu_tokenize: str = option("13a", "how sacrebleu splits texts into words: 13a, or none if they are split")
+    text: Sequence[str] | None = option(
+        None, "files of text to learn to write (default: the Python sources of the standard library)", path=True,
+        common=True, added=True,
+    )  # fmt: skip
+    window: int = option(
+        128, "characters that are read at a time; each is predicted from those before it", at_least=2, common=True,
+        added=True,
+    )  # fmt: skip
+    characters: int | None = option(None, "characters to train on (default: all)", at_least=1, added=True)
+    held_out_characters: int = option(
+        100_000, "characters held out to measure the result, from files that are not trained on", at_least=1, added=True
+    )
+    valid_characters: int = option(20_000, "held-out characters to measure during training", at_least=1, added=True)

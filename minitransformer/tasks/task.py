@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitransformer.data import tokenisers_from_json
-from minitransformer.tasks.corpus import Corpus, Tokenisers
+from minitransformer.tasks.corpus import Corpus, TextCorpus, Tokenisers
 from minitransformer.tasks.options import DataOptions
 
 __all__ = ["TOY_MODEL", "Task"]
 
 TOY_MODEL: Mapping[str, Any] = {"d_model": 64, "n_heads": 4, "n_layers": 2, "d_ff": 256}
 """Sizes that learn a toy task in a minute."""
+OF_TEXT = ("window", "characters", "held_out_characters", "valid_characters")
+"""The options of data that only a decoder alone uses."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task(ABC):
-    """A task: to turn texts of one kind into texts of another.
+    """A task: to turn texts of one kind into texts of another, or to continue texts.
 
     Parameters
     ----------
@@ -41,6 +43,8 @@ class Task(ABC):
         The other options that it does not use.
     sized : tuple of str
         The options that `choose_by_size` chooses.
+    decoder_only : bool
+        Whether its model is a decoder alone, which continues texts instead of translating them.
     """
 
     name: str
@@ -52,10 +56,11 @@ class Task(ABC):
     measures: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     sized: tuple[str, ...] = ()
+    decoder_only: bool = False
 
     def why_ignored(self, name: str) -> str | None:
         """Return why an option has no effect on this task, if so."""
-        if name in self.unused:
+        if name in self.unused or (name in OF_TEXT and not self.decoder_only):
             return f"the task {self.name} does not use it"
         declared = DataOptions.declarations().get(name)
         if declared and declared.metadata["path"] and name not in self.reads:
@@ -77,7 +82,7 @@ class Task(ABC):
         """Return the normalised form of a source text that a user typed."""
         return text
 
-    def corpus(self, data: DataOptions, seed: int = 0, tokenisers: Tokenisers | None = None) -> Corpus:
+    def corpus(self, data: DataOptions, seed: int = 0, tokenisers: Tokenisers | None = None) -> Corpus | TextCorpus:
         """Make the data of a run; the same options and seed make the same data.
 
         Parameters
@@ -91,7 +96,7 @@ class Task(ABC):
 
         Returns
         -------
-        Corpus
+        Corpus or TextCorpus
 
         Raises
         ------
@@ -108,7 +113,7 @@ class Task(ABC):
         return self._corpus(data, seed, tokenisers)
 
     @abstractmethod
-    def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus:
+    def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> Corpus | TextCorpus:
         """Make the data of a run."""
 
     def read_tokenisers(self, value: object) -> Tokenisers:

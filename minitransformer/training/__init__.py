@@ -12,6 +12,7 @@ from minitransformer.training.options import TrainingOptions
 from minitransformer.training.resuming import has_ended, resume
 from minitransformer.training.run import RunFolder
 from minitransformer.training.step import training_step
+from minitransformer.training.text_evaluation import TextScores, evaluate_text
 from minitransformer.training.trainer import Result, Trainer
 from minitransformer.training.workers import Workers, default_workers
 
@@ -24,6 +25,7 @@ __all__ = [
     "RunFolder",
     "Sample",
     "Scores",
+    "TextScores",
     "TrainedRun",
     "Trainer",
     "TrainingOptions",
@@ -32,6 +34,7 @@ __all__ = [
     "clip_gradients",
     "default_workers",
     "evaluate",
+    "evaluate_text",
     "has_ended",
     "load",
     "lock_folder",

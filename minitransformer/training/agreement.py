@@ -6,7 +6,7 @@ from importlib.metadata import version
 from platform import python_version
 
 from minitransformer.arrays import backend, blas, card
-from minitransformer.tasks import Corpus
+from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.provenance import digests_of
 from minitransformer.training.ranks import Ranks, check_agreement
@@ -51,7 +51,7 @@ def compare_processors(ranks: Ranks) -> list[str]:
     ]
 
 
-def check_data(corpus: Corpus, ranks: Ranks) -> None:
+def check_data(corpus: Corpus | TextCorpus, ranks: Ranks) -> None:
     """Refuse processes whose data differ; each process reads the data itself."""
     if ranks.size > 1:
         check_agreement(ranks, {f"digest of {name}": digest for name, digest in digests_of(corpus).items()})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minitransformer.decoding import SearchOptions
-from minitransformer.nn import Transformer
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.options import ModelOptions
 from minitransformer.optim import inverse_square_root, linear_decay, warmup
 from minitransformer.options import OptionError, Options, option
@@ -54,17 +54,14 @@ class Configuration(Options):
             If a value is impossible, or more than one option sets the length of training; `ValueError` if a file cannot
             be read.
         """
-        values = {
-            name: os.fspath(value) if isinstance(value, os.PathLike) else value
-            for name, value in changes.items()
-            if value is not None
-        }
+        values = {name: _in_words(value) for name, value in changes.items() if value is not None}
         cls.check(values)
         if len(lengths := [name for name in LENGTHS if name in values]) > 1:
             raise OptionError(f"{' and '.join(lengths)} both set the length of training; leave one out", *lengths)
         for name, declared in cls.declarations().items():
             if declared.metadata.get("path") and name in values:
-                values[name] = os.path.abspath(values[name])
+                value = values[name]
+                values[name] = list(map(os.path.abspath, value)) if isinstance(value, list) else os.path.abspath(value)
         free = frozenset(cls.declarations().keys() - values.keys())
         own = cls(task=task.name, task_options=dict(task.options), free=free).changed(**task.recipe)
         if sized := task.choose_by_size(values):
@@ -91,8 +88,8 @@ class Configuration(Options):
         """Return the task."""
         return build(self.task, **self.task_options)
 
-    def build_model(self, source_vocab: int, target_vocab: int, shared: bool) -> Transformer:
-        """Return the model with its initial weights.
+    def build_model(self, source_vocab: int, target_vocab: int, shared: bool) -> Transformer | LanguageModel:
+        """Return the model with its initial weights: a decoder alone if the task needs no more.
 
         Parameters
         ----------
@@ -102,6 +99,13 @@ class Configuration(Options):
             Whether both sides share one vocabulary. If not, only the target embedding and the softmax can share their
             weights.
         """
+        if self.build_task().decoder_only:
+            options = self.model.changed(max_length=max(self.model.max_length, self.data.window))
+            return LanguageModel(target_vocab, options, seed=self.seed)
+        return self.build_transformer(source_vocab, target_vocab, shared)
+
+    def build_transformer(self, source_vocab: int, target_vocab: int, shared: bool) -> Transformer:
+        """Return a model that translates; the parameters are those of ``build_model``."""
         share = self.model.share_embeddings
         options = self.model.changed(
             share_embeddings="target" if share is True and not shared else share,
@@ -152,3 +156,10 @@ class Configuration(Options):
         """Return the values by name that may not be edited once a training has begun."""
         declarations = self.declarations()
         return {name: value for name, value in self.flat().items() if not declarations[name].metadata.get("editable")}
+
+
+def _in_words(value: Any) -> Any:
+    """Return a path as text, and several as a list of texts; any other value as it is."""
+    if isinstance(value, list | tuple):
+        return [_in_words(one) for one in value]
+    return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -10,8 +10,8 @@ from itertools import islice
 import numpy as np
 
 from minitransformer.arrays import backend, blas
-from minitransformer.data import ParallelBatches
-from minitransformer.nn import Transformer
+from minitransformer.data import ParallelBatches, WindowBatches
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.options import TrainingOptions
@@ -35,8 +35,8 @@ EFFICIENCY = 0.4
 
 def fix_length(
     configuration: Configuration,
-    batches: ParallelBatches,
-    build_model: Callable[[], Transformer],
+    batches: ParallelBatches | WindowBatches,
+    build_model: Callable[[], Transformer | LanguageModel],
     ranks: Ranks = ALONE,
 ) -> tuple[Configuration, float | None]:
     """Return the configuration with a number of steps in place of epochs or minutes.
@@ -48,7 +48,7 @@ def fix_length(
     ----------
     configuration : Configuration
         Its length is steps, epochs or minutes.
-    batches : ParallelBatches
+    batches : ParallelBatches or WindowBatches
         The training data.
     build_model : callable
         Builds a model for trial steps, so that the model to be trained stays unchanged.
@@ -73,7 +73,10 @@ def fix_length(
 
 
 def measure_step(
-    model: Transformer, batches: ParallelBatches, training: TrainingOptions, ranks: Ranks = ALONE
+    model: Transformer | LanguageModel,
+    batches: ParallelBatches | WindowBatches,
+    training: TrainingOptions,
+    ranks: Ranks = ALONE,
 ) -> float:
     """Return the mean time of a training step in seconds; the model's weights are changed."""
     optimiser = Adam(model.parameters(), weight_decay=training.weight_decay, part=(ranks.rank, ranks.size))
@@ -94,7 +97,7 @@ def _are_enough(times: list[float]) -> bool:
     return len(times) >= FEWEST and sum(times) > SECONDS
 
 
-def guess_seconds(model: Transformer, tokens: float) -> float | None:
+def guess_seconds(model: Transformer | LanguageModel, tokens: float) -> float | None:
     """Return a guess of how long a training step with ``tokens`` on a side takes on this computer; None on a GPU.
 
     Each weight is multiplied once in the forward pass and twice in the backward pass for each token of its side.

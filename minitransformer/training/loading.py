@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minitransformer.data import Tokeniser, normalise_text
-from minitransformer.decoding import translate
-from minitransformer.nn import Transformer
+import numpy as np
+
+from minitransformer.data import UNKNOWN, Tokeniser, UnknownTokenError, normalise_text
+from minitransformer.decoding import SamplingOptions, sample, translate
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.module import without_initial_weights
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
@@ -31,11 +34,11 @@ _STATES: Mapping[str, type[State]] = {"average": AverageState, "mean": TrainingS
 class TrainedRun(NamedTuple):
     """A trained model with what is needed to use it."""
 
-    model: Transformer
+    model: Transformer | LanguageModel
     """The model, in evaluation mode."""
     task: Task
     source: Tokeniser
-    """Converts source texts to token ids."""
+    """Converts source texts to token ids; of a model that continues texts, the same as the next."""
     target: Tokeniser
     """Converts token ids to target texts."""
     checkpoint: Checkpoint
@@ -44,6 +47,77 @@ class TrainedRun(NamedTuple):
     """The kind of weights, one of `WEIGHTS`."""
     options: Configuration
     """The configuration of the run."""
+
+    @property
+    def transformer(self) -> Transformer:
+        """The model, if it translates.
+
+        Raises
+        ------
+        RunError
+            If it continues texts.
+        """
+        if not isinstance(self.model, Transformer):
+            raise RunError(
+                f"this model continues texts ({self.task.title}): a decoder alone has no source to translate; use "
+                "`minitransformer write RUN TEXT` or, in Python, run.write(text)"
+            )
+        return self.model
+
+    @property
+    def language_model(self) -> LanguageModel:
+        """The model, if it continues texts.
+
+        Raises
+        ------
+        RunError
+            If it translates.
+        """
+        if not isinstance(self.model, LanguageModel):
+            raise RunError(
+                f"this model translates ({self.task.title}), and cannot continue a text; use "
+                "`minitransformer translate RUN TEXT` or, in Python, run.translate([text])"
+            )
+        return self.model
+
+    def continuation(self, prompt: str = "", options: SamplingOptions | None = None, seed: int = 0) -> Iterator[str]:
+        """Continue a text without end.
+
+        Parameters
+        ----------
+        prompt : str
+            The beginning of the text; it may be empty.
+        options : SamplingOptions, optional
+            How characters are drawn.
+        seed : int
+            Seeds the draws.
+
+        Returns
+        -------
+        iterator of str
+            The next characters, one at a time, without the prompt. See `decoding.sample`.
+
+        Raises
+        ------
+        RunError
+            If the model translates.
+        UnknownTokenError
+            If the prompt has a character that the model has not seen.
+        """
+        model, ids = self.language_model, self.target.encode(prompt)
+        if UNKNOWN in ids:
+            unknown = sorted({letter for letter, number in zip(prompt, ids, strict=True) if number == UNKNOWN})
+            raise UnknownTokenError(
+                f"the model has not seen {', '.join(map(repr, unknown))}, or hardly ever; leave "
+                f"{'it' if len(unknown) == 1 else 'them'} out of the beginning"
+            )
+        prompts, rng = np.array([ids], dtype=np.int64), np.random.default_rng(seed)
+        tokens = sample(model, prompts, self.options.data.window, options, rng, forbidden=[UNKNOWN])
+        return (self.target.tokens[int(token)] for (token,) in tokens)
+
+    def write(self, prompt: str = "", length: int = 500, options: SamplingOptions | None = None, seed: int = 0) -> str:
+        """Return a text with so many characters more; the parameters are those of `continuation`."""
+        return prompt + "".join(islice(self.continuation(prompt, options, seed), length))
 
     def translate(self, texts: Sequence[str], beam: int | None = None, alpha: float | None = None) -> list[str]:
         """Translate texts; an empty text has an empty translation.
@@ -64,6 +138,8 @@ class TrainedRun(NamedTuple):
 
         Raises
         ------
+        RunError
+            If the model continues texts instead.
         TypeError
             If the texts are a single one.
         UnknownTokenError
@@ -77,7 +153,7 @@ class TrainedRun(NamedTuple):
         written = [text for text in texts if normalise_text(text)]
         rules = self.options.search
         beam, alpha = rules.beam if beam is None else beam, rules.alpha if alpha is None else alpha
-        found = iter(translate(self.model, self.source, self.target, written, beam, alpha, rules=rules))
+        found = iter(translate(self.transformer, self.source, self.target, written, beam, alpha, rules=rules))
         return [next(found) if normalise_text(text) else "" for text in texts]
 
 
@@ -137,7 +213,7 @@ def load(
 
 def open_model(
     configuration: Configuration, source: Tokeniser, target: Tokeniser, state: Mapping[str, Any]
-) -> Transformer:
+) -> Transformer | LanguageModel:
     """Return a run's model in evaluation mode; its parameters use the arrays of the state.
 
     Raises

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from minitransformer.data import normalise_text, tokenisers_to_json
 from minitransformer.options import OptionError, Options
-from minitransformer.tasks import Corpus
+from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.configuration import Configuration
@@ -19,8 +19,10 @@ __all__ = [
     "DataRecord",
     "Provenance",
     "digest_of_pairs",
+    "digest_of_text",
     "digest_of_tokenisers",
     "digests_of",
+    "held_out_file",
     "provenance_of",
     "text_of_pairs",
 ]
@@ -37,7 +39,7 @@ class Provenance(Options):
     digests: Mapping[str, str]
 
     @classmethod
-    def of(cls, configuration: Configuration, corpus: Corpus) -> Provenance:
+    def of(cls, configuration: Configuration, corpus: Corpus | TextCorpus) -> Provenance:
         """Return the provenance of weights trained with a configuration on its data."""
         return cls(configuration=configuration.fixed(), digests=digests_of(corpus))
 
@@ -75,23 +77,24 @@ def provenance_of(checkpoint: Checkpoint) -> Provenance | None:
         raise RunError(f"{checkpoint.path} does not say what it was trained with: {error}") from error
 
 
-def digests_of(corpus: Corpus) -> dict[str, str]:
+def digests_of(corpus: Corpus | TextCorpus) -> dict[str, str]:
     """Return the digests of data by the name of the file in a run folder that holds it, or its checksum."""
+    name, text = held_out_file(corpus)
     return {
         "vocabulary.json": digest_of_tokenisers((corpus.source, corpus.target)),
-        "held_out.tsv": digest_of_pairs(corpus.held_out),
+        name: digest_of_text(text),
         "data.json": corpus.fingerprint(),
     }
 
 
 def digest_of_tokenisers(tokenisers: Tokenisers) -> str:
     """Return the checksum of the tokenisers of source and target."""
-    return _digest(json.dumps(tokenisers_to_json(*tokenisers), sort_keys=True))
+    return digest_of_text(json.dumps(tokenisers_to_json(*tokenisers), sort_keys=True))
 
 
 def digest_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     """Return the checksum of pairs of texts."""
-    return _digest(text_of_pairs(pairs))
+    return digest_of_text(text_of_pairs(pairs))
 
 
 def text_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
@@ -99,5 +102,13 @@ def text_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
     return "".join(f"{normalise_text(source)}\t{normalise_text(target)}\n" for source, target in pairs)
 
 
-def _digest(text: str) -> str:
+def held_out_file(corpus: Corpus | TextCorpus) -> tuple[str, str]:
+    """Return name and contents of the file with what is held out: pairs, or a text as it is."""
+    if isinstance(corpus, TextCorpus):
+        return "held_out.txt", corpus.held_out
+    return "held_out.tsv", text_of_pairs(corpus.held_out)
+
+
+def digest_of_text(text: str) -> str:
+    """Return the checksum of a text."""
     return sha256(text.encode("utf-8")).hexdigest()

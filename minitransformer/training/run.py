@@ -4,7 +4,8 @@
 ``configuration.json``   the configuration of the run
 ``vocabulary.json``      the tokenisers of source and target
 ``data.json``            checksums of the texts and of the data made from them
-``held_out.tsv``         held-out pairs, on which the model is evaluated: source, tab, target
+``held_out.tsv``         held-out pairs, on which the model is evaluated: source, tab, target; or, of a model that
+                         continues texts, ``held_out.txt``, a held-out text
 ``metrics.jsonl``        a line for each measurement during training
 ``checkpoints/``         the state of the training after some of its last steps, such as ``step-00000900.safetensors``:
                          weights, optimiser state, and the mean of the last steps' weights (prefixes ``model.``,
@@ -49,7 +50,7 @@ from minitransformer.durable import (
 )
 from minitransformer.files import FileError, read_file, read_json
 from minitransformer.options import OptionError
-from minitransformer.tasks import Corpus
+from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Checkpoints
 from minitransformer.training.configuration import Configuration
@@ -59,10 +60,11 @@ from minitransformer.training.options import TrainingOptions
 from minitransformer.training.provenance import (
     DataRecord,
     digest_of_pairs,
+    digest_of_text,
     digest_of_tokenisers,
     digests_of,
+    held_out_file,
     provenance_of,
-    text_of_pairs,
 )
 
 __all__ = ["RunFolder"]
@@ -70,7 +72,9 @@ __all__ = ["RunFolder"]
 CONFIGURATION = "configuration.json"
 SETTING_UP = CONFIGURATION + PARTIAL
 """In a folder without a configuration: a run is being set up, or its process was killed during the setup."""
-DERIVED = ("vocabulary.json", "held_out.tsv", "data.json")
+PAIRS, TEXT = HELD_OUT = ("held_out.tsv", "held_out.txt")
+"""The file with what is held out: one of these."""
+DERIVED = ("vocabulary.json", *HELD_OUT, "data.json")
 """The files that are computed from the configuration."""
 
 
@@ -156,7 +160,7 @@ class RunFolder:
                     f"{self.path} contains files, but no run that can be replaced; choose another --out ({error})"
                 ) from error
 
-    def create(self, configuration: Configuration, corpus: Corpus, overwrite: bool = False) -> None:
+    def create(self, configuration: Configuration, corpus: Corpus | TextCorpus, overwrite: bool = False) -> None:
         """Create the folder and write the files that do not change during training.
 
         Raises
@@ -195,10 +199,11 @@ class RunFolder:
         remove_partial(self.path, but=SETTING_UP)
         flush_folder(self.path)
 
-    def complete(self, corpus: Corpus) -> None:
-        """Write the files that follow from the configuration: tokenisers, held-out pairs and checksums of the data."""
+    def complete(self, corpus: Corpus | TextCorpus) -> None:
+        """Write the files that follow from the configuration: tokenisers, held-out data and checksums of the data."""
         self._write_json("vocabulary.json", tokenisers_to_json(corpus.source, corpus.target))
-        write_durably(self.path / "held_out.tsv", text_of_pairs(corpus.held_out).encode("utf-8"))
+        name, text = held_out_file(corpus)
+        write_durably(self.path / name, text.encode("utf-8"))
         self._write_json("data.json", DataRecord(files=corpus.files, fingerprint=corpus.fingerprint()).flat())
 
     def has(self, name: str) -> bool:
@@ -207,7 +212,7 @@ class RunFolder:
 
     def is_complete(self) -> bool:
         """Return whether all files that follow from the configuration exist; if not, the run ended during its setup."""
-        return all(map(self.has, DERIVED))
+        return any(map(self.has, HELD_OUT)) and all(self.has(name) for name in DERIVED if name not in HELD_OUT)
 
     def configuration(self) -> Configuration:
         """Read the configuration."""
@@ -264,8 +269,7 @@ class RunFolder:
                 "the old values, or start a new run"
             )
         digests = {} if tokenisers is None else {"vocabulary.json": digest_of_tokenisers(tokenisers)}
-        if self.has("held_out.tsv"):
-            digests["held_out.tsv"] = digest_of_pairs(self.held_out())
+        digests |= self._held_out_digest()
         for name, found in digests.items():
             if found != (wanted := trained.digests.get(name, found)):
                 raise RunError(
@@ -273,12 +277,12 @@ class RunFolder:
                     f"expected {wanted[:12]}...; restore the old file, or start a new run"
                 )
 
-    def check_data(self, corpus: Corpus, checkpoint: Checkpoint | None = None) -> None:
+    def check_data(self, corpus: Corpus | TextCorpus, checkpoint: Checkpoint | None = None) -> None:
         """Check data against the records in the run's files and checkpoint.
 
         Parameters
         ----------
-        corpus : Corpus
+        corpus : Corpus or TextCorpus
             The rebuilt data.
         checkpoint : Checkpoint, optional
             The checkpoint to resume from, if there is one.
@@ -303,8 +307,7 @@ class RunFolder:
                 "is the data that the run started with; restore the file, or start a new run"
             )
         wanted = dict(trained.digests) if trained else {}
-        if self.has("held_out.tsv"):
-            wanted["held_out.tsv"] = digest_of_pairs(self.held_out())
+        wanted |= self._held_out_digest()
         if self.has("data.json"):
             wanted["data.json"] = self._data().fingerprint
         for name, digest in digests_of(corpus).items():
@@ -324,14 +327,27 @@ class RunFolder:
     def held_out(self) -> list[tuple[str, str]]:
         """Read the held-out pairs; a model of another program has none."""
         # splitlines would split at characters that a text may contain, such as U+2028
-        text = self._read("held_out.tsv")
+        text = self._read(PAIRS)
         lines = text.removesuffix("\n").split("\n") if text else []
         pairs = [tuple(line.split("\t")) for line in lines]
         bad = [i for i, pair in enumerate(pairs) if len(pair) != 2 or not all(pair)]
         if bad:
             where = f"line {bad[0] + 1}"
-            raise RunError(f"{self.path / 'held_out.tsv'}: {where} is not a source and a target with a tab between")
+            raise RunError(f"{self.path / PAIRS}: {where} is not a source and a target with a tab between")
         return [(source, target) for source, target in pairs]
+
+    def held_out_text(self) -> str:
+        """Read the held-out text of a model that continues texts."""
+        return self._read(TEXT)
+
+    def _held_out_digest(self) -> dict[str, str]:
+        """Return the digest of what is held out by the name of its file, if there is one."""
+        found = {}
+        if self.has(PAIRS):
+            found[PAIRS] = digest_of_pairs(self.held_out())
+        if self.has(TEXT):
+            found[TEXT] = digest_of_text(self.held_out_text())
+        return found
 
     def is_finished(self) -> bool:
         """Return whether training has ended and its result was measured."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from minitransformer.arrays import Array
-from minitransformer.data import Batch, ParallelBatches
-from minitransformer.nn import Transformer
+from minitransformer.data import Batch, ParallelBatches, TextBatch, WindowBatches
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.workers import Workers
@@ -15,9 +15,9 @@ __all__ = ["all_batches", "training_step"]
 
 
 def training_step(
-    model: Transformer,
+    model: Transformer | LanguageModel,
     optimiser: Adam,
-    batches: Batch | Sequence[Batch],
+    batches: Batch | TextBatch | Sequence[Batch | TextBatch],
     learning_rate: float,
     label_smoothing: float,
     workers: Workers | None = None,
@@ -27,12 +27,12 @@ def training_step(
 
     Parameters
     ----------
-    model : Transformer
+    model : Transformer or LanguageModel
         The model.
     optimiser : Adam
         Made from the model's parameters.
-    batches : Batch or sequence of Batch
-        Sentence pairs; several batches, processed one after the other, make one step.
+    batches : Batch or TextBatch, or a sequence of them
+        Sentence pairs, or pieces of a text; several batches, processed one after the other, make one step.
     learning_rate : float
         The size of the step.
     label_smoothing : float
@@ -57,7 +57,7 @@ def training_step(
     return loss
 
 
-def all_batches(batches: ParallelBatches, number: int = 0) -> Iterator[Batch]:
+def all_batches(batches: ParallelBatches | WindowBatches, number: int = 0) -> Iterator[Batch | TextBatch]:
     """Yield the batches of all epochs, without the first ``number``."""
     epoch, start = divmod(number, batches.batches_per_epoch)
     while True:

@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, asarray, backend, to_numpy, xp
-from minitransformer.data import PAD, MissingExtraError, ParallelBatches
+from minitransformer.data import PAD, MissingExtraError
 from minitransformer.decoding import Diverged, longest_sentence
-from minitransformer.nn import Transformer
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.options import OptionError
-from minitransformer.tasks import Task
+from minitransformer.tasks import Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
 from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
@@ -30,6 +30,7 @@ from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import State, TrainingState
 from minitransformer.training.step import all_batches, training_step
+from minitransformer.training.text_evaluation import TextScores, evaluate_text
 from minitransformer.training.workers import Workers
 
 __all__ = ["Best", "Result", "Trainer"]
@@ -43,8 +44,8 @@ class Result(NamedTuple):
 
     trained: TrainedRun
     """The weights to translate with."""
-    scores: Scores
-    """The scores of these weights on all held-out pairs."""
+    scores: Scores | TextScores
+    """The scores of these weights on all that is held out."""
     measurement: dict[str, Any]
     """The scores as they are logged."""
 
@@ -62,7 +63,10 @@ def _ignore(*values: Any) -> None:
 
 def _check_bleu_of(task: Task, configuration: Configuration) -> None:
     """Raise an error for options of BLEU that cannot be used, before any work starts."""
-    needed = configuration.training.best_by == "bleu"
+    by = configuration.training.best_by
+    if task.decoder_only and by != "loss":
+        raise OptionError(f"best_by must be loss for the task {task.name}, found {by}", "best_by")
+    needed = by == "bleu"
     if "bleu" in task.measures:
         try:
             check_bleu(configuration.data.bleu_tokenize)
@@ -109,14 +113,12 @@ class Trainer:
         check_data(self.corpus, ranks)
         self.source, self.target = self.corpus.source, self.corpus.target
         try:
-            self.batches = ParallelBatches(
-                self.corpus.ids, options.batch_tokens, configuration.seed, configuration.model.source_end
-            )
+            self.batches = self.corpus.batches(options.batch_tokens, configuration.seed, configuration.model.source_end)
         except ValueError as error:
             raise OptionError(f"batch_tokens {options.batch_tokens}: {error}", "batch_tokens") from error
         build_model = partial(configuration.build_model, len(self.source), len(self.target), self.corpus.shared)
         self.model = build_model().eval()
-        self._refuse_longer(longest_sentence(self.model))
+        self._refuse_longer()
         self.configuration, self._step_seconds = fix_length(configuration, self.batches, build_model, ranks)
         part = ranks.rank, ranks.size
         self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay, part=part)
@@ -135,9 +137,11 @@ class Trainer:
         self._losses: list[float] = []  # since the last line of the log
         self._unread: list[Array] = []  # the latest of them, which may still be on the device
 
-    def _refuse_longer(self, most: int | None) -> None:
+    def _refuse_longer(self) -> None:
         """Raise a ValueError for sentences longer than the learned positions; start or end token takes one."""
-        if most is None:
+        if isinstance(self.model, LanguageModel) or isinstance(self.corpus, TextCorpus):
+            return  # it has a position for each token of a window
+        if (most := longest_sentence(self.model)) is None:
             return
         held_out = [
             (self.source.encode(source), self.target.encode(target))
@@ -175,7 +179,7 @@ class Trainer:
         if self._begun and self.step > self._begun[0]:
             return to_come * (self.seconds - self._begun[1]) / (self.step - self._begun[0])
         if self._step_seconds is None:
-            tokens = sum(max(map(len, pair)) + 1 for pair in self.corpus.ids) / self.batches.batches_per_epoch
+            tokens = self.corpus.tokens / self.batches.batches_per_epoch
             self._step_seconds = guess_seconds(self.model, tokens * self.configuration.training.accumulate)
         return None if self._step_seconds is None else to_come * self._step_seconds
 
@@ -183,7 +187,7 @@ class Trainer:
         self,
         run: RunFolder,
         on_step: Callable[[float | None, float, float], None] = _ignore,
-        on_evaluation: Callable[[Scores], None] = _ignore,
+        on_evaluation: Callable[[Scores | TextScores], None] = _ignore,
         on_result: Callable[[Result], None] = _ignore,
     ) -> Result:
         """Train to the end and measure the result, which finishes the run.
@@ -199,7 +203,7 @@ class Trainer:
             Called after each step with loss, learning rate and target tokens per second. On a GPU the loss is read
             every 10 steps, and None after the others; a loss that is not finite is noticed up to 10 steps late.
         on_evaluation : callable
-            Called with the scores on held-out pairs.
+            Called with the scores on what is held out.
         on_result : callable
             Called with the result before the run counts as finished, so a finished run has the files that it writes.
 
@@ -233,7 +237,7 @@ class Trainer:
         self,
         run: RunFolder,
         on_step: Callable[[float | None, float, float], None],
-        on_evaluation: Callable[[Scores], None],
+        on_evaluation: Callable[[Scores | TextScores], None],
     ) -> None:
         c = self.configuration.training
         if self.step == 0:
@@ -285,15 +289,12 @@ class Trainer:
             self._losses += losses
         return self._losses[-1] if self._losses else None
 
-    def _measure(self, run: RunFolder, on_evaluation: Callable[[Scores], None]) -> None:
+    def _measure(self, run: RunFolder, on_evaluation: Callable[[Scores | TextScores], None]) -> None:
         """Measure the weights, and save them if they are the best so far."""
         self._check_weights()
         scores = self.evaluate(self.corpus.valid)
-        value = {
-            "loss": -scores.loss,
-            "exact_match": scores.exact_match,
-            "bleu": scores.bleu.value if scores.bleu else 0.0,
-        }[self.configuration.training.best_by]
+        by = self.configuration.training.best_by
+        value = -scores.loss if by == "loss" else scores.measurements().get(by, 0.0)
         if self.best is None or value > self.best.value:
             self.best, self.waited = Best(value, self.step), 0
             state = State(step=self.step, provenance=self.provenance).flat() | scores.measurements()
@@ -325,15 +326,21 @@ class Trainer:
             self.averaged += 1
             self.mean_weights += (self.optimiser.values[self.optimiser.own] - self.mean_weights) / self.averaged
 
-    def evaluate(self, pairs: list[tuple[str, str]]) -> Scores:
-        """Measure the model on pairs of texts, greedily."""
-        return self._evaluate(self.model, pairs)
+    def evaluate(self, held_out: list[tuple[str, str]] | str) -> Scores | TextScores:
+        """Measure the model on pairs of texts, greedily, or on one text."""
+        return self._evaluate(self.model, held_out)
 
-    def _evaluate(self, model: Transformer, pairs: list[tuple[str, str]]) -> Scores:
+    def _evaluate(
+        self, model: Transformer | LanguageModel, held_out: list[tuple[str, str]] | str
+    ) -> Scores | TextScores:
+        if isinstance(model, LanguageModel) or isinstance(held_out, str):
+            assert isinstance(model, LanguageModel)
+            assert isinstance(held_out, str)
+            return evaluate_text(model, self.target, held_out, self.configuration.data.window, self.ranks)
         measures, tokenize = self.task.measures, self.configuration.data.bleu_tokenize
         rules = self.configuration.search
         return evaluate(
-            model, self.source, self.target, pairs, measures, bleu_tokenize=tokenize, ranks=self.ranks, rules=rules
+            model, self.source, self.target, held_out, measures, bleu_tokenize=tokenize, ranks=self.ranks, rules=rules
         )
 
     def checkpoint(self) -> Checkpoint:

@@ -20,14 +20,15 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, backend, blas, xp
-from minitransformer.data import PAD, Batch
-from minitransformer.nn import Transformer
+from minitransformer.autograd import Tensor
+from minitransformer.data import PAD, Batch, TextBatch
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam, Flat, Gradients, Own
 from minitransformer.options import OptionError
 from minitransformer.training.ranks import ALONE, Ranks
@@ -41,6 +42,7 @@ SWITCH_INTERVAL = 0.0005
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+AnyBatch: TypeAlias = Batch | TextBatch
 
 
 def default_workers(batch_tokens: int) -> int:
@@ -73,7 +75,7 @@ class Workers:
 
     Parameters
     ----------
-    model : Transformer
+    model : Transformer or LanguageModel
         The model; the first share uses it itself.
     shares : int
         The number of shares of each batch. Results depend on it in their last bits.
@@ -93,7 +95,7 @@ class Workers:
 
     def __init__(
         self,
-        model: Transformer,
+        model: Transformer | LanguageModel,
         shares: int = 1,
         threads: int | None = None,
         blas_threads: int | None = None,
@@ -161,7 +163,7 @@ class Workers:
         self._pool = None
         self._undo.close()
 
-    def gradients(self, batches: Batch | Sequence[Batch], label_smoothing: float) -> Array:
+    def gradients(self, batches: AnyBatch | Sequence[AnyBatch], label_smoothing: float) -> Array:
         """Leave the gradient of the loss of one batch, or of several together, in the parameters of the shares' models.
 
         The gradient is the sum over all shares. Several batches, processed one after the other, act as one larger batch
@@ -169,8 +171,8 @@ class Workers:
 
         Parameters
         ----------
-        batches : Batch or sequence of Batch
-            Sentence pairs.
+        batches : Batch or TextBatch, or a sequence of them
+            Sentence pairs, or pieces of a text.
         label_smoothing : float
             The share of the target probability that is spread over all tokens.
 
@@ -179,7 +181,7 @@ class Workers:
         array, shape ()
             The loss, in nats per target token.
         """
-        batches = [batches] if isinstance(batches, Batch) else list(batches)
+        batches = [batches] if isinstance(batches, Batch | TextBatch) else list(batches)
         tokens = max(1, sum(_target_tokens(batch) for batch in batches))
         for parameters in self._parameters:
             for parameter, shared in zip(parameters, self._parameters[0], strict=True):
@@ -189,20 +191,21 @@ class Workers:
         losses = [sum(losses[1:], start=losses[0]) for losses in by_batch]
         return sum(losses[1:], start=losses[0])
 
-    def _add_gradients(self, batch: Batch, label_smoothing: float, tokens: int) -> list[Array]:
+    def _add_gradients(self, batch: AnyBatch, label_smoothing: float, tokens: int) -> list[Array]:
         """Add a batch's part of the gradient; return the part of the loss of each share of this process."""
-        model, n = self.models[0], len(batch.source)
+        model, n = self.models[0], len(batch.target_output)
         state = model.rng.bit_generator.state
 
         def work(w: int) -> Array:
             first, last = (-(-n * i // self.shares) for i in (w, w + 1))  # the first share is the last to be empty
-            share, twin = Batch(*(ids[first:last] for ids in batch)), self.models[w - self.own.start]
+            share, twin = type(batch)(*(ids[first:last] for ids in batch)), self.models[w - self.own.start]
             if w and first == last:
                 return np.zeros((), dtype=self._parameters[0][0].dtype)
             if self.shares > 1:  # each draws, for its rows, what one share would draw for the whole batch
                 twin.rng.bit_generator.state = state
                 twin.rng.before, twin.rng.after = first, n - last
-            logits = twin(share.source, share.target_input, twin.rng)
+            predict: Callable[..., Tensor] = twin
+            logits = predict(*share.inputs, rng=twin.rng)
             loss = ops.cross_entropy(logits, share.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
             del logits  # the graph keeps what it needs
             weight = _target_tokens(share) / tokens
@@ -230,11 +233,11 @@ class Workers:
         return [value for values in self._pool.map(some, range(self.threads)) for value in values]
 
 
-def _target_tokens(batch: Batch) -> int:
+def _target_tokens(batch: AnyBatch) -> int:
     return int((batch.target_output != PAD).sum())
 
 
-def _twin(model: Transformer) -> Transformer:
+def _twin(model: Transformer | LanguageModel) -> Transformer | LanguageModel:
     """Return a copy of a model whose parameters have the same arrays."""
     twin = copy.deepcopy(model, {id(p.data): p.data for p in model.parameters()})
     twin.rng = RowsGenerator(np.random.PCG64DXSM())

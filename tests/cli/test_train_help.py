@@ -50,7 +50,7 @@ def test_about_ten_options_are_shown_and_the_rest_on_request(help_of, task):
     assert 9 <= len(few) <= 13
     assert few.keys() < every.keys() <= OPTIONS.keys()
     assert ("source" in few) == (task == "text")
-    assert ("peak" in few) == (task in ("pronunciation", "text"))
+    assert ("peak" in few) == (task in ("characters", "pronunciation", "text"))
     assert {"peak", "keep", "norm"} <= every.keys()
 
 

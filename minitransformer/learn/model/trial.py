@@ -215,7 +215,7 @@ def _backward(model: Transformer, batch: Batch) -> Array:
 
 def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> dict[str, Array]:
     """Return all values that a part can change, in the order in which they are computed."""
-    model = configuration.build_model(*sizes)
+    model = configuration.build_transformer(*sizes)
     values = {f"the initial weights {name}": p.numpy().copy() for name, p in model.named_parameters()}
     rng = np.random.default_rng(0)
     for p in model.parameters():  # at the start every gain is 1 and every bias 0, which would hide mistakes
@@ -241,7 +241,7 @@ def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: B
 
 def _steps(setting: Setting, clock: Clock | None = None) -> Iterator[float]:
     """Yield the seconds of each of a few training steps."""
-    model = setting.configuration.build_model(*setting.sizes)
+    model = setting.configuration.build_transformer(*setting.sizes)
     optimiser = optim.Adam(model.parameters())
     for _ in range(ROUNDS):
         optimiser.zero_grad()

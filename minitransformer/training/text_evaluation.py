@@ -1,0 +1,118 @@
+"""Evaluation of a model that continues texts: bits per character on a held-out text."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import isfinite, log, log2
+from typing import NamedTuple
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.arrays import to_numpy
+from minitransformer.autograd import no_grad
+from minitransformer.data import PAD, UNKNOWN, Tokeniser, pad
+from minitransformer.data.batches import decoder_input
+from minitransformer.decoding import Diverged
+from minitransformer.nn import LanguageModel
+from minitransformer.training.evaluation import NUMBERS, WIDTH
+from minitransformer.training.ranks import ALONE, Ranks
+from minitransformer.training.scores import Share, token_accuracy
+
+__all__ = ["UNKNOWN_BITS", "TextScores", "evaluate_text"]
+
+UNKNOWN_BITS = log2(sys.maxunicode + 1)
+"""What it takes to say which character an unknown one is: each of Unicode's is equally probable."""
+
+Window = tuple[list[int], list[int]]
+"""The tokens of a window, and those of them that are predicted; padding in place of the others."""
+
+
+class TextScores(NamedTuple):
+    """What ``evaluate_text`` measured."""
+
+    bits: float
+    """The cross-entropy in bits per character."""
+    token_accuracy: float
+    """The share of characters that have the highest score given those before them."""
+    loss: float
+    """The cross-entropy in nats per token."""
+    characters: int
+    """The number of characters."""
+
+    def measurements(self) -> dict[str, float]:
+        """Return the scores by name, as they are logged."""
+        return {"bits_per_character": self.bits, "token_accuracy": self.token_accuracy, "valid_loss": self.loss}
+
+
+def evaluate_text(
+    model: LanguageModel, tokeniser: Tokeniser, text: str, window: int, ranks: Ranks = ALONE
+) -> TextScores:
+    """Predict each character of a text from those before it.
+
+    The model reads windows that overlap by half, so it predicts each character from at least the half of a window
+    before it, except at the beginning of the text. A character that is not in the vocabulary is predicted as an unknown
+    one, and costs 20.1 bits more: which of Unicode's characters it is.
+
+    Parameters
+    ----------
+    model : LanguageModel
+        The model.
+    tokeniser : Tokeniser
+        Converts characters to ids.
+    text : str
+        The text.
+    window : int
+        The number of tokens that are read at a time, the start token included.
+    ranks : Ranks
+        The processes that share the work; all get the same scores, which do not depend on the number of processes.
+
+    Returns
+    -------
+    TextScores
+
+    Raises
+    ------
+    ValueError
+        If the text is empty.
+    Diverged
+        If the model's scores are not numbers.
+    """
+    ids = tokeniser.encode(text)
+    if not ids:
+        raise ValueError("evaluate_text: found an empty text, expected at least one character")
+
+    def measure(some: Sequence[list[Window]]) -> list[tuple[Share, float]]:
+        return [_accuracy_and_loss(model, chunk) for chunk in some]
+
+    windows = _windows(ids, window)
+    size = max(1, NUMBERS // (window * max(len(tokeniser), WIDTH)))
+    chunks = [windows[first : first + size] for first in range(0, len(windows), size)]
+    accuracy, total = Share(0, 0), 0.0
+    for share, loss in ranks.spread(measure, chunks):
+        accuracy, total = accuracy + share, total + loss
+    if not isfinite(total):
+        raise Diverged(f"the loss is {total}: the training of this model has diverged")
+    bits = (total / log(2) + ids.count(UNKNOWN) * UNKNOWN_BITS) / len(text)
+    return TextScores(bits, accuracy.value, total / len(ids), len(text))
+
+
+def _windows(ids: list[int], window: int) -> list[Window]:
+    """Cut a text into windows of which each but the first predicts its last half; each token is predicted once."""
+    half = window // 2
+    found = [(ids[:window], ids[:window])]
+    for first in range(window, len(ids), half):
+        before, rest = ids[first - (window - half) : first], ids[first : first + half]
+        found.append(([*before, *rest], [PAD] * len(before) + rest))
+    return found
+
+
+def _accuracy_and_loss(model: LanguageModel, windows: list[Window]) -> tuple[Share, float]:
+    """Return how many tokens are right given all previous ones, and the sum of their losses."""
+    read, wanted = pad([tokens for tokens, _ in windows]), pad([tokens for _, tokens in windows])
+    with no_grad():
+        logits = model.decode(decoder_input(read))  # without dropout
+        loss = ops.cross_entropy(logits, wanted, ignore_index=PAD)
+    share = token_accuracy(to_numpy(logits.data.argmax(axis=-1)), np.asarray(wanted))
+    return share, float(loss.data) * share.total

@@ -1,0 +1,203 @@
+"""A decoder alone on the command line: train, write, evaluate, and what other commands say about such a run."""
+
+import io
+import json
+import lzma
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from minitransformer.cli import main, text_runs
+from minitransformer.training import RunFolder, TrainedRun
+
+SMALL = [
+    *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--steps", "4", "--warmup-steps", "2"),
+    *("--batch-tokens", "32", "--window", "8", "--evaluate-every", "2", "--min-count", "1"),
+]
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory):
+    """The folder of a run, and what its training printed."""
+    folder = tmp_path_factory.mktemp("cli")
+    texts = [folder / f"{name}.py" for name in "abc"]
+    for i, path in enumerate(texts):
+        path.write_text("".join(f"x{n} = {n * i}\n" for n in range(40)))
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()):
+        status = main(["train", "characters", *SMALL, "--out", str(folder / "run"), "--text", *map(str, texts)])
+    assert status == 0
+    return folder / "run", out.getvalue()
+
+
+@pytest.fixture
+def run(training):
+    return str(training[0])
+
+
+def said(capsys, *arguments):
+    """Return the status of a command, and what it printed on both streams."""
+    status = main([*arguments])
+    found = capsys.readouterr()
+    return status, found.out, found.err
+
+
+def test_train_says_what_it_learns_from_and_shows_what_it_writes(training):
+    folder, out = training
+    assert "text, character by character" in out
+    assert "3 different files" in out
+    assert "characters to train on" in out
+    assert out.count("bits per held-out character; it writes\n  | ") == 2
+    assert "bits per character on" in out
+    assert "exact match" not in out
+    assert {"training.png", "held_out.txt"} <= {path.name for path in folder.iterdir()}
+    assert not (folder / "attention.png").exists()
+    assert json.loads((folder / "configuration.json").read_text())["text"] == [
+        str(folder.parent / f"{name}.py") for name in "abc"
+    ]
+
+
+def test_write_continues_a_text(run, capsys):
+    status, out, err = said(capsys, "write", run, "x1 ", "--length", "20")
+    assert (status, err) == (0, "")
+    assert out.startswith("x1 ")
+    assert len(out) == len("x1 ") + 20 + 1
+    assert said(capsys, "write", run, "x1 ", "--length", "20")[1] == out
+    assert said(capsys, "write", run, "x1 ", "--length", "20", "--seed", "1")[1] != out
+    assert len(said(capsys, "write", run, "--length", "3")[1]) == 4
+    greedy = said(capsys, "write", run, "x1 ", "--temperature", "0", "--length", "9")[1]
+    assert said(capsys, "write", run, "x1 ", "--top-k", "1", "--seed", "5", "--length", "9")[1] == greedy
+    assert said(capsys, "write", run, "x1 ", "--top-p", "1e-9", "--length", "9")[1] == greedy
+
+
+class Stream(io.StringIO):
+    """Remembers what it held at each flush."""
+
+    def __init__(self):
+        super().__init__()
+        self.flushed = []
+
+    def flush(self):
+        self.flushed.append(self.getvalue())
+
+
+def test_write_flushes_each_character(run):
+    stream = Stream()
+    with redirect_stdout(stream):
+        assert main(["write", run, "x1 ", "--length", "4"]) == 0
+    whole = stream.getvalue()
+    assert [len(text) for text in dict.fromkeys(stream.flushed)] == [3, 4, 5, 6, 7, 8]
+    assert whole.endswith("\n")
+
+
+def test_ctrl_c_ends_the_line(run, capsys, monkeypatch):
+    def interrupted(*_):
+        yield "a"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TrainedRun, "continuation", interrupted)
+    assert said(capsys, "write", run, "x") == (130, "xa\n", "interrupted\n")
+
+
+@pytest.mark.parametrize(("terminal", "written"), [(True, "x\\x1b[2J\n\té\\r\n"), (False, "x\x1b[2J\n\té\r\n")])
+def test_a_terminal_obeys_no_character_of_a_model(run, monkeypatch, terminal, written):
+    monkeypatch.setattr(TrainedRun, "continuation", lambda *_: iter("\x1b[2J\n\té\r"))
+    stream = Stream()
+    stream.isatty = lambda: terminal
+    with redirect_stdout(stream):
+        assert main(["write", run, "x"]) == 0
+    assert stream.getvalue() == written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--length", "-1"], "--length must be 0 or more, found -1"),
+        (["--seed", "-1"], "--seed must be 0 or more, found -1"),
+        (["--temperature", "-1"], "--temperature must be at least 0, found -1.0"),
+        (["--temperature", "nan"], "--temperature must be"),
+        (["--top-k", "0"], "--top-k must be at least 1, found 0"),
+        (["--top-p", "1.5"], "--top-p must be at most 1 and above 0, found 1.5"),
+        (["한글"], "the model has not seen '글', '한'"),
+    ],
+)
+def test_impossible_arguments_are_refused(run, capsys, arguments, message):
+    status, out, err = said(capsys, "write", run, *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.startswith("minitransformer write: ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["translate", "RUN", "x"], ["attention", "RUN", "x"], ["explore", "RUN", "--save", "x.html"],
+                  ["export", "RUN", "--to", "huggingface", "--out", "x"]], ids=lambda arguments: arguments[0]
+)  # fmt: skip
+def test_other_commands_say_what_to_use_instead(run, capsys, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = said(capsys, *(run if word == "RUN" else word for word in arguments))
+    assert (status, out) == (2, "")
+    assert "this model continues texts" in err
+    assert "`minitransformer write RUN TEXT`" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_evaluate_compares_with_other_means(run, capsys, monkeypatch):
+    monkeypatch.setattr(text_runs, "TEXTS", 2)
+    monkeypatch.setattr(text_runs, "LENGTH", 40)
+    status, out, err = said(capsys, "evaluate", run)
+    assert (status, err) == (0, "")
+    held_out = RunFolder(run).held_out_text()
+    alone = 8 * len(lzma.compress(held_out.encode(), preset=9 | lzma.PRESET_EXTREME)) / len(held_out)
+    assert f"xz -9e, of the held-out text alone                    {alone:.3f}" in out
+    for line in ("this model  ", "a trigram model of the same training text", "after the training", "at temperature 1"):
+        assert line in out
+    assert "the held-out text itself                              100.0 % of 39" in out
+
+
+def test_evaluate_compares_less_without_the_training_text(run, capsys, training, monkeypatch):
+    monkeypatch.setattr(text_runs, "LENGTH", 40)
+    path = training[0].parent / "a.py"
+    before = path.read_text()
+    path.write_text("y = 1\n")
+    try:
+        status, out, _ = said(capsys, "evaluate", run)
+    finally:
+        path.write_text(before)
+    assert status == 0
+    assert "the text that the model was trained on is not here as it was" in out
+    assert "trigram" not in out
+    assert "xz -9e, of the held-out text alone" in out
+
+
+@pytest.mark.parametrize("option", [["--beam", "2"], ["--source", "x"], ["--bleu-tokenize", "13a"]], ids=str)
+def test_evaluate_refuses_options_of_translation(run, capsys, option):
+    status, out, err = said(capsys, "evaluate", run, *option)
+    assert (status, out) == (2, "")
+    assert f"{option[0]} has no effect here: this model continues texts" in err
+
+
+def test_resume_and_average_work(run, capsys):
+    assert said(capsys, "resume", run)[1] == f"the run in {run} is finished; there is nothing to resume\n"
+    assert said(capsys, "average", run, "--last", "2")[0] == 0
+
+
+def test_a_model_that_translates_cannot_write(tmp_path, capsys, without_pictures):
+    small = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--held-out", "2"]
+    assert main(["train", "copy", *small, "--train-pairs", "9", "--out", str(tmp_path / "copy")]) == 0
+    capsys.readouterr()
+    status, out, err = said(capsys, "write", str(tmp_path / "copy"), "1")
+    assert (status, out) == (2, "")
+    assert "this model translates (copying strings of digits)" in err
+
+
+def test_own_parts_are_refused(tmp_path, capsys):
+    status, _, err = said(capsys, "train", "characters", "--with", str(tmp_path), "--out", str(tmp_path / "run"))
+    assert status == 2
+    assert "--with has no effect on the task characters: its model is a decoder alone" in err
+
+
+def test_a_recipe_names_several_files_from_its_folder(tmp_path, capsys):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('task = "characters"\ntext = ["a.py", "b.py"]\n')
+    status, _, err = said(capsys, "train", "--config", str(recipe), "--out", str(tmp_path / "run"))
+    assert status == 2
+    assert f"there is no file {tmp_path / 'a.py'}" in err

@@ -1,0 +1,169 @@
+"""The task of writing text: which files are read, what is held out, and what is refused."""
+
+import os
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from minitransformer.data import RawCharacters
+from minitransformer.files import FileError
+from minitransformer.options import OptionError
+from minitransformer.tasks import build, characters
+from minitransformer.training import Configuration
+
+TASK = build("characters")
+
+
+def corpus(paths, seed=0, tokenisers=None, **options):
+    configuration = Configuration.of_task(TASK, text=paths, window=4, min_count=1, **options)
+    return TASK.corpus(configuration.data, seed, tokenisers)
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = []
+    for i in range(8):
+        paths.append(tmp_path / f"{i}.txt")
+        paths[-1].write_text(f"file {i}\n" + f"{chr(97 + i)} = {i}\n" * 5)
+    return paths
+
+
+def test_whole_files_are_held_out(files):
+    found = corpus(files)
+    texts = [path.read_text() for path in files]
+    assert found.held_out in texts
+    assert found.held_out not in found.train
+    assert len(found.train) == sum(map(len, texts)) - len(found.held_out)
+    assert found.target.decode(found.ids.tolist()) == found.train
+    assert found.valid == found.held_out[:20_000]
+    assert found.files.keys() == {str(path) for path in files}
+    assert len({corpus(files, seed=seed).held_out for seed in range(20)}) > 4
+    assert found.source is found.target
+    assert found.shared
+
+
+def test_more_files_are_held_out_up_to_a_twentieth(files):
+    for i in range(100):
+        files.append(files[0].with_name(f"more-{i}.txt"))
+        files[-1].write_text(f"{i:05d}\n")
+    found = corpus(files, held_out_characters=10)
+    assert len(found.held_out) == 10
+    assert len(corpus(files, held_out_characters=10_000).held_out) <= max(48, (8 * 36 + 600) // 20 + 43)
+
+
+def test_of_one_file_the_end_is_held_out(tmp_path):
+    path = tmp_path / "one.txt"
+    path.write_text("".join(f"{i}\n" for i in range(1000, 1080)))
+    found = corpus([path])
+    assert found.train + found.held_out == path.read_text()
+    assert len(found.held_out) == 20
+    assert any("the end of the only file" in note for note in found.notes)
+
+
+def test_a_file_that_occurs_twice_counts_once(files):
+    copy = files[0].with_name("copy.txt")
+    copy.write_text(files[0].read_text())
+    assert corpus([*files, copy]).train == corpus(files).train
+
+
+def test_only_so_many_characters_are_trained_on(files):
+    assert corpus(files, characters=50).train == corpus(files).train[:50]
+
+
+def test_the_fingerprint_is_that_of_the_data(files):
+    found = corpus(files)
+    assert found.fingerprint() == corpus(files).fingerprint()
+    files[0].write_text(files[0].read_text() + "x")
+    assert found.fingerprint() != corpus(files).fingerprint()
+
+
+def test_line_breaks_of_windows_and_byte_order_marks_are_read(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(b"\xef\xbb\xbfa\r\nb")
+    other.write_bytes(b"c\n")
+    found = corpus([one, other])
+    assert {found.train, found.held_out} == {"a\nb\n", "c\n"}
+
+
+def test_known_tokenisers_are_used_again(files):
+    tokeniser = RawCharacters.train(["ab"])
+    assert corpus(files, tokenisers=(tokeniser, tokeniser)).target is tokeniser
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "there is no file .*missing"),
+        (b"", "is empty, expected lines of text"),
+        (b"ok\nr\xe9sum\xe9\n", "line 2: the byte 0xE9 is not UTF-8"),
+        ("folder", "is a folder, expected a regular file"),
+        ("pipe", "is a pipe, expected a regular file"),
+    ],
+)
+def test_unreadable_files_are_refused(files, tmp_path, content, message):
+    path = tmp_path / "missing"
+    if content == "folder":
+        path.mkdir()
+    elif content == "pipe":
+        os.mkfifo(path)
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(FileError, match=message):
+        corpus([*files, path])
+
+
+def test_the_standard_library_is_read_without_its_tests():
+    names = [path.relative_to(sysconfig.get_paths()["stdlib"]).as_posix() for path in characters.library_files()]
+    assert {"ast.py", "json/decoder.py", "collections/__init__.py"} <= set(names)
+    assert not [name for name in names if {"test", "tests", "site-packages", "encodings"} & {*name.split("/")}]
+
+
+@pytest.fixture
+def small_library(monkeypatch):
+    library = Path(sysconfig.get_paths()["stdlib"])
+    monkeypatch.setattr(characters, "library_files", lambda: [library / name for name in ("bisect.py", "this.py")])
+
+
+def test_by_default_the_standard_library_is_learned(small_library):
+    found = corpus(None)
+    assert found.files == {}
+    assert "the standard library of Python 3." in found.notes[0]
+    assert sorted("Gur Mra" in text for text in (found.train, found.held_out)) == [False, True]
+    assert sorted("def bisect" in text for text in (found.train, found.held_out)) == [False, True]
+
+
+def test_a_python_without_sources_is_told(monkeypatch):
+    monkeypatch.setattr(characters, "library_files", lambda: [])
+    with pytest.raises(ValueError, match=r"found no Python sources.*give --text FILE"):
+        corpus(None)
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "why"),
+    [
+        ("characters", {"source": "x"}, "does not read it: it reads text"),
+        ("copy", {"text": ["x"]}, "does not read it: it draws its own pairs"),
+    ],
+)
+def test_files_that_are_not_read_are_refused(task, options, why):
+    configuration = Configuration.of_task(build(task), **options)
+    with pytest.raises(ValueError, match=why):
+        build(task).corpus(configuration.data)
+
+
+def test_each_kind_of_task_ignores_the_options_of_the_other():
+    for name in ("window", "characters", "held_out_characters", "valid_characters"):
+        assert build("numbers").why_ignored(name) == "the task numbers does not use it"
+        assert TASK.why_ignored(name) is None
+    for name in ("train_pairs", "held_out", "longest", "share_vocabulary"):
+        assert TASK.why_ignored(name) == "the task characters does not use it"
+
+
+def test_paths_become_absolute_and_are_checked(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    configuration = Configuration.of_task(TASK, text=[Path("a.txt"), "b.txt"])
+    assert configuration.data.text == [str(tmp_path / "a.txt"), str(tmp_path / "b.txt")]
+    assert Configuration.from_flat(configuration.flat()) == configuration
+    with pytest.raises(OptionError, match=r"text must be a list of texts, found 'a\.txt'"):
+        Configuration.of_task(TASK, text="a.txt")
