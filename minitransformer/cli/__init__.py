@@ -64,6 +64,7 @@ COMMANDS = _Commands(
     "recall",
     "extrapolation",
     "table3",
+    "changes",
     "heads",
 )
 """Each command is the module of its name, or ``import_``: ``add_arguments(parser)``, ``run(args)``, and a docstring for

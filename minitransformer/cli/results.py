@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from minitransformer.cli.errors import one_line
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.cli.parser import path
 
@@ -22,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def tell(what: str) -> None:
     """Print progress to standard error."""
-    print(what, file=sys.stderr, flush=True)
+    print(one_line(what), file=sys.stderr, flush=True)
 
 
 def show(args: argparse.Namespace, result: dict[str, Any], text: str, picture: str) -> None:

@@ -8,16 +8,15 @@ are already trained are reused.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from minitransformer.arrays import backend
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import describe
 from minitransformer.cli.parser import path
-from minitransformer.cli.progress import note
-from minitransformer.decoding import Diverged
-from minitransformer.paper.table3 import ROWS, Result, Row, format_means, format_table, measure_row
+from minitransformer.cli.results import tell
+from minitransformer.paper.table3 import ROWS, format_means, format_table, variations
+from minitransformer.paper.variations import train_variations
 
 __all__ = ["add_arguments", "run"]
 
@@ -41,24 +40,16 @@ def run(args: argparse.Namespace) -> int:
     unknown = [letter for letter in args.rows if letter.upper() not in known]
     if unknown:
         raise UsageError(f"there is no row {unknown[0]!r}; the rows are {', '.join(sorted(known))}")
-    if repeated := [seed for seed in args.seeds if args.seeds.count(seed) > 1]:
-        raise UsageError(f"--seeds: found {repeated[0]} more than once, expected different seeds")
     wanted = {letter.upper() for letter in args.rows} or known
     rows = [row for row in ROWS if not row.group or row.group in wanted]
     # As many steps are averaged as in the recipe, relative to all, and nothing is measured on the way.
     last = max(1, args.steps // 3)
-    results: list[tuple[Row, list[Result]]] = [(row, []) for row in rows]
-    plan = [(row, found, seed) for seed in args.seeds for row, found in results]
+    options = {"steps": args.steps, "average_last": last, "evaluate_every": args.steps}
     try:
-        for i, (row, found, seed) in enumerate(plan):
-            print(f"{i + 1} of {len(plan)}: {row.name}, seed {seed}", file=sys.stderr, flush=True)
-            options = {"steps": args.steps, "seed": seed, "average_last": last, "evaluate_every": args.steps}
-            found.append(measure_row(row, args.out, note, **options))
+        found = train_variations(args.out, variations(rows, **options), args.seeds, tell)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
-    except Diverged as error:
-        print(f"minitransformer table3: {error} of {row.name}, seed {seed}", file=sys.stderr)
-        return 1
+    results = [(row, found[row.name]) for row in rows]
     for line in format_table(results):
         print(line)
     if len(args.seeds) > 1:

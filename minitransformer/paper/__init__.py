@@ -1,4 +1,4 @@
-"""Experiments on the paper's claims, each with a command of its own.
+"""Experiments on the paper's claims and on what came after, each with a command of its own.
 
 ====================  ===========================================================================
 ``layers.py``         the kinds of layer in Table 1
@@ -10,8 +10,10 @@
 ``recall_model.py``   ... in these models
 ``extrapolation.py``  these models on longer sentences than in training
 ``table3.py``         Table 3, small: one option of the model varied at a time
+``changes.py``        what came after the paper, one change at a time
+``variations.py``     trains a variation of a model, for both of these
 ``heads.py``          what attention heads do, and how different they are
-``means.py``          the difference of two means, with its interval
+``means.py``          means of a few measurements and their differences, with intervals
 ``report.py``         the results as text
 ====================  ===========================================================================
 """

@@ -61,7 +61,7 @@ def group_by_lengths(trained: TrainedRun, pairs: Sequence[tuple[str, str]]) -> l
     """Return pairs as ids, grouped by their lengths; pairs whose lengths no other pair has are left out."""
     groups: defaultdict[tuple[int, int], list[tuple[list[int], list[int]]]] = defaultdict(list)
     for source, target in pairs:
-        ids = source_sentence(trained.model, trained.source, source), [START, *trained.target.encode(target)]
+        ids = source_sentence(trained.transformer, trained.source, source), [START, *trained.target.encode(target)]
         groups[len(ids[0]), len(ids[1])].append(ids)
     several = [group for _, group in sorted(groups.items()) if len(group) > 1]
     return [(np.array([one for one, _ in group]), np.array([other for _, other in group])) for group in several]
@@ -203,10 +203,12 @@ def measure_heads(
     groups = group_by_lengths(trained, pairs)
     if not groups:
         raise ValueError(f"heads: no two of {len(pairs)} pairs have the same lengths, expected some; use more pairs")
-    initial = trained.options.build_model(len(trained.source), len(trained.target), trained.source is trained.target)
+    initial = trained.options.build_transformer(
+        len(trained.source), len(trained.target), trained.source is trained.target
+    )
     before, rng = _maps(initial.eval(), groups), np.random.default_rng(seed)
     layers = []
-    for (kind, layer), maps in _maps(trained.model, groups).items():
+    for (kind, layer), maps in _maps(trained.transformer, groups).items():
         tell(f"{kind}, layer {layer + 1}")
         difference: dict[str, Any] | None = None
         if maps[0].shape[1] > 1:

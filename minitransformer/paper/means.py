@@ -1,4 +1,4 @@
-"""The difference of two means: Welch's t-test, and what the test could have found.
+"""The difference of two means: Welch's t-test, and what the test could have found; the interval of one mean.
 
 For two independent samples with means m, variances s² and sizes n:
 
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Difference", "compare_means", "t_probability", "t_quantile"]
+__all__ = ["Difference", "Interval", "compare_means", "mean_interval", "t_probability", "t_quantile"]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(64)
 POWER = 0.8
@@ -68,6 +68,46 @@ def compare_means(a: Sequence[float], b: Sequence[float]) -> Difference:
     reach = t_quantile(0.975, freedom) * error
     p = 2 * t_probability(-abs(mean) / error, freedom)  # (2)
     return Difference(mean, mean - reach, mean + reach, p, reach + t_quantile(POWER, freedom) * error)
+
+
+class Interval(NamedTuple):
+    """A mean with its confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def side(self) -> int:
+        """1 if the interval is above zero, -1 if it is below, 0 if it contains zero."""
+        return (self.low > 0) - (self.high < 0)
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Return the mean of a sample with its confidence interval: m ± t s / √n, with n - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    values : sequence of float
+        At least two numbers, such as the differences of paired measurements.
+    level : float
+        How often such an interval contains the true mean, above 0 and below 1.
+
+    Returns
+    -------
+    Interval
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two numbers.
+    """
+    n = len(values)
+    if n < 2:
+        raise ValueError(f"mean_interval: found a sample of {n} numbers, expected at least 2")
+    mean = float(np.mean(values))
+    reach = t_quantile((1 + level) / 2, n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return Interval(mean, mean - reach, mean + reach)
 
 
 def t_probability(t: float, freedom: float) -> float:

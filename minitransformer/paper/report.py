@@ -8,8 +8,17 @@ import numpy as np
 
 from minitransformer.bench.report import duration, wrap
 from minitransformer.paper.costs import equal_at
+from minitransformer.paper.means import Interval
 
-__all__ = ["costs_text", "extrapolation_text", "heads_text", "paths_text", "recall_text", "table1_text"]
+__all__ = [
+    "changes_text",
+    "costs_text",
+    "extrapolation_text",
+    "heads_text",
+    "paths_text",
+    "recall_text",
+    "table1_text",
+]
 
 HOW_MANY_LAYERS = (
     "enough layers that every output depends on every input, or in the one-way layers (recurrent; convolutional, "
@@ -219,3 +228,38 @@ def heads_text(result: dict[str, Any]) -> str:
             ),
         ]
     )
+
+
+def changes_text(result: dict[str, Any]) -> str:
+    """Return the differences that ``measure_changes`` found."""
+    rows, level = result["rows"], result["level"]
+    others = len(rows) - 1
+    lines = [
+        wrap(
+            f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
+            f"{len(result['seeds'])} seeds; difference from the base, paired by seed, with its {level:.0%} confidence "
+            "interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer steps."
+        ),
+        "",
+        f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>17}{'difference':>14}",
+    ]
+    for name, row in rows.items():
+        bits = np.array(row["bits"])
+        lines.append(
+            f"{name:17}{row['d_ff']:5}{row['parameters']:11,}{row['cost']:6.2f}{row['steps']:7,}"
+            f"{bits.mean():9.3f} ± {bits.std(ddof=1):.3f}" + ("" if not row["changes"] else _difference(row))
+        )
+    lines += [
+        "",
+        wrap(
+            f"noise: the interval contains zero. Of {others} rows without any effect, {(1 - level) * others:.1f} would "
+            "be called better or worse on average."
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _difference(row: dict[str, Any]) -> str:
+    found = Interval(*(row["difference"][name] for name in Interval._fields))
+    word = {-1: "better", 0: "noise", 1: "worse"}[found.side]
+    return f"{found.mean:+9.3f} ({found.low:+.3f} to {found.high:+.3f})  {word}"

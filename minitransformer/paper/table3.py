@@ -12,23 +12,17 @@ Source: Attention Is All You Need, section 6.2, table 3.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from minitransformer.bench.report import wrap
 from minitransformer.paper.means import compare_means
+from minitransformer.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training.configuration import Configuration
-from minitransformer.training.loading import load
-from minitransformer.training.locking import lock_folder
-from minitransformer.training.resuming import resume
-from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Trainer
 
-__all__ = ["ROWS", "Result", "Row", "format_means", "format_table", "measure_row"]
+__all__ = ["ROWS", "Row", "format_means", "format_table", "variations"]
 
 
 class Row(NamedTuple):
@@ -59,56 +53,22 @@ ROWS = (
 )
 
 
-class Result(NamedTuple):
-    """What was measured for a row with one seed."""
-
-    configuration: Configuration
-    parameters: int
-    perplexity: float
-    """Per token of the held-out targets, without label smoothing."""
-    exact_match: float
-    seconds: float
-
-
-def measure_row(row: Row, root: Path, report: Callable[[str], None], **base: Any) -> Result:
-    """Train a row's model, or resume its training, or load it if it exists; then measure it.
+def variations(rows: Sequence[Row], **base: Any) -> dict[str, Configuration]:
+    """Return the configurations of rows, by the names of the rows.
 
     Parameters
     ----------
-    row : Row
-        The row.
-    root : Path
-        The folder of its run folder.
-    report : callable
-        Called with a message for each damaged checkpoint.
+    rows : sequence of Row
+        The rows.
     **base
         The options of all rows that differ from the recipe of the task numbers.
 
-    Returns
-    -------
-    Result
-
     Raises
     ------
-    ValueError
-        If there is a run of another configuration in the row's folder.
+    OptionError
+        If an option is impossible.
     """
-    wanted = Configuration.of_task(build("numbers"), **{**base, **row.changes})
-    run = RunFolder(root / (f"{row.name}-seed-{wanted.seed}" if wanted.seed else row.name))
-    threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
-    with lock_folder(run.path):
-        begun = run.holds_something()
-        if begun and run.configuration().changed(**threads) != wanted:
-            raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
-        if not run.is_finished():
-            trainer = resume(run, report) if begun else Trainer(wanted)
-            if not begun:
-                run.create(trainer.configuration, trainer.corpus)
-            trainer.train(run)
-        trained, final = load(run, report=report), run.measurements.final()
-    assert final is not None
-    size = sum(parameter.size for parameter in trained.model.parameters())
-    return Result(trained.options, size, math.exp(final["valid_loss"]), final["exact_match"], final["seconds"])
+    return {row.name: Configuration.of_task(build("numbers"), **{**base, **row.changes}) for row in rows}
 
 
 COLUMNS: tuple[tuple[str, Callable[[Configuration], Any]], ...] = (

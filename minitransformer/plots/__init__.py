@@ -1,10 +1,11 @@
-"""Pictures of training, attention, gradient errors, speed, Table 1 and recall, written as files; no display is needed.
+"""Pictures of training, attention, gradient errors, speed and experiments, written as files; no display is needed.
 
 Each function takes NumPy arrays or plain Python values and a path. The ending of the path chooses
 the format (``.png``, ``.pdf``, ``.svg``); without one the picture is a PNG. matplotlib is loaded when
 this package is, so import it only where pictures are wanted.
 """
 
+from minitransformer.plots.changes import changes_picture
 from minitransformer.plots.colours import use_style
 from minitransformer.plots.curves import training_curves
 from minitransformer.plots.grid import attention_maps
@@ -20,6 +21,7 @@ from minitransformer.plots.table1 import paths_picture, table1_picture
 __all__ = [
     "attention_map",
     "attention_maps",
+    "changes_picture",
     "compare_losses",
     "extrapolation_picture",
     "growth_curves",

@@ -57,7 +57,7 @@ def curves_figure(metrics: Sequence[Mapping[str, Any]], title: str = "") -> Figu
                 "Pass the lines of one run's metrics, each read as JSON."
             )
     series = {key: _series(metrics, key) for key in ("loss", "exact_match", "token_accuracy", "bleu", "learning_rate")}
-    shown = {"loss": ("loss",), "exact_match": ("exact_match", "token_accuracy", "bleu")}
+    shown = {"loss": ("loss",), "exact_match": ("exact_match", "token_accuracy")}
     panels = [panel for panel, keys in shown.items() if any(len(series[key][0]) for key in keys)]
     if not panels:
         raise ValueError(

@@ -118,7 +118,8 @@ class Trainer:
             raise OptionError(f"batch_tokens {options.batch_tokens}: {error}", "batch_tokens") from error
         build_model = partial(configuration.build_model, len(self.source), len(self.target), self.corpus.shared)
         self.model = build_model().eval()
-        self._refuse_longer()
+        if isinstance(self.model, Transformer):
+            self._refuse_longer(longest_sentence(self.model))
         self.configuration, self._step_seconds = fix_length(configuration, self.batches, build_model, ranks)
         part = ranks.rank, ranks.size
         self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay, part=part)
@@ -137,11 +138,9 @@ class Trainer:
         self._losses: list[float] = []  # since the last line of the log
         self._unread: list[Array] = []  # the latest of them, which may still be on the device
 
-    def _refuse_longer(self) -> None:
+    def _refuse_longer(self, most: int | None) -> None:
         """Raise a ValueError for sentences longer than the learned positions; start or end token takes one."""
-        if isinstance(self.model, LanguageModel) or isinstance(self.corpus, TextCorpus):
-            return  # it has a position for each token of a window
-        if (most := longest_sentence(self.model)) is None:
+        if most is None or isinstance(self.corpus, TextCorpus):
             return
         held_out = [
             (self.source.encode(source), self.target.encode(target))

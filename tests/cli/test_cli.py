@@ -238,7 +238,7 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "chess"], "no task 'chess'; the tasks are copy, dates, multi30k, numbers"),
+        (["train", "chess"], "no task 'chess'; the tasks are characters, copy, dates, multi30k, numbers"),
         (["train", "--to", "xx"], "to='xx', expected one of de, fr, ko"),
         (["train", "copy", "--to", "de"], "task copy has no option 'to'"),
         (["train", "--d-model", "10", "--n-heads", "4"], "--d-model 10 is not divisible by --n-heads 4"),

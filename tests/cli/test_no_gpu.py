@@ -24,6 +24,7 @@ ARGUMENTS = {
     "gradcheck": ["softmax"],
     "bench": ["toy"],
     "table3": ["--out", "OUT"],
+    "changes": ["--out", "OUT"],
 }
 
 

@@ -164,10 +164,12 @@ class Target(SimpleNamespace):
 @pytest.fixture
 def loaded(monkeypatch):
     """Let commands load a run that is made up; return what they asked for."""
-    task = SimpleNamespace(title="a task", noun="texts", measures=("bleu",), normalise_input=str.lower, name="task")
+    task = SimpleNamespace(
+        title="a task", noun="texts", measures=("bleu",), normalise_input=str.lower, name="task", decoder_only=False
+    )
     data = SimpleNamespace(bleu_tokenize="none")
     trained = SimpleNamespace(
-        model="model", task=task, source="source", target=Target(), weights="last",
+        model="model", transformer="model", task=task, source="source", target=Target(), weights="last",
         checkpoint=SimpleNamespace(state={"step": 7}), options=SimpleNamespace(data=data, search=PAPER),
     )  # fmt: skip
     asked = {}
@@ -311,7 +313,7 @@ def test_maps_belong_to_what_was_written(monkeypatch):
         return {"cross": [np.zeros((1, 2, 3, 3))]}
 
     model, options = SimpleNamespace(attention_maps=maps), SimpleNamespace(search=PAPER)
-    trained = SimpleNamespace(model=model, source=TOKENS, target=Target(), options=options)
+    trained = SimpleNamespace(transformer=model, source=TOKENS, target=Target(), options=options)
     monkeypatch.setattr(pictures, "check_sentence", lambda model, source, text: [3, 4, END])
     monkeypatch.setattr(pictures, "hypotheses", lambda *_, **__: [[Hypothesis([5, 6], 0.0, 0.0, True)]])
     found, source, target, text = pictures.translate_with_maps(trained, "ab")

@@ -9,7 +9,8 @@ import pytest
 from minitransformer.cli import main
 from minitransformer.paper import table3
 from minitransformer.paper.means import compare_means
-from minitransformer.paper.table3 import ROWS, Result, format_means
+from minitransformer.paper.table3 import ROWS, format_means
+from minitransformer.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder
 
@@ -24,7 +25,7 @@ def rows_of(out):
 def little_data(monkeypatch):
     """Let each row train and be measured on a few short batches: the table is the same, only worse."""
     little = {"train_pairs": 60, "held_out": 4, "batch_tokens": 64}
-    monkeypatch.setattr("minitransformer.cli.table3.measure_row", partial(table3.measure_row, **little))
+    monkeypatch.setattr("minitransformer.cli.table3.variations", partial(table3.variations, **little))
 
 
 def test_the_rows_are_the_papers():
@@ -87,7 +88,7 @@ def test_several_seeds(tmp_path, capsys):
 
 def test_means_are_compared_with_the_base():
     def results(values):
-        return [Result(None, 0, 1 + value, value, 0) for value in values]
+        return [Result(None, 0, {"valid_loss": math.log1p(value), "exact_match": value}) for value in values]
 
     base, learned = [0.97, 0.98, 0.99], [0.975, 0.98, 0.994]
     lines = format_means([(ROWS[0], results(base)), (ROWS[-1], results(learned))])
@@ -106,7 +107,7 @@ def test_means_are_compared_with_the_base():
     ("arguments", "words"),
     [
         (["X"], "no row 'X'; the rows are A, B, C, D, E"),
-        (["E", "--seeds", "0", "1", "1"], "--seeds: found 1 more than once, expected different seeds"),
+        (["E", "--seeds", "0", "1", "1"], "seeds: found 1 more than once, expected different seeds"),
         (["E", "--seeds", "-1"], "seed must be at least 0, found -1"),
     ],
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer.paper.means import compare_means, t_probability, t_quantile
+from minitransformer.paper.means import compare_means, mean_interval, t_probability, t_quantile
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,14 @@ def test_equal_numbers():
 def test_one_number_has_no_variance():
     with pytest.raises(ValueError, match="found samples of 2 and 1 numbers, expected at least 2"):
         compare_means([1.0, 2.0], [3.0])
+
+
+def test_the_interval_of_one_mean():
+    reach = 4.302653 * 0.1 / 3**0.5  # t with 2 degrees of freedom; the standard deviation is 0.1
+    found = mean_interval([0.2, 0.1, 0.3])
+    assert (found.mean, found.low, found.high) == pytest.approx((0.2, 0.2 - reach, 0.2 + reach))
+    narrow = mean_interval([0.2, 0.1, 0.3], level=0.8)
+    assert narrow.high - narrow.mean == pytest.approx(reach * 1.885618 / 4.302653)
+    assert [mean_interval(values).side for values in ([1, 1.1], [-1, 1], [-1, -1.1])] == [1, 0, -1]
+    with pytest.raises(ValueError, match="found a sample of 1 numbers, expected at least 2"):
+        mean_interval([1.0])

@@ -114,6 +114,12 @@ def test_a_resumed_run_counts_the_later_line():
     np.testing.assert_array_equal(line.get_xydata(), [[1, 4], [2, 3], [3, 2]])
 
 
+def test_token_accuracy_alone_is_drawn():
+    lines = [training(1, 2.0), {"step": 1, "token_accuracy": 0.25}, {"step": 2, "token_accuracy": 0.5}]
+    (curve,) = curves_figure(lines).axes[1].get_lines()
+    np.testing.assert_array_equal(curve.get_xydata(), [[1, 25], [2, 50]])
+
+
 def test_nothing_to_draw_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"found 0 lines.*Train"):
         training_curves([], tmp_path / "none.png")

@@ -84,7 +84,8 @@ def sandbox(folder: Path) -> Iterator[None]:
     work = {
         f"{cli}.progress.draw_curves": show, f"{cli}.progress.draw_attention": show, f"{cli}.learn._watch": show,
         f"{cli}.gradcheck.examples": lambda *_: [], f"{cli}.gradcheck._plot": show, f"{cli}.results.show": show,
-        f"{cli}.table3.measure_row": show, f"{cli}.table3.format_table": lambda *_: [],
+        f"{cli}.table3.train_variations": lambda _, some, *__: dict.fromkeys(some, ()),
+        f"{cli}.table3.format_table": lambda *_: [],
         "minitransformer.plots.attention_maps": show, "minitransformer.training.length.measure_step": lambda *_: 0.1,
     }  # fmt: skip
     work |= {f"{cli}.bench.{name}": show for name in ("measure_speed", "measure_growth", "measure_decoding")}
@@ -97,7 +98,7 @@ def sandbox(folder: Path) -> Iterator[None]:
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             assert main(["train", "numbers", *DRAWN, "--out=run"]) == 0
         stack.enter_context(mock.patch(f"{cli}.train.progress.train", show))
-        for name in ("table1", "paths", "recall", "extrapolation", "heads"):
+        for name in ("table1", "paths", "recall", "extrapolation", "heads", "changes"):
             stack.enter_context(mock.patch(f"{cli}.{name}.run_experiment", _experiment))
         yield
 

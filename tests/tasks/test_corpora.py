@@ -168,6 +168,6 @@ def test_a_benchmark_needs_its_folder():
 
 
 def test_recipes_are_found_by_name():
-    assert recipe_names() == ["multi30k", "pronunciation"]
+    assert recipe_names() == ["characters-large", "multi30k", "pronunciation"]
     assert recipe_file("multi30k").exists()
     assert recipe_file("another") is None

@@ -1,0 +1,123 @@
+"""Trained variations of a model, each with several seeds and in a run folder of its own.
+
+Table 3 and the changes since the paper have this in common. What is trained already is loaded, and an interrupted
+training continues at its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from minitransformer.decoding import Diverged
+from minitransformer.training.configuration import Configuration
+from minitransformer.training.loading import load
+from minitransformer.training.locking import lock_folder
+from minitransformer.training.resuming import resume
+from minitransformer.training.run import RunFolder
+from minitransformer.training.trainer import Trainer
+
+__all__ = ["Result", "check_seeds", "train_variations"]
+
+
+class Result(NamedTuple):
+    """What was measured for a variation with one seed."""
+
+    configuration: Configuration
+    parameters: int
+    scores: Mapping[str, float]
+    """The measurements of the held-out pairs, as the run folder has them."""
+
+    @property
+    def loss(self) -> float:
+        """The cross-entropy in nats per token of the held-out targets, without label smoothing."""
+        return self.scores["valid_loss"]
+
+    @property
+    def perplexity(self) -> float:
+        """The exponential of the loss."""
+        return math.exp(self.loss)
+
+    @property
+    def exact_match(self) -> float:
+        """The share of held-out texts that are translated without any error."""
+        return self.scores["exact_match"]
+
+    @property
+    def seconds(self) -> float:
+        """The time of the training."""
+        return self.scores["seconds"]
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raise a ValueError unless all seeds are possible and different."""
+    for seed in seeds:
+        Configuration.check({"seed": seed})
+        if seeds.count(seed) > 1:
+            raise ValueError(f"seeds: found {seed} more than once, expected different seeds")
+
+
+def train_variations(
+    root: Path, variations: Mapping[str, Configuration], seeds: Sequence[int], tell: Callable[[str], None]
+) -> dict[str, list[Result]]:
+    """Train every variation with every seed, or load what is trained already.
+
+    All variations are trained with the first seed, then all with the second.
+
+    Parameters
+    ----------
+    root : Path
+        The folder of the run folders.
+    variations : mapping
+        The configurations by name, which names the run folders.
+    seeds : sequence of int
+        The seeds of data, initial weights and dropout, all different.
+    tell : callable
+        Called with a line for each result, and for each damaged checkpoint.
+
+    Returns
+    -------
+    dict
+        The results of each variation, in the order of the seeds.
+
+    Raises
+    ------
+    ValueError
+        If a seed is impossible or occurs twice, or there is a run of another configuration in a folder.
+    Diverged
+        If a loss is not a finite number; the message names the variation.
+    """
+    check_seeds(seeds)
+    found: dict[str, list[Result]] = {name: [] for name in variations}
+    runs = [(name, wanted.changed(seed=seed)) for seed in seeds for name, wanted in variations.items()]
+    for number, (name, wanted) in enumerate(runs, 1):
+        folder = f"{name}-seed-{wanted.seed}" if wanted.seed else name
+        try:
+            result = _train(root / folder, wanted, tell)
+        except Diverged as error:
+            raise Diverged(f"{error} of {name}, seed {wanted.seed}") from error
+        found[name].append(result)
+        tell(
+            f"{number} of {len(runs)}: {name}, seed {wanted.seed}: loss {result.loss:.4f} after "
+            f"{wanted.training.steps:,} steps, {result.seconds:.0f} s"
+        )
+    return found
+
+
+def _train(path: Path, wanted: Configuration, report: Callable[[str], None]) -> Result:
+    run = RunFolder(path)
+    threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
+    with lock_folder(run.path):
+        begun = run.holds_something()
+        if begun and run.configuration().changed(**threads) != wanted:
+            raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
+        if not run.is_finished():
+            trainer = resume(run, report) if begun else Trainer(wanted)
+            if not begun:
+                run.create(trainer.configuration, trainer.corpus)
+            trainer.train(run)
+        trained, final = load(run, report=report), run.measurements.final()
+    assert final is not None
+    return Result(trained.options, sum(parameter.size for parameter in trained.model.parameters()), final)

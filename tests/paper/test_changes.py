@@ -1,0 +1,179 @@
+"""The changes since the paper: each row changes one option, at equal parameters and time, and is trained once."""
+
+import json
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from minitransformer.cli import main
+from minitransformer.paper import changes
+from minitransformer.paper.changes import Sizes, base_configuration, choose_sizes, compare, rows_of, with_sizes
+from minitransformer.paper.report import changes_text
+from minitransformer.paper.variations import Result
+from minitransformer.training.trainer import Trainer
+
+pytestmark = pytest.mark.numpy_only("experiments, on the processor")
+
+DATA = {"train_pairs": 60, "held_out": 4, "batch_tokens": 64}
+TINY = {**DATA, "d_model": 16, "n_layers": 1, "d_ff": 32}
+BASE = base_configuration("numbers", 40)
+ROWS = rows_of(BASE)
+
+
+def test_the_base_is_the_papers():
+    model, training = BASE.model, BASE.training
+    assert (model.norm, model.activation, model.positions) == ("post", "relu", "sinusoidal")
+    assert (model.kv_heads, training.weight_decay, training.schedule) == (model.n_heads, 0, "inverse_sqrt")
+    assert (training.label_smoothing, training.average_last) == (0, 1)
+    assert base_configuration("numbers").training.steps == 250
+    recipe = base_configuration("numbers", 900)
+    paper = recipe.changed(schedule="warmup")  # with the peak of the recipe
+    assert [recipe.learning_rate(t) for t in (1, 250, 900)] == pytest.approx(
+        [paper.learning_rate(t) for t in (1, 250, 900)]
+    )
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_row_changes_one_option(name):
+    row = with_sizes(BASE, ROWS[name], Sizes(d_ff=256, cost=1.0)).flat()
+    base = BASE.flat()
+    assert {option: row[option] for option in row if row[option] != base[option]} == ROWS[name]
+    assert len(ROWS[name]) == (name != "base")
+
+
+def test_rows_take_equal_time_with_the_same_peak():
+    row = with_sizes(BASE, {"schedule": "linear"}, Sizes(d_ff=256, cost=1.25))
+    assert (row.training.steps, BASE.training.steps) == (32, 40)
+    assert row.training.evaluate_every == 32
+    assert row.training.warmup_steps / 32 == pytest.approx(BASE.training.warmup_steps / 40, rel=0.1)
+    assert row.learning_rate(row.training.warmup_steps) == BASE.learning_rate(BASE.training.warmup_steps)
+
+
+def test_rows_have_equal_parameters(monkeypatch):
+    monkeypatch.setattr(changes, "_relative_costs", lambda trainer, rows: dict.fromkeys(rows, 1.0))
+    trainer = Trainer(base_configuration("numbers", 4, **DATA))
+    sizes = choose_sizes(trainer, ROWS)
+    numbers = {
+        name: sum(p.size for p in changes._model(trainer, with_sizes(BASE, ROWS[name], sizes[name])).parameters())
+        for name in ROWS
+    }
+    assert sizes["base"].d_ff == 256
+    assert list(numbers.values()) == pytest.approx(len(ROWS) * [numbers["base"]], rel=0.002)
+    assert sizes["SwiGLU"].d_ff == pytest.approx(256 * 2 / 3, abs=1)
+    assert sizes["one key head"].d_ff > sizes["grouped heads"].d_ff > 256 > sizes["learned positions"].d_ff
+
+
+def test_the_cost_of_a_step_is_the_median_over_turns(monkeypatch):
+    monkeypatch.setattr(changes, "TIMED", 3)
+    base = base_configuration("numbers", 4, **TINY)
+    rows = {"base": base, "slow": base.changed(norm="pre")}
+    now = iter(np.cumsum([  # begin and end of the base, then of the row: a step of either takes its time
+        *[0, 9, 0, 1], *[0, 9, 0, 1],  # untimed
+        *[0, 2, 0, 3], *[0, 4, 0, 6], *[0, 2, 0, 99],
+    ]))  # fmt: skip
+    monkeypatch.setattr(changes.time, "process_time", lambda: next(now))
+    assert changes._relative_costs(Trainer(base), rows) == {"base": 1.0, "slow": 1.5}
+
+
+def result_of(loss, seconds=7.0):
+    return Result(BASE, 1000, {"valid_loss": loss * math.log(2), "exact_match": 0.5, "seconds": seconds})
+
+
+def test_differences_are_paired_by_seed():
+    base = [result_of(loss) for loss in (1.0, 2.0, 3.0)]
+    row = compare([result_of(loss) for loss in (1.2, 2.1, 3.3)], base, 0.95)
+    found = row["difference"]
+    assert found["values"] == pytest.approx([0.2, 0.1, 0.3])
+    reach = 4.302653 * 0.1 / math.sqrt(3)  # t with 2 degrees of freedom, and the standard deviation 0.1
+    assert (found["mean"], found["low"], found["high"]) == pytest.approx((0.2, 0.2 - reach, 0.2 + reach))
+    assert row["bits"] == pytest.approx([1.2, 2.1, 3.3])
+    assert (row["parameters"], row["steps"], row["exact_match"]) == (1000, 40, [0.5] * 3)
+
+
+def test_the_report_marks_noise():
+    losses = {"base": (1.0, 2.0, 3.0), "one": (0.7, 1.71, 2.69), "two": (1.3, 2.31, 3.29), "three": (1.2, 1.9, 3.4)}
+    results = {name: [result_of(loss) for loss in some] for name, some in losses.items()}
+    rows = {
+        name: {"changes": {"norm": name} if name != "base" else {}, "d_ff": 9, "cost": 1.25,
+               **compare(results[name], results["base"], 0.95)}
+        for name in losses
+    }  # fmt: skip
+    result = {"title": "a task", "measure": "bits per token", "seeds": [0, 1, 2], "level": 0.95, "rows": rows}
+    text = changes_text(result | {"level": 0.9})
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100
+    table = {line.split()[0]: line for line in lines if line.split()[:1] and line.split()[0] in losses}
+    assert table["base"].split() == ["base", "9", "1,000", "1.25", "40", "2.000", "±", "1.000"]
+    assert table["one"].split()[8:] == ["-0.300", "(-0.325", "to", "-0.275)", "better"]
+    assert [line.split()[-1] for line in table.values()][1:] == ["better", "worse", "noise"]
+    assert "Of 3 rows without any effect, 0.3 would be called better or worse" in " ".join(text.split())
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """Let two rows be trained for two steps on little data."""
+    monkeypatch.setattr(changes, "TIMED", 1)
+    monkeypatch.setattr(changes, "rows_of", lambda base: {name: ROWS[name] for name in ("base", "one key head")})
+    monkeypatch.setattr("minitransformer.cli.changes.measure_changes", partial(changes.measure_changes, **TINY))
+
+
+COMMAND = ["changes", "numbers", "--steps", "2", "--seeds", "0", "3"]
+
+
+@pytest.mark.usefixtures("little")
+def test_an_interrupted_command_continues_and_other_runs_are_not_overwritten(monkeypatch, tmp_path, capsys):
+    whole, halves, figures = tmp_path / "whole", tmp_path / "halves", tmp_path / "figures.json"
+    assert main([*COMMAND, "--out", str(whole), "--json", str(figures)]) == 0
+    captured = capsys.readouterr()
+    told = captured.err.splitlines()
+    assert told[0] == "timing the steps of 2 models"
+    assert [line.partition(": ")[0] for line in told[1:]] == [f"{i} of 4" for i in range(1, 5)]
+    assert told[4].startswith("4 of 4: one-key-head, seed 3: loss ")
+    result = json.loads(figures.read_text())
+    assert list(result["rows"]) == ["base", "one key head"]
+    assert {path.name for path in whole.iterdir()} == {
+        "sizes.json", "base", "one-key-head", "base-seed-3", "one-key-head-seed-3"
+    }  # fmt: skip
+
+    halves.mkdir()
+    (halves / "sizes.json").write_bytes((whole / "sizes.json").read_bytes())  # times differ from run to run
+    train, seen = Trainer.train, []
+
+    def stop_in_the_second(trainer, run, *rest):
+        seen.append(run.path.name)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        return train(trainer, run, *rest)
+
+    monkeypatch.setattr(Trainer, "train", stop_in_the_second)
+    assert main([*COMMAND, "--out", str(halves)]) == 130
+    for text, words in (("{}", "found other rows"), ('{"base": 1, "one key head": 1}', "expected a table")):
+        (whole / "sizes.json").write_text(text)
+        assert main([*COMMAND, "--out", str(whole)]) == 2
+        assert words in capsys.readouterr().err
+    assert main(["changes", "--steps", "3", "--out", str(halves)]) == 2
+    assert "base holds a run of another configuration; choose another --out" in capsys.readouterr().err
+    assert main([*COMMAND, "--out", str(halves), "--json", str(figures)]) == 0
+    assert seen == ["base", "one-key-head", "one-key-head", "base-seed-3", "one-key-head-seed-3"]
+    again = json.loads(figures.read_text())
+    for name, row in result["rows"].items():
+        assert again["rows"][name]["difference"] == row["difference"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing"], "there is no task 'nothing'"),
+        (["text"], "source"),
+        (["--seeds", "0"], "seeds: found 1, expected at least two"),
+        (["--seeds", "0", "1", "0"], "seeds: found 0 more than once"),
+        (["--seeds", "0", "-1"], "seed must be at least 0, found -1"),
+        (["--steps", "0"], "steps must be at least 1, found 0"),
+    ],
+)
+def test_bad_input(arguments, words, capsys, tmp_path):
+    assert main(["changes", *arguments, "--out", str(tmp_path / "t")]) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "t").exists()
