@@ -1,7 +1,7 @@
 """Measure what came after the paper, one change of the model or its training at a time.
 
 Trains models with pre-norm, RMSNorm, GELU, SwiGLU, other positions, fewer key heads, linear decay or weight decay, at
-equal parameters and equal training time, with several seeds, and prints their differences from the paper's choices.
+equal parameters and equal training time, with several seeds, and compares them with the paper's choices.
 Models that are already trained are reused.
 """
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--steps", type=int, default=argparse.SUPPRESS,
-        help="training steps of the base; others take as much time (default: few for numbers, otherwise as in `train`)",
+        help="training steps of the base; others take as much time (default: 250 for numbers, 1000 for characters)",
     )  # fmt: skip
     parser.add_argument(
         "--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED",
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train what is not trained yet, then print, write and draw the differences."""
+    """Train what is not trained yet, then print, write and draw the comparison."""
     backend()
     folder = getattr(args, "out", Path("runs", "changes", args.task))
 

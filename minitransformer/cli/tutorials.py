@@ -24,8 +24,10 @@ OFFLINE = (
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     "--LabApp.news_url=None",
     "--LabApp.extension_manager=readonly",
+    "--LanguageServerManager.autodetect=False",
 )
-"""Options without which JupyterLab asks its makers and a package index for a newer version, news and extensions."""
+"""Options without which JupyterLab asks its makers and a package index for a newer version, news and extensions, and
+runs npm to look for language servers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +60,7 @@ def run(args: argparse.Namespace) -> int:
         f"--ServerApp.root_dir={CLONE}",  # links lead out of the folder
         f"--LabApp.default_url=/lab/tree/{folder.name}/{chosen}",
         "--JupyterApp.answer_yes=True",  # to the question of Ctrl-C
+        "--ServerApp.allow_root=True",  # in a container everybody is root
         *OFFLINE,
         *["--no-browser"] * args.no_browser,
     ]

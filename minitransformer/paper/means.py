@@ -77,11 +77,6 @@ class Interval(NamedTuple):
     low: float
     high: float
 
-    @property
-    def side(self) -> int:
-        """1 if the interval is above zero, -1 if it is below, 0 if it contains zero."""
-        return (self.low > 0) - (self.high < 0)
-
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
     """Return the mean of a sample with its confidence interval: m ± t s / √n, with n - 1 degrees of freedom.

@@ -19,13 +19,23 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, asarray, to_numpy
-from minitransformer.autograd import no_grad
+from minitransformer.autograd import Tensor, no_grad
 from minitransformer.bench.machine import describe
+from minitransformer.nn.module import Parameter
 from minitransformer.optim import Adam, inverse_square_root
 from minitransformer.paper.layers import LAYERS
 from minitransformer.paper.recall_model import RecallModel, RecallSizes, chance, reach
 
-__all__ = ["NO_TARGET", "accuracy_by_position", "draw_batch", "measure_recall", "train", "train_at_best_rate"]
+__all__ = [
+    "LAST",
+    "NO_TARGET",
+    "accuracy_by_position",
+    "draw_batch",
+    "fit",
+    "measure_recall",
+    "train",
+    "train_at_best_rate",
+]
 
 NO_TARGET = -1
 """The target of positions without one; ``cross_entropy`` ignores it."""
@@ -70,6 +80,37 @@ def draw_batch(
     return ids, targets
 
 
+def fit(
+    parameters: Sequence[Parameter], loss: Callable[[], Tensor], rate: float, steps: int, warmup: int
+) -> list[float]:
+    """Minimise a loss with Adam.
+
+    Parameters
+    ----------
+    parameters : sequence of Parameter
+        What is trained.
+    loss : callable
+        Returns the loss of a fresh batch.
+    rate : float
+        The highest learning rate; it falls with the square root of the step.
+    steps, warmup : int
+        The number of steps, and in how many the learning rate rises.
+
+    Returns
+    -------
+    list of float
+        The loss of each step.
+    """
+    adam, losses = Adam(parameters), []
+    for step in range(1, steps + 1):
+        found = loss()
+        adam.zero_grad()
+        found.backward()
+        adam.step(inverse_square_root(step, rate, warmup))
+        losses.append(float(found.data))
+    return losses
+
+
 def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, seed: int = 0) -> list[float]:
     """Train a model on fresh sentences.
 
@@ -91,16 +132,13 @@ def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, se
     list of float
         The loss of each step.
     """
-    rng, adam = np.random.default_rng([seed, distance]), Adam(model.parameters())
-    losses = []
-    for step in range(1, sizes.steps + 1):
+    rng = np.random.default_rng([seed, distance])
+
+    def loss() -> Tensor:
         ids, targets = draw_batch(sizes, distance, rng)
-        loss = ops.cross_entropy(model(asarray(ids)), asarray(targets), ignore_index=NO_TARGET)
-        adam.zero_grad()
-        loss.backward()
-        adam.step(inverse_square_root(step, rate, sizes.warmup))
-        losses.append(float(loss.data))
-    return losses
+        return ops.cross_entropy(model(asarray(ids)), asarray(targets), ignore_index=NO_TARGET)
+
+    return fit(model.parameters(), loss, rate, sizes.steps, sizes.warmup)
 
 
 def accuracy_by_position(

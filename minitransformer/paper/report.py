@@ -8,7 +8,6 @@ import numpy as np
 
 from minitransformer.bench.report import duration, wrap
 from minitransformer.paper.costs import equal_at
-from minitransformer.paper.means import Interval
 
 __all__ = [
     "changes_text",
@@ -16,6 +15,7 @@ __all__ = [
     "extrapolation_text",
     "heads_text",
     "paths_text",
+    "positions_text",
     "recall_text",
     "table1_text",
 ]
@@ -231,35 +231,87 @@ def heads_text(result: dict[str, Any]) -> str:
 
 
 def changes_text(result: dict[str, Any]) -> str:
-    """Return the differences that ``measure_changes`` found."""
+    """Return the ratios that ``measure_changes`` found."""
     rows, level = result["rows"], result["level"]
     others = len(rows) - 1
     lines = [
         wrap(
             f"{result['title']}: {result['measure']} of the held-out texts, mean ± standard deviation over "
-            f"{len(result['seeds'])} seeds; difference from the base, paired by seed, with its {level:.0%} confidence "
-            "interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer steps."
+            f"{len(result['seeds'])} seeds; ratio to the base, paired by seed, the geometric mean with its {level:.0%} "
+            "confidence interval. Less is better. cost: the CPU time of a step, relative to the base; more cost, fewer "
+            "steps."
         ),
         "",
-        f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>17}{'difference':>14}",
+        f"{'':17}{'F':>5}{'parameters':>11}{'cost':>6}{'steps':>7}{result['measure']:>19}{'ratio to the base':>22}",
     ]
     for name, row in rows.items():
         bits = np.array(row["bits"])
         lines.append(
             f"{name:17}{row['d_ff']:5}{row['parameters']:11,}{row['cost']:6.2f}{row['steps']:7,}"
-            f"{bits.mean():9.3f} ± {bits.std(ddof=1):.3f}" + ("" if not row["changes"] else _difference(row))
+            f"{bits.mean():9.3f} ± {bits.std(ddof=1):.3f}" + (_ratio(row) if row["changes"] else "")
         )
     lines += [
         "",
         wrap(
-            f"noise: the interval contains zero. Of {others} rows without any effect, {(1 - level) * others:.1f} would "
+            f"noise: the interval contains 1. Of {others} rows without any effect, {(1 - level) * others:.1f} would "
             "be called better or worse on average."
         ),
     ]
     return "\n".join(lines)
 
 
-def _difference(row: dict[str, Any]) -> str:
-    found = Interval(*(row["difference"][name] for name in Interval._fields))
-    word = {-1: "better", 0: "noise", 1: "worse"}[found.side]
-    return f"{found.mean:+9.3f} ({found.low:+.3f} to {found.high:+.3f})  {word}"
+def _ratio(row: dict[str, Any]) -> str:
+    mean, low, high = (row["ratio"][name] for name in ("mean", "low", "high"))
+    word = "better" if high < 1 else "worse" if low > 1 else "noise"
+    return f"{mean:9.3f} ({low:.3f} to {high:.3f})  {word}"
+
+
+def positions_text(result: dict[str, Any]) -> str:
+    """Return the accuracies that ``measure_positions`` found, and the tests of why they fall."""
+    n, longest, number = result["sizes"]["n"], max(result["lengths"]), len(result["seeds"])
+    lines = [
+        wrap(
+            f"Accuracy in %, in the last {n // 4} positions of sentences of {n} to {longest} tokens; trained on up to "
+            f"{n}. {f'The mean of {number} seeds (min-max)' if number > 1 else 'One seed'}."
+        )
+    ]
+    headings = [
+        f"{f'at {longest}:':12}{'':12}{f'answers fewer than {n} back':36}{f'{n} or more back':24}weight of",
+        f"{'':12}" + "".join(f"{name:12}" for name in ("pieces", *TESTED["near"], *TESTED["far"])) + "the answer",
+    ]
+    for task in result["tasks"].values():
+        lines += ["", f"{task['title']}; chance is {100 * task['chance']:g} %", ""]
+        lines += [f"{'':12}" + "".join(f"{length:<17}" for length in result["lengths"])]
+        for kind, seeds in task["kinds"].items():
+            found = 100 * np.array([one["accuracy"] for one in seeds])
+            ranges = [f" ({a.min():.0f}-{a.max():.0f})" if len(a) > 1 else "" for a in found.T]
+            cells = [f"{mean:.1f}{low_high}" for mean, low_high in zip(found.mean(axis=0), ranges, strict=True)]
+            lines.append(f"{kind:12}" + "".join(f"{cell:17}" for cell in cells))
+        lines += ["", *headings]
+        for kind, seeds in task["kinds"].items():
+            tests = [[one["pieces"] for one in seeds]]
+            tests += [[one[where][keys] for one in seeds] for where in TESTED for keys in TESTED[where]]
+            cells = ["-" if None in found else f"{100 * np.mean(found):.1f}" for found in tests]
+            weight = 100 * np.mean([one["weight"] for one in seeds], axis=0)
+            cells.append(f"{weight[0]:.0f} -> {weight[-1]:.0f}")
+            lines.append(f"{kind:12}" + "".join(f"{cell:12}" for cell in cells))
+        garbled = [
+            f"{kind} {100 * np.mean([one['garbled'] for one in seeds]):.1f}"
+            for kind, seeds in task["kinds"].items()
+            if "garbled" in seeds[0]
+        ]
+        if garbled:
+            lines += ["", wrap(f"at {n}, other symbols in the second half: {', '.join(garbled)}")]
+    lines += [
+        "",
+        wrap(
+            f"pieces: sentences of {n} in a row, each sees itself alone, so only the positions are new. Keys: all, the "
+            f"{n} nearest, or thinned to as many as in training, at all distances. Weight of the answer: attention in "
+            f"%, at lengths {n} and {longest}, in the head in which it is largest at {n}."
+        ),
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+TESTED = {"near": ("all", "nearest", "thinned"), "far": ("all", "thinned")}
+"""The keys with which near and far answers are asked for."""

@@ -12,6 +12,7 @@ from minitransformer.plots.grid import attention_maps
 from minitransformer.plots.heads import heads_picture
 from minitransformer.plots.network import network_curves
 from minitransformer.plots.own_parts import compare_losses, model_parts
+from minitransformer.plots.positions import positions_picture
 from minitransformer.plots.recall import extrapolation_picture, recall_picture
 from minitransformer.plots.single import attention_map
 from minitransformer.plots.speed import growth_curves, speed_bars
@@ -29,6 +30,7 @@ __all__ = [
     "model_parts",
     "network_curves",
     "paths_picture",
+    "positions_picture",
     "recall_picture",
     "speed_bars",
     "step_sizes",

@@ -1,4 +1,4 @@
-"""The changes since the paper: each one's difference from the base, with its confidence interval."""
+"""The changes since the paper: each one's ratio to the base, with its confidence interval."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import AutoLocator, FuncFormatter, LogLocator, NullLocator
 
 from minitransformer.plots.colours import BLUE, FAINT, RED
 from minitransformer.plots.saving import save
@@ -15,14 +16,14 @@ from minitransformer.plots.saving import save
 __all__ = ["changes_picture", "draw_changes"]
 
 COLOURS = {-1: BLUE, 0: FAINT, 1: RED}
-"""The colours of intervals below zero, around it and above it."""
+"""The colours of intervals below 1, around it and above it."""
 MARKERS = {-1: "o", 0: "D", 1: "s"}
-MARGIN = 1.25
-"""The axis ends at this multiple of the seeds' largest difference; longer intervals are cut there."""
+MARGIN = 0.15
+"""The axis goes beyond all seeds' ratios by this share of their range; longer intervals are cut there."""
 
 
 def changes_picture(result: Mapping[str, Any], path: Path | str) -> None:
-    """Draw the differences from the base, with their intervals.
+    """Draw the ratios to the base, with their intervals.
 
     Parameters
     ----------
@@ -39,19 +40,26 @@ def changes_picture(result: Mapping[str, Any], path: Path | str) -> None:
 def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     """Draw what ``changes_picture`` writes: a line for each row but the base, the first on top."""
     rows = {name: row for name, row in result["rows"].items() if row["changes"]}
-    limit = MARGIN * max(abs(value) for row in rows.values() for value in row["difference"]["values"])
+    every = [1.0, *(value for row in rows.values() for value in row["ratio"]["values"])]
+    margin = (max(every) / min(every)) ** MARGIN
+    left, right = min(every) / margin, max(every) * margin
     for y, row in enumerate(rows.values()):
-        values, mean, low, high = (row["difference"][name] for name in ("values", "mean", "low", "high"))
-        side = (low > 0) - (high < 0)
+        values, mean, low, high = (row["ratio"][name] for name in ("values", "mean", "low", "high"))
+        side = (low > 1) - (high < 1)
         colour = COLOURS[side]
         axes.plot([low, high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt", alpha=0.55, zorder=2)
         axes.plot(values, [y] * len(values), "|", color=colour, markersize=8, markeredgewidth=1.2, zorder=3)
         axes.plot(mean, y, MARKERS[side], color=colour, markersize=6, zorder=4)
-        for end, sign in ((low, -1), (high, 1)):
-            if sign * end > limit:
-                axes.plot(sign * limit, y, "<>"[sign > 0], color=colour, markersize=6, clip_on=False, zorder=4)
-    axes.axvline(0, color="0.2", linewidth=1, zorder=1)
-    axes.set_xlim(-limit, limit)
+        if low < left:
+            axes.plot(left, y, "<", color=colour, markersize=6, clip_on=False, zorder=4)
+        if high > right:
+            axes.plot(right, y, ">", color=colour, markersize=6, clip_on=False, zorder=4)
+    axes.axvline(1, color="0.2", linewidth=1, zorder=1)
+    axes.set_xscale("log")
+    axes.set_xlim(left, right)
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if right > 2 * left else AutoLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(axis="y", length=0)
@@ -60,7 +68,7 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     base = sum(result["rows"]["base"]["bits"]) / len(result["seeds"])
     axes.set_xlabel(
-        f"difference in {result['measure']} from the base ({base:.3f});  left is better,  grey is within the noise",
+        f"{result['measure']}, as a multiple of the base ({base:.3f});  left is better,  grey is within the noise",
         size=9,
     )
     axes.set_title(

@@ -1,7 +1,9 @@
 """The commands ``paths``, ``recall`` and ``extrapolation``, from the first word to the picture, at small sizes."""
 
 import json
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from minitransformer.cli import main
 from minitransformer.paper import paths
 from minitransformer.paper.extrapolation import measure_extrapolation
+from minitransformer.paper.positions import PositionsSizes, measure_positions
 from minitransformer.paper.recall import measure_recall
 from minitransformer.paper.recall_model import RecallSizes
 
@@ -16,12 +19,13 @@ pytestmark = pytest.mark.numpy_only("experiments, on the processor")
 
 KINDS = ["self-attention", "recurrent", "convolutional", "restricted self-attention"]
 TINY = RecallSizes(symbols=5, n=12, d=8, k=3, r=3, batch=4, steps=3, warmup=2, fresh=6)
+SHORT = PositionsSizes(n=8, times=(1, 1.25, 4), d_model=8, n_heads=2, n_layers=1, d_ff=8, batch=4, fresh=5)
 
 
-def run(tmp_path, capsys, command):
+def run(tmp_path, capsys, *command):
     """Return what a command prints, and what it writes into its files."""
     figures, picture = tmp_path / "figures.json", tmp_path / "picture.png"
-    assert main([command, "--json", str(figures), "--plot", str(picture)]) == 0
+    assert main([*command, "--json", str(figures), "--plot", str(picture)]) == 0
     assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     out = capsys.readouterr().out.partition("\n\nthe figures are in")[0]
     assert max(map(len, out.splitlines())) <= 100
@@ -50,11 +54,11 @@ def test_recall(monkeypatch, tmp_path, capsys):
     assert f"  9  {sum(accuracy) / 2:.1f} ({min(accuracy):.1f} to {max(accuracy):.1f})" in out
 
 
-def test_extrapolation(monkeypatch, tmp_path, capsys):
-    measure = partial(measure_extrapolation, distance=2, times=3, rates=(0.01,), seeds=(0, 1))
+def test_extrapolation_of_layers(monkeypatch, tmp_path, capsys):
+    measure = partial(measure_extrapolation, distance=2, times=3, rates=(0.01,))
     monkeypatch.setattr("minitransformer.cli.extrapolation.measure_extrapolation", measure)
     monkeypatch.setattr("minitransformer.cli.extrapolation.SIZES", TINY)
-    out, result = run(tmp_path, capsys, "extrapolation")
+    out, result = run(tmp_path, capsys, "extrapolation", "--layers", "--seeds", "0", "1")
     assert "trained on sentences of 12 symbols, tested on 36; chance is 20 %" in " ".join(out.split())
     accuracy = 100 * np.array(result["kinds"]["recurrent"]["learned"]["accuracy"])
     inside, beyond = accuracy[:, :10].mean(), accuracy[:, 10:].mean()
@@ -62,10 +66,68 @@ def test_extrapolation(monkeypatch, tmp_path, capsys):
     assert line.split()[3:] == [f"{inside:.1f}", f"{beyond:.1f}"]
 
 
+def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
+    given = []
+
+    def measure(sizes, tell, **options):
+        given.append((sizes.steps, options.pop("folder")))
+        return measure_positions(replace(SHORT, steps=sizes.steps), tell, **options)
+
+    monkeypatch.setattr("minitransformer.cli.extrapolation.measure_positions", measure)
+    arguments = [
+        "--steps",
+        "2",
+        "--tasks",
+        "recall",
+        "lookup",
+        "--positions",
+        "rotary",
+        "none",
+        "rotary",
+        "--seeds",
+        "5",
+        "0",
+    ]
+    out, result = run(tmp_path, capsys, "extrapolation", *arguments)
+    assert given == [(2, Path("runs/extrapolation"))]
+    assert result["seeds"] == [5, 0]
+    assert {*result["tasks"]} == {"recall", "lookup"}
+    recall = result["tasks"]["recall"]["kinds"]
+    assert {*recall} == {"rotary", "none"}
+    assert "recall of the symbol 4 positions back; chance is 12.5 %" in out
+    accuracy, weight = (100 * np.array([one[name] for one in recall["none"]]) for name in ("accuracy", "weight"))
+    lines = [line for line in out.splitlines() if line.startswith("none")]
+    of_length = [f"{a.mean():.1f} ({a.min():.0f}-{a.max():.0f})" for a in accuracy.T]
+    assert lines[0].split() == " ".join(["none", *of_length]).split()
+    weight = weight.mean(axis=0)
+    assert lines[1].endswith(f"{f'{weight[0]:.0f} -> {weight[-1]:.0f}'}")
+    tests = [np.mean([one["near"][keys] for one in recall["none"]]) for keys in ("all", "nearest", "thinned")]
+    # The symbol is never far.
+    assert lines[1].split()[2:7] == [*(f"{100 * accuracy:.1f}" for accuracy in tests), "-", "-"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--layers", "--tasks", "recall"], "--layers has its own models, found --tasks too; leave one out"),
+        (["--layers", "--out", "x"], "--layers has its own models, found --out too; leave one out"),
+        (["--seeds", "1", "2", "1"], "--seeds: found 1 more than once, expected different seeds"),
+        (["--seeds", "-1"], "--seeds must be at least 0, found -1"),
+        (["--steps", "0"], "--steps must be at least 1, found 0"),
+    ],
+)
+def test_extrapolation_refuses_what_does_not_go_together(monkeypatch, capsys, arguments, message):
+    for name in ("positions", "extrapolation"):
+        monkeypatch.setattr(f"minitransformer.cli.extrapolation.measure_{name}", pytest.fail)
+    assert main(["extrapolation", *arguments]) == 2
+    assert capsys.readouterr().err == f"minitransformer extrapolation: {message}\n"
+
+
 @pytest.mark.parametrize("command", ["paths", "recall", "extrapolation"])
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, command):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(f"minitransformer.cli.{command}.measure_{command}", pytest.fail)
+    what = "positions" if command == "extrapolation" else command
+    monkeypatch.setattr(f"minitransformer.cli.{command}.measure_{what}", pytest.fail)
     assert main([command, "--plot", "picture.txt"]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith(f"minitransformer {command}: --plot writes .png, .pdf, .svg, found picture.txt")

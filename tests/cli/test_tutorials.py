@@ -45,10 +45,12 @@ def test_jupyterlab_opens_a_copy_of_the_first_tutorial(clone, capsys):
     assert "--LabApp.default_url=/lab/tree/my-tutorials/01-first.ipynb" in command
     assert f"--ServerApp.root_dir={clone.path}" in command  # so that links to ../docs and ../minitransformer work
     assert "--no-browser" not in command
+    assert "--ServerApp.allow_root=True" in command  # or it would not start in a container
     assert {  # nothing is sent anywhere
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.news_url=None",
         "--LabApp.extension_manager=readonly",
+        "--LanguageServerManager.autodetect=False",
     } <= set(command)
     (trust,) = clone.trusted  # or JupyterLab would not show their pictures
     assert trust[1:] == ["-m", "jupyter", "trust", *notebooks]

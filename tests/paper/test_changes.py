@@ -81,19 +81,22 @@ def result_of(loss, seconds=7.0):
     return Result(BASE, 1000, {"valid_loss": loss * math.log(2), "exact_match": 0.5, "seconds": seconds})
 
 
-def test_differences_are_paired_by_seed():
+def test_rows_are_compared_seed_by_seed():
     base = [result_of(loss) for loss in (1.0, 2.0, 3.0)]
-    row = compare([result_of(loss) for loss in (1.2, 2.1, 3.3)], base, 0.95)
-    found = row["difference"]
-    assert found["values"] == pytest.approx([0.2, 0.1, 0.3])
-    reach = 4.302653 * 0.1 / math.sqrt(3)  # t with 2 degrees of freedom, and the standard deviation 0.1
-    assert (found["mean"], found["low"], found["high"]) == pytest.approx((0.2, 0.2 - reach, 0.2 + reach))
-    assert row["bits"] == pytest.approx([1.2, 2.1, 3.3])
+    row = compare([result_of(loss) for loss in (4.0, 4.0, 12.0)], base, 0.95)
+    found = row["ratio"]
+    assert found["values"] == pytest.approx([4, 2, 4])
+    middle = math.log(2) * 5 / 3  # of the logarithms, whose standard deviation is log(2) / √3
+    reach = 4.302653 * math.log(2) / 3  # t with 2 degrees of freedom, times the deviation / √3
+    assert [found[name] for name in ("mean", "low", "high")] == pytest.approx(
+        [math.exp(middle + end * reach) for end in (0, -1, 1)]
+    )
+    assert row["bits"] == pytest.approx([4, 4, 12])
     assert (row["parameters"], row["steps"], row["exact_match"]) == (1000, 40, [0.5] * 3)
 
 
 def test_the_report_marks_noise():
-    losses = {"base": (1.0, 2.0, 3.0), "one": (0.7, 1.71, 2.69), "two": (1.3, 2.31, 3.29), "three": (1.2, 1.9, 3.4)}
+    losses = {"base": (1.0, 2.0, 3.0), "one": (0.5, 1.01, 1.49), "two": (1.3, 2.61, 3.89), "three": (1.2, 1.9, 3.4)}
     results = {name: [result_of(loss) for loss in some] for name, some in losses.items()}
     rows = {
         name: {"changes": {"norm": name} if name != "base" else {}, "d_ff": 9, "cost": 1.25,
@@ -106,7 +109,7 @@ def test_the_report_marks_noise():
     assert max(map(len, lines)) <= 100
     table = {line.split()[0]: line for line in lines if line.split()[:1] and line.split()[0] in losses}
     assert table["base"].split() == ["base", "9", "1,000", "1.25", "40", "2.000", "±", "1.000"]
-    assert table["one"].split()[8:] == ["-0.300", "(-0.325", "to", "-0.275)", "better"]
+    assert table["one"].split()[8:] == ["0.501", "(0.490", "to", "0.511)", "better"]
     assert [line.split()[-1] for line in table.values()][1:] == ["better", "worse", "noise"]
     assert "Of 3 rows without any effect, 0.3 would be called better or worse" in " ".join(text.split())
 
@@ -159,7 +162,7 @@ def test_an_interrupted_command_continues_and_other_runs_are_not_overwritten(mon
     assert seen == ["base", "one-key-head", "one-key-head", "base-seed-3", "one-key-head-seed-3"]
     again = json.loads(figures.read_text())
     for name, row in result["rows"].items():
-        assert again["rows"][name]["difference"] == row["difference"]
+        assert again["rows"][name]["ratio"] == row["ratio"]
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,23 @@
 """The picture of the changes since the paper, from results that are made up."""
 
+import pytest
 from matplotlib.figure import Figure
 
 from minitransformer.plots import changes_picture
 from minitransformer.plots.changes import COLOURS, MARGIN, draw_changes
 
 
-def row(*values, low, high):
-    mean = sum(values) / len(values)
-    return {"changes": {"norm": "pre"}, "difference": {"values": values, "mean": mean, "low": low, "high": high}}
+def row(*values, mean, low, high):
+    return {"changes": {"norm": "pre"}, "ratio": {"values": values, "mean": mean, "low": low, "high": high}}
 
 
 RESULT = {
     "title": "numbers", "measure": "bits per token", "seeds": [0, 1, 2], "level": 0.95,
     "rows": {
         "base": {"changes": {}, "bits": [1.0, 2.0, 3.0]},
-        "pre-norm": row(-3, -2, -1, low=-2.5, high=-1.5),
-        "GELU": row(-1, 0, 1, low=-2, high=2),
-        "ALiBi": row(0, 2, 4, low=0.5, high=9),
+        "pre-norm": row(0.25, 0.5, 0.5, mean=0.4, low=0.3, high=0.7),
+        "GELU": row(0.5, 1, 2, mean=1, low=0.4, high=2.5),
+        "ALiBi": row(1, 2, 4, mean=2, low=1.5, high=50),
     },
 }  # fmt: skip
 
@@ -28,12 +28,14 @@ def test_rows_intervals_and_colours():
     assert [label.get_text() for label in axes.get_yticklabels()] == ["pre-norm", "GELU", "ALiBi"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first row is on top
     intervals = [line for line in axes.lines if line.get_linewidth() == 2.2]
-    assert [list(line.get_xdata()) for line in intervals] == [[-2.5, -1.5], [-2, 2], [0.5, 9]]
+    assert [list(line.get_xdata()) for line in intervals] == [[0.3, 0.7], [0.4, 2.5], [1.5, 50]]
     assert [line.get_color() for line in intervals] == [COLOURS[-1], COLOURS[0], COLOURS[1]]
-    assert axes.get_xlim() == (-4 * MARGIN, 4 * MARGIN)
-    arrows = [line for line in axes.lines if line.get_marker() in ("<", ">")]
-    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in arrows] == [(4 * MARGIN, 2)]  # 9 is outside
-    assert "from the base (2.000)" in axes.get_xlabel()
+    margin = 16**MARGIN  # the seeds are from 1/4 to 4
+    assert axes.get_xlim() == pytest.approx((0.25 / margin, 4 * margin))
+    (arrow,) = [line for line in axes.lines if line.get_marker() in ("<", ">")]
+    assert (arrow.get_marker(), arrow.get_ydata()[0]) == (">", 2)  # 50 is outside
+    assert arrow.get_xdata()[0] == pytest.approx(4 * margin)
+    assert "a multiple of the base (2.000)" in axes.get_xlabel()
 
 
 def test_a_png_is_written(tmp_path):

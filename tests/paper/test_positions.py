@@ -1,0 +1,204 @@
+"""The tasks ask what they say, masks hide what they say, and each kind of positions is the model's own."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from minitransformer import nn, ops
+from minitransformer.autograd import no_grad
+from minitransformer.files import FileError
+from minitransformer.paper.position_tasks import TASKS, Batch, Copy, Lookup, Recall
+from minitransformer.paper.positions import (
+    POSITIONS,
+    PositionsModel,
+    PositionsSizes,
+    measure_model,
+    measure_positions,
+    near_keys,
+    pieces,
+    read,
+    thinned_keys,
+    train_model,
+)
+from minitransformer.paper.recall import NO_TARGET
+
+pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
+TINY = PositionsSizes(n=8, times=(1, 1.5, 4), d_model=8, n_heads=2, n_layers=1, d_ff=8, batch=4, steps=3, fresh=5)
+
+
+def test_recall_asks_for_the_symbol_so_far_back():
+    ids, targets, answers = Recall(distance=3).draw(10, 5, np.random.default_rng(0))
+    assert (ids[:, 0] == 8).all()
+    assert ids[:, 1:].max() < 8
+    for sentence, wanted, where in zip(ids.tolist(), targets.tolist(), answers.tolist(), strict=True):
+        assert where == [NO_TARGET] * 4 + [1, 2, 3, 4, 5, 6]
+        assert wanted == [NO_TARGET] * 4 + sentence[1:7]
+
+
+@pytest.mark.parametrize(("n", "before"), [(9, 1), (10, 2)])
+def test_copy_asks_for_the_first_half_again(n, before):
+    ids, targets, answers = Copy(classes=5).draw(n, 6, np.random.default_rng(0))
+    for sentence, wanted, where in zip(ids.tolist(), targets.tolist(), answers.tolist(), strict=True):
+        row = sentence[before : before + 4]
+        assert max(row) < 5
+        assert sentence == [6] * before + [*row, 5, *row[:3]]
+        assert wanted == [NO_TARGET] * (before + 4) + row
+        assert where == [NO_TARGET] * (before + 4) + [before + i for i in range(4)]
+
+
+@pytest.mark.parametrize("n", [9, 10])
+def test_a_garbled_copy_has_the_same_targets(n):
+    task = Copy()
+    batch = task.draw(n, 300, np.random.default_rng(0))
+    other = task.garble(batch, np.random.default_rng(1))
+    assert (other.targets == batch.targets).all()
+    assert (other.ids[:, : n - 3] == batch.ids[:, : n - 3]).all()  # the row and the separator
+    second = other.ids[:, n - 3 :]
+    assert {*second.ravel()} == set(range(8))
+    assert abs((second == batch.ids[:, n - 3 :]).mean() - 1 / 8) < 0.05
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 10])
+def test_lookup_asks_for_the_value_of_an_earlier_card(n):
+    task = Lookup(keys=6, classes=3)
+    ids, targets, answers = task.draw(n, 20, np.random.default_rng(0))
+    for sentence, wanted, where in zip(ids.tolist(), targets.tolist(), answers.tolist(), strict=True):
+        cards = {token // 3: token % 3 for token in sentence if token < 18}
+        assert len(cards) == (n - 1) // 2  # all keys differ
+        assert sentence[0] == task.vocabulary - 1
+        for t, token in enumerate(sentence):
+            if 18 <= token < 24:
+                assert wanted[t] == cards.pop(token - 18)
+                assert where[t] < t
+                assert sentence[where[t]] == (token - 18) * 3 + wanted[t]
+            else:
+                assert wanted[t] == where[t] == NO_TARGET
+        assert not cards  # each is asked for once
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_targets_are_even(name):
+    task = TASKS[name](64)
+    targets = task.draw(64, 100, np.random.default_rng(0)).targets
+    found = np.bincount(targets[targets >= 0], minlength=task.classes)
+    assert len(found) == task.classes
+    assert found.min() > 0.8 * found.max()
+
+
+def test_near_keys_are_the_nearest():
+    assert np.tril(near_keys(5, 2)).tolist() == (np.eye(5) + np.eye(5, k=-1)).astype(bool).tolist()
+
+
+def test_thinned_keys_are_as_many_as_in_training():
+    batch = Recall(distance=9).draw(64, 50, np.random.default_rng(0))
+    seen = np.tril(thinned_keys(batch, 16)[:, 0])
+    for back in (*range(8), 9):
+        assert np.diagonal(seen, -back, 1, 2)[:, 10:].all()  # the nearest, and the answer
+    assert abs(seen[:, 63].sum(axis=-1).mean() - 16.8) < 1
+    assert seen[:, 63].any(axis=0).all()
+    assert seen[:, :16].sum() == 50 * np.tri(16).sum()  # as many as there are
+
+
+def test_each_piece_sees_itself_alone():
+    batch, mask = pieces(Recall(distance=2), TINY)
+    assert batch.ids.shape == (5, 32)
+    assert mask.tolist() == np.kron(np.eye(4), np.tri(8)).astype(bool).tolist()
+    asked = batch.targets != NO_TARGET
+    assert asked.sum() == 5 * 4 * 5
+    at = np.arange(32) // 8
+    assert (np.broadcast_to(at, asked.shape)[asked] == batch.answers[asked] // 8).all()
+    assert (np.take_along_axis(batch.ids, batch.answers.clip(0), axis=1)[asked] == batch.targets[asked]).all()
+
+
+@pytest.mark.parametrize("kind", POSITIONS)
+def test_positions_are_those_of_the_model(kind):
+    model = PositionsModel(Recall(), kind, TINY)
+    attention = model.layers.layers[0].self_attention
+    assert isinstance(attention, nn.MultiHeadAttention)
+    assert attention.options.positions == ("sinusoidal" if kind == "none" else kind)
+    assert ("positions" in dict(model.embedding.named_parameters())) == (kind == "learned")
+    differs = model.embedding(np.zeros((1, 3), int)).data.std(axis=1).max() > 1e-6
+    assert differs == (kind in ("sinusoidal", "learned"))
+
+
+@pytest.mark.parametrize("kind", ["rotary", "alibi", "none"])
+def test_pieces_are_as_good_as_sentences_alone_unless_positions_are_absolute(kind):
+    task, sizes = Recall(), replace(TINY, n_layers=2)
+    model = PositionsModel(task, kind, sizes)
+    batch, mask = pieces(task, sizes)
+    with no_grad():
+        together = model(batch.ids, mask).data[:, 24:]
+        alone = model(batch.ids[:, 24:], ops.causal_mask(8)).data
+    np.testing.assert_allclose(together, alone, rtol=1e-3, atol=1e-4)
+
+
+def test_no_positions_means_no_order():
+    """What the last position says does not depend on the order of the others."""
+    model = PositionsModel(Recall(), "none", TINY)
+    with no_grad():
+        first, second = (model(np.array([ids]), ops.causal_mask(4)).data[0, -1] for ids in ([1, 2, 3, 4], [3, 1, 2, 4]))
+    np.testing.assert_allclose(first, second, rtol=1e-4)
+
+
+def test_what_is_read():
+    """One layer, one head, in which the weight of the answer is known."""
+    sizes = replace(TINY, n_heads=1)
+    model = PositionsModel(Recall(distance=1), "none", sizes)
+    model.layers.layers[0].self_attention.w_in.data[:, :16] = 0  # all scores are 0
+    batch = Recall(distance=1).draw(6, 3, np.random.default_rng(0))
+    right, weight = read(model, batch, ops.causal_mask(6))
+    assert weight.shape == (1, 1, 3, 6)
+    np.testing.assert_allclose(weight[0, 0, :, 2:], np.tile(1 / np.arange(3, 7), (3, 1)), rtol=1e-6)
+    with no_grad():
+        said = model(batch.ids, ops.causal_mask(6)).data.argmax(axis=-1)
+    assert (right == (said == batch.targets)).all()
+
+
+def test_training_helps():
+    sizes = PositionsSizes(
+        n=8, times=(1, 4), d_model=16, n_heads=2, n_layers=1, d_ff=16, steps=150, warmup=20, rate=0.02
+    )
+    task = Recall(distance=1, classes=4)
+    model = PositionsModel(task, "rotary", sizes)
+    assert train_model(model, task, sizes, seed=0) < 0.5
+    found = measure_model(model, task, sizes)
+    assert found["accuracy"][0] > 0.8
+    assert found["weight"][0] > 0.5
+    assert found["pieces"] > 0.8
+    assert found["near"]["nearest"] > 0.5
+    assert found["far"] == {"all": None, "thinned": None}  # the answer is never far
+
+
+def test_accuracy_is_that_of_the_end():
+    batch = Batch(*(np.zeros((1, 32), int) for _ in range(3)))
+    task = type("Constant", (), {"draw": lambda self, n, b, rng: Batch(*(x[:, :n] for x in batch))})()
+    model = PositionsModel(Recall(), "none", TINY)
+    model.w_out.data[...] = 0  # the first class everywhere
+    batch.targets[:, 7:30] = 1
+    found = measure_model(model, task, replace(TINY, times=(1, 4)))
+    assert found["accuracy"] == [0.5, 1.0]  # positions 6 and 7, and 30 and 31
+
+
+def test_what_is_measured_is_kept_and_used_again(tmp_path):
+    told = []
+    arguments = {"tasks": ["lookup"], "positions": ["alibi", "none"], "seeds": [3], "folder": tmp_path / "new"}
+    found = measure_positions(TINY, told.append, **arguments)
+    assert [line.partition(":")[0] for line in told] == ["lookup, alibi, seed 3", "lookup, none, seed 3"]
+    assert found["lengths"] == [8, 12, 32]
+    row = found["tasks"]["lookup"]["kinds"]["alibi"][0]
+    assert [len(row[name]) for name in ("accuracy", "weight", "weights")] == [3, 3, 3]
+    path = tmp_path / "new" / "lookup-alibi-3.json"
+    kept = json.loads(path.read_text())
+    path.write_text(json.dumps(kept | {"loss": 123}))
+    again = measure_positions(TINY, told.append, **arguments)
+    assert again["tasks"]["lookup"]["kinds"]["alibi"] == [row | {"loss": 123}]
+    assert again["tasks"]["lookup"]["kinds"]["none"] == found["tasks"]["lookup"]["kinds"]["none"]
+
+
+@pytest.mark.parametrize("text", ["[]", '{"sizes": {}}'])
+def test_measurements_of_other_sizes_are_refused_before_any_training(tmp_path, text):
+    (tmp_path / "recall-none-0.json").write_text(text)
+    with pytest.raises(FileError, match=r"recall-none-0\.json holds measurements of other sizes; choose another --out"):
+        measure_positions(TINY, pytest.fail, folder=tmp_path)

@@ -1,0 +1,45 @@
+"""The picture of kinds of positions, from results that are made up."""
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from minitransformer.plots import positions_picture
+from minitransformer.plots.positions import LINES, SPREAD, draw_positions
+
+KINDS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+SEEDS = [{"accuracy": [1.0, 0.5], "weight": [0.9, 0.1]}, {"accuracy": [1.0, 0.3], "weight": [0.7, 0.3]}]
+TASK = {"title": "a task", "chance": 0.25, "kinds": dict.fromkeys(KINDS, SEEDS)}
+RESULT = {"lengths": [32, 128], "sizes": {"n": 32}, "tasks": {"one": TASK, "two": TASK}}
+
+
+@pytest.mark.parametrize(("what", "means"), [("accuracy", [1.0, 0.4]), ("weight", [0.8, 0.2])])
+def test_lines_are_means_within_the_range_of_the_seeds(what, means):
+    axes = Figure().add_subplot()
+    draw_positions(axes, RESULT, "one", what)
+    lines = [line for line in axes.lines if not line.get_label().startswith("_")]
+    assert [line.get_label() for line in lines] == ["sinusoidal", "learned", "rotary", "ALiBi", "no positions"]
+    assert len({line.get_color() for line in lines}) == len(LINES) == 5
+    for i, (line, band) in enumerate(zip(lines, axes.collections, strict=True)):
+        np.testing.assert_allclose(line.get_ydata(), np.array(means) + i * SPREAD)
+        low, high = band.get_paths()[0].get_extents().intervaly
+        values = [one[what] for one in SEEDS]
+        assert (low, high) == pytest.approx((np.min(values) + i * SPREAD, np.max(values) + i * SPREAD))
+        assert axes.get_ylim()[0] < low < high <= 1
+
+
+def test_one_seed_has_no_range():
+    axes = Figure().add_subplot()
+    draw_positions(axes, RESULT | {"tasks": {"one": TASK | {"kinds": {"none": SEEDS[:1]}}}}, "one", "accuracy")
+    assert not axes.collections
+    assert axes.lines[0].get_ydata().tolist() == [1.0, 0.5]
+
+
+def test_each_task_has_a_column(monkeypatch, tmp_path):
+    figures = []
+    monkeypatch.setattr("minitransformer.plots.positions.save", lambda figure, path, dpi: figures.append(figure))
+    positions_picture(RESULT, tmp_path / "picture.svg")
+    titles = [axes.get_title(loc="left") for axes in figures[0].axes]
+    labels = [axes.get_ylabel() for axes in figures[0].axes]
+    assert titles == ["a task", "a task", "", ""]
+    assert labels == ["accuracy at the end", "", "weight on the answer", ""]
