@@ -328,7 +328,22 @@ def test_a_later_model_is_drawn_as_it_is(visit, run, tmp_path):
 def test_a_decoder_alone_is_drawn_without_an_encoder(visit, tmp_path):
     text, folder, path = tmp_path / "a.py", tmp_path / "run", tmp_path / "page.html"
     text.write_text("".join(f"x{i} = {i} + y\n" for i in range(40)), encoding="utf-8")
-    small = ["--steps", "2", "--window", "16", "--batch-tokens", "64", "--text", str(text), "--out", str(folder)]
+    small = [
+        "--steps",
+        "2",
+        "--warmup-steps",
+        "1",
+        "--evaluate-every",
+        "2",
+        "--window",
+        "16",
+        "--batch-tokens",
+        "64",
+        "--text",
+        str(text),
+        "--out",
+        str(folder),
+    ]
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         assert main(["train", "characters", *TINY[:10], *small]) == 0
         assert main(["explore", str(folder), "x1 =", "--save", str(path)]) == 0
