@@ -64,7 +64,7 @@ def build(name: str, /, **options: str) -> Task:
     >>> mt.tasks.build("copy").title
     'copying strings of digits'
     >>> sorted(mt.tasks.TASKS)[:3]
-    ['copy', 'dates', 'multi30k']
+    ['characters', 'copy', 'dates']
     """
     if name not in TASKS:
         raise ValueError(f"there is no task {name!r}; the tasks are {', '.join(TASKS)}")
