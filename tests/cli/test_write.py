@@ -206,6 +206,7 @@ def test_a_model_that_translates_cannot_write(tmp_path, capsys, without_pictures
     assert "this model translates (copying strings of digits)" in err
 
 
+@pytest.mark.numpy_only("exercises are in NumPy")
 def test_own_parts_are_refused(tmp_path, capsys):
     status, _, err = said(capsys, "train", "characters", "--with", str(tmp_path), "--out", str(tmp_path / "run"))
     assert status == 2
