@@ -87,7 +87,7 @@ def _open_port(exercise: Exercise, path: Path, limits: child.Limits, memory: int
         process.join(1)  # it is ending
         _kill(process)
         process.join()
-        return Failed(Verdict(False, str(child.end_of([path], record, process.exitcode or 0))))
+        return Failed(Verdict(False, str(child.end_of([path], record, process.exitcode or 0, limits))))
 
     clock = threading.Timer(limits.seconds + 1, _kill, (process,))  # in case that it sends half of a message
     try:

@@ -156,7 +156,7 @@ def run_in_child(
                 yield from found
         except EOFError:
             child.join()
-            raise end_of(files, record, child.exitcode or 0) from None
+            raise end_of(files, record, child.exitcode or 0, limits) from None
         finally:
             child.kill()
             child.join()
@@ -196,8 +196,10 @@ def too_late(files: Sequence[Path], record: Path, limits: Limits) -> Ended:
     return Ended(f"{place.words} {words}{place.source}", place.file)
 
 
-def end_of(files: Sequence[Path], record: Path, status: int) -> Ended:
+def end_of(files: Sequence[Path], record: Path, status: int, limits: Limits) -> Ended:
     """Return the error for code that has ended its process."""
+    if status == OWN_END:
+        return too_late(files, record, limits)
     what, source, file = find_line(files, record, crash=True) or UNKNOWN
     if status >= WINDOWS_CRASH:
         return Ended(f"{what} crashed Python: it ended with status {status:#x}.{source}", file)
@@ -218,6 +220,8 @@ class Place(NamedTuple):
     file: Path | None
 
 
+OWN_END = 97
+"""The status of a child that has ended itself, because the parent was late."""
 WINDOWS_CRASH = 0xC0000000
 """The lowest status with which Windows ends a process that crashes."""
 UNKNOWN = Place("Your code", "", None)
@@ -306,7 +310,7 @@ def record_lines(record: Path) -> Iterator[TextIO]:
 def limit_time(limits: Limits, file: TextIO) -> Iterator[None]:
     """Write down the running line again and again, and end this process if the parent does not: it may be dead."""
     _write_lines_every(limits.patience, file)
-    own_end = threading.Timer(2 * limits.seconds, os._exit, (1,))
+    own_end = threading.Timer(2 * limits.seconds, os._exit, (OWN_END,))
     own_end.daemon = True
     own_end.start()
     try:

@@ -87,6 +87,12 @@ def test_memory_has_a_limit(judge, step):
     assert "failed with MemoryError: does a list grow without end?" in words
 
 
+def test_a_child_that_ends_itself_because_its_parent_is_late_is_told_as_a_loop(judge, monkeypatch):
+    monkeypatch.setattr(child, "LOOK", 20)
+    words = judge(f"{IN_BACKWARD}while True: pass\n", seconds=0.1, patience=0.05)[1]
+    assert words.startswith("Line 2, in backward, was still running after 0.1 s and was stopped.")
+
+
 def test_a_file_that_is_saved_again_stops_its_check(judge):
     judge.path.write_text("while True:\n    pass\n")
     verdict = judge_in_child(EXERCISE, judge.path, tell=lambda words: judge.path.write_text(""), patience=0.02)
