@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and whether a file is written or a server started."""
     add_run(parser)
     add_with(parser)
-    parser.add_argument("text", nargs="*", help="a source text; by default a held-out one")
+    parser.add_argument("text", nargs="*", default=[], help="a source text; by default a held-out one")
     parser.add_argument(
         "--save", type=path, default=argparse.SUPPRESS, metavar="FILE.html", help="write one file and start no server"
     )

@@ -115,6 +115,20 @@ class Copy:
         second[...] = rng.integers(0, self.classes, second.shape)
         return batch._replace(ids=ids)
 
+    def follow_context(self, batch: Batch, k: int) -> np.ndarray:
+        """Return the accuracy at each position of a guess by content: the symbol that followed the last k before.
+
+        If they stand at several places of the row, one of these is drawn. The shape is (B, T).
+        """
+        ids, n = batch.ids, batch.ids.shape[1]
+        same = np.isin(np.arange(n), batch.answers) & np.ones((len(ids), n, 1), dtype=bool)
+        for back in range(k):
+            asked, earlier = _shift(ids, back, -1), _shift(ids, back + 1, -2)
+            same &= asked[:, :, None] == earlier[:, None, :]
+        right = same & (ids[:, None, :] == batch.targets[:, :, None])
+        found: np.ndarray = right.sum(axis=-1) / np.maximum(same.sum(axis=-1), 1)
+        return found
+
 
 @dataclass(frozen=True)
 class Lookup:
@@ -148,6 +162,13 @@ class Lookup:
         np.put_along_axis(targets, question, values, axis=1)
         np.put_along_axis(answers, question, card, axis=1)
         return Batch(ids, targets, answers)
+
+
+def _shift(ids: np.ndarray, back: int, empty: int) -> np.ndarray:
+    """Return, at each position, the token so many positions back."""
+    shifted = np.full_like(ids, empty)
+    shifted[:, back:] = ids[:, : ids.shape[1] - back]
+    return shifted
 
 
 def _values(ids: np.ndarray, answers: np.ndarray) -> np.ndarray:

@@ -13,7 +13,8 @@ Two things are new in a longer sentence, and each is tested alone in the longest
   farther back are asked for with all and with thinned keys.
 
 A row can be copied by the place of its symbols or by their content. ``garbled`` tells which, in sentences of length n:
-other symbols are in the second half, so that the place alone is right.
+other symbols are in the second half, so that the place alone is right. ``contexts``: the accuracy of content alone, by
+the symbol that followed the last k symbols before.
 
 ``weight`` is the attention weight of the answer's position, in the head that gives it the largest weight in sentences
 of length n.
@@ -45,6 +46,8 @@ from minitransformer.paper.recall import LAST, NO_TARGET, fit
 __all__ = ["POSITIONS", "PositionsModel", "PositionsSizes", "measure_positions"]
 
 POSITIONS = ("sinusoidal", "learned", "rotary", "alibi", "none")
+CONTEXTS = (1, 2, 3)
+"""The numbers of symbols by which a copy of content alone is compared."""
 CHUNK = 32
 """The number of sentences that are read at a time, where attention weights are kept."""
 
@@ -179,6 +182,15 @@ def measure_model(model: PositionsModel, task: Task, sizes: PositionsSizes) -> d
     return found
 
 
+def measure_context(task: Copy, k: int, sizes: PositionsSizes) -> list[float]:
+    """Return the accuracy of following the last k symbols, at the end of sentences of each length."""
+    found = []
+    for length in sizes.lengths:
+        batch = task.draw(length, sizes.fresh, np.random.default_rng([1, length]))
+        found.append(float(task.follow_context(batch, k)[_asked(batch, sizes)].mean()))
+    return found
+
+
 def near_keys(length: int, n: int) -> np.ndarray:
     """Return the mask with which each query sees the n nearest keys, its own among them: (T, T)."""
     at = np.arange(length)
@@ -248,7 +260,7 @@ def measure_positions(
     dict
         Plain values that can be written as JSON: ``"machine"``, ``"sizes"``, ``"lengths"``, ``"seeds"``, and
         ``"tasks"`` by name, each with ``"title"``, ``"chance"`` and ``"kinds"``: for each kind of positions a list of
-        what ``measure_model`` returns and the ``"loss"``, one for each seed.
+        what ``measure_model`` returns and the ``"loss"``, one for each seed; for ``copy`` also ``"contexts"``.
 
     Raises
     ------
@@ -265,6 +277,8 @@ def measure_positions(
     for name, task in asked.items():
         kinds: dict[str, list[Any]] = {kind: [] for kind in positions}
         result["tasks"][name] = {"title": task.title, "chance": 1 / task.classes, "kinds": kinds}
+        if isinstance(task, Copy):
+            result["tasks"][name]["contexts"] = {k: measure_context(task, k, sizes) for k in CONTEXTS}
     for seed, name, kind in plan:
         found = kept[seed, name, kind]
         if found is None:

@@ -208,10 +208,10 @@ def heads_text(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             wrap(
-                f"Attention heads on {result['used']} of {result['pairs']} held-out pairs, in {result['groups']} "
-                "groups of equal lengths. Means over all queries: distance in positions; weight on the key at the "
-                "query's own position, the one before and the one after; entropy in bits; content: the share of the "
-                "weight that moves if all tokens are exchanged for those of another sentence."
+                f"Attention heads on {result['sentences']} held-out sentences with the lengths of another, in groups "
+                f"of equal lengths ({result['groups']}). Means over all queries: distance in positions; weight on the "
+                "key at the query's own position, the one before and the one after; entropy in bits; content: the "
+                "share of the weight that moves if all tokens are exchanged for those of another sentence."
             ),
             "\n".join(lines),
             *(
@@ -287,6 +287,8 @@ def positions_text(result: dict[str, Any]) -> str:
             ranges = [f" ({a.min():.0f}-{a.max():.0f})" if len(a) > 1 else "" for a in found.T]
             cells = [f"{mean:.1f}{low_high}" for mean, low_high in zip(found.mean(axis=0), ranges, strict=True)]
             lines.append(f"{kind:12}" + "".join(f"{cell:17}" for cell in cells))
+        for k, accuracy in task.get("contexts", {}).items():
+            lines.append(f"{f'{k} symbols':12}" + "".join(f"{100 * one:<17.1f}" for one in accuracy))
         lines += ["", *headings]
         for kind, seeds in task["kinds"].items():
             tests = [[one["pieces"] for one in seeds]]
@@ -302,6 +304,7 @@ def positions_text(result: dict[str, Any]) -> str:
         ]
         if garbled:
             lines += ["", wrap(f"at {n}, other symbols in the second half: {', '.join(garbled)}")]
+            lines += [wrap("k symbols: the symbol that followed the last k symbols in the first half, without a model")]
     lines += [
         "",
         wrap(

@@ -1,6 +1,7 @@
 """The commands ``paths``, ``recall`` and ``extrapolation``, from the first word to the picture, at small sizes."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.numpy_only("experiments, on the processor")
 
 KINDS = ["self-attention", "recurrent", "convolutional", "restricted self-attention"]
 TINY = RecallSizes(symbols=5, n=12, d=8, k=3, r=3, batch=4, steps=3, warmup=2, fresh=6)
-SHORT = PositionsSizes(n=8, times=(1, 1.25, 4), d_model=8, n_heads=2, n_layers=1, d_ff=8, batch=4, fresh=5)
+SHORT = PositionsSizes(n=12, times=(1, 1.25, 4), d_model=8, n_heads=2, n_layers=1, d_ff=8, batch=4, fresh=5)
 
 
 def run(tmp_path, capsys, *command):
@@ -79,7 +80,7 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
         "2",
         "--tasks",
         "recall",
-        "lookup",
+        "copy",
         "--positions",
         "rotary",
         "none",
@@ -91,7 +92,7 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
     out, result = run(tmp_path, capsys, "extrapolation", *arguments)
     assert given == [(2, Path("runs/extrapolation"))]
     assert result["seeds"] == [5, 0]
-    assert {*result["tasks"]} == {"recall", "lookup"}
+    assert {*result["tasks"]} == {"recall", "copy"}
     recall = result["tasks"]["recall"]["kinds"]
     assert {*recall} == {"rotary", "none"}
     assert "recall of the symbol 4 positions back; chance is 12.5 %" in out
@@ -102,6 +103,11 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
     weight = weight.mean(axis=0)
     assert lines[1].endswith(f"{f'{weight[0]:.0f} -> {weight[-1]:.0f}'}")
     tests = [np.mean([one["near"][keys] for one in recall["none"]]) for keys in ("all", "nearest", "thinned")]
+    copy = result["tasks"]["copy"]
+    (line,) = (line for line in out.splitlines() if line.startswith("2 symbols"))
+    assert re.split("  +", line) == ["2 symbols", *(f"{100 * a:.1f}" for a in copy["contexts"]["2"])]
+    garbled = [100 * np.mean([one["garbled"] for one in seeds]) for seeds in copy["kinds"].values()]
+    assert f"at 12, other symbols in the second half: rotary {garbled[0]:.1f}, none {garbled[1]:.1f}" in out
     # The symbol is never far.
     assert lines[1].split()[2:7] == [*(f"{100 * accuracy:.1f}" for accuracy in tests), "-", "-"]
 

@@ -279,7 +279,8 @@ def test_a_file_that_cannot_be_used_stops_neither_the_checks_of_others_nor_the_c
     assert found.broken.keys() == BROKEN.keys()
     for name, (_, words) in BROKEN.items():
         assert words in " ".join(found.broken[name].split())
-    assert [t.splitlines()[0] for t in told] == ["adam-step: still running after 0.1 s. Line 2, in step, is running:"]
+    loops = [t.splitlines()[0] for t in told if t.startswith("adam-step")]  # on a busy machine others are told too
+    assert loops == ["adam-step: still running after 0.1 s. Line 2, in step, is running:"]
 
 
 @pytest.mark.parametrize(

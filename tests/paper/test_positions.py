@@ -60,6 +60,16 @@ def test_a_garbled_copy_has_the_same_targets(n):
     assert abs((second == batch.ids[:, n - 3 :]).mean() - 1 / 8) < 0.05
 
 
+@pytest.mark.parametrize(("k", "right"), [(1, [0, 1 / 3, 1, 1 / 3, 1 / 3]), (2, [0, 0, 1, 1, 1])])
+def test_what_follows_a_context(k, right):
+    """The row is 1 2 1 1 3: after 1 come 2, 1 and 3, after 2 1 the second 1."""
+    ids = np.array([[9, 1, 2, 1, 1, 3, 8, 1, 2, 1, 1]])
+    targets = np.array([[NO_TARGET] * 6 + [1, 2, 1, 1, 3]])
+    answers = np.array([[NO_TARGET] * 6 + [1, 2, 3, 4, 5]])
+    found = Copy().follow_context(Batch(ids, targets, answers), k)
+    np.testing.assert_allclose(found[0, 6:], right)
+
+
 @pytest.mark.parametrize("n", [1, 2, 9, 10])
 def test_lookup_asks_for_the_value_of_an_earlier_card(n):
     task = Lookup(keys=6, classes=3)

@@ -1,12 +1,13 @@
 """No command opens a connection or writes where docs/privacy-and-safety.md does not say."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.cli import COMMANDS, main
 
 SENDS = ("socket.", "urllib.", "http.", "ftplib.", "smtplib.", "webbrowser.")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
@@ -78,6 +79,12 @@ def test_nothing_is_sent_and_each_command_writes_where_it_says(outside, capsys):
     assert outside("explore", "run", "31", "--save", "page.html") == {"page.html"}
     assert outside("export", "run", "--to", "huggingface", "--out", "theirs") == {"theirs"}
     assert outside("learn", "list") == {"my-exercises"}
+
+
+def test_the_text_names_every_command():
+    text = (Path(__file__).parents[2] / "docs" / "privacy-and-safety.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", text.partition("## What is read and written")[2], re.M)
+    assert {*COMMANDS} <= {*re.findall(r"`(\w+)`", "".join(rows))}
 
 
 def test_a_connection_would_be_noticed(watch):

@@ -284,7 +284,7 @@ def test_of_a_damaged_checkpoint_the_one_before_is_used(folder):
     assert reports[0].endswith("step-00000010.safetensors, the one before, is used")
     with pytest.warns(RuntimeWarning) as warned:
         folder.checkpoints.load()
-    assert ["step-00000030" in str(one.message) for one in warned if "step-" in str(one.message)] == [True, False]
+    assert ["step-00000030" in str(one.message) for one in warned] == [True, False]
 
 
 def test_a_checkpoint_of_another_program_is_refused(folder):
