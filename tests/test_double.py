@@ -14,7 +14,7 @@ from double import generate, log
 from double.library import cupy
 
 import minitransformer as mt
-from minitransformer.arrays import use, using
+from minitransformer.arrays import to_numpy, use, using, xp
 from minitransformer.cli.processes import start_ranks
 from minitransformer.data import Batch
 from minitransformer.training import training_step
@@ -248,6 +248,15 @@ def batch_of(rows=4):
     source, written, wanted = (rng.integers(1, 9, (rows, length)) for length in (6, 5, 5))
     source[1, 3:] = written[2, 4:] = wanted[2, 4:] = 0
     return Batch(source, written, wanted)
+
+
+@pytest.mark.parametrize("compute", [lambda x: mt.ops.rotary.forward(x)[0], lambda x: mt.ops.alibi(2, 5)])
+def test_a_table_belongs_to_the_library_for_which_it_was_computed(compute, monkeypatch, request):
+    host = compute(xp.ones((3, 4)))
+    request.getfixturevalue("on_the_double")
+    found = compute(xp.ones((3, 4)))
+    assert isinstance(found, cupy.ndarray)
+    np.testing.assert_array_equal(to_numpy(found), to_numpy(host))
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ EQUATIONS = {
     "elementary-rules": {"product-rule": 6, "tanh-from-its-output": 22, "sum-along-an-axis": 32, "unbroadcast": 45},
     "embedding": {"repeated-ids": 5},
     "feed-forward": {"relu-and-its-corner": 9, "feed-forward-backward": 10},
+    "grouped-query-attention": {"grouped-heads-backward": 5},
     "layer-norm": {"layer-norm-forward": 6, "gain-and-bias-gradients": 15, "centring-backward": 19}
     | {"layer-norm-backward": 21},
     "linear": {"matmul-backward": 7, "linear-backward": 7, "one-weight-for-a-batch": 8, "add-with-broadcasting": 9},
@@ -53,9 +54,12 @@ EQUATIONS = {
     "masking": {"mask-before-softmax": 1, "causal-mask": 3, "padding-mask": 4},
     "multi-head-attention": {"split-heads": 2, "merge-heads": 4, "self-attention-backward": 17},
     "positions": {"sinusoidal-positions": 2},
+    "rms-norm": {"rms-norm-forward": 4, "rms-norm-backward": 12},
+    "rotary": {"rotary-forward": 2, "rotary-backward": 7, "find-the-wrong-positions": 6},
     "scaled-dot-product-attention": {"scaled-scores": 1, "attention-forward": 3, "weights-and-values-backward": 11}
     | {"queries-and-keys-backward": 13},
     "softmax": {"softmax-forward": 1, "softmax-of-large-scores": 2, "softmax-backward": 10, "scores-backward": 10},
+    "swiglu": {"swiglu-backward": 8},
 }
 """The equation of a derivation that an exercise asks for, where it is one."""
 FENCE = re.compile(r"^(`{3,}|:{3,}).*?^\1", re.MULTILINE | re.DOTALL)

@@ -132,6 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0 if all went well, 1 or 2 if not, 130 if interrupted."""
     _prepare_streams()
     arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments:
+        build_parser("").print_help(sys.stderr)
+        sys.exit(2)
     if not any(word in COMMANDS for word in arguments):
         _parse(arguments)  # prints the help, the version or what is wrong, and ends the program
     from minitransformer.cli.running import run_parsed  # loads NumPy and most packages
@@ -147,7 +150,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     # argparse looks for the words of a text in one place only, and not after an option; after -- all are words
     end = rest.index("--") if "--" in rest else len(rest)
     if hasattr(args, "text") and not any(len(word) > 1 and word[0] == "-" for word in rest[:end]):
-        args.text += rest[:end] + rest[end + 1 :]
+        args.text = [*args.text, *rest[:end], *rest[end + 1 :]]
     elif rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return args

@@ -1,6 +1,7 @@
 """Draw the attention of a trained model.
 
-One picture with every layer and head: cross-attention first, then the encoder's and the decoder's self-attention.
+One picture with every layer and head: cross-attention first, then the encoder's and the decoder's self-attention. A
+model that continues texts has self-attention only, and the picture shows what it attends to in your text.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
-    """Translate the text, draw the attention maps, and say where the picture is."""
+    """Translate the text, draw the attention maps, and say where the picture is.
+
+    A model that continues texts only reads it.
+    """
     from minitransformer.plots import attention_maps
 
-    trained = load_chosen(args)
+    trained = load_chosen(args, translates=None)
     text = trained.task.normalise_input(" ".join(args.text))
     if not hasattr(args, "out"):
         name = re.sub(r"[^\w]+", "-", text).strip("-")[:60]
@@ -43,7 +47,8 @@ def run(args: argparse.Namespace) -> int:
         maps, source, target, answer = translate_with_maps(trained, text)
     except ValueError as error:
         raise UsageError(f"{error}") from error
-    attention_maps(maps, source, target, args.out, f"{text}  →  {answer}", target_input=["<start>", *target[:-1]])
-    print(f"{text}  ->  {answer}")
+    title = f"{text}  →  {answer}" if source else "".join(target)
+    attention_maps(maps, source, target, args.out, title, target_input=["<start>", *target[:-1]])
+    print(f"{text}  ->  {answer}" if source else text)
     print(f"the picture is {args.out}")
     return 0

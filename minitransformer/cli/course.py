@@ -1,4 +1,4 @@
-"""Give a course: a plan of eight weeks, and grades for what students hand in.
+"""Give a course: a plan of nine weeks, and grades for what students hand in.
 
 `course --out FOLDER` writes the plan: tutorials, exercises, a lab and a patient of the clinic for each week.
 `course --grade SUBMISSIONS --week 3` checks the exercises of that week in a folder with one folder for each student.
@@ -119,7 +119,8 @@ def _exercises_of(number: int) -> Sequence[Exercise]:
     """Return the exercises of a week."""
     with_exercises = {week.number: week.exercises for week in weeks() if week.exercises}
     if number not in with_exercises:
-        raise UsageError(f"--week: found {number}, expected a week with exercises, 1 to {max(with_exercises)}")
+        numbers = ", ".join(map(str, with_exercises))
+        raise UsageError(f"--week: found {number}, expected a week with exercises: {numbers}")
     return with_exercises[number]
 
 

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and whether a file is written or a server started."""
     add_run(parser)
     add_with(parser)
-    parser.add_argument("text", nargs="*", help="a source text; by default a held-out one")
+    parser.add_argument("text", nargs="*", default=[], help="a source text; by default a held-out one")
     parser.add_argument(
         "--save", type=path, default=argparse.SUPPRESS, metavar="FILE.html", help="write one file and start no server"
     )
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         check_writable(args, "save")
     if not 0 <= getattr(args, "port", 0) < 65536:
         raise UsageError(f"--port must be from 0 to 65535, found {args.port}")
-    session = Session(load_chosen(args), RunFolder(args.run))
+    session = Session(load_chosen(args, translates=None), RunFolder(args.run))
     with blas.threads(1):  # the matrices of one sentence are small: several threads would wait for each other
         try:
             if text:
@@ -80,7 +80,8 @@ def _save(session: Session, text: str, file: Path) -> int:
     if not text:
         raise UsageError("the run has no held-out texts to choose from; give a text")
     save(file, session, [text], progress=_draw_progress)
-    print(f"{text}  ->  {session.translate({'text': text})['text']}")
+    answer = session.translate({"text": text})
+    print(f"{text}  ->  {answer['text']}" if answer["source"] else answer["text"])
     print(f"the file is {file} ({file.stat().st_size / 1e6:.1f} MB); open it in a browser")
     if note := left_out(session):
         print(note)

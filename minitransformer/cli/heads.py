@@ -1,6 +1,6 @@
 """Measure what each attention head of a trained model does.
 
-For each head, on held-out pairs: how far it looks, the weight on neighbouring positions, its entropy, and how much the
+For each head, on held-out data: how far it looks, the weight on neighbouring positions, its entropy, and how much the
 tokens decide. For each layer: how different its heads are, compared with shuffled heads and with the initial weights.
 """
 
@@ -14,7 +14,7 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.results import run_experiment
 from minitransformer.cli.run_options import add_run, load_chosen
-from minitransformer.paper.heads import measure_heads
+from minitransformer.paper.heads import held_out_groups, measure_heads
 from minitransformer.paper.report import heads_text
 from minitransformer.training import RunFolder
 
@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, how many pairs, and where the results go."""
     add_run(parser)
     add_with(parser)
-    parser.add_argument("--pairs", type=int, default=500, metavar="N", help="number of held-out pairs, the first N")
+    parser.add_argument(
+        "--pairs", type=int, default=500, metavar="N", help="number of held-out pairs, or pieces of a text: the first N"
+    )
     results.add_arguments(parser)
 
 
@@ -34,11 +36,9 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, write."""
     if args.pairs < 2:
         raise UsageError(f"--pairs must be at least 2, found {args.pairs}")
-    trained, held_out = load_chosen(args), RunFolder(args.run).held_out()
-    if not held_out:
-        raise UsageError(f"{args.run} has no held-out pairs: it is a model of another program; use a run of train")
+    trained = load_chosen(args, translates=None)
     try:
-        measure = partial(measure_heads, trained, held_out[: args.pairs])
-        return run_experiment(args, measure, heads_text, "heads_picture")
+        groups = held_out_groups(trained, RunFolder(args.run), args.pairs)
     except ValueError as error:
         raise UsageError(f"{error}") from error
+    return run_experiment(args, partial(measure_heads, trained, groups), heads_text, "heads_picture")

@@ -9,6 +9,7 @@ from typing import Any
 from minitransformer.arrays import Array
 from minitransformer.data import END, START
 from minitransformer.decoding import check_sentence, hypotheses
+from minitransformer.nn import LanguageModel
 from minitransformer.training import RunFolder, TrainedRun
 
 __all__ = ["draw_attention", "draw_curves", "translate_with_maps"]
@@ -27,15 +28,25 @@ def translate_with_maps(trained: TrainedRun, text: str) -> tuple[dict[str, list[
     """Translate a text; return every attention map, source tokens, target tokens as written, and the translation.
 
     The maps are one array (H, Tq, Tk) for each layer, by kind: ``"cross"``, ``"encoder"`` and ``"decoder"``. A text
-    that cannot be translated raises ValueError.
+    that cannot be translated raises ValueError. Of a model that continues texts, the text itself is the target.
     """
+    if isinstance(trained.model, LanguageModel):
+        if not (ids := trained.target.encode(text)):
+            raise ValueError("the text is empty, expected the beginning of a text")
+        maps = trained.model.attention_maps([[START, *ids[:-1]]])
+        return _of_the_only_one(maps), [], [trained.target.labels[i] for i in ids], ""
     source_ids, rules = check_sentence(trained.transformer, trained.source, text), trained.options.search
     ((found,),) = hypotheses(trained.transformer, trained.source, [text], alpha=rules.alpha, rules=rules)
     written = [*found.tokens, END] if found.finished else list(found.tokens)
     maps = trained.transformer.attention_maps([source_ids], [[START, *written[:-1]]])
-    one = {kind: [weights[0] for weights in layers] for kind, layers in maps.items()}
-    source_tokens = [trained.source.tokens[i] for i in source_ids]
-    return one, source_tokens, [trained.target.tokens[i] for i in written], trained.target.decode(found.tokens)
+    source_tokens = [trained.source.labels[i] for i in source_ids]
+    target_tokens = [trained.target.labels[i] for i in written]
+    return _of_the_only_one(maps), source_tokens, target_tokens, trained.target.decode(found.tokens)
+
+
+def _of_the_only_one(maps: Mapping[str, Sequence[Array]]) -> dict[str, list[Array]]:
+    """Return the maps of a batch of one sentence without the axis of the batch."""
+    return {kind: [weights[0] for weights in layers] for kind, layers in maps.items()}
 
 
 def _clearest_layer(cross: Sequence[Array]) -> Array:

@@ -24,7 +24,9 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add how long each model is trained, and which rows."""
     letters = sorted({row.group for row in ROWS if row.group})
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"some of {', '.join(letters)}; by default all")
+    parser.add_argument(
+        "rows", nargs="*", default=[], metavar="ROW", help=f"some of {', '.join(letters)}; by default all"
+    )
     parser.add_argument("--out", type=path, default=Path("runs/table3"), help="the folder of the run folders")
     parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
     parser.add_argument(

@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the text, and how to search."""
     add_run(parser)
     add_with(parser)
-    parser.add_argument("text", nargs="*", help="the text to translate; by default each line of the standard input")
+    parser.add_argument(
+        "text", nargs="*", default=[], help="the text to translate; by default each line of the standard input"
+    )
     add_beam(parser)
     parser.add_argument(
         "--n-best",

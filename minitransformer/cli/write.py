@@ -21,7 +21,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the beginning of the text, its length, and how characters are drawn."""
     add_run(parser)
-    parser.add_argument("text", nargs="*", help="the beginning of the text; by default none")
+    parser.add_argument("text", nargs="*", default=[], help="the beginning of the text; by default none")
     parser.add_argument("--length", type=int, default=500, metavar="N", help="number of characters to write")
     for name, declared in SamplingOptions.declarations().items():
         kind = int if name == "top_k" else float

@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 from minitransformer.data.text import normalise_text
@@ -26,6 +27,9 @@ __all__ = [
 UNKNOWN = len(SPECIALS)
 """The id of the unknown token, the first after the specials."""
 UNKNOWN_TOKEN = "<unk>"
+
+
+SIGNS = str.maketrans({" ": "␣", "\n": "⏎", "\t": "⇥"})
 
 
 class Tokeniser(ABC):
@@ -54,6 +58,11 @@ class Tokeniser(ABC):
     def tokens(self) -> tuple[str, ...]:
         """All tokens in the order of their ids, the specials first."""
         return self.vocabulary.tokens
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The tokens as they are shown in pictures and lists: signs stand for white space."""
+        return tuple(token.translate(SIGNS) if token.isspace() else token for token in self.tokens)
 
     def __len__(self) -> int:
         return len(self.vocabulary)

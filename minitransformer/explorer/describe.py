@@ -36,7 +36,7 @@ def refusing(name: str) -> Iterator[None]:
 
 def describe_tokens(tokeniser: Tokeniser, ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return tokens with their texts."""
-    return [{"id": token, "text": tokeniser.tokens[token]} for token in ids]
+    return [{"id": token, "text": tokeniser.labels[token]} for token in ids]
 
 
 def describe_places(model: Module) -> Iterator[dict[str, Any]]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from minitransformer.arrays import to_numpy
-from minitransformer.decoding import greedy
 from minitransformer.explorer.body import RequestError
 from minitransformer.explorer.limits import Recent
 from minitransformer.explorer.models import Models
 from minitransformer.explorer.numbers import encode, finite
-from minitransformer.nn import Transformer
+from minitransformer.nn import LanguageModel, Model, Transformer
 from minitransformer.tracing import Loss
 from minitransformer.tracing.twin import modules, twin
+from minitransformer.tracing.watching import predict
 
 __all__ = ["growth"]
 
@@ -27,11 +27,14 @@ MOST_WEIGHTS = 1_000_000
 MORE_THAN_TARGET = 10
 """How much longer a checkpoint's own translation may be; weights that are not trained yet rarely find an end."""
 
+Write = Callable[[Model, int], Sequence[int]]
+
 
 def growth(
     models: Models,
-    source_ids: Sequence[int],
+    source_ids: Sequence[int] | None,
     target_ids: Sequence[int],
+    write: Write,
     key: str,
     kept: Recent[tuple[Any, ...], dict[str, Any]],
 ) -> dict[str, Any]:
@@ -42,7 +45,9 @@ def growth(
     models : Models
         The models.
     source_ids, target_ids : sequences of int
-        The sentence; the target with start and end token.
+        The sentence; the target with start and end token. A decoder alone has no source.
+    write : callable
+        ``write(model, most)`` returns the tokens, at most so many, that a model writes for this sentence.
     key : str
         A part of the model or a parameter: the attention maps are those of the attentions in it, or of that which it is
         in. All, if it is empty.
@@ -55,12 +60,12 @@ def growth(
         steps; loss, translations, norms and gradient_norms (of each parameter by its name) at each step; and attention,
         a list of weights (H, Tq, Tk) with checkpoint and key.
     """
-    model = models.run.transformer
+    model = models.run.model
     places = {f"{place}." for place, _ in modules(model)} | {f"{name}." for name, _ in model.named_parameters()}
     if key and f"{key}." not in places:
         raise RequestError(f"training: found the key {key[:100]!r}, expected a part of the model or a parameter")
     steps = _some(models.steps())
-    rows = [_row(models, step, source_ids, target_ids, kept) for step in steps]
+    rows = [_row(models, step, source_ids, target_ids, write, kept) for step in steps]
     attention = [
         {"checkpoint": step, "key": place, **weights}
         for step, row in zip(steps, rows, strict=True)
@@ -83,15 +88,17 @@ def growth(
 def _row(
     models: Models,
     step: int,
-    source_ids: Sequence[int],
+    source_ids: Sequence[int] | None,
     target_ids: Sequence[int],
+    write: Write,
     kept: Recent[tuple[Any, ...], dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the measurements at one checkpoint, cached or new."""
-    of = (step, tuple(source_ids), tuple(target_ids))
+    of = (step, tuple(source_ids or ()), tuple(target_ids))
     if (row := kept.get(of)) is None:
-        row = _measure(models.at(step), np.asarray([source_ids]), np.asarray([target_ids]))
-        [written] = greedy(models.at(step), [source_ids], len(target_ids) + MORE_THAN_TARGET, models.run.options.search)
+        given = None if source_ids is None else np.asarray([source_ids])
+        row = _measure(models.at(step), given, np.asarray([target_ids]))
+        written = write(models.at(step), len(target_ids) + MORE_THAN_TARGET)
         row["translations"] = models.run.target.decode(written)
         kept.put(of, row, sum(len(one["values"]) for one in row["attention"].values()))
     return row
@@ -104,12 +111,13 @@ def _some(steps: list[int]) -> list[int]:
     return [steps[i] for i in chosen]
 
 
-def _measure(model: Transformer, source_ids: Any, target_ids: Any) -> dict[str, Any]:
+def _measure(model: Transformer | LanguageModel, source_ids: Any, target_ids: Any) -> dict[str, Any]:
     """Return loss, norms and attention weights of one model."""
     copy = twin(model)  # its gradients do not stay in the model
-    loss = Loss()(copy(source_ids, target_ids[:, :-1]), target_ids[:, 1:])
+    loss = Loss()(predict(copy, source_ids, target_ids[:, :-1]), target_ids[:, 1:])
     loss.backward()
-    maps = model.attention_maps(source_ids, target_ids[:, :-1])
+    read = target_ids[:, :-1]
+    maps = model.attention_maps(source_ids, read) if isinstance(model, Transformer) else model.attention_maps(read)
     kinds = (("encoder", "encoder", "self"), ("decoder", "decoder", "self"), ("cross", "decoder", "cross"))
     return {
         "loss": finite(to_numpy(loss.data)),
@@ -118,6 +126,7 @@ def _measure(model: Transformer, source_ids: Any, target_ids: Any) -> dict[str, 
         "attention": {
             f"{stack}.layers.{layer}.{name}_attention": {"shape": list(weights.shape[1:]), "values": encode(weights)}
             for kind, stack, name in kinds
+            if kind in maps
             for layer, weights in enumerate(maps[kind])
         },
     }

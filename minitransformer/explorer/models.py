@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from minitransformer.explorer.body import RequestError
 from minitransformer.explorer.limits import Recent
-from minitransformer.nn import Transformer
+from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.tracing import in_double
 from minitransformer.training import RunError, RunFolder, TrainedRun
 from minitransformer.training.checkpoints import read_checkpoint
@@ -29,13 +29,13 @@ class Models:
 
     def __init__(self, run: TrainedRun, folder: RunFolder) -> None:
         self.run, self.folder = run, folder
-        self._kept: Recent[tuple[int | None, bool], Transformer] = Recent(MOST_MODELS, MOST_BYTES)
+        self._kept: Recent[tuple[int | None, bool], Transformer | LanguageModel] = Recent(MOST_MODELS, MOST_BYTES)
 
     def steps(self) -> list[int]:
         """Return the step of each checkpoint that the run has kept."""
         return [step for step, _ in self.folder.checkpoints.files()]
 
-    def at(self, checkpoint: int | None = None, double: bool = False) -> Transformer:
+    def at(self, checkpoint: int | None = None, double: bool = False) -> Transformer | LanguageModel:
         """Return the model at a checkpoint, by default with the weights that were loaded.
 
         Parameters
@@ -51,14 +51,14 @@ class Models:
             If the run has no such checkpoint, or it is damaged.
         """
         if checkpoint is None and not double:
-            return self.run.transformer
+            return self.run.model
         if (model := self._kept.get((checkpoint, double))) is None:
             model = in_double(self.at(checkpoint)) if double else self._read(checkpoint)
             size = sum(parameter.data.nbytes for parameter in model.parameters())
             self._kept.put((checkpoint, double), model, size)
         return model
 
-    def _read(self, step: int | None) -> Transformer:
+    def _read(self, step: int | None) -> Transformer | LanguageModel:
         files = dict(self.folder.checkpoints.files())
         if step not in files:
             found = ", ".join(map(str, files)) or "none"
@@ -69,7 +69,7 @@ class Models:
         run = self.run
         try:
             checkpoint = read_checkpoint(files[step])
-            model = run._replace(model=open_model(run.options, run.source, run.target, checkpoint.model)).transformer
+            model = open_model(run.options, run.source, run.target, checkpoint.model)
         except (RunError, ValueError) as error:
             raise RequestError(f"{files[step].name} cannot be used: {error}") from error
         return model.arrange_for_decoding()

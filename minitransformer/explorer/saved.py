@@ -23,7 +23,8 @@ from minitransformer.arrays import to_numpy
 from minitransformer.durable import write_whole
 from minitransformer.explorer.bundle import page_files, single_page
 from minitransformer.explorer.numbers import encode, picture_shape
-from minitransformer.explorer.session import MOST_WRITTEN, Session
+from minitransformer.explorer.reading import MOST_WRITTEN
+from minitransformer.explorer.session import Session
 
 __all__ = ["left_out", "save"]
 
@@ -241,7 +242,8 @@ def _sentence(
     """Return the answers about a sentence; add its tokens, and the names of its operations."""
     translation = session.translate({"text": text})
     answer = session.trace({"text": text, "objective": objective})
-    tree = session.translate({"text": text, "beam": BEAM})["tree"]
+    beam = min(BEAM, session.reading.widest_beam)
+    tree = session.translate({"text": text, "beam": beam})["tree"]
     written = [other for one in translation["tokens"] for other in (one, *one["alternatives"])]
     numbers.tokens |= {one["id"] for one in (*answer["source"], *answer["target_in"], *answer["target_out"], *written)}
     parameters = {one["key"] for one in answer["parameters"]}

@@ -15,34 +15,23 @@ from typing import Any
 import numpy as np
 
 from minitransformer import tracing
-from minitransformer.data import END, START, normalise_text
-from minitransformer.decoding import check_sentence, greedy, longest_sentence
+from minitransformer.data import END, START
 from minitransformer.explorer.body import MOST_EDITS, Body, RequestError, describe_objective, read_edits, read_objective
 from minitransformer.explorer.describe import describe_places, describe_tokens, describe_trace, refusing, winner
 from minitransformer.explorer.growth import growth
 from minitransformer.explorer.limits import Recent
 from minitransformer.explorer.models import Models
 from minitransformer.explorer.numbers import finite, window
-from minitransformer.nn import Transformer
-from minitransformer.training import RunError, RunFolder, TrainedRun
+from minitransformer.explorer.reading import MOST_WRITTEN, reading_of
+from minitransformer.nn import Model, Transformer
+from minitransformer.training import RunFolder, TrainedRun
 
 __all__ = ["REQUESTS", "Session"]
 
 REQUESTS = ("model", "translate", "trace", "tensor", "difference", "sources", "formulas", "training")
 """The requests: names of methods of `Session`."""
 
-MOST_TOKENS = 128
-"""The most tokens of a sentence, its end included."""
-MOST_CHARACTERS = 10_000
-MOST_NOTES = 10
-"""The most unknown tokens that are named."""
-WIDEST_BEAM = 16
-MOST_WRITTEN = 160
-"""The most tokens of a translation, whatever the length of its source."""
-MORE_THAN_SOURCE = 50
-"""How many tokens more than its source a translation may have (section 6.1)."""
 MOST_VOCABULARY = 100_000
-N_EXAMPLES = 12
 MOST_TRACES = 12
 MOST_TRACE_BYTES = 2**30
 
@@ -52,8 +41,8 @@ class _Traced:
     """A trace that is kept, with what it was computed from."""
 
     trace: Any
-    model: Transformer
-    source_ids: list[int]
+    model: Model
+    source_ids: list[int] | None
     target_ids: list[int]
     """With the start token."""
     objective: Any
@@ -75,11 +64,10 @@ class Session:
     def __init__(self, run: TrainedRun, folder: RunFolder) -> None:
         self.run = run
         self.models = Models(run, folder)
-        self.rules = run.options.search
+        self.reading = reading_of(run, folder)
+        self.rules = self.reading.rules
         self._traces: Recent[str, _Traced] = Recent(MOST_TRACES, MOST_TRACE_BYTES)
         self._growth: Recent[tuple[Any, ...], dict[str, Any]] = Recent(64, 2**28)
-        learned = longest_sentence(run.transformer)
-        self.most_tokens = MOST_TOKENS if learned is None else min(learned, MOST_TOKENS)
         self._constants = {name: getattr(self, f"_build_{name}")() for name in ("model", "sources", "formulas")}
 
     def answer(self, name: str, body: object) -> dict[str, Any]:
@@ -105,7 +93,7 @@ class Session:
 
     def check_text(self, text: str) -> None:
         """Raise a RequestError unless a text can be translated and traced."""
-        self._read_text(text)
+        self.reading.read(text)
 
     def model(self, body: object = ()) -> dict[str, Any]:
         """Return a description of the model: sizes, parts, vocabularies, checkpoints, examples."""
@@ -122,40 +110,41 @@ class Session:
     def translate(self, body: object) -> dict[str, Any]:
         """Translate a text token by token, with alternatives; with a beam, return the tree of hypotheses as well."""
         fields = Body("translate", body, ("text", "beam", "alpha", "prefix", "edits", "checkpoint"))
-        beam = fields.integer("beam", 1, 1, WIDEST_BEAM)
+        beam = fields.integer("beam", 1, 1, self.reading.widest_beam)
         alpha = fields.number("alpha", self.rules.alpha, 0, 100)
         prefix = fields.integers("prefix", (), MOST_WRITTEN)
         edits = read_edits("translate", fields.objects("edits", MOST_EDITS))
-        source_ids, notes = self._read_text(fields.text("text"))
+        ids, notes = self.reading.read(fields.text("text"))
+        source_ids, prefix = self.reading.source(ids), prefix or self.reading.beginning(ids)
         model = self.models.at(fields.integer("checkpoint", None))
         with refusing("translate"):
             tree = None
-            most = self._most_written(source_ids)
-            if beam > 1 and not prefix:
+            most = self.reading.most_written(ids)
+            if beam > 1 and not prefix and isinstance(model, Transformer):
                 tree = tracing.beam_tree(model, [source_ids], beam, alpha, most, edits, rules=self.rules)
                 prefix = winner(tree)
-            choices = tracing.write(model, [source_ids], prefix, edits, max_length=most, rules=self.rules)
+            choices = tracing.write(model, _batch(source_ids), prefix, edits, max_length=most, rules=self.rules)
         target = self.run.target
         tokens = [choice.token for choice in choices]
         return {
-            "source": describe_tokens(self.run.source, source_ids),
+            "source": describe_tokens(self.run.source, source_ids or ()),
             "tokens": [
                 {
                     "id": one.token,
-                    "text": target.tokens[one.token],
+                    "text": target.labels[one.token],
                     "probability": one.probability,
                     "forced": one.forced and tree is None,
                     "alternatives": [
-                        {"id": token, "text": target.tokens[token], "probability": probability}
+                        {"id": token, "text": target.labels[token], "probability": probability}
                         for token, probability in one.alternatives
                     ],
                 }
                 for one in choices
             ],
             "text": target.decode(tokens),
-            "finished": bool(tokens) and tokens[-1] == END,
+            "finished": source_ids is None or (bool(tokens) and tokens[-1] == END),
             "tree": tree and {
-                "nodes": [{**asdict(node), "text": target.tokens[node.token]} for node in tree.nodes],
+                "nodes": [{**asdict(node), "text": target.labels[node.token]} for node in tree.nodes],
                 "winner": tree.winner,
             },
             "notes": notes,
@@ -166,10 +155,11 @@ class Session:
         fields = Body("trace", body, ("text", "target", "objective", "edits", "checkpoint"))
         objective = read_objective("trace", fields.values.get("objective"))
         edits = read_edits("trace", fields.objects("edits", MOST_EDITS))
-        source_ids, notes = self._read_text(fields.text("text"))
+        ids, notes = self.reading.read(fields.text("text"))
         checkpoint = fields.integer("checkpoint", None)
         model = self.models.at(checkpoint)
-        target_ids = self._read_target(fields.integers("target", None), model, source_ids)
+        target_ids = self._read_target(fields.integers("target", None), model, ids)
+        source_ids = self.reading.source(ids)
         model = self.models.at(checkpoint, double=True)
         with refusing("trace"):
             before = self._trace(checkpoint, model, source_ids, target_ids, objective, ())
@@ -201,7 +191,7 @@ class Session:
         with refusing("difference"):
             found = tracing.difference(
                 traced.model,
-                [traced.source_ids],
+                _batch(traced.source_ids),
                 [traced.target_ids],
                 traced.objective,
                 traced.edits,
@@ -216,9 +206,13 @@ class Session:
     def training(self, body: object) -> dict[str, Any]:
         """Return norms of weights and gradients, and attention maps, at each checkpoint that was kept."""
         fields = Body("training", body, ("text", "key"))
-        source_ids, _ = self._read_text(fields.text("text"))
-        target_ids = self._read_target(None, self.run.transformer, source_ids)
-        return growth(self.models, source_ids, target_ids, fields.text("key", ""), self._growth)
+        ids, _ = self.reading.read(fields.text("text"))
+        source_ids, target_ids = self.reading.source(ids), self._read_target(None, self.run.model, ids)
+
+        def write(model: Model, most: int) -> list[int]:
+            return self.reading.write(model, ids, most)
+
+        return growth(self.models, source_ids, target_ids, write, fields.text("key", ""), self._growth)
 
     def array(self, trace: str, key: str) -> Any:
         """Return the array of a key in a trace that is kept.
@@ -240,10 +234,6 @@ class Session:
 
     def _build_model(self) -> dict[str, Any]:
         run = self.run
-        try:
-            examples = [source for source, _ in self.models.folder.held_out()[:N_EXAMPLES]]
-        except RunError:  # the folder may hold no more than weights and vocabulary
-            examples = []
         return {
             "task": run.task.name,
             "title": run.task.title,
@@ -251,12 +241,12 @@ class Session:
             "weights": run.weights,
             "search": {"alpha": self.rules.alpha, "penalty": self.rules.penalty},
             "parameters": sum(parameter.data.size for parameter in run.model.parameters()),
-            "places": list(describe_places(run.transformer)),
-            "source_vocabulary": list(run.source.tokens[:MOST_VOCABULARY]),
-            "target_vocabulary": list(run.target.tokens[:MOST_VOCABULARY]),
+            "places": list(describe_places(run.model)),
+            "source_vocabulary": list(run.source.labels[:MOST_VOCABULARY]),
+            "target_vocabulary": list(run.target.labels[:MOST_VOCABULARY]),
             "checkpoints": self.models.steps(),
-            "examples": examples,
-            "limits": {"tokens": self.most_tokens, "beam": WIDEST_BEAM},
+            "examples": self.reading.examples(),
+            "limits": {"tokens": self.reading.most_tokens, "beam": self.reading.widest_beam},
         }
 
     def _build_sources(self) -> dict[str, Any]:
@@ -270,46 +260,11 @@ class Session:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def _read_text(self, text: str) -> tuple[list[int], list[str]]:
-        """Return the ids of a source text, its end included, and what to note about it."""
-        if len(text) > MOST_CHARACTERS:
-            raise RequestError(f"the text has {len(text):,} characters, expected at most {MOST_CHARACTERS:,}")
-        text = self.run.task.normalise_input(text)
-        if not normalise_text(text):
-            raise RequestError("the text is empty, expected a sentence to translate")
-        try:
-            ids = check_sentence(self.run.transformer, self.run.source, text)
-        except ValueError as error:
-            raise RequestError(f"{error}") from error
-        if len(ids) > self.most_tokens:
-            raise RequestError(
-                f"the text has {len(ids)} tokens, its end included, expected at most {self.most_tokens}; shorten it"
-            )
-        written = normalise_text(text)
-        # Where each word, or each character, is a token, an unknown one can be quoted.
-        pieces = next((parts for parts in (written.split(), [*written]) if len(parts) == len(ids) - 1), None)
-        notes = [
-            f"token {place + 1}{f' ({pieces[place]!r})' if pieces else ''} is unknown: the model reads <unk>"
-            for place, token in enumerate(ids)
-            if token == self.run.source.unknown
-        ]
-        if len(notes) > MOST_NOTES:
-            notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} others are unknown too"]
-        return ids, notes
-
-    def _most_written(self, source_ids: list[int]) -> int:
-        """Return the most tokens of a translation, its end among them: section 6.1, within the limits."""
-        learned = longest_sentence(self.run.transformer)
-        most = min(len(source_ids) + MORE_THAN_SOURCE, MOST_WRITTEN)
-        return most if learned is None else min(most, learned)
-
-    def _read_target(self, given: tuple[int, ...] | None, model: Transformer, source_ids: list[int]) -> list[int]:
-        """Return the ids of the target with the start token: those given, or the model's own translation."""
+    def _read_target(self, given: tuple[int, ...] | None, model: Model, ids: list[int]) -> list[int]:
+        """Return the ids of the target with the start token: those given, or the model's own."""
         if given is None:
-            most = self._most_written(source_ids)
-            [own] = greedy(model, [source_ids], most, self.rules)
-            return [START, *own, *[END][: most - len(own)]]
-        most = self._most_written(source_ids)
+            return [START, *self.reading.target(model, ids)]
+        most = self.reading.most_written(ids)
         if not 1 <= len(given) <= most:
             raise RequestError(f"trace: the target has {len(given)} tokens, expected 1 to {most}")
         size = len(self.run.target)
@@ -320,8 +275,8 @@ class Session:
     def _trace(
         self,
         checkpoint: int | None,
-        model: Transformer,
-        source_ids: list[int],
+        model: Model,
+        source_ids: list[int] | None,
         target_ids: list[int],
         objective: Any,
         edits: tuple[Any, ...],
@@ -330,10 +285,10 @@ class Session:
         key = hashlib.sha256(what.encode()).hexdigest()[:16]
         if (found := self._traces.get(key)) is not None:
             return found
-        trace = tracing.trace(model, [source_ids], [target_ids], objective, edits)
+        trace = tracing.trace(model, _batch(source_ids), [target_ids], objective, edits)
         answer = {
             "id": key,
-            "source": describe_tokens(self.run.source, source_ids),
+            "source": describe_tokens(self.run.source, source_ids or ()),
             "target_in": describe_tokens(self.run.target, target_ids[:-1]),
             "target_out": describe_tokens(self.run.target, target_ids[1:]),
             "objective": {**describe_objective(objective), "value": finite(trace.value)},
@@ -347,3 +302,8 @@ class Session:
         if (found := self._traces.get(key)) is None:
             raise RequestError(f"the trace {key[:40]!r} is no longer kept; ask for it again with `trace`")
         return found
+
+
+def _batch(ids: list[int] | None) -> list[list[int]] | None:
+    """Return a batch of one sentence; None for no source."""
+    return None if ids is None else [ids]

@@ -1,4 +1,4 @@
-"""A course of eight weeks, planned from the tutorials, the exercises and the clinic.
+"""A course of nine weeks, planned from the tutorials, the exercises and the clinic.
 
 ``course.toml`` names the tutorials and patients of each week, a lab and some questions. An exercise belongs to the week
 of the tutorial that teaches it. So nothing is left out, and nothing comes twice.

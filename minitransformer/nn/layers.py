@@ -159,7 +159,7 @@ class MultiHeadAttention(Module):
         if own:
             self._store(projected[..., n_queries:], stored)
         if own and past is not None and past.distances is not None:
-            slopes = asarray(ops.alibi_slopes(o.n_heads).astype(x.dtype))
+            slopes = asarray(ops.alibi_slopes(o.n_heads))
             bias = -slopes[:, None, None] * past.distances  # (B, H, 1, T)
         concat = xp.empty((*x.shape[:2], n_values), dtype=x.dtype)
         queries, out = self._heads(projected[..., :n_queries], o.n_heads), self._heads(concat, o.n_heads)

@@ -2,7 +2,8 @@
 
 The paper says that heads "clearly learn to perform different tasks" (section 4). Here this is measured on held-out
 pairs: the decoder reads the reference. Sentences are grouped by their lengths, so that nothing is padded, and the
-position means the same in all sentences of a group.
+position means the same in all sentences of a group. For a model that continues texts, "sentences" are pieces of the
+held-out text, all of the same length.
 
 For each head, as means over all queries:
 
@@ -42,19 +43,53 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.data import START
 from minitransformer.decoding import source_sentence
-from minitransformer.nn import Transformer
-from minitransformer.training import TrainedRun
+from minitransformer.nn import LanguageModel
+from minitransformer.training import RunFolder, TrainedRun
 
-__all__ = ["compare_heads", "describe_heads", "group_by_lengths", "measure_heads"]
+__all__ = ["compare_heads", "describe_heads", "group_by_lengths", "held_out_groups", "measure_heads"]
 
 KINDS = ("encoder", "decoder", "cross")
 """Self-attention of the encoder, of the decoder, and cross-attention, as ``Transformer.attention_maps`` calls them."""
 OFFSETS = range(-6, 7)
 """The distances j - i whose weight is measured."""
 SHUFFLES = 199
+PIECE = 64
+"""The length of a piece of a text, or less if the model was trained on shorter ones; the start token is included."""
 
-Group = tuple[Array, Array]
-"""Source ids (S, Tk) and target ids (S, Tq) of sentences with equal lengths."""
+Group = tuple[Array, ...]
+"""What a model reads: source ids (S, Tk) and target ids (S, Tq) of sentences with equal lengths, or ids (S, T)."""
+
+
+def held_out_groups(trained: TrainedRun, folder: RunFolder, most: int) -> list[Group]:
+    """Return what is held out in a run as ids, in groups of equal lengths.
+
+    Parameters
+    ----------
+    trained : TrainedRun
+        The run.
+    folder : RunFolder
+        Its folder.
+    most : int
+        How many pairs, or pieces of the held-out text, are used at most.
+
+    Raises
+    ------
+    ValueError
+        If there are no two of equal lengths.
+    """
+    if isinstance(trained.model, LanguageModel):
+        n = min(PIECE, trained.options.data.window) - 1
+        ids = trained.target.encode(folder.held_out_text()[: most * n])
+        pieces = [[START, *ids[first : first + n]] for first in range(0, len(ids) - n + 1, n)]
+        groups: list[Group] = [(np.array(pieces),)] if len(pieces) > 1 else []
+        found = f"{len(ids)} characters of a held-out text, expected at least {2 * n}"
+    else:
+        pairs = folder.held_out()[:most]
+        groups = group_by_lengths(trained, pairs)
+        found = f"{len(pairs)} held-out pairs, expected two or more with the same lengths"
+    if not groups:
+        raise ValueError(f"{folder.path}: found {found}; use more of them, or another run of `minitransformer train`")
+    return groups
 
 
 def group_by_lengths(trained: TrainedRun, pairs: Sequence[tuple[str, str]]) -> list[Group]:
@@ -67,13 +102,13 @@ def group_by_lengths(trained: TrainedRun, pairs: Sequence[tuple[str, str]]) -> l
     return [(np.array([one for one, _ in group]), np.array([other for _, other in group])) for group in several]
 
 
-def _maps(model: Transformer, groups: Sequence[Group]) -> dict[tuple[str, int], list[Array]]:
+def _maps(model: Any, groups: Sequence[Group]) -> dict[tuple[str, int], list[Array]]:
     """Return the weights (S, H, Tq, Tk) of each group, by kind and layer."""
     maps: defaultdict[tuple[str, int], list[Array]] = defaultdict(list)
-    for source, target in groups:
-        found = model.attention_maps(source, target)
+    for group in groups:
+        found = model.attention_maps(*group)
         for kind in KINDS:
-            for layer, weights in enumerate(found[kind]):
+            for layer, weights in enumerate(found.get(kind, ())):
                 maps[kind, layer].append(weights.astype(np.float64))
     return dict(maps)
 
@@ -117,23 +152,39 @@ def describe_heads(maps: Sequence[Array]) -> list[dict[str, Any]]:
     ]
 
 
-def _divergence(weights: Array) -> float:
-    """Return the Jensen-Shannon divergence in bits, a mean over all pairs of heads and rows: (S, H, Tq, Tk)."""
+def _divergence(weights: Array) -> Array:
+    """Return the Jensen-Shannon divergence in bits, a mean over all pairs of heads and rows: (S, H, Tq, Tk) -> (S,)."""
     own = _entropy(weights)  # (S, H, Tq)
     pairs = list(combinations(range(weights.shape[1]), 2))
-    return sum(
-        float((_entropy((weights[:, a] + weights[:, b]) / 2) - (own[:, a] + own[:, b]) / 2).mean()) for a, b in pairs
-    ) / len(pairs)
+    both = sum(_entropy((weights[:, a] + weights[:, b]) / 2) - (own[:, a] + own[:, b]) / 2 for a, b in pairs)
+    mean: Array = np.mean(both, axis=-1) / len(pairs)
+    return mean
 
 
-def _over_groups(maps: Sequence[Array], measure: Callable[[Array], float]) -> float:
+def _over_groups(maps: Sequence[Array], measure: Callable[[Array], Array]) -> Array:
     """Return the mean of a measure of each group, weighted by its rows."""
     rows = [len(weights) * weights.shape[2] for weights in maps]
-    return sum(n * measure(weights) for n, weights in zip(rows, maps, strict=True)) / sum(rows)
+    return np.average([measure(weights) for weights in maps], axis=0, weights=rows)
 
 
-def _of_mean_maps(weights: Array) -> float:
-    return _divergence(weights.mean(axis=0, keepdims=True))
+def _same_sentence(maps: Sequence[Array]) -> float:
+    """Return how much the heads differ in the same sentence, a mean over the sentences."""
+    return float(_over_groups(maps, lambda weights: _divergence(weights).mean()))
+
+
+def _mean_maps(maps: Sequence[Array]) -> float:
+    """Return how much the heads' mean maps differ."""
+    return float(_over_groups(maps, lambda weights: _divergence(weights.mean(axis=0, keepdims=True))[0]))
+
+
+def _shuffled_means(weights: Array, rng: np.random.Generator, shuffles: int) -> Array:
+    """Return the heads' mean maps after each shuffle: (S, H, Tq, Tk) -> (shuffles, H, Tq, Tk)."""
+    sentences, heads, *rows = weights.shape
+    order = rng.permuted(np.tile(np.arange(heads), (shuffles, sentences, 1)), axis=-1)
+    # one product for all sums: which of the S H maps are in each of the means
+    chosen = np.eye(heads)[order].swapaxes(1, 2).reshape(shuffles * heads, sentences * heads)
+    means = chosen @ weights.reshape(sentences * heads, -1) / sentences
+    return means.reshape(shuffles, heads, *rows)
 
 
 def compare_heads(maps: Sequence[Array], rng: np.random.Generator, shuffles: int = SHUFFLES) -> dict[str, float]:
@@ -154,16 +205,10 @@ def compare_heads(maps: Sequence[Array], rng: np.random.Generator, shuffles: int
         ``"same sentence"``, ``"mean maps"``, its mean and its maximum with shuffled heads, ``"shuffled"`` and
         ``"largest shuffled"``, and ``"p"``.
     """
-
-    def shuffle(weights: Array) -> Array:
-        order = rng.permuted(np.tile(np.arange(weights.shape[1]), (len(weights), 1)), axis=1)
-        shuffled: Array = np.take_along_axis(weights, order[:, :, None, None], axis=1)
-        return shuffled
-
-    found = _over_groups(maps, _of_mean_maps)
-    null = np.array([_over_groups([shuffle(weights) for weights in maps], _of_mean_maps) for _ in range(shuffles)])
+    found = _mean_maps(maps)
+    null = _over_groups(maps, lambda weights: _divergence(_shuffled_means(weights, rng, shuffles)))
     return {
-        "same sentence": _over_groups(maps, _divergence),
+        "same sentence": _same_sentence(maps),
         "mean maps": found,
         "shuffled": float(null.mean()),
         "largest shuffled": float(null.max()),
@@ -172,7 +217,7 @@ def compare_heads(maps: Sequence[Array], rng: np.random.Generator, shuffles: int
 
 
 def measure_heads(
-    trained: TrainedRun, pairs: Sequence[tuple[str, str]], tell: Callable[[str], None], seed: int = 0
+    trained: TrainedRun, groups: Sequence[Group], tell: Callable[[str], None], seed: int = 0
 ) -> dict[str, Any]:
     """Measure what each head does, and how different the heads of each layer are.
 
@@ -180,8 +225,8 @@ def measure_heads(
     ----------
     trained : TrainedRun
         The run.
-    pairs : sequence of (str, str)
-        Held-out pairs.
+    groups : sequence of tuples of arrays
+        What ``held_out_groups`` returned.
     tell : callable
         Called with each message about the progress.
     seed : int
@@ -190,38 +235,24 @@ def measure_heads(
     Returns
     -------
     dict
-        Plain values that can be written as JSON: ``"pairs"`` and ``"used"``, how many there were and how many had the
-        lengths of another, ``"groups"``, ``"shuffles"``, ``"offsets"``, and ``"layers"``, a list: each with ``"kind"``,
-        ``"layer"``, ``"heads"``, as ``describe_heads`` returns them, and ``"difference"``, as ``compare_heads`` does,
-        with the first two also for the ``"initial"`` weights; None if there is one head only.
-
-    Raises
-    ------
-    ValueError
-        If no two pairs have the same lengths.
+        Plain values that can be written as JSON: ``"sentences"``, how many there are, ``"groups"``, ``"shuffles"``,
+        ``"offsets"``, and ``"layers"``, a list: each with ``"kind"``, ``"layer"``, ``"heads"``, as ``describe_heads``
+        returns them, and ``"difference"``, as ``compare_heads`` does, with the first two also for the ``"initial"``
+        weights; None if there is one head only.
     """
-    groups = group_by_lengths(trained, pairs)
-    if not groups:
-        raise ValueError(f"heads: no two of {len(pairs)} pairs have the same lengths, expected some; use more pairs")
-    initial = trained.options.build_transformer(
-        len(trained.source), len(trained.target), trained.source is trained.target
-    )
+    initial = trained.options.build_model(len(trained.source), len(trained.target), trained.source is trained.target)
     before, rng = _maps(initial.eval(), groups), np.random.default_rng(seed)
     layers = []
-    for (kind, layer), maps in _maps(trained.transformer, groups).items():
+    for (kind, layer), maps in _maps(trained.model, groups).items():
         tell(f"{kind}, layer {layer + 1}")
         difference: dict[str, Any] | None = None
         if maps[0].shape[1] > 1:
-            difference = compare_heads(maps, rng) | {
-                "initial": {
-                    "same sentence": _over_groups(before[kind, layer], _divergence),
-                    "mean maps": _over_groups(before[kind, layer], _of_mean_maps),
-                }
-            }
+            first = before[kind, layer]
+            at_first = {"same sentence": _same_sentence(first), "mean maps": _mean_maps(first)}
+            difference = compare_heads(maps, rng) | {"initial": at_first}
         layers.append({"kind": kind, "layer": layer + 1, "heads": describe_heads(maps), "difference": difference})
     return {
-        "pairs": len(pairs),
-        "used": sum(len(source) for source, _ in groups),
+        "sentences": sum(len(group[0]) for group in groups),
         "groups": len(groups),
         "shuffles": SHUFFLES,
         "offsets": list(OFFSETS),

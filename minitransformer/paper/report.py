@@ -208,10 +208,10 @@ def heads_text(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             wrap(
-                f"Attention heads on {result['used']} of {result['pairs']} held-out pairs, in {result['groups']} "
-                "groups of equal lengths. Means over all queries: distance in positions; weight on the key at the "
-                "query's own position, the one before and the one after; entropy in bits; content: the share of the "
-                "weight that moves if all tokens are exchanged for those of another sentence."
+                f"Attention heads on {result['sentences']} held-out sentences with the lengths of another, in groups "
+                f"of equal lengths ({result['groups']}). Means over all queries: distance in positions; weight on the "
+                "key at the query's own position, the one before and the one after; entropy in bits; content: the "
+                "share of the weight that moves if all tokens are exchanged for those of another sentence."
             ),
             "\n".join(lines),
             *(

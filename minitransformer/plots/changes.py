@@ -62,7 +62,7 @@ def draw_changes(axes: Axes, result: Mapping[str, Any]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks(range(len(rows)), rows)
-    axes.tick_params(axis="y", length=0)
+    axes.tick_params(axis="y", length=0, pad=8)
     axes.grid(axis="x", color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)

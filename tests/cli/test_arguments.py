@@ -22,6 +22,7 @@ from minitransformer.cli.errors import LONGEST, one_line
         (["resume", ""], "argument run: found an empty text, expected a path"),
         (["train", "text", "--source", 300 * "x"], "File name too long"),
         (["train", "a\nb", "c\nd"], r"unrecognized arguments: c\nd"),
+        (["translate"], "the following arguments are required: run$"),
     ],
 )
 def test_argparse_refuses_them(tmp_path, monkeypatch, capsys, arguments, message):
@@ -29,14 +30,21 @@ def test_argparse_refuses_them(tmp_path, monkeypatch, capsys, arguments, message
     with pytest.raises(SystemExit) as error:
         main(arguments)
     assert error.value.code == 2
-    assert message in capsys.readouterr().err.removesuffix("\n").rpartition("\n")[2]
+    assert message in capsys.readouterr().err.removesuffix("\n").rpartition("\n")[2] + "$"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_argument_shows_the_help(capsys):
+    with pytest.raises(SystemExit) as error:
+        main([])
+    assert error.value.code == 2
+    assert "Begin with\n`minitransformer train`." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", ""], "there is no task ''; the tasks are copy"),
+        (["train", ""], "there is no task ''; the tasks are characters, copy"),
         (["train", "--accumulate", "1" + 23 * "0"], "--accumulate must be at least 1 and at most 9223372036854775807"),
         (["train", "--train-pairs", "1" + 23 * "0"], "--train-pairs must be at least 1 and at most"),
         (["train", "--workers", "100000"], "--workers must be at least 1 and at most 1024, found 100000"),

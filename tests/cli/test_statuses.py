@@ -151,11 +151,12 @@ def test_nothing_is_measured_where_the_result_cannot_be_written(tmp_path):
 # Options of decoding and measuring
 
 
-TOKENS = SimpleNamespace(tokens=("<pad>", "<start>", "<end>", "a", "b", "c", "d"), encode=lambda text: [3] * len(text))
+NAMES = ("<pad>", "<start>", "<end>", "a", "b", "c", "d")
+TOKENS = SimpleNamespace(tokens=NAMES, labels=NAMES, encode=lambda text: [3] * len(text))
 
 
 class Target(SimpleNamespace):
-    tokens = TOKENS.tokens
+    tokens = labels = NAMES
 
     def decode(self, ids):
         return " ".join(self.tokens[i] for i in ids)
@@ -313,7 +314,7 @@ def test_maps_belong_to_what_was_written(monkeypatch):
         return {"cross": [np.zeros((1, 2, 3, 3))]}
 
     model, options = SimpleNamespace(attention_maps=maps), SimpleNamespace(search=PAPER)
-    trained = SimpleNamespace(transformer=model, source=TOKENS, target=Target(), options=options)
+    trained = SimpleNamespace(model=model, transformer=model, source=TOKENS, target=Target(), options=options)
     monkeypatch.setattr(pictures, "check_sentence", lambda model, source, text: [3, 4, END])
     monkeypatch.setattr(pictures, "hypotheses", lambda *_, **__: [[Hypothesis([5, 6], 0.0, 0.0, True)]])
     found, source, target, text = pictures.translate_with_maps(trained, "ab")

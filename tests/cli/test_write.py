@@ -128,7 +128,7 @@ def test_impossible_arguments_are_refused(run, capsys, arguments, message):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["translate", "RUN", "x"], ["attention", "RUN", "x"], ["explore", "RUN", "--save", "x.html"],
+    "arguments", [["translate", "RUN", "x"],
                   ["export", "RUN", "--to", "huggingface", "--out", "x"]], ids=lambda arguments: arguments[0]
 )  # fmt: skip
 def test_other_commands_say_what_to_use_instead(run, capsys, arguments, tmp_path, monkeypatch):
@@ -138,6 +138,23 @@ def test_other_commands_say_what_to_use_instead(run, capsys, arguments, tmp_path
     assert "this model continues texts" in err
     assert "`minitransformer write RUN TEXT`" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_attention_draws_what_the_text_attends_to(run, capsys, tmp_path):
+    status, out, err = said(capsys, "attention", run, "x1 = 1", "--out", str(tmp_path / "maps.png"))
+    assert (status, err) == (0, "")
+    assert out.splitlines() == ["x1 = 1", f"the picture is {tmp_path / 'maps.png'}"]
+    status, out, err = said(capsys, "attention", run, "")
+    assert (status, out) == (2, "")
+    assert "the text is empty, expected the beginning of a text" in err
+
+
+def test_explore_saves_a_page(run, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("minitransformer.explorer.save", lambda path, *_, **__: path.write_text("", encoding="utf-8"))
+    status, out, err = said(capsys, "explore", run, "x1 =", "--save", str(tmp_path / "page.html"))
+    assert (status, err) == (0, "")
+    assert out.startswith("x1 =")
+    assert f"the file is {tmp_path / 'page.html'}" in out
 
 
 def test_evaluate_compares_with_other_means(run, capsys, monkeypatch):

@@ -21,6 +21,7 @@ from minitransformer.data import (
     Merges,
     MissingExtraError,
     ParallelBatches,
+    RawCharacters,
     UnknownTokenError,
     Vocabulary,
     Words,
@@ -410,3 +411,10 @@ def test_a_limit_is_reached_not_passed():
     with pytest.raises(ValueError, match="found longest=0, expected 1 or more"):
         encode_pairs([], tokeniser, tokeniser, longest=0)
     assert encode_pairs([], tokeniser, tokeniser, longest=2).pairs == []
+
+
+def test_labels_show_white_space():
+    tokeniser = RawCharacters.train(["a b\n\tc"])
+    shown = dict(zip(tokeniser.tokens, tokeniser.labels, strict=True))
+    assert {shown[token] for token in " \n\t"} == {"␣", "⏎", "⇥"}
+    assert all(token == label for token, label in shown.items() if not token.isspace())

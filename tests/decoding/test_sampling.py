@@ -153,20 +153,22 @@ def test_the_chance_is_that_of_the_chi_square_distribution():
         assert chance(counts, np.full(n, 1 / n)) == pytest.approx(expected, rel=1e-3)
 
 
-class Largest(np.random.Generator):
-    """Draws the largest number below 1."""
+class Always(np.random.Generator):
+    """Draws one number again and again."""
 
-    def __init__(self):
+    def __init__(self, number):
         super().__init__(np.random.PCG64())
+        self.number = number
 
     def random(self, shape):
-        return np.full(shape, np.nextafter(1.0, 0))
+        return np.full(shape, self.number)
 
 
-def test_the_largest_random_number_draws_the_last_possible_token():
-    for p in ([0.1] * 10 + [0.0], [0.3, 0.3, 0.4, 0.0, 0.0], [0.0, 1.0, 0.0]):
-        assert draw(np.array([p]), Largest())[0] == np.flatnonzero(p)[-1]
-    assert draw(np.array([[0.0, 0.5, 0.5]]), np.random.default_rng(0)).shape == (1,)
+@pytest.mark.parametrize("p", [[0.1] * 10 + [0.0], [0.0, 0.3, 0.3, 0.4, 0.0, 0.0], [0.0, 1.0, 0.0]], ids=len)
+def test_the_extreme_random_numbers_draw_the_first_and_the_last_possible_token(p):
+    possible = np.flatnonzero(p)
+    assert draw(np.array([p]), Always(0.0)).tolist() == [possible[0]]
+    assert draw(np.array([p]), Always(np.nextafter(1.0, 0))).tolist() == [possible[-1]]
 
 
 def test_the_first_token_follows_the_models_probabilities():

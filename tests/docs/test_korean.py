@@ -16,7 +16,7 @@ FENCE = re.compile(r"^(```[^\n]*\n(?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
 LINK = re.compile(r"\]\(([^)]+)\)")
 FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]+\$|`[^`]+`", re.S)
 IN_WORDS = {"half a minute": 30, "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7}
-IN_WORDS |= {"eight": 8, "nine": 9, "ten": 10, "seventeen": 17, "sixty": 60}
+IN_WORDS |= {"eight": 8, "nine": 9, "ten": 10, "eighteen": 18, "sixty": 60}
 """Numbers that English writes in words and Korean may write with digits."""
 
 

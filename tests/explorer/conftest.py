@@ -3,7 +3,7 @@
 import pytest
 
 from minitransformer.explorer import Session
-from minitransformer.explorer import session as module
+from minitransformer.explorer import reading as module
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder, Trainer, load
 
@@ -28,6 +28,19 @@ def make_folder(tmp_path_factory):
 @pytest.fixture(scope="session")
 def folder(make_folder):
     return make_folder()
+
+
+@pytest.fixture(scope="session")
+def text_session(tmp_path_factory):
+    """A session for a run that continues texts."""
+    path = tmp_path_factory.mktemp("texts")
+    (path / "a.py").write_text("".join(f"x{i} = {i} + y\n" for i in range(40)), encoding="utf-8")
+    data = {"text": [path / "a.py"], "window": 16, "batch_tokens": 64, "min_count": 1}
+    trainer = Trainer(Configuration.of_task(build("characters"), **SIZES, **STEPS, **data, norm="rms"))
+    folder = RunFolder(path / "run")
+    folder.create(trainer.configuration, trainer.corpus)
+    trainer.train(folder)
+    return Session(load(folder), folder)
 
 
 @pytest.fixture(scope="session")

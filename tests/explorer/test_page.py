@@ -325,6 +325,44 @@ def test_a_later_model_is_drawn_as_it_is(visit, run, tmp_path):
     assert attention.get_by_role("button", name=re.compile("^Encoder: self-attention, layer 1, head")).count() == 2
 
 
+def test_a_decoder_alone_is_drawn_without_an_encoder(visit, tmp_path):
+    text, folder, path = tmp_path / "a.py", tmp_path / "run", tmp_path / "page.html"
+    text.write_text("".join(f"x{i} = {i} + y\n" for i in range(40)), encoding="utf-8")
+    small = [
+        "--steps",
+        "2",
+        "--warmup-steps",
+        "1",
+        "--evaluate-every",
+        "2",
+        "--window",
+        "16",
+        "--batch-tokens",
+        "64",
+        "--text",
+        str(text),
+        "--out",
+        str(folder),
+    ]
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        assert main(["train", "characters", *TINY[:10], *small]) == 0
+        assert main(["explore", str(folder), "x1 =", "--save", str(path)]) == 0
+    page = visit(path.as_uri())
+    assert see(page, "heading", "Text")
+    assert page.get_by_role("textbox", name="Sentence").input_value() == "x1 ="
+    model = page.get_by_role("group", name=re.compile("^The model's blocks"))
+    assert not model.get_by_role("button", name=re.compile("Encoder|Source|Cross")).count()
+    assert model.get_by_role("button", name=re.compile("Masked self-attention")).count() == 1
+    see(page, "list", "Tokens of the text, each with its best alternatives")
+    shown = block(page, re.compile("^Decoder layer 1, Add, 1 by|^Decoder layer 1, Add & norm, 1 by"))
+    shown.locator("math").first.wait_for()
+    attention = tab(page, "Attention")
+    assert attention.get_by_role("button", name=re.compile(", layer 1, head")).count() == 2
+    see(page, "button", "Backward").click()
+    tab(page, "Walk")
+    tab(page, "Training")
+
+
 def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, monkeypatch):
     monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
     monkeypatch.setattr("minitransformer.explorer.saved.MOST_ENTRIES", 10)

@@ -79,7 +79,7 @@ def test_a_model_with_the_options_of_later_ones(make_folder):
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_translation_is_that_of_the_command(session, run, beam, monkeypatch):
-    monkeypatch.setattr("minitransformer.explorer.session.MORE_THAN_SOURCE", 50)
+    monkeypatch.setattr("minitransformer.explorer.reading.MORE_THAN_SOURCE", 50)
     found = session.translate({"text": TEXT, "beam": beam})
     assert found["text"] == run.translate([TEXT], beam)[0]
     assert found["source"][-1] == {"id": END, "text": "<end>"}

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from learn.answers import (
+    after_2017,
     arrays,
     attention,
     counterexamples,
@@ -23,7 +24,7 @@ from minitransformer.learn.referee import judge
 
 CHAPTERS = (
     scalars, graph, arrays, finite_differences, softmax, layer_norm, attention, transformer, encoder_layer,
-    counterexamples,
+    after_2017, counterexamples,
 )  # fmt: skip
 WRONG = [answer for chapter in CHAPTERS for answer in chapter.wrong]
 RIGHT = [answer for chapter in CHAPTERS if chapter is not layer_norm for answer in chapter.right]

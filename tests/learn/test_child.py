@@ -82,7 +82,7 @@ def test_code_that_ends_python_is_told(judge, text, said):
 @pytest.mark.parametrize("step", ["x = [x] * 2**18, x", pytest.param("x = [x]", marks=DEEP_LISTS)])
 def test_memory_has_a_limit(judge, step):
     """Also where so little is left that the error cannot be put into words at first."""
-    verdict, words, _ = judge(f"{IN_BACKWARD}while True: {step}\n", memory=2**23)
+    verdict, words, _ = judge(f"{IN_BACKWARD}while True: {step}\n", memory=2**23, seconds=120)  # on a busy machine
     assert not verdict.right
     assert "failed with MemoryError: does a list grow without end?" in words
 

@@ -25,10 +25,10 @@ def test_every_exercise_tutorial_and_patient_comes_exactly_once():
     assert sorted(patients) == [case.number for case in cases()]
 
 
-def test_eight_weeks_take_about_the_same_time():
+def test_nine_weeks_take_about_the_same_time():
     minutes = [week.minutes for week in weeks()]
-    assert len(minutes) == 8
-    mean = sum(minutes) / 8
+    assert len(minutes) == 9
+    mean = sum(minutes) / 9
     assert all(0.85 * mean < one < 1.15 * mean for one in minutes), minutes
 
 
@@ -69,7 +69,7 @@ def test_the_commands_of_a_lab_exist_and_their_exercises_are_solved_by_then():
 
 def test_the_plan_names_everything_and_gives_nothing_away(tmp_path):
     written = write_plan(tmp_path / "a" / "plan")
-    assert [path.name for path in written] == ["README.md", *(f"week-{number}.md" for number in range(1, 9))]
+    assert [path.name for path in written] == ["README.md", *(f"week-{number}.md" for number in range(1, 10))]
     texts = [path.read_text(encoding="utf-8") for path in written]
     for week, text in zip(weeks(), texts[1:], strict=True):
         assert all(f"`{exercise.file}`" in text for exercise in week.exercises)

@@ -117,3 +117,12 @@ def test_one_line_of_five_is_wrong():
     expected = attention.backward(attention.weights_back)(q, k, v, w, d_y)
     for ours, theirs, same in zip(expected, (d_q, d_k, d_v), (False, True, True), strict=True):
         assert np.allclose(ours, theirs) is same
+
+
+def test_four_of_the_five_scores_depend_on_the_distance_alone():
+    names = names_in(find("find-the-wrong-positions").text)
+    for seed, first in enumerate((1, 40)):
+        q, k = np.random.default_rng(seed).normal(size=(2, 5, 6))
+        for letter in "abcde":
+            here, there = (names[letter](q, k, np.arange(5) + t) for t in (0, first))
+            assert np.allclose(here, there, rtol=1e-10) is (letter != "d")

@@ -26,7 +26,8 @@ VARIANTS = [
     {"final_norm": True, "share_embeddings": "all", "scale_embeddings": False, "layer_norm_eps": 0.25,
      "activation": "quick_gelu", "first_position": 2, "position_scale": "d_model-2"},
     # later models
-    {"norm": "rms", "activation": "swiglu", "positions": "rotary", "d_k": 4, "d_v": 3, "n_kv_heads": 1},
+    {"norm": "rms", "activation": "swiglu", "positions": "rotary", "d_k": 4, "d_v": 3, "n_kv_heads": 1,
+     "layer_norm_eps": 0.25},
     {"norm": "pre", "positions": "alibi", "n_heads": 4, "d_k": 3, "d_v": 2, "n_kv_heads": 2, "attention_bias": True},
     {"positions": "alibi", "scale_embeddings": False, "n_heads": 3},
 ]  # fmt: skip
@@ -212,7 +213,8 @@ def test_hypotheses_see_what_their_parents_saw(options):
         for i, of_one in enumerate(pasts):
             expected = reference(model, SOURCE[i : i + 1].repeat(len(of_one), axis=0), np.array(of_one))[0][:, -1]
             np.testing.assert_allclose(logits[i], expected, rtol=1e-10, atol=1e-12)
-        parents, tokens = rng.integers(0, len(pasts[0]), (3, 3)), rng.integers(3, 9, (3, 3))
+        shape = (3, 1 if step < 2 else 3)  # at first each sentence has one hypothesis, which sees all of it
+        parents, tokens = rng.integers(0, len(pasts[0]), shape), rng.integers(3, 9, shape)
         if step % 2:
             parents[:] = parents[:, :1]  # so that nobody is left who sees the others' past, and it is dropped
     assert len(cache.layers[0].self_attention) < 1 + 11 * 3
@@ -279,6 +281,13 @@ def test_a_generator_that_is_given_is_drawn_from_in_either_mode():
 
 
 # What is drawn, named and refused
+
+
+def test_a_gate_and_its_values_are_drawn_as_two_matrices():
+    options = mt.nn.ModelOptions(d_model=40, d_ff=200, n_heads=1, n_layers=1, activation="swiglu")
+    w1 = to_numpy(mt.nn.FeedForward(options, np.random.default_rng(0)).w1.data)
+    assert w1.shape == (40, 400)
+    np.testing.assert_allclose([abs(w1[:, :200]).max(), abs(w1[:, 200:]).max()], np.sqrt(6 / 240), rtol=0.01)
 
 
 def test_matrices_are_drawn_for_both_their_sides():

@@ -347,6 +347,8 @@ def test_a_decoder_layer_sees_no_later_position_whatever_the_mask(block_size):
         ({"d_ff": None}, "d_ff must be a whole number, found None"),
         ({"norm": "middle"}, "norm must be one of post, pre, rms, found 'middle'"),
         ({"n_head": 2}, "there is no option 'n_head'; is 'n_heads' meant"),
+        ({"positions": "rotary", "d_k": 3}, "rotary positions turn pairs of features: d_k must be even, found 3"),
+        ({"n_kv_heads": 3}, "n_heads 2 is not divisible by n_kv_heads 3"),
     ],
     ids=str,
 )

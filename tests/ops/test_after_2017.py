@@ -104,9 +104,10 @@ def test_scores_of_rotated_rows_depend_on_the_distance_alone():
 
 
 def test_angles_of_far_positions_are_not_rounded_to_float32():
-    x = np.array([[1.0, 0.0]], dtype=np.float32)
+    x = np.array([[1.0, 0.0, 1.0, 0.0]], dtype=np.float32)
     y, _ = rotary.forward(x, 100_001)
-    np.testing.assert_allclose(y, [[math.cos(100_001), math.sin(100_001)]], rtol=1e-6)
+    angles = (100_001, 1000.01)  # float32 holds the first, but not the second
+    np.testing.assert_allclose(y, [[f(angle) for angle in angles for f in (math.cos, math.sin)]], rtol=1e-6)
 
 
 def test_rotary_writes_where_it_is_told_even_over_its_input():
@@ -153,9 +154,13 @@ def test_a_bias_hides_what_a_mask_hides():
     q, k, v = RNG.normal(size=(2, 4, 3)), RNG.normal(size=(2, 6, 3)), RNG.normal(size=(2, 6, 5))
     mask = RNG.random((4, 6)) < 0.6
     mask[:, 0] = True
-    wanted, _ = scaled_dot_product_attention.forward(q, k, v, mask)
+    wanted, saved = scaled_dot_product_attention.forward(q, k, v, mask)
+    d_y = RNG.normal(size=wanted.shape)
+    gradients = scaled_dot_product_attention.backward(saved, d_y)
     for block_size in (None, 3):
-        found, _ = scaled_dot_product_attention.forward(
+        found, saved = scaled_dot_product_attention.forward(
             q, k, v, block_size=block_size, bias=np.where(mask, 0, -1e4).astype(np.float32)
         )
         np.testing.assert_allclose(found, wanted, rtol=1e-13)
+        for one, other in zip(scaled_dot_product_attention.backward(saved, d_y), gradients, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)

@@ -43,6 +43,15 @@ def test_a_row_changes_one_option(name):
     assert len(ROWS[name]) == (name != "base")
 
 
+def test_the_base_of_characters_is_the_papers_too():
+    base = base_configuration("characters")
+    assert (base.model.norm, base.training.schedule, base.training.peak) == ("post", "inverse_sqrt", 0.004)
+    assert base.learning_rate(base.training.warmup_steps) == 0.004
+    for name, changed in rows_of(base).items():
+        row = with_sizes(base, changed, Sizes(d_ff=256, cost=1.0)).flat()
+        assert {option: row[option] for option in row if row[option] != base.flat()[option]} == changed, name
+
+
 def test_rows_take_equal_time_with_the_same_peak():
     row = with_sizes(BASE, {"schedule": "linear"}, Sizes(d_ff=256, cost=1.25))
     assert (row.training.steps, BASE.training.steps) == (32, 40)
@@ -51,12 +60,16 @@ def test_rows_take_equal_time_with_the_same_peak():
     assert row.learning_rate(row.training.warmup_steps) == BASE.learning_rate(BASE.training.warmup_steps)
 
 
-def test_rows_have_equal_parameters(monkeypatch):
+@pytest.mark.parametrize("task", ["numbers", "characters"])
+def test_rows_have_equal_parameters(monkeypatch, tmp_path, task):
     monkeypatch.setattr(changes, "_relative_costs", lambda trainer, rows: dict.fromkeys(rows, 1.0))
-    trainer = Trainer(base_configuration("numbers", 4, **DATA))
+    text = tmp_path / "text.txt"
+    text.write_text("".join(map(chr, range(33, 127))) * 40)
+    data = DATA if task == "numbers" else {"text": (str(text),)}
+    trainer = Trainer(base := base_configuration(task, 4, **data))
     sizes = choose_sizes(trainer, ROWS)
     numbers = {
-        name: sum(p.size for p in changes._model(trainer, with_sizes(BASE, ROWS[name], sizes[name])).parameters())
+        name: sum(p.size for p in changes._model(trainer, with_sizes(base, ROWS[name], sizes[name])).parameters())
         for name in ROWS
     }
     assert sizes["base"].d_ff == 256
@@ -93,6 +106,13 @@ def test_rows_are_compared_seed_by_seed():
     )
     assert row["bits"] == pytest.approx([4, 4, 12])
     assert (row["parameters"], row["steps"], row["exact_match"]) == (1000, 40, [0.5] * 3)
+
+
+def test_bits_are_per_character_where_a_task_measures_them():
+    one = Result(BASE, 1000, {"valid_loss": 9.0, "bits_per_character": 2.0, "seconds": 1.0})
+    row = compare([one, one], [one, one], 0.95)
+    assert row["bits"] == [2, 2]
+    assert row["exact_match"] == []
 
 
 def test_the_report_marks_noise():

@@ -1,12 +1,22 @@
 """What is said of attention heads is right for heads whose behaviour is known."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import minitransformer as mt
 from minitransformer.cli import main
-from minitransformer.paper.heads import OFFSETS, compare_heads, describe_heads, group_by_lengths, measure_heads
+from minitransformer.data import START, Closed, Vocabulary
+from minitransformer.paper.heads import (
+    OFFSETS,
+    compare_heads,
+    describe_heads,
+    group_by_lengths,
+    held_out_groups,
+    measure_heads,
+)
 from minitransformer.paper.report import heads_text
 from minitransformer.training import RunFolder, load
 
@@ -117,16 +127,33 @@ def test_the_command(folder, monkeypatch, tmp_path, capsys):
 
 
 def test_no_equal_lengths(folder):
-    trained, pairs = load(folder), RunFolder(folder).held_out()
-    with pytest.raises(ValueError, match="no two of 1 pairs have the same lengths"):
-        measure_heads(trained, pairs[:1], print)
+    with pytest.raises(ValueError, match="found 1 held-out pairs, expected two or more with the same lengths"):
+        held_out_groups(load(folder), RunFolder(folder), 1)
+
+
+def test_pieces_of_a_text():
+    model = mt.nn.LanguageModel(9, d_model=8, n_heads=2, n_layers=1, d_ff=8).eval()
+    tokeniser = Closed(Vocabulary("abcdef"), list, "".join)
+    options = SimpleNamespace(build_model=lambda *_: model, data=SimpleNamespace(window=16))
+    trained = SimpleNamespace(model=model, source=tokeniser, target=tokeniser, options=options)
+    folder = SimpleNamespace(path="there", held_out_text=lambda: "abcdefdcb" * 20)
+    ((pieces,),) = groups = held_out_groups(trained, folder, 5)
+    assert pieces.shape == (5, 16)
+    assert (pieces[:, 0] == START).all()
+    found = measure_heads(trained, groups, str)
+    (layer,) = found["layers"]
+    assert (layer["kind"], len(layer["heads"]), found["sentences"]) == ("decoder", 2, 5)
+    assert layer["difference"]["mean maps"] == pytest.approx(layer["difference"]["initial"]["mean maps"])
+    with pytest.raises(ValueError, match="found 15 characters of a held-out text, expected at least 30"):
+        held_out_groups(trained, folder, 1)
 
 
 def test_a_run_without_held_out_pairs(folder, monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.cli.heads.load_chosen", lambda args: None)
+    trained = load(folder)
+    monkeypatch.setattr("minitransformer.cli.heads.load_chosen", lambda args, translates: trained)
     monkeypatch.setattr(RunFolder, "held_out", lambda self: [])  # as in the run of `minitransformer import`
     assert main(["heads", str(folder)]) == 2
-    assert "has no held-out pairs: it is a model of another program" in capsys.readouterr().err
+    assert "found 0 held-out pairs, expected two or more with the same lengths" in capsys.readouterr().err
 
 
 def rows_of(out, kind):

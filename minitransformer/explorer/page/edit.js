@@ -14,7 +14,7 @@ const KINDS = [
   ["layer_off", "switch off a layer"],
   ["set_mask", "an entry of a mask"],
   ["temperature", "the temperature of a softmax"],
-  ["prefix", "a token of the translation"],
+  ["prefix", "a token that is written"],
 ];
 
 export function view(app, root) {
@@ -61,7 +61,7 @@ export function view(app, root) {
       ...edits.map((edit, i) => el("li", {}, el("span", {}, describe(app, edit)), " ",
         el("button", { type: "button", "aria-label": `Remove: ${describe(app, edit)}`,
           onclick: () => app.set({ edits: edits.filter((_, j) => j !== i) }) }, "Remove"))),
-      ...prefix.length ? [el("li", {}, el("span", {}, `The translation begins with: ${prefix.map((id) => tokenText(app, id)).join(" ")}`), " ",
+      ...prefix.length ? [el("li", {}, el("span", {}, `What is written begins with: ${prefix.map((id) => tokenText(app, id)).join(" ")}`), " ",
         el("button", { type: "button", onclick: () => app.set({ prefix: [] }) }, "Remove"))] : []);
     if (!edits.length && !prefix.length) {
       list.append(el("li", { class: "muted" }, "Nothing is changed."));
@@ -117,7 +117,7 @@ function prediction(app) {
   const extent = Math.max(...rows.map(([, change]) => Math.abs(change) || 0)) || 1;
   const sign = (x) => (x > 0 ? `+${number(x)}` : number(x));
   return el("section", { "aria-label": "First-order prediction" }, el("h3", {}, "The objective"),
-    el("p", { class: "muted small" }, `The ${objectiveName(app)}. The target is the translation before the change.`),
+    el("p", { class: "muted small" }, `The ${objectiveName(app)}. The target is what was written before the change.`),
     el("dl", { class: "numbers" }, el("dt", {}, "before"), el("dd", { class: "figures" }, number(before, 6)),
       el("dt", {}, "predicted (first order)"), el("dd", { class: "figures" }, number(predicted, 6)),
       el("dt", {}, "now"), el("dd", { class: "figures" }, number(after, 6))),

@@ -7,7 +7,7 @@ const WORDS = {
 
 /** Return a place in words, from the outside in: ["Decoder", "layer 2", "cross-attention"]. */
 export function placeName(place) {
-  if (!place) return ["Transformer"];
+  if (!place) return ["Model"];
   const names = place.split(".").flatMap((part) => {
     if (part === "layers") return [];
     if (/^\d+$/.test(part)) return [`layer ${+part + 1}`];
@@ -16,6 +16,11 @@ export function placeName(place) {
   });
   names[0] = names[0][0].toUpperCase() + names[0].slice(1);
   return names;
+}
+
+/** Tell whether a model is a decoder alone, which continues a text. */
+export function isAlone(model) {
+  return !model.places.some(({ place }) => place === "encoder");
 }
 
 /** Return the place in a key: all before the slash; of a parameter, all before its name. */

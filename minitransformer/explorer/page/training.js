@@ -23,7 +23,7 @@ export function view(app, root) {
   const refusal = el("p", { class: "refusal", role: "alert" });
   const body = el("div", { class: "training-body" },
     el("div", { class: "line-up" }, play, slider, step, app.store.live && [use, best]),
-    el("h3", {}, "Translation"), translation,
+    el("h3", {}, "Written at this step"), translation,
     el("h3", {}, "Attention"), el("label", {}, attention), heads, norms);
   body.hidden = true;
   const waiting = el("p", { class: "muted", role: "status", hidden: true }, "Measuring the model at each checkpoint …");

@@ -1,6 +1,8 @@
-// A sentence and its translation: token by token, with the best alternatives, and the tree of beam search.
+// A sentence and its translation: token by token, with the best alternatives, and the tree of beam search. Or a text, of
+// a decoder alone, and what follows it.
 
 import { el, percent } from "./dom.js";
+import { isAlone } from "./labels.js";
 import { drawTree } from "./tree.js";
 
 const PAUSE = 220; // milliseconds from one token to the next
@@ -8,17 +10,19 @@ const PAUSE = 220; // milliseconds from one token to the next
 export function view(app, root) {
   const parts = sentenceForm(app);
   const output = el("div", { class: "translation-output" });
-  root.replaceChildren(el("h2", {}, "Translation"), parts.form, output);
+  const heading = el("h2", {}, "Translation");
+  root.replaceChildren(heading, parts.form, output);
   let shown = null;
 
   return function draw(changed) {
     parts.draw();
+    if (app.model && isAlone(app.model)) heading.textContent = "Text";
     const answer = app.translation;
     if (!answer || answer === shown || !(changed.has("translation") || changed.has("model"))) return;
     const again = JSON.stringify(shown?.tokens) === JSON.stringify(answer.tokens);
     shown = answer;
     output.replaceChildren(...translation(app, answer, !again));
-    if (!again) app.say(`Translation: ${answer.text}`);
+    if (!again) app.say(`${heading.textContent}: ${answer.text}`);
   };
 }
 
@@ -37,16 +41,16 @@ function sentenceForm(app) {
   const beam = el("input", { type: "number", name: "beam", min: 1, max: 10, step: 1, required: true, disabled: !live });
   const alpha = el("input", { type: "number", name: "alpha", min: 0, max: 5, step: 0.1, required: true, disabled: !live });
   const penalty = el("label", {}, "alpha ", alpha);
+  const width = el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam);
+  const submit = el("button", { type: "submit", class: "primary", disabled: !live }, "Translate");
   const form = el("form", { class: "sentence-form", onsubmit: (event) => {
     event.preventDefault();
-    const text = sentence.value.trim();
+    const text = isAlone(app.model) ? sentence.value : sentence.value.trim();
     app.set({ ...(text === app.state.text ? {} : sentenceChange(app, text)), beam: Number(beam.value),
       alpha: Number(alpha.value) === app.model.search.alpha ? null : Number(alpha.value) });
   } },
   el("label", { for: "sentence", class: "visually-hidden" }, "Sentence"), sentence,
-  el("div", { class: "line-up" }, el("button", { type: "submit", class: "primary", disabled: !live }, "Translate"), examples,
-    live && el("label", { title: "How many hypotheses each step keeps; 1 is greedy decoding" }, "beam ", beam),
-    live && penalty),
+  el("div", { class: "line-up" }, submit, examples, live && width, live && penalty),
   live ? null : el("p", { class: "muted small" }, app.store.refusal, " ", app.store.leftOut));
   let filled = false;
 
@@ -55,6 +59,8 @@ function sentenceForm(app) {
     if (app.model && !filled) {
       filled = true;
       beam.max = app.model.limits?.beam ?? beam.max;
+      width.hidden = penalty.hidden = isAlone(app.model);
+      if (isAlone(app.model)) submit.textContent = "Continue";
       penalty.title = `Length penalty: a score is the log-probability divided by ${rules?.penalty === "length" ? "length" : "((5 + length) / 6)"}^alpha`;
       if (!Number.isInteger(10 * rules?.alpha)) alpha.step = "any";
       examples.append(el("option", { value: "" }, live ? "Examples …" : "Sentences in this file …"),
@@ -82,15 +88,15 @@ function translation(app, answer, animate) {
   const places = answer.tokens.map((token, i) => placeOf(answer.tokens, i, i < forced, force));
   const text = el("output", { class: "translation", for: "sentence" });
   const reveal = revealer(places, (n) => {
-    text.textContent = n >= places.length ? answer.text : answer.tokens.slice(0, n).map((token) => token.text).join(" ");
+    text.textContent = n >= places.length ? answer.text : answer.tokens.slice(0, n).map((token) => token.text).join(isAlone(app.model) ? "" : " ");
   });
   const tree = el("div");
   if (answer.tree) drawTree(tree, answer.tree, force);
   if (animate) reveal.play();
   else reveal.all();
   return [
-    el("p", { class: "source-tokens" }, el("span", { class: "muted" }, "Tokens: "),
-      answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])),
+    answer.source.length ? el("p", { class: "source-tokens" }, el("span", { class: "muted" }, "Tokens: "),
+      answer.source.map(({ text: word }) => [el("span", { class: "token" }, word), " "])) : null,
     ...(answer.notes ?? []).map((note) => el("p", { class: "refusal", role: "status" }, note)),
     text,
     answer.finished === false ? el("p", { class: "muted small" }, "Stopped at the limit of tokens; the model wrote no <end>.") : null,
@@ -100,7 +106,7 @@ function translation(app, answer, animate) {
       el("button", { type: "button", onclick: reveal.all }, "Show all"),
       forced && force
         ? el("button", { type: "button", onclick: () => force([]) }, `Release ${forced} forced token${forced > 1 ? "s" : ""}`) : null),
-    el("ol", { class: "places", tabindex: 0, "aria-label": "Tokens of the translation, each with its best alternatives" }, places),
+    el("ol", { class: "places", tabindex: 0, "aria-label": `Tokens of the ${isAlone(app.model) ? "text" : "translation"}, each with its best alternatives` }, places),
     answer.tree ? el("details", { class: "tree", open: app.state.beam > 1 }, el("summary", {}, "Beam search"), tree) : null,
   ].filter(Boolean);
 }

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-SCALAR, ENGINE, ARRAY, LAYER_NORM, ATTENTION = (
-    f"find-the-wrong-{name}" for name in ("scalar", "engine", "array", "layer-norm", "attention")
+SCALAR, ENGINE, ARRAY, LAYER_NORM, ATTENTION, POSITIONS = (
+    f"find-the-wrong-{name}" for name in ("scalar", "engine", "array", "layer-norm", "attention", "positions")
 )
 NOTHING, AGREES, EXTREME = "So your input shows nothing about any of them", "and another one does not", "even a right"
 rng = np.random.default_rng(20)
@@ -24,6 +24,7 @@ useful = {
     ARRAY: ("c", X, W, D_Y),
     LAYER_NORM: ("b", ROWS, 0.5),
     ATTENTION: ("d", *HEAD),
+    POSITIONS: ("d", *HEAD[:2], 5),
 }
 """The wrong one, and an input that shows it."""
 useless = [
@@ -38,6 +39,8 @@ useless = [
     (LAYER_NORM, [[2.0]], 1),
     (ATTENTION, *SYMMETRIC),
     (ATTENTION, *(x[:1] for x in HEAD)),
+    (POSITIONS, *HEAD[:2], 0),
+    (POSITIONS, 0 * HEAD[0], 0 * HEAD[1], 5),  # the waves alone: their product depends on the distance
 ]
 """Inputs on which all are as they should be."""
 extreme = [
@@ -48,6 +51,7 @@ extreme = [
     (LAYER_NORM, 1e8 + ROWS, 1e-5),
     (LAYER_NORM, 1e200 * ROWS, 1e-5),
     (ATTENTION, *(1e200 * x for x in HEAD)),
+    (POSITIONS, *HEAD[:2], 1e17),
 ]
 """Inputs on which rounding or a pole spoils even what is right."""
 impossible = [
@@ -80,6 +84,9 @@ impossible = [
     (LAYER_NORM, "x contains NaN", "b", NAN, 0.5),
     (ATTENTION, "k should be an array of shape (T, D) with T = 2, found the shape (1, 2)", "d", HEAD[0], X, *HEAD[2:]),
     (ATTENTION, "q contains NaN", "d", np.nan * HEAD[0], *HEAD[1:]),
+    (POSITIONS, "Return 4 values, the letter, q, k and first, found 3", "d", *HEAD[:2]),
+    (POSITIONS, "D should be even, because features are turned in pairs; found D = 3", "d", *np.ones((2, 2, 3)), 5),
+    (POSITIONS, "first should be a number, found the shape (1,)", "d", *HEAD[:2], [5]),
 ]
 """Answers that give no valid input, each with the message that it gets."""
 
