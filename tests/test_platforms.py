@@ -180,7 +180,8 @@ def test_a_crash_on_windows_is_told_as_one(tmp_path):
     assert "Your code crashed Python: it ended with status 0xc0000005." in str(
         child.end_of([], tmp_path / "none", 0xC0000005, child.Limits())
     )
-    assert "ended Python with status 3, as os._exit() does." in str(child.end_of([], tmp_path / "none", 3, child.Limits()))
+    exited = child.end_of([], tmp_path / "none", 3, child.Limits())
+    assert "ended Python with status 3, as os._exit() does." in str(exited)
 
 
 def test_the_launcher_beside_python_is_found_first(tmp_path, monkeypatch):
