@@ -12,7 +12,7 @@ from minitransformer.learn import bank, child, judge_in_child
 EXERCISE = bank()[0]
 IN_BACKWARD = "def backward(x, y, d_z):\n    "
 DEEP_LISTS = pytest.mark.skipif(
-    sys.version_info >= (3, 14) or bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    sys.version_info >= (3, 13) or bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
     reason="Python crashes when it takes a deep list apart and its stack cannot grow; without a lock it has reserved "
     "a gigabyte before the limit is set",
 )
