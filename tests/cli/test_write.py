@@ -5,9 +5,13 @@ import json
 import lzma
 from contextlib import redirect_stderr, redirect_stdout
 
+import numpy as np
 import pytest
 
+import minitransformer as mt
 from minitransformer.cli import main, text_runs
+from minitransformer.cli.pictures import translate_with_maps
+from minitransformer.data import START
 from minitransformer.training import RunFolder, TrainedRun
 
 SMALL = [
@@ -141,6 +145,12 @@ def test_other_commands_say_what_to_use_instead(run, capsys, arguments, tmp_path
 
 
 def test_attention_draws_what_the_text_attends_to(run, capsys, tmp_path):
+    trained = mt.load(run)
+    maps, source, target, written = translate_with_maps(trained, "x1 = 1")
+    ids = trained.target.encode("x1 = 1")
+    [expected] = trained.model.attention_maps([[START, *ids[:-1]]])["decoder"][0]
+    np.testing.assert_array_equal(maps["decoder"][0], expected)
+    assert (source, target, written) == ([], ["x", "1", "␣", "=", "␣", "1"], "")
     status, out, err = said(capsys, "attention", run, "x1 = 1", "--out", str(tmp_path / "maps.png"))
     assert (status, err) == (0, "")
     assert out.splitlines() == ["x1 = 1", f"the picture is {tmp_path / 'maps.png'}"]

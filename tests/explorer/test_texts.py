@@ -46,6 +46,7 @@ def test_a_text_is_continued(text_session, trace):
     scores = run.model([[START, *ids]]).numpy()[0, -1]
     scores[[0, START, END, UNKNOWN]] = -np.inf
     assert tokens[-1] == scores.argmax()
+    assert found["tokens"][-1]["probability"] == pytest.approx(np.exp(scores.max()) / np.exp(scores).sum(), rel=1e-5)
     assert trace["source"] == []
     assert [token["id"] for token in trace["target_out"]] == tokens
 

@@ -3,7 +3,7 @@
 import { el, number, shapeText } from "./dom.js";
 import { tokensOf, weightsOf } from "./attention.js";
 import { entryOf, readIndex } from "./keys.js";
-import { placeName, tokenChoices } from "./labels.js";
+import { isAlone, placeName, tokenChoices } from "./labels.js";
 import { objectiveName } from "./objective.js";
 
 const KINDS = [
@@ -61,7 +61,7 @@ export function view(app, root) {
       ...edits.map((edit, i) => el("li", {}, el("span", {}, describe(app, edit)), " ",
         el("button", { type: "button", "aria-label": `Remove: ${describe(app, edit)}`,
           onclick: () => app.set({ edits: edits.filter((_, j) => j !== i) }) }, "Remove"))),
-      ...prefix.length ? [el("li", {}, el("span", {}, `What is written begins with: ${prefix.map((id) => tokenText(app, id)).join(" ")}`), " ",
+      ...prefix.length ? [el("li", {}, el("span", {}, `What is written begins with: ${prefix.map((id) => tokenText(app, id)).join(separator(app))}`), " ",
         el("button", { type: "button", onclick: () => app.set({ prefix: [] }) }, "Remove"))] : []);
     if (!edits.length && !prefix.length) {
       list.append(el("li", { class: "muted" }, "Nothing is changed."));
@@ -69,7 +69,7 @@ export function view(app, root) {
     }
     if (changed.has("translation") || changed.has("trace")) {
       const before = await old(app);
-      if (before) outcome.replaceChildren(translations(before, app.translation), edits.length ? prediction(app) : "");
+      if (before) outcome.replaceChildren(translations(before, app.translation, separator(app)), edits.length ? prediction(app) : "");
     }
   };
 }
@@ -81,10 +81,15 @@ async function old(app) {
   return app.guard(app.store.translate({ text, beam, alpha, prefix: [], edits: [], checkpoint }));
 }
 
-function translations(before, after) {
+/** Return what stands between two tokens; where characters are tokens, white space is one of them. */
+function separator(app) {
+  return isAlone(app.model) ? "" : " ";
+}
+
+function translations(before, after, between) {
   const kept = common(before.tokens.map(({ id }) => id), after.tokens.map(({ id }) => id));
   const words = (answer, side) => el("p", { class: "translation" }, answer.tokens.map(({ text }, i) => [
-    kept[side].has(i) ? el("span", {}, text) : el("mark", {}, text), " "]));
+    kept[side].has(i) ? el("span", {}, text) : el("mark", {}, text), between]));
   const same = kept[0].size === before.tokens.length && kept[1].size === after.tokens.length;
   return el("section", { class: "side-by-side", "aria-label": "Translations" },
     el("div", {}, el("h3", {}, "Before"), words(before, 0)),
