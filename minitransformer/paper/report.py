@@ -288,7 +288,8 @@ def positions_text(result: dict[str, Any]) -> str:
             cells = [f"{mean:.1f}{low_high}" for mean, low_high in zip(found.mean(axis=0), ranges, strict=True)]
             lines.append(f"{kind:12}" + "".join(f"{cell:17}" for cell in cells))
         for k, accuracy in task.get("contexts", {}).items():
-            lines.append(f"{f'{k} symbols':12}" + "".join(f"{100 * one:<17.1f}" for one in accuracy))
+            words = "1 symbol" if int(k) == 1 else f"{k} symbols"
+            lines.append(f"{words:12}" + "".join(f"{100 * one:<17.1f}" for one in accuracy))
         lines += ["", *headings]
         for kind, seeds in task["kinds"].items():
             tests = [[one["pieces"] for one in seeds]]

@@ -17,7 +17,7 @@ from minitransformer.plots.saving import save
 __all__ = ["draw_positions", "positions_picture"]
 
 LINES = (*STYLES, (RED, "v", (0, (1, 1.5))))
-SPREAD = -0.008
+SPREAD = -0.004
 """The shift from one line to the next: equal ones stay visible, and none is above 100 %."""
 ROWS = (("accuracy", "accuracy at the end"), ("weight", "weight on the answer"))
 
@@ -61,8 +61,10 @@ def draw_positions(axes: Axes, result: Mapping[str, Any], name: str, what: str) 
         )  # fmt: skip
     if what == "accuracy":
         axes.axhline(task["chance"], color="0.45", linewidth=1, linestyle=":", zorder=0)
-        axes.annotate("chance ", (1, task["chance"]), xycoords=("axes fraction", "data"), ha="right", va="top",
-                      size=8, color=FAINT)  # fmt: skip
+        axes.annotate(
+            "chance", (0.7, task["chance"]), (0, -3), xycoords=("axes fraction", "data"), textcoords="offset points",
+            ha="center", va="top", size=8, color=FAINT,
+        )  # fmt: skip
         axes.set_title(task["title"], loc="left", size=10)
     else:
         axes.set_xlabel(f"length of the sentence; trained on up to {n}", size=9)

@@ -55,6 +55,19 @@ def test_a_class_is_graded(submissions, tmp_path, capfd):
     assert sorted(submissions.rglob("*")) == before
 
 
+def test_ctrl_c_leaves_the_table_as_it_was(submissions, tmp_path, monkeypatch, capsys):
+    table = tmp_path / "week-3.csv"
+    table.write_text("of last week")
+
+    def interrupt(submission, exercises, seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("minitransformer.cli.course.grade", interrupt)
+    assert main(["course", "--grade", str(submissions), "--week", "3", "--out", str(table)]) == 130
+    assert table.read_text() == "of last week"
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 def test_archives_are_named_that_are_not_graded(submissions, capsys):
     (submissions / "Emmy.zip").touch()
     (submissions / ".DS_Store").touch()

@@ -368,7 +368,7 @@ def test_a_recipe_and_a_run_folder_configure_and_options_win(files, run, tmp_pat
     assert main(["train", "reverse", "--config", str(recipe)]) == 2
     assert "is for the task copy; leave one out" in capsys.readouterr().err
     assert main(["train", "--config", "nowhere"]) == 2
-    assert "recipes that come with this package are multi30k, pronunciation" in capsys.readouterr().err
+    assert "with this package are characters-large, multi30k, pronunciation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["multi30k", "pronunciation"])
