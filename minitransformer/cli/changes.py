@@ -2,7 +2,7 @@
 
 Trains models with pre-norm, RMSNorm, GELU, SwiGLU, other positions, fewer key heads, linear decay or weight decay, at
 equal parameters and equal training time, with several seeds, and compares them with the paper's choices.
-Models that are already trained are reused.
+Models that are already trained are reused. On one core, three seeds take 7 minutes on numbers and 20 on characters.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ SHORT: Mapping[str, Mapping[str, Any]] = {
         "held_out_characters": 30_000, "valid_characters": 3_000,
     },
 }  # fmt: skip
-"""Options for trainings of 10 and 30 seconds. With the recipe of numbers, nearly every row would be at 99 %."""
+"""Options for trainings of 10 and 30 seconds. After the recipe of numbers, nothing would be left to compare."""
 ONE_CORE: Mapping[str, Any] = {"shares": 1, "workers": 1, "blas_threads": 1}
 UNTIMED, TIMED = 2, 24
 """Steps of each model before its time is measured, and with it."""

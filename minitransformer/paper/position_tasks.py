@@ -61,6 +61,8 @@ class Recall:
 
     distance: int = 4
     classes: int = 8
+    start: bool = True
+    """Whether the start token comes first."""
 
     @property
     def title(self) -> str:
@@ -75,7 +77,8 @@ class Recall:
     def draw(self, n: int, batch: int, rng: np.random.Generator) -> Batch:
         """Draw sentences of n tokens."""
         ids = rng.integers(0, self.classes, (batch, n))
-        ids[:, 0] = self.classes
+        if self.start:
+            ids[:, 0] = self.classes
         back = np.arange(n) - self.distance
         answers = np.tile(np.where(back > 0, back, NO_TARGET), (batch, 1))
         return Batch(ids, _values(ids, answers), answers)

@@ -37,6 +37,13 @@ def test_recall_asks_for_the_symbol_so_far_back():
         assert wanted == [NO_TARGET] * 4 + sentence[1:7]
 
 
+def test_recall_without_a_start_token_asks_the_same():
+    with_start, without = (Recall(start=start).draw(10, 50, np.random.default_rng(0)) for start in (True, False))
+    assert without.ids.max() < 8
+    assert (without.ids[:, 1:] == with_start.ids[:, 1:]).all()
+    assert (without.targets == with_start.targets).all()
+
+
 @pytest.mark.parametrize(("n", "before"), [(9, 1), (10, 2)])
 def test_copy_asks_for_the_first_half_again(n, before):
     ids, targets, answers = Copy(classes=5).draw(n, 6, np.random.default_rng(0))
