@@ -12,7 +12,6 @@ import pytest
 
 from minitransformer.cli import explore, main
 from minitransformer.explorer import Explorer
-from minitransformer.explorer import session as session_module
 
 SIZES = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--evaluate-every", "1"]
 DATA = ["--batch-tokens", "64", "--train-pairs", "20", "--held-out", "4"]
@@ -110,7 +109,7 @@ def test_a_port_in_use_is_named(run, capsys):
 
 
 def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(session_module, "MORE_THAN_SOURCE", 0)
+    monkeypatch.setattr("minitransformer.explorer.reading.MORE_THAN_SOURCE", 0)
     monkeypatch.setattr("minitransformer.explorer.saved._gradients", lambda *_, **options: [])
     page = tmp_path / "new" / "page.html"
     assert main(["explore", run, "--save", str(page)]) == 0

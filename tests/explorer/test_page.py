@@ -181,7 +181,7 @@ def test_write_a_sentence_and_see_the_tree_of_beam_search(visit, live, scheme):
     assert tree.get_by_role("treeitem").count() > 3
     table = page.get_by_text(re.compile(r"^All \d+ hypotheses as a table"))
     table.click()
-    assert page.get_by_role("cell", name=re.compile("^dropped")).count() > 0
+    page.get_by_role("cell", name=re.compile("^dropped")).first.wait_for()  # the table is built when it is opened
     assert page.get_by_role("cell", name=re.compile("best score$")).count() == 1
 
 
