@@ -1,18 +1,18 @@
 """The Transformer and its parts, named as in the paper, and a decoder alone.
 
-====================  ==============================================================================
-``options.py``        ``ModelOptions``: the options of a model
-``module.py``         ``Module`` and ``Parameter``: how parts hold their parameters
-``layers.py``         the sub-layers: multi-head attention, feed-forward, residual with layer norm
-``cache.py``          ``Cache``: keys and values that the decoder keeps between steps
-``encoder.py``        the encoder and its layers
-``decoder.py``        the decoder and its layers
-``model.py``          what both models have in common
-``transformer.py``    embeddings and the whole model
-``language_model.py`` a decoder alone, as in GPT
-``recompute.py``      recomputation of layers in the backward pass, to save memory
-``pytorch_names.py``  weights to and from PyTorch
-====================  ==============================================================================
+=====================  ==============================================================================
+``options.py``         ``ModelOptions``: the options of a model
+``module.py``          ``Module`` and ``Parameter``: how parts hold their parameters
+``layers.py``          the sub-layers: multi-head attention, feed-forward, residual with layer norm
+``cache.py``           ``Cache``: keys and values that the decoder keeps between steps
+``encoder.py``         the encoder and its layers
+``decoder.py``         the decoder and its layers
+``model.py``           what both models have in common
+``transformer.py``     embeddings and the whole model
+``language_model.py``  a decoder alone, as in GPT
+``recompute.py``       recomputation of layers in the backward pass, to save memory
+``pytorch_names.py``   weights to and from PyTorch
+=====================  ==============================================================================
 """
 
 from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
