@@ -1,6 +1,7 @@
 """Code in the docs says what language it is in, and fits into a column."""
 
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,15 @@ def test_code_fits_into_a_column(path):
         if not language.startswith("{"):
             wide = [line for line in code.splitlines() if len(line) > COLUMNS.get(language, 88)]
             assert not wide, wide
+
+
+def test_columns_of_tables_in_docstrings_are_apart():
+    """A row that touches the next column stops the build of the site."""
+    for path in sorted((ROOT / "minitransformer").rglob("*.py")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        edges = [i for i, line in enumerate(lines) if re.fullmatch(r" *=+( +=+)+", line)]
+        for first, last in pairwise(edges):
+            gaps = [match.span() for match in re.finditer(r"(?<==) +(?==)", lines[first])]
+            rows = lines[first + 1 : last]
+            for line in rows if all(rows) else ():  # not what stands between two tables
+                assert all(not line[start:end].strip() for start, end in gaps), f"{path}: {line}"
