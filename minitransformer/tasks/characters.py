@@ -64,7 +64,7 @@ def characters_task() -> Task:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _CharactersTask(Task):
     def _corpus(self, data: DataOptions, seed: int, tokenisers: Tokenisers | None) -> TextCorpus:
-        files = {} if data.text is None else sha256_of(*data.text)  # refuses what is no regular file
+        files = {} if data.text is None else sha256_of(*data.text)  # raises an error for anything but regular files
         texts, where = _library() if data.text is None else ([_read(path) for path in data.text], "your files")
         different = list(dict.fromkeys(texts))
         held_out, train = _hold_out(different, data.held_out_characters, np.random.default_rng(seed))
