@@ -5,10 +5,11 @@
 ``module.py``          ``Module`` and ``Parameter``: how parts hold their parameters
 ``layers.py``          the sub-layers: multi-head attention, feed-forward, residual with layer norm
 ``cache.py``           ``Cache``: keys and values that the decoder keeps between steps
+``embedding.py``       token embeddings with their positions
 ``encoder.py``         the encoder and its layers
 ``decoder.py``         the decoder and its layers
 ``model.py``           what both models have in common
-``transformer.py``     embeddings and the whole model
+``transformer.py``     the whole model
 ``language_model.py``  a decoder alone, as in GPT
 ``recompute.py``       recomputation of layers in the backward pass, to save memory
 ``pytorch_names.py``   weights to and from PyTorch
@@ -17,6 +18,7 @@
 
 from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
 from minitransformer.nn.decoder import Decoder, DecoderLayer
+from minitransformer.nn.embedding import Embedding
 from minitransformer.nn.encoder import Encoder, EncoderLayer
 from minitransformer.nn.language_model import LanguageModel
 from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
@@ -25,7 +27,7 @@ from minitransformer.nn.module import Module, Parameter
 from minitransformer.nn.options import ModelOptions
 from minitransformer.nn.pytorch_names import from_pytorch, to_pytorch
 from minitransformer.nn.recompute import recompute
-from minitransformer.nn.transformer import Embedding, Transformer
+from minitransformer.nn.transformer import Transformer
 
 __all__ = [
     "Cache",

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
-from minitransformer.arrays import Array, RowsGenerator, to_numpy, xp
+from minitransformer.arrays import Array, to_numpy
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
+from minitransformer.nn.embedding import draw_table
 from minitransformer.nn.model import PAD, Model, as_token_ids
-from minitransformer.nn.module import Parameter, check_sizes
+from minitransformer.nn.module import check_sizes
 from minitransformer.nn.options import ModelOptions, with_model_options
-from minitransformer.nn.transformer import Embedding, draw_table
 
 __all__ = ["LanguageModel"]
 
@@ -66,19 +66,10 @@ class LanguageModel(Model):
     @with_model_options
     def __init__(self, vocab: int, options: ModelOptions | None = None, *, seed: int = 0, **changes: Any) -> None:
         check_sizes("LanguageModel", vocab=vocab)
-        options = (options or ModelOptions()).changed(**changes)
-        self.options = options
+        draw = self._begin(options, changes, seed)
         self.target_vocab = vocab
-        self.training = True
-        weights_seed, dropout_seed = np.random.SeedSequence(seed).spawn(2)
-        draw = np.random.default_rng(weights_seed)
-        self.rng = RowsGenerator(np.random.PCG64DXSM(dropout_seed))
-        self.target_embedding = Embedding(draw_table(draw, vocab, options), options, draw)
-        shared = options.share_embeddings in (True, "all", "target")
-        # (V, D), like the embedding, so that it can be shared.
-        self.output = self.target_embedding.table if shared else draw_table(draw, vocab, options)
-        self.output_bias = Parameter(xp.zeros(vocab, dtype=options.dtype)) if options.output_bias else None
-        self.decoder = Decoder(options, draw, cross_attention=False)
+        self._add_target(draw_table(draw, vocab, self.options), draw)
+        self.decoder = Decoder(self.options, draw, cross_attention=False)
 
     def __call__(self, ids: Any, rng: np.random.Generator | None = None) -> Tensor:
         """Predict, at each position, the next token; no position sees a later one.

@@ -1,8 +1,9 @@
-"""What both models have in common: the mode, and the steps in which their decoders write."""
+"""What both models have in common: the decoder's first and last layers, the mode, and the steps in which it writes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -10,11 +11,9 @@ from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, as_indices, by_columns, xp
 from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
+from minitransformer.nn.embedding import Embedding, draw_table
 from minitransformer.nn.module import Module, Parameter
 from minitransformer.nn.options import ModelOptions
-
-if TYPE_CHECKING:
-    from minitransformer.nn.transformer import Embedding
 
 __all__ = ["PAD", "Model", "as_token_ids"]
 
@@ -44,6 +43,21 @@ class Model(Module):
     output: Parameter
     output_bias: Parameter | None
     decoder: Decoder
+
+    def _begin(self, options: ModelOptions | None, changes: Mapping[str, Any], seed: int) -> np.random.Generator:
+        """Set the options, the mode and the generator of dropout; return the generator of the initial weights."""
+        self.options = (options or ModelOptions()).changed(**changes)
+        self.training = True
+        weights_seed, dropout_seed = np.random.SeedSequence(seed).spawn(2)
+        self.rng = RowsGenerator(np.random.PCG64DXSM(dropout_seed))
+        return np.random.default_rng(weights_seed)
+
+    def _add_target(self, table: Parameter, draw: np.random.Generator) -> None:
+        """Add the embedding of the target, which has this table (V, D), and the last layer, which may share it."""
+        self.target_embedding = Embedding(table, self.options, draw)
+        shared = self.options.share_embeddings in (True, "all", "target")
+        self.output = table if shared else draw_table(draw, len(table), self.options)
+        self.output_bias = Parameter(xp.zeros(len(table), dtype=table.dtype)) if self.options.output_bias else None
 
     def train(self, training: bool = True) -> Self:
         """Turn dropout on (or off) for calls without a generator; return the model.

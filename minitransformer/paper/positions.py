@@ -36,10 +36,10 @@ from minitransformer.autograd import Tensor, no_grad
 from minitransformer.bench.machine import describe
 from minitransformer.durable import write_whole
 from minitransformer.files import FileError, read_json
+from minitransformer.nn.embedding import Embedding
 from minitransformer.nn.encoder import Encoder
 from minitransformer.nn.module import Module, normal, weights, xavier
 from minitransformer.nn.options import ModelOptions
-from minitransformer.nn.transformer import Embedding
 from minitransformer.paper.position_tasks import TASKS, Batch, Copy, Task
 from minitransformer.paper.recall import LAST, NO_TARGET, fit
 
