@@ -188,6 +188,35 @@ def test_training_helps():
     assert found["far"] == {"all": None, "thinned": None}  # the answer is never far
 
 
+def test_every_other_training_sentence_is_shorter():
+    lengths = []
+
+    class Counted(Recall):
+        def draw(self, n, batch, rng):
+            lengths.append(n)
+            assert batch == 4 * 8 // n  # of shorter sentences there are more
+            return super().draw(n, batch, rng)
+
+    task = Counted(distance=1)
+    train_model(PositionsModel(task, "none", TINY), task, replace(TINY, steps=120), seed=0)
+    assert 40 <= lengths.count(8) <= 80
+    assert {*lengths} == {*range(2, 9)}
+
+
+def test_an_answer_n_positions_back_is_far():
+    for distance, far in ((7, False), (8, True)):
+        found = measure_model(PositionsModel(Recall(), "none", TINY), Recall(distance), replace(TINY, times=(2, 4)))
+        assert (found["near"]["all"] is None) == far
+        assert (found["far"]["all"] is not None) == far
+
+
+def test_the_head_is_chosen_in_sentences_of_length_n():
+    found = measure_model(PositionsModel(Recall(), "sinusoidal", TINY, seed=1), Recall(distance=3), TINY)
+    weights = np.reshape(found["weights"], (3, -1))
+    assert weights[0].argmax() != weights[-1].argmax()
+    assert found["weight"] == weights[:, weights[0].argmax()].tolist()
+
+
 def test_accuracy_is_that_of_the_end():
     batch = Batch(*(np.zeros((1, 32), int) for _ in range(3)))
     task = type("Constant", (), {"draw": lambda self, n, b, rng: Batch(*(x[:, :n] for x in batch))})()
@@ -214,7 +243,7 @@ def test_what_is_measured_is_kept_and_used_again(tmp_path):
     assert again["tasks"]["lookup"]["kinds"]["none"] == found["tasks"]["lookup"]["kinds"]["none"]
 
 
-@pytest.mark.parametrize("text", ["[]", '{"sizes": {}}'])
+@pytest.mark.parametrize("text", ["[]", '{"sizes": {}}', '{"sizes": {"n": 9}, "loss": 1}'])
 def test_measurements_of_other_sizes_are_refused_before_any_training(tmp_path, text):
     (tmp_path / "recall-none-0.json").write_text(text)
     with pytest.raises(FileError, match=r"recall-none-0\.json holds measurements of other sizes; choose another --out"):
