@@ -87,13 +87,17 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     Raises
     ------
     ValueError
-        If a name is missing or unknown, or a head's keys and values are not of size D / H, as PyTorch needs them.
+        If a name is missing or unknown, the norms have no bias (RMSNorm), a head's keys and values are not of size
+        D / H or not its own, or the feed-forward networks have gates: PyTorch's Transformer has none of these.
 
     Notes
     -----
     A post-norm model ends without a layer norm, but ``torch.nn.Transformer`` puts one after each of its stacks. Remove
     them on that side, ``transformer.encoder.norm = transformer.decoder.norm = None``, or make the model here with
     ``final_norm=True``.
+
+    PyTorch's side must place tokens and apply the activation as the model here does. For positions that work inside
+    attention, rotary ones and ALiBi, ``torch.nn.Transformer`` has no place; the parameters do not tell them apart.
 
     Examples
     --------
@@ -105,6 +109,11 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     >>> model.load_state_dict(from_pytorch(state, n_heads=2))
     """
     attention_bias = any(name.endswith("_attention.b_in") for name in state)
+    if any(name.endswith(".gain") for name in state) and not any(name.endswith("norm.bias") for name in state):
+        raise ValueError(
+            "to_pytorch: found norms with a gain and no bias (RMSNorm), expected layer norms: torch.nn.Transformer has "
+            "no others; make the model with norm='post' or 'pre'"
+        )
     pairs = [
         *_tables("target_embedding.table" not in state, "output" not in state, "output_bias" in state),
         *_positions("source_embedding.positions" in state or "target_embedding.positions" in state),
@@ -115,11 +124,19 @@ def to_pytorch(state: Mapping[str, Array], n_heads: int, zero_biases: bool = Fal
     d_model = np.shape(state["source_embedding.table"])[-1]
     _check_heads("to_pytorch", d_model, n_heads)
     for name, array in state.items():
-        expected = {"w_in": (d_model, 3 * d_model), "w_out": (d_model, d_model)}.get(name.rpartition(".")[2])
+        layer, _, matrix = name.rpartition(".")
+        if matrix == "w1" and array.shape[1] != len(state[f"{layer}.w2"]):
+            raise ValueError(
+                f"to_pytorch: {name} has {array.shape[1]} columns, expected {len(state[f'{layer}.w2'])}, as many as "
+                "w2 has rows: torch.nn.Transformer has no gated feed-forward network; make the model without "
+                "activation='swiglu'"
+            )
+        expected = {"w_in": (d_model, 3 * d_model), "w_out": (d_model, d_model)}.get(matrix)
         if expected is not None and array.shape != expected:
             raise ValueError(
                 f"to_pytorch: {name} has shape {array.shape}, expected {expected}: PyTorch's attention has only "
-                f"heads with d_k = d_v = d_model / n_heads = {d_model // n_heads}; make the model without d_k and d_v"
+                f"heads with d_k = d_v = d_model / n_heads = {d_model // n_heads}, each with keys of its own; make the "
+                "model without d_k, d_v and n_kv_heads"
             )
 
     result = {}

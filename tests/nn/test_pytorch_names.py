@@ -105,8 +105,22 @@ def test_a_name_of_a_shared_embedding_may_be_missing_but_not_differ():
 
 @pytest.mark.parametrize("sizes", [{"d_k": 2}, {"d_v": 2}, {"d_k": 2, "d_v": 5}], ids=str)
 def test_other_sizes_of_heads_are_refused(sizes):
-    with pytest.raises(ValueError, match=r"only heads with d_k = d_v = d_model / n_heads = 3; make the model without"):
+    with pytest.raises(ValueError, match=r"only heads with d_k = d_v = d_model / n_heads = 3, .* without d_k"):
         to_pytorch(state_of(**sizes), 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"norm": "rms"}, r"no bias \(RMSNorm\), expected layer norms.* norm='post' or 'pre'"),
+        ({"activation": "swiglu"}, r"feed_forward.w1 has \d+ columns, expected \d+.* without activation='swiglu'"),
+        ({"n_kv_heads": 1}, r"w_in has shape .* each with keys of its own; make the model without .* n_kv_heads"),
+    ],
+    ids=str,
+)
+def test_layers_that_pytorch_does_not_have_are_refused(options, words):
+    with pytest.raises(ValueError, match=f"to_pytorch: .*{words}"):
+        to_pytorch(state_of(**options), 2)
 
 
 @pytest.mark.parametrize("convert", [to_pytorch, from_pytorch])
