@@ -24,21 +24,22 @@ from minitransformer.learn.verdict import Wrong
 
 __all__ = ["LAST", "run_training", "suggest_training", "training_command"]
 
-LAST = 8
-"""The chapter after which the whole model is trained with the learner's functions."""
+WHOLE = {8: "", 9: " --norm rms --activation swiglu --positions rotary --n-kv-heads 2"}
+"""The chapters after which the whole model is trained with the learner's functions, and the options of the training."""
+LAST = max(WHOLE)
 
 
 def run_training(book: Book, number: str | None) -> int:
     """Run the training of a chapter, or of the last one that is ready; return the exit status."""
-    chapters = [*TRAININGS, LAST]
+    chapters = [*TRAININGS, *WHOLE]
     if number is not None and number not in map(str, chapters):
         raise UsageError(
             f"there is no training of chapter {number!r}: expected one of {', '.join(map(str, chapters))}, or no "
             "number for the last one whose exercises you have solved"
         )
     chapter = int(number) if number else _last_ready(book)
-    if chapter == LAST:
-        print(f"Your functions train the whole Transformer:\n\n    {_last_command(book)}")
+    if chapter in WHOLE:
+        print(f"Your functions train the whole Transformer:\n\n    {training_command(book, chapter)}")
         return 0
     kind = TRAININGS[chapter]
     print(f"Chapter {chapter}: {kind.title}\n\n{_fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
@@ -73,8 +74,8 @@ def _last_ready(book: Book) -> int:
 
 def training_command(book: Book, chapter: int) -> str | None:
     """Return the command that trains a model with the functions of a chapter; None if it has no training."""
-    if chapter == LAST:
-        return _last_command(book)
+    if chapter in WHOLE:
+        return f"minitransformer train --with {shlex.quote(str(book.folder))}{WHOLE[chapter]}"
     return command("train", str(chapter), folder=book.folder) if chapter in TRAININGS else None
 
 
@@ -88,7 +89,3 @@ def suggest_training(book: Book, exercise: Exercise) -> None:
 
 def _fill(text: str) -> str:
     return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)
-
-
-def _last_command(book: Book) -> str:
-    return f"minitransformer train --with {shlex.quote(str(book.folder))}"

@@ -204,7 +204,7 @@ def _list(book: Book) -> int:
             arrow = ">" if exercise.name == book.current else " "
             print(f" {arrow} [{mark}] {exercise.name:<28} {exercise.title}"[:79].rstrip())
         if line := training_command(book, int(chapter.partition(".")[0])):
-            print(f"       then: `{line}`")
+            print(_fill(f"then: `{line}`", indent=" " * 7))
     print(f"\n{_bar(book)}")
     return 0
 

@@ -160,9 +160,11 @@ def _show(trial: Trial) -> None:
     wrong = trial.broken | trial.wrong
     n = sum(name not in wrong for name in mine)
     sys.stdout.flush()
-    print(f"{n} of {len(PARTS)} parts are yours{f', {len(wrong)} wrong' if wrong else ''}.\n")
+    print(f"{n} of {len(trial.used)} parts are yours{f', {len(wrong)} wrong' if wrong else ''}.\n")
     print(draw_model(stacks, get_terminal_size().columns, sys.stdout.encoding))
     print("x yours, with its milliseconds of a training step   ! wrong   . the engine's")
+    if others := [name for name in PARTS if name not in trial.used]:
+        print(textwrap.fill(f"Not used by this model: {', '.join(others)}.", WIDTH, break_on_hyphens=False))
     if trial.times:
         with_parts, without = 1000 * trial.together, 1000 * trial.engine
         print(
@@ -181,7 +183,7 @@ def _stacks(parts: Parts, trial: Trial) -> dict[str, list[Box]]:
     notes = parts.missing | dict.fromkeys(mine, "yours") | dict.fromkeys(wrong, "wrong")
     for name, seconds in trial.times.items():
         notes[name] = f"{1000 * seconds:.2f}" if seconds < 0.1 else f"{1000 * seconds:.0f}"
-    return fill_stacks(mine, wrong, notes)
+    return fill_stacks(trial.used, mine, wrong, notes)
 
 
 @contextmanager
@@ -267,7 +269,7 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
             raise UsageError(f"{reason}; training must continue with the functions that it started with")
         note(f"{reason}; the engine's are used")
 
-    these = f"{len(kept.parts)} of {len(PARTS)} parts of this model are functions in {kept.folder}"
+    these = f"{len(kept.parts)} of this model's parts are functions in {kept.folder}"
     if backend() != "numpy":
         without(f"{these}, which need NumPy, found {backend()}")
         return nullcontext()
@@ -286,5 +288,5 @@ def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextMana
         without(f"no longer solved in {own}: {', '.join(gone)}")
     if edited := kept.edited(parts):
         note(f"changed since this run was trained: {', '.join(edited)}")
-    note(f"{len(parts.functions)} of {len(PARTS)} parts of this model are functions in {parts.folder}")
+    note(f"{len(parts.functions)} of this model's parts are functions in {parts.folder}")
     return in_place(parts)

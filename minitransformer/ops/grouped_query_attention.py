@@ -34,6 +34,7 @@ from minitransformer.ops.rotary import composed as composed_rotary
 from minitransformer.ops.rotary import rotary
 from minitransformer.ops.scaled_dot_product_attention import composed as composed_attention
 from minitransformer.ops.scaled_dot_product_attention import scaled_dot_product_attention as attention
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["backward", "composed", "forward", "grouped_query_attention"]
 
@@ -83,10 +84,8 @@ def check(
 
 
 def _products(x: Array, memory: Array | None, n_queries: int) -> list[tuple[Array, slice]]:
-    """Return the factors of each projection: an input, and columns of w_in."""
-    if memory is None:
-        return [(x, slice(None))]  # [Q | K | V]
-    return [(x, slice(n_queries)), (memory, slice(n_queries, None))]  # Q and [K | V]
+    """Return the factors of [Q | K | V], or of Q and [K | V]: an input, and columns of w_in."""
+    return [(x, slice(None))] if memory is None else [(x, slice(n_queries)), (memory, slice(n_queries, None))]
 
 
 def _by_head(projected: list[Array], sizes: Sizes) -> tuple[Array, Array, Array]:
@@ -108,10 +107,11 @@ def _columns(heads: Array) -> Array:
     return heads.swapaxes(-2, -3).reshape(len(heads), heads.shape[2], heads.shape[1] * heads.shape[3])
 
 
-def _sum_groups(d_heads: Array, sizes: Sizes) -> Array:
-    """Return the sum over the heads that share keys or values: (B, H, T, Dk) -> (B, G, T, Dk)."""
-    n_sharing = sizes.n_heads // sizes.n_kv_heads
-    return d_heads.reshape(len(d_heads), sizes.n_kv_heads, n_sharing, *d_heads.shape[2:]).sum(axis=2)
+@replaceable
+def sum_groups(d_k_heads: Array, d_v_heads: Array, n_kv_heads: int) -> tuple[Array, ...]:
+    """Return the sums over the heads that share keys and values: (B, H, T, Dk) -> (B, G, T, Dk)."""
+    groups = len(d_k_heads), n_kv_heads, d_k_heads.shape[1] // n_kv_heads
+    return tuple(d.reshape(*groups, *d.shape[2:]).sum(axis=2) for d in (d_k_heads, d_v_heads))
 
 
 def forward(
@@ -189,7 +189,7 @@ def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
     # (4) o_h = Attention(q_h, k_h, v_h), written into the columns of concat
     d_q_turned, d_k_heads, d_v_heads = attention.backward(saved_heads, _heads(d_concat, sizes.n_heads))
     # (2) k and v, repeated for the heads that share them
-    d_k_turned, d_v = (_sum_groups(d, sizes) for d in (d_k_heads, d_v_heads))  # (5)
+    d_k_turned, d_v = sum_groups(d_k_heads, d_v_heads, sizes.n_kv_heads)  # (5)
     # (3) q, k = rotary(q), rotary(k)
     d_q, d_k = (d if saved_turn is None else rotary.backward(saved_turn, d)[0] for d in (d_q_turned, d_k_turned))  # (6)
     # (1) q, k and v are columns of [Q | K | V], or of Q and [K | V]

@@ -197,11 +197,13 @@ def test_a_hint_breaks_no_name_of_an_exercise(learn):
 
 
 def test_the_list_names_the_trainings(learn):
-    text = learn("list")[1]
+    text = " ".join(learn("list")[1].split())
     third, fourth = text.index("3. Arrays"), text.index("4. Finite differences")
     assert f"then: `minitransformer learn train 3 --folder {learn.folder}`" in text[third:fourth]
     assert "then: " not in text[fourth : text.index("5. Softmax")]
-    assert f"then: `minitransformer train --with {learn.folder}`" in text[text.index("8. The Transformer") :]
+    ninth = text.index("9. What came after 2017")
+    assert f"then: `minitransformer train --with {learn.folder}`" in text[text.index("8. The Transformer") : ninth]
+    assert f"then: `minitransformer train --with {learn.folder} --norm rms" in text[ninth:]
 
 
 def test_when_all_are_right(learn):

@@ -29,6 +29,7 @@ from minitransformer.learn.model import (
 )
 from minitransformer.learn.model.passes import PASSES
 from minitransformer.learn.model.training import TRAINING
+from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.optim import warmup
 from minitransformer.plots.own_parts import parts_figure
 from minitransformer.stand_ins import in_use, reference, standing_in
@@ -43,6 +44,9 @@ TINY = {
 LIMITS = Limits(patience=0.1, seconds=2.0)
 """Enough for a right part on a busy machine."""
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
+LATER = {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1}
+OF_LATER = {name for name in PARTS if find(name).file.startswith("09-after-2017")}
+"""The parts that models with later options have, and the paper's does not."""
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
@@ -90,11 +94,30 @@ def test_every_part_is_an_exercise_that_some_pass_calls():
 
 def test_right_answers_agree_with_the_engine_and_leave_their_times(solved):
     found = trial(solved)
-    assert {*found.parts.functions} == {*PARTS}
+    assert {*found.parts.functions} == found.used == {*PARTS} - OF_LATER
     assert found.wrong == found.broken == {}
     assert found.engine > 0
     assert found.together > 0
     assert {"softmax-backward", "walk-back", "adam-step"} <= found.times.keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "fewer"),
+    [
+        (LATER, OF_LATER, {"layer-norm-forward", "feed-forward-backward", "sinusoidal-positions", "split-heads"}),
+        ({"norm": "rms"}, {"rms-norm-forward", "rms-norm-backward"}, {"layer-norm-backward", "residual-connection"}),
+        ({"n_kv_heads": 1}, {"grouped-heads-backward"}, {"merge-heads"}),
+        ({"schedule": "linear"}, set(), {"warm-up"}),
+        ({"dropout": 0.0}, set(), {"dropout-forward", "dropout-backward"}),
+    ],
+    ids=["later", "RMSNorm", "one key head", "linear", "no dropout"],
+)
+def test_parts_that_a_model_does_not_use_are_not_counted(tmp_path, changes, more, fewer):
+    found = trial(solve(tmp_path, "linear-backward", *more, *fewer), **changes)
+    assert found.used & OF_LATER == more
+    assert not found.used & fewer
+    assert {*found.parts.functions} == {"linear-backward", *more}
+    assert found.wrong == found.broken == {}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +145,9 @@ def test_a_child_process_gets_the_same_setting_where_processes_cannot_fork(tmp_p
     np.testing.assert_equal([*other.batch], [*one.batch])
 
 
-@pytest.mark.parametrize("changes", [{"norm": "pre", "dropout": 0.0}, {"positions": "learned", "label_smoothing": 0.0}])
+@pytest.mark.parametrize(
+    "changes", [{"norm": "pre", "dropout": 0.0}, {"positions": "learned", "label_smoothing": 0.0}, LATER], ids=str
+)
 def test_other_models_can_be_trained_too(solved, changes):
     engine, own = trainer(**changes), trainer(**changes)
     batch = next(iter(engine.batches.epoch(0)))
@@ -165,6 +190,45 @@ def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed
             training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
         with Parts.open(solved).in_place():
             assert np.isfinite(training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1))
+
+
+def test_later_parts_stand_in_for_the_engines(solved):
+    own = trainer(**LATER)
+    batch = next(iter(own.batches.epoch(0)))
+    engines = (ops.rms_norm.backward, ops.swiglu.backward, ops.rotary.backward, sum_groups)
+    for engine in engines:
+        with standing_in({engine: refuse}):
+            with pytest.raises(AssertionError, match="of the engine was executed"):
+                training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+            with Parts.open(solved).in_place():
+                training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+
+
+@pytest.mark.parametrize("x", [[0.3, -2.0, 5.0, -1.0, 2.0, 3.0], [-90.0, -800.0, 90.0, 1.0, 2.0, 3.0]])
+def test_the_gates_are_found_again(solved, x):
+    x, d_y = np.array([x]), np.array([[0.7, -1.1, 0.4]])
+    _, saved = ops.swiglu.forward(x)
+    (expected,) = ops.swiglu.backward(saved, d_y)
+    with Parts.open(solved).in_place():
+        (found,) = ops.swiglu.backward(saved, d_y)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("rms-norm-forward", "mean(axis=-1, keepdims=True)", "sum(axis=-1, keepdims=True)"),
+        ("rms-norm-backward", " - x_hat * along", ""),
+        ("swiglu-backward", "u * (1 - z)", "(1 - z)"),
+        ("rotary-forward", "y[..., 1::2] = even * sin", "y[..., 1::2] = -even * sin"),
+        ("rotary-backward", "even * cos + odd * sin", "even * cos - odd * sin"),
+        ("grouped-heads-backward", "sum(axis=2)", "mean(axis=2)"),
+    ],
+)
+def test_a_wrong_part_of_a_later_model_is_named(tmp_path, name, old, new):
+    folder = solve(tmp_path, name)
+    spoil(folder, name, old, new)
+    assert [*trial(folder, **LATER).wrong] == [name]
 
 
 @pytest.mark.parametrize(
@@ -237,10 +301,11 @@ def test_only_what_is_solved_takes_a_place(tmp_path):
 
 def test_the_model_is_drawn_as_stacks_side_by_side():
     notes = dict.fromkeys(PARTS, "99.99")
-    mine, wrong = {*PARTS} - {"softmax-backward", "xavier"}, {"softmax-backward"}
-    stacks = fill_stacks(mine, wrong, notes | {"softmax-backward": "wrong", "xavier": "to do"})
+    used = {*PARTS} - OF_LATER
+    mine, wrong = used - {"softmax-backward", "xavier"}, {"softmax-backward"}
+    stacks = fill_stacks(used, mine, wrong, notes | {"softmax-backward": "wrong", "xavier": "to do"})
     owners = {row.text: row.owner for boxes in stacks.values() for box in boxes for row in box.rows if row.owner}
-    assert {*owners} == {*PARTS}
+    assert {*owners} == used
     assert {name for name, owner in owners.items() if owner != "yours"} == {"softmax-backward", "xavier"}
     text = draw_model(stacks, 80, "utf-8")
     lines = text.splitlines()
@@ -256,7 +321,7 @@ def test_the_model_is_drawn_as_stacks_side_by_side():
         assert draw_model(stacks, 80, encoding).isascii()
     shown = [text.get_text() for text in parts_figure(stacks).axes[0].texts]
     assert "37 of 39 parts are yours (green), 1 wrong (red)" in shown
-    assert {*PARTS, "cross-attention", "keys and values", "wrong", "to do"} <= {*shown}
+    assert {*used, "cross-attention", "keys and values", "wrong", "to do"} <= {*shown}
 
 
 BROKEN = {
@@ -344,16 +409,18 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
     status, told, _ = run(capsys, "train", *words, *FLAGS)
     assert status == 0
     assert "2 of 39 parts are yours" in told
+    assert "Not used by this model: " in told
+    assert "rms-norm-forward" in told.partition("Not used by this model: ")[2]
     assert (out / "parts.png").stat().st_size > 5000
     kept = json.loads((out / "parts.json").read_text())
     assert [*kept["parts"]] == ["warm-up", "greedy-decoding"]
     _, _, noted = run(capsys, "translate", str(out), "--", "one")
-    assert "2 of 39 parts of this model are functions in" in noted
+    assert "2 of this model's parts are functions in" in noted
     monkeypatch.chdir(tmp_path)  # from elsewhere no code is run that the run folder names
     _, _, noted = run(capsys, "translate", str(out), "--", "one")
     assert f"(add --with {own})" in noted
     _, _, noted = run(capsys, "evaluate", str(out), "--with", str(own))
-    assert "2 of 39 parts of this model are functions in" in noted
+    assert "2 of this model's parts are functions in" in noted
 
 
 @pytest.fixture
@@ -484,7 +551,7 @@ def test_the_folder_of_with_is_used_wherever_it_is(own_run, tmp_path, capsys):
     moved = own.rename(tmp_path / "elsewhere")
     assert f"(add --with {own}); the engine's are used" in run(capsys, "translate", str(out), "--", "one")[2]
     assert (
-        f"1 of 39 parts of this model are functions in {moved}"
+        f"1 of this model's parts are functions in {moved}"
         in (run(capsys, "translate", str(out), "--with", str(moved), "--", "one")[2])
     )
     spoil(moved, "warm-up", "return d_model", "return 1 * d_model")
@@ -496,7 +563,7 @@ def test_a_folder_that_is_gone_is_noted_in_few_words(own_run, monkeypatch, capsy
     own.rename(own.parent / "elsewhere")
     monkeypatch.chdir(own.parent)
     error = run(capsys, "translate", str(out), "--", "one")[2]
-    assert f"1 of 39 parts of this model are functions in {own}, which no longer exists; the engine's are used" in error
+    assert f"1 of this model's parts are functions in {own}, which no longer exists; the engine's are used" in error
     assert "no longer solved" not in error
 
 

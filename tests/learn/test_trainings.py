@@ -160,10 +160,11 @@ def test_the_command_trains_the_last_chapter_that_is_ready(learn, solved):
     assert said.out.startswith("Chapter 3: ")
     assert "before  brightness" in said.out
     assert learn("train", "5")[1].out.startswith("Chapter 5: ")
-    assert f"minitransformer train --with {solved}" in learn("train", "8")[1].out
+    assert f"minitransformer train --with {solved}\n" in learn("train", "8")[1].out
+    assert f"minitransformer train --with {solved} --norm rms" in learn("train", "9")[1].out
     status, said = learn("train", "4")
     assert status == 2
-    assert "no training of chapter '4': expected one of 3, 5, 7, 8" in said.err
+    assert "no training of chapter '4': expected one of 3, 5, 7, 8, 9" in said.err
 
 
 def test_the_command_names_what_is_missing_or_wrong(learn, solved):

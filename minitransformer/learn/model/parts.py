@@ -19,15 +19,15 @@ from minitransformer.learn.verdict import Unsolved, Wrong
 from minitransformer.learn.watch import watch
 from minitransformer.stand_ins import standing_in
 
-__all__ = ["PARTS", "Parts", "find_parts"]
+__all__ = ["PARTS", "Parts", "find_parts", "solution_of"]
 
 ENGINE = str(Path(__file__).parents[2])
 PARTS = tuple(name for stack in STACKS.values() for each in stack for name in each.parts)
-"""Every exercise that is a part of the model."""
+"""Every exercise that is a part of some model."""
 
 
 @cache
-def _solution(name: str) -> Callable[..., Any]:
+def solution_of(name: str) -> Callable[..., Any]:
     """Return the function that solves an exercise: it is used with the learner's functions in the same pass."""
     names: dict[str, Any] = {"__name__": f"solution_{name}"}
     exec(compile(find(name).solution, f"the solution of {name}", "exec"), names)
@@ -102,7 +102,7 @@ class Parts:
         others: StandIns = {}
         for make, names in {**PASSES, **TRAINING}.items():
             if any(name in self.functions for name in names):
-                passes = make({name: self.functions.get(name) or _solution(name) for name in names})
+                passes = make({name: self.functions.get(name) or solution_of(name) for name in names})
                 for other in passes.values():
                     vars(other)["calls"] = [self.functions[name] for name in names if name in self.functions]
                 others |= passes

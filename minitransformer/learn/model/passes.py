@@ -20,6 +20,7 @@ from minitransformer.nn.embedding import scale_and_place
 from minitransformer.nn.layers import Residual
 from minitransformer.ops.cross_entropy import read_targets
 from minitransformer.ops.dropout import draw
+from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.stand_ins import reference
 
 __all__ = ["PASSES"]
@@ -279,6 +280,29 @@ def layer_norm_backward(f: Functions) -> StandIns:
     return {ops.layer_norm.backward: backward}
 
 
+def rms_norm(f: Functions) -> StandIns:
+    """Make stand-ins for features with mean square 1, then the gain."""
+
+    def forward(x: Array, gain: Array, eps: float = 1e-5) -> tuple[Array, Any]:
+        y = like(f["rms-norm-forward"](x, gain, eps), x)
+        x_hat = like(f["rms-norm-forward"](x, np.ones_like(gain), eps), x)
+        rrms = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)
+        return y, (x_hat, rrms, gain)
+
+    return {ops.rms_norm.forward: forward}
+
+
+def rms_norm_backward(f: Functions) -> StandIns:
+    """Make stand-ins for the gradients of features and gain."""
+
+    def backward(saved: Any, d_y: Array) -> tuple[Array, Array]:
+        x_hat, rrms, gain = saved
+        d_x, d_gain = f["rms-norm-backward"](x_hat, rrms, gain, d_y)
+        return like(d_x, x_hat), like(d_gain, gain)
+
+    return {ops.rms_norm.backward: backward}
+
+
 def feed_forward(f: Functions) -> StandIns:
     """Make stand-ins for two linear layers with a ReLU between them, backwards."""
 
@@ -290,6 +314,58 @@ def feed_forward(f: Functions) -> StandIns:
         )  # fmt: skip
 
     return {ops.feed_forward.backward: backward}
+
+
+def gates(f: Functions) -> StandIns:
+    """Make stand-ins for SwiGLU, backwards."""
+
+    def backward(saved: Any, d_y: Array) -> tuple[Array]:
+        b, z, u = saved
+        a = np.divide(u, z, out=np.full_like(u, -80), where=z > 0)  # u = a z; where z is 0, a was even lower
+        x = np.concatenate((a, b), axis=-1)
+        return (like(f["swiglu-backward"](x, d_y), x),)
+
+    return {ops.swiglu.backward: backward}
+
+
+def rotary(f: Functions) -> StandIns:
+    """Make stand-ins for queries and keys that are turned by their positions."""
+
+    def forward(x: Array, first: int = 0, out: Array | None = None) -> tuple[Array, Any]:
+        _, saved = reference(ops.rotary.forward)(x, first)  # for the cosines and sines
+        y = like(f["rotary-forward"](x, np.arange(first, first + x.shape[-2])), x)
+        if out is not None:
+            out[...] = y
+            y = out
+        return y, saved
+
+    return {ops.rotary.forward: forward}
+
+
+def rotary_backward(f: Functions) -> StandIns:
+    """Make stand-ins for the gradient of what was turned."""
+
+    def backward(saved: Any, d_y: Array, out: tuple[Array | None] = (None,)) -> tuple[Array]:
+        cos, sin = saved
+        d_x = like(f["rotary-backward"](cos, sin, d_y), d_y)
+        if out[0] is not None:
+            out[0][...] = d_x
+            d_x = out[0]
+        return (d_x,)
+
+    return {ops.rotary.backward: backward}
+
+
+def grouped_heads(f: Functions) -> StandIns:
+    """Make stand-ins for the gradients of keys and values that several heads share."""
+
+    def summed(d_k_heads: Array, d_v_heads: Array, n_kv_heads: int) -> tuple[Array, Array]:
+        # The gradient of the queries stays as it is; that of the keys stands in for it.
+        _, d_k, d_v = f["grouped-heads-backward"](d_k_heads, d_k_heads, d_v_heads, n_kv_heads)
+        size = len(d_k_heads), n_kv_heads
+        return like(d_k, d_k_heads, (*size, *d_k_heads.shape[2:])), like(d_v, d_v_heads, (*size, *d_v_heads.shape[2:]))
+
+    return {sum_groups: summed}
 
 
 def dropout(f: Functions) -> StandIns:
@@ -385,7 +461,13 @@ PASSES: dict[Callable[[Functions], StandIns], tuple[str, ...]] = {
     multi_head_backward: ("one-weight-for-a-batch", "self-attention-backward", "merge-heads"),
     layer_norm: ("layer-norm-forward",),
     layer_norm_backward: ("gain-and-bias-gradients", "layer-norm-backward"),
+    rms_norm: ("rms-norm-forward",),
+    rms_norm_backward: ("rms-norm-backward",),
     feed_forward: ("feed-forward-backward",),
+    gates: ("swiglu-backward",),
+    rotary: ("rotary-forward",),
+    rotary_backward: ("rotary-backward",),
+    grouped_heads: ("grouped-heads-backward",),
     dropout: ("dropout-forward",),
     dropout_backward: ("dropout-backward",),
     residual: ("residual-connection",),

@@ -25,10 +25,14 @@ DROPOUT = ("dropout-forward", "dropout-backward")
 ATTENTION = (
     "padding-mask", "split-heads", "scaled-scores", "softmax-of-large-scores", "a-row-that-sees-nothing", "merge-heads",
     "weights-and-values-backward", "softmax-backward", "queries-and-keys-backward", "one-weight-for-a-batch",
+    "grouped-heads-backward",
 )  # fmt: skip
-SELF_ATTENTION = (*ATTENTION, "self-attention-backward")
-NORM = ("residual-connection", "layer-norm-forward", "layer-norm-backward", "gain-and-bias-gradients")
-FEED_FORWARD = ("feed-forward-backward",)
+SELF_ATTENTION = (*ATTENTION, "self-attention-backward", "rotary-forward", "rotary-backward")
+NORM = (
+    "residual-connection", "layer-norm-forward", "layer-norm-backward", "gain-and-bias-gradients", "rms-norm-forward",
+    "rms-norm-backward",
+)  # fmt: skip
+FEED_FORWARD = ("feed-forward-backward", "swiglu-backward")
 ADD_AND_NORM = Sublayer("add & norm", (), (*NORM, *DROPOUT), layered=True)
 
 STACKS: dict[str, tuple[Sublayer, ...]] = {
@@ -90,11 +94,15 @@ class Box(NamedTuple):
     layered: bool
 
 
-def fill_stacks(mine: Collection[str], wrong: Collection[str], notes: Mapping[str, str]) -> dict[str, list[Box]]:
+def fill_stacks(
+    used: Collection[str], mine: Collection[str], wrong: Collection[str], notes: Mapping[str, str]
+) -> dict[str, list[Box]]:
     """Return what to draw of each stack.
 
     Parameters
     ----------
+    used : collection of str
+        The exercises that are parts of this model; the others are left out.
     mine : collection of str
         The parts that are the learner's and right.
     wrong : collection of str
@@ -110,10 +118,10 @@ def fill_stacks(mine: Collection[str], wrong: Collection[str], notes: Mapping[st
     for stack, sublayers in STACKS.items():
         stacks[stack], above = [], set[str]()
         for each in sublayers:
-            rows = [Row(name, owner(name), notes.get(name, "")) for name in each.parts]
-            if each.again:
-                owners = [owner(name) for name in each.again]
-                where = "as above" if above.issuperset(each.again) else "as in the encoder"
+            rows = [Row(name, owner(name), notes.get(name, "")) for name in each.parts if name in used]
+            if again := [name for name in each.again if name in used]:
+                owners = [owner(name) for name in again]
+                where = "as above" if above.issuperset(again) else "as in the encoder"
                 rows.append(Row(f"{where}: {owners.count('yours')} of {len(owners)} yours"))
                 if "wrong" in owners:
                     rows.append(Row(f"{' ' * len(where)}  {owners.count('wrong')} wrong"))

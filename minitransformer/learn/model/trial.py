@@ -20,7 +20,7 @@ from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import beam_search, greedy
 from minitransformer.learn.bank import find
 from minitransformer.learn.child import MEMORY, Ended, Limits, guard, run_in_child
-from minitransformer.learn.model.parts import PARTS, Parts
+from minitransformer.learn.model.parts import PARTS, Parts, solution_of
 from minitransformer.learn.referee import Verdict, explain, judge_file
 from minitransformer.learn.verdict import Wrong
 from minitransformer.nn import Transformer
@@ -43,6 +43,8 @@ SLOWER = 100
 class Trial(NamedTuple):
     """The result of a trial."""
 
+    used: set[str]
+    """The exercises that are parts of this model, whoever has written them."""
     parts: Parts
     """The parts that a training can use, right or wrong."""
     wrong: dict[str, str]
@@ -74,6 +76,13 @@ class Setting(NamedTuple):
         dropout = self.configuration.model.dropout or DROPOUT
         return _values(self.configuration.changed(dtype="float64", dropout=dropout), self.sizes, _some(self.batch))
 
+    def used(self) -> set[str]:
+        """Find the exercises whose functions this model calls, in training or decoding."""
+        clock = Clock()
+        with clock.watch(Parts(self.folder, {name: solution_of(name) for name in PARTS})).in_place():
+            _values(self.configuration, self.sizes, _some(self.batch))
+        return {*clock.seconds}
+
 
 def try_parts(
     setting: Setting,
@@ -84,7 +93,8 @@ def try_parts(
 ) -> Trial:
     """Check each part as its exercise does, and compare it with the engine's: values, and the time of a training step.
 
-    The exercise's check finds mistakes that these sentences do not show, such as an overflow of large scores.
+    The exercise's check finds mistakes that these sentences do not show, such as an overflow of large scores. Parts
+    that the model does not use are not tried.
 
     Parameters
     ----------
@@ -102,7 +112,8 @@ def try_parts(
         expected = setting.values()
         slow = Limits(seconds=round(Limits().seconds + SLOWER * (time.perf_counter() - start)))
         engine = min(_steps(setting))
-    limits = limits or slow
+        used = setting.used()
+    limits, only = limits or slow, used & {*only}
     names = [name for name in PARTS if name in only and (setting.folder / find(name).file).exists()]
     verdicts = _examine_all(setting, names, expected, limits, tell)
     loaded = {name: one for name, one in verdicts.items() if isinstance(one, Verdict) and one.solved}
@@ -120,7 +131,7 @@ def try_parts(
             broken[find(ended.file.name).name] = f"In a training step: {ended}"
     parts = Parts.open(setting.folder, loaded.keys() - broken.keys())
     parts.missing.update((name, "to do") for name in only if name not in loaded and name not in broken)
-    return Trial(parts, wrong, broken, times, engine, together)
+    return Trial(used, parts, wrong, broken, times, engine, together)
 
 
 def _examine_all(
@@ -223,7 +234,8 @@ def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: B
     values["the loss"] = _backward(model, batch)
     for name, p in model.named_parameters():
         values[f"the gradient of {name}"] = np.zeros(p.shape) if p.grad is None else p.grad
-    steps = (1, 2, configuration.training.warmup_steps, 4 * configuration.training.warmup_steps)
+    t = configuration.training
+    steps = (min(step, t.steps) for step in (1, 2, t.warmup_steps, 4 * t.warmup_steps))
     values["the learning rate"] = np.array([configuration.learning_rate(step) for step in steps])
     optimiser = optim.Adam(model.parameters())
     for rate in (0.01, 0.02):
