@@ -51,7 +51,7 @@ def left_out(session: Session) -> str:
     return (
         f"Of a model with more than {MOST_PARAMETERS:,} parameters or {LARGEST_VOCABULARY:,} tokens, the file holds "
         f"the first {MOST_ENTRIES} rows and columns of each matrix. Along a vocabulary, it holds the tokens of the "
-        "sentence and the best alternatives to them. Statistics are those of whole matrices."
+        "text and the best alternatives to them. Statistics are those of whole matrices."
     )
 
 

@@ -151,11 +151,11 @@ class Explorer(ThreadingHTTPServer):
         except RequestError as error:
             return 400, {"error": f"{error}"}
         except TimeLimitError as error:
-            return 400, {"error": f"{name}: {error}; choose a shorter sentence or a smaller beam"}
+            return 400, {"error": f"{name}: {error}; choose a shorter text or a smaller beam"}
         except RecursionError:
             return 400, {"error": f"{name}: the body is nested too deeply; expected an object with few levels"}
         except MemoryError:
-            return 400, {"error": f"{name}: the memory is full; choose a shorter sentence"}
+            return 400, {"error": f"{name}: the memory is full; choose a shorter text"}
         except Exception as error:
             traceback.print_exc()
             return 500, {"error": f"{name}: {type(error).__name__}: {error}"}

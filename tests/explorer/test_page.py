@@ -165,7 +165,7 @@ def scheme(request):
 def test_write_a_sentence_and_see_the_tree_of_beam_search(visit, live, scheme):
     page = visit(live, scheme)
     assert page.evaluate("() => document.documentElement.dataset.theme") == scheme
-    see(page, "textbox", "Sentence").fill(OTHER)
+    see(page, "textbox", "Text").fill(OTHER)
     see(page, "button", "Translate").click()
     ready(page)
     places = see(page, "list", re.compile("^Tokens of the translation"))
@@ -243,7 +243,7 @@ def test_change_an_attention_weight_and_switch_off_a_head(visit, live, scheme):
     page.wait_for_function("() => window.explorer.trace?.prediction && !window.explorer.loading")
     outcome = see(change, "region", "First-order prediction")
     assert "Predicted by the gradient" in outcome.inner_text()
-    see(change, "region", "Translations").wait_for()
+    see(change, "region", "What is written, before and now").wait_for()
     see(change, "combobox", re.compile("^Change")).select_option("head_off")
     see(change, "button", "Apply").click()
     ready(page)
@@ -349,7 +349,7 @@ def test_a_decoder_alone_is_drawn_without_an_encoder(visit, tmp_path):
         assert main(["explore", str(folder), "x1 =", "--save", str(path)]) == 0
     page = visit(path.as_uri())
     assert see(page, "heading", "Text")
-    assert page.get_by_role("textbox", name="Sentence").input_value() == "x1 ="
+    assert page.get_by_role("textbox", name="Text").input_value() == "x1 ="
     model = page.get_by_role("group", name=re.compile("^The model's blocks"))
     assert not model.get_by_role("button", name=re.compile("Encoder|Source|Cross")).count()
     assert model.get_by_role("button", name=re.compile("Masked self-attention")).count() == 1
@@ -413,7 +413,7 @@ def test_nothing_scrolls_sideways(visit, live, width):
 
 def test_the_keyboard_is_enough(visit, live):
     page = visit(live)
-    see(page, "textbox", "Sentence").focus()
+    see(page, "textbox", "Text").focus()
     page.keyboard.press("Control+a")
     page.keyboard.type(OTHER)
     page.keyboard.press("Enter")
@@ -452,7 +452,7 @@ def test_a_stopped_server_is_named_and_what_is_there_stays(visit, run):
     server, address = explore(run)
     page = visit(address, expects_errors=True)
     stop(server)
-    see(page, "textbox", "Sentence").fill(OTHER)
+    see(page, "textbox", "Text").fill(OTHER)
     see(page, "button", "Translate").click()
     page.get_by_text("The server has stopped").first.wait_for()
     shown = block(page, re.compile("^Encoder layer 1, Self-attention, 1 by"))
@@ -462,7 +462,7 @@ def test_a_stopped_server_is_named_and_what_is_there_stays(visit, run):
 
 def test_a_sentence_that_cannot_be_read_is_refused_by_name(visit, live):
     page = visit(live, expects_errors=True)
-    see(page, "textbox", "Sentence").fill("4x1")
+    see(page, "textbox", "Text").fill("4x1")
     see(page, "button", "Translate").click()
     page.wait_for_function("() => !window.explorer.loading")
     assert "x" in see(page, "alert").inner_text() or "<unk>" in page.locator("#translate").inner_text()

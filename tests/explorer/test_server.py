@@ -137,7 +137,7 @@ def test_only_the_page_may_ask(server, talking, headers, status):
     [
         ("model", {}, 200, '"name":"model"'),
         ("trace", {"do": "refuse"}, 400, "trace: found a, expected b"),
-        ("trace", {"do": "late"}, 400, "trace: it took too long; choose a shorter sentence"),
+        ("trace", {"do": "late"}, 400, "trace: it took too long; choose a shorter text"),
         ("trace", {"do": "fail"}, 500, "trace: TypeError: oh"),
         ("trace", {"do": "nan"}, 500, "trace: the answer cannot be written as JSON"),
         ("trace", {"do": "deep"}, 400, "trace: the body is nested too deeply"),

@@ -42,7 +42,7 @@ def test_the_front_page_opens_with_sentences_to_choose_from(scheme):
         choice = frame.get_by_role("combobox", name="Examples")
         sentences = choice.locator("option").all_inner_texts()[1:]
         assert 28 <= len(sentences) <= 40
-        frame.get_by_role("textbox", name="Sentence").wait_for()
+        frame.get_by_role("textbox", name="Text").wait_for()
         for sentence in (sentences[-1], sentences[5]):
             choice.select_option(sentence)
             frame.wait_for_function("text => window.explorer.state.text === text", arg=sentence)

@@ -15,7 +15,7 @@ export function view(app, element) {
 
   return async (changed) => {
     if (!app.trace) {
-      element.replaceChildren(el("p", { class: "muted" }, app.loading ? "Computing every tensor…" : "Write a sentence to see its tensors."));
+      element.replaceChildren(el("p", { class: "muted" }, app.loading ? "Computing every tensor…" : "Write a text to see its tensors."));
       shown = null;
       return;
     }

@@ -91,7 +91,7 @@ function translations(before, after, between) {
   const words = (answer, side) => el("p", { class: "translation" }, answer.tokens.map(({ text }, i) => [
     kept[side].has(i) ? el("span", {}, text) : el("mark", {}, text), between]));
   const same = kept[0].size === before.tokens.length && kept[1].size === after.tokens.length;
-  return el("section", { class: "side-by-side", "aria-label": "Translations" },
+  return el("section", { class: "side-by-side", "aria-label": "What is written, before and now" },
     el("div", {}, el("h3", {}, "Before"), words(before, 0)),
     el("div", {}, el("h3", {}, "Now"), words(after, 1), same ? el("p", { class: "muted small" }, "The same tokens.") : null));
 }

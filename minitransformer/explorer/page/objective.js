@@ -4,7 +4,7 @@ import { el, number } from "./dom.js";
 import { tokenChoices } from "./labels.js";
 
 const KINDS = [
-  ["loss", "the loss of this sentence"],
+  ["loss", "the loss of this text"],
   ["log_probability", "the log-probability of one token"],
   ["difference", "the difference between two log-probabilities"],
 ];
@@ -12,7 +12,7 @@ const KINDS = [
 /** Return the name and unit of what is differentiated. */
 export function objectiveName({ trace, model }) {
   const { kind, position, token, other } = trace.objective;
-  if (kind === "loss") return "loss of this sentence, in nats per token";
+  if (kind === "loss") return "loss of this text, in nats per token";
   const name = (id) => `“${model.target_vocabulary[id] ?? id}”`;
   return kind === "difference" ? `log-probability of ${name(token)} minus that of ${name(other)} at position ${position + 1}, in nats`
     : `log-probability of ${name(token)} at position ${position + 1}, in nats`;

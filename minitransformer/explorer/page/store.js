@@ -27,8 +27,8 @@ export class Stopped extends Error {}
 
 const KEPT_BYTES = 64e6; // how many bytes of tensors stay in memory
 
-const NEEDS_PYTHON = "This file holds one sentence. Run `minitransformer explore RUN` to change it.";
-const NEEDS_PYTHON_MANY = "This file holds a few sentences. Run `minitransformer explore RUN` to write others.";
+const NEEDS_PYTHON = "This file holds one text. Run `minitransformer explore RUN` to change it.";
+const NEEDS_PYTHON_MANY = "This file holds a few texts. Run `minitransformer explore RUN` to write others.";
 
 /** Return the store that fits: the data in the document, or the server beside it. */
 export async function openStore() {

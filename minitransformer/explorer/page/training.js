@@ -117,7 +117,7 @@ export function view(app, root) {
     showAttention(at);
     const open = [...norms.querySelectorAll("details")].map((details) => details.open);
     norms.replaceChildren(
-      answer.loss ? lineChart("Loss of this sentence", "loss", [{ name: "loss", points: answer.loss.map((loss, j) => [answer.steps[j], loss]) }], at) : "",
+      answer.loss ? lineChart("Loss of this text", "loss", [{ name: "loss", points: answer.loss.map((loss, j) => [answer.steps[j], loss]) }], at) : "",
       normChart("Norms of the weights", answer.norms, answer.steps, at), normChart("Norms of the gradients", answer.gradient_norms, answer.steps, at));
     norms.querySelectorAll("details").forEach((details, j) => { details.open = open[j] ?? false; });
   }

@@ -49,7 +49,7 @@ function sentenceForm(app) {
     app.set({ ...(text === app.state.text ? {} : sentenceChange(app, text)), beam: Number(beam.value),
       alpha: Number(alpha.value) === app.model.search.alpha ? null : Number(alpha.value) });
   } },
-  el("label", { for: "sentence", class: "visually-hidden" }, "Sentence"), sentence,
+  el("label", { for: "sentence", class: "visually-hidden" }, "Text"), sentence,
   el("div", { class: "line-up" }, submit, examples, live && width, live && penalty),
   live ? null : el("p", { class: "muted small" }, app.store.refusal, " ", app.store.leftOut));
   let filled = false;
@@ -63,7 +63,7 @@ function sentenceForm(app) {
       if (isAlone(app.model)) submit.textContent = "Continue";
       penalty.title = `Length penalty: a score is the log-probability divided by ${rules?.penalty === "length" ? "length" : "((5 + length) / 6)"}^alpha`;
       if (!Number.isInteger(10 * rules?.alpha)) alpha.step = "any";
-      examples.append(el("option", { value: "" }, live ? "Examples …" : "Sentences in this file …"),
+      examples.append(el("option", { value: "" }, live ? "Examples …" : "Texts in this file …"),
         ...app.model.examples.map((one) => el("option", { value: one }, one)));
       examples.hidden = app.model.examples.length < 2;
     }
