@@ -121,7 +121,7 @@ def test_a_terminal_obeys_no_character_of_a_model(run, monkeypatch, terminal, wr
         (["--temperature", "nan"], "--temperature must be"),
         (["--top-k", "0"], "--top-k must be at least 1, found 0"),
         (["--top-p", "1.5"], "--top-p must be at most 1 and above 0, found 1.5"),
-        (["한글"], "the model has not seen '글', '한'"),
+        (["한글"], "the model does not know '글', '한'"),
     ],
 )
 def test_impossible_arguments_are_refused(run, capsys, arguments, message):

@@ -159,7 +159,7 @@ def test_a_run_writes_the_same_text_from_the_same_seed(tmp_path, texts):
     assert text != trained_run.write("x1 = ", 30, SamplingOptions(temperature=0.5), seed=2)
     assert set(text) <= set(trained_run.target.tokens)
     assert trained_run.write(length=0) == ""
-    with pytest.raises(UnknownTokenError, match="the model has not seen 'é', '한'"):
+    with pytest.raises(UnknownTokenError, match="the model does not know 'é', '한'"):
         trained_run.write("한é=é")
 
 
