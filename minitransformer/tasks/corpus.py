@@ -138,6 +138,13 @@ class TextCorpus:
 
     def batches(self, tokens: int, seed: int, source_end: bool = True) -> WindowBatches:
         """Return the batches to train on; see `WindowBatches`. There is no source that could have an end."""
+        if self.tokens < self.window:
+            raise OptionError(
+                f"window {self.window}: found only {self.tokens:,} tokens to train on; give a longer text or a smaller "
+                "window",
+                "window",
+                "text",
+            )
         return WindowBatches(self.ids, self.window, tokens, seed)
 
     def fingerprint(self) -> str:

@@ -108,8 +108,8 @@ class TrainedRun(NamedTuple):
         if UNKNOWN in ids:
             unknown = sorted({letter for letter, number in zip(prompt, ids, strict=True) if number == UNKNOWN})
             raise UnknownTokenError(
-                f"the model does not know {', '.join(map(repr, unknown))}: too rare in its training text; leave "
-                f"{'it' if len(unknown) == 1 else 'them'} out of the beginning"
+                f"the model does not know {', '.join(map(repr, unknown))}: its training text has too few of "
+                f"{'it' if len(unknown) == 1 else 'them'}, or none; begin with something else"
             )
         prompts, rng = np.array([ids], dtype=np.int64), np.random.default_rng(seed)
         tokens = sample(model, prompts, self.options.data.window, options, rng, forbidden=[UNKNOWN])

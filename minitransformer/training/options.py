@@ -111,7 +111,7 @@ class TrainingOptions(Options):
         if self.length == "steps" and self.schedule == "linear" and self.warmup_steps > self.steps:
             raise OptionError(
                 "warmup_steps must be at most steps with the linear schedule, "
-                f"found {self.warmup_steps} and {self.steps}",
+                f"found {self.warmup_steps} and {self.steps}; set both",
                 "warmup_steps",
                 "steps",
             )

@@ -114,6 +114,8 @@ class Trainer:
         self.source, self.target = self.corpus.source, self.corpus.target
         try:
             self.batches = self.corpus.batches(options.batch_tokens, configuration.seed, configuration.model.source_end)
+        except OptionError:
+            raise
         except ValueError as error:
             raise OptionError(f"batch_tokens {options.batch_tokens}: {error}", "batch_tokens") from error
         build_model = partial(configuration.build_model, len(self.source), len(self.target), self.corpus.shared)

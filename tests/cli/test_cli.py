@@ -250,7 +250,7 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
         (["train", "--label-smoothing", "-0.1"], "--label-smoothing must be at least 0 and below 1"),
         (
             ["train", "--schedule", "linear", "--warmup-steps", "9", "--steps", "8"],
-            "--warmup-steps must be at most --steps with the linear schedule, found 9 and 8",
+            "--warmup-steps must be at most --steps with the linear schedule, found 9 and 8; set both",
         ),
         (["train", "--learning-rate-factor", "0"], "--learning-rate-factor must be above 0, found 0"),
         (["train", "--learning-rate-factor", "nan"], "--learning-rate-factor must be above 0 and finite, found nan"),
@@ -267,6 +267,10 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
         (["train", "--seed", "-1"], "--seed must be at least 0, found -1"),
         (["train", "copy", "--batch-tokens", "5", "--train-pairs", "50"], "a batch may hold 5 at most"),
         (["train", "--held-out", "2000000"], "cannot hold out 2,000,000 numbers: there are 991,000"),
+        (
+            ["train", "characters", "--characters", "90", "--window", "91"],
+            "--window 91: found only 90 tokens to train on; give a longer --text or a smaller --window",
+        ),
         (["translate", "nowhere", "one"], "there is no run folder nowhere"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
         (["attention", "nowhere", "one"], "there is no run folder nowhere"),

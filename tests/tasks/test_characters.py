@@ -16,7 +16,7 @@ TASK = build("characters")
 
 
 def corpus(paths, seed=0, tokenisers=None, **options):
-    configuration = Configuration.of_task(TASK, text=paths, window=4, min_count=1, **options)
+    configuration = Configuration.of_task(TASK, text=paths, **{"window": 4, "min_count": 1} | options)
     return TASK.corpus(configuration.data, seed, tokenisers)
 
 
@@ -111,6 +111,14 @@ def test_unreadable_files_are_refused(files, tmp_path, content, message):
         path.write_bytes(content)
     with pytest.raises(FileError, match=message):
         corpus([*files, path])
+
+
+def test_a_text_shorter_than_a_window_cannot_be_trained_on(files):
+    found = corpus(files, window=40, characters=39)
+    with pytest.raises(OptionError, match="window 40: found only 39 tokens to train on; give a longer text") as told:
+        found.batches(100, 0)
+    assert told.value.names == ("window", "text")
+    assert corpus(files, window=40, characters=40).batches(100, 0).batches_per_epoch == 1
 
 
 def test_the_standard_library_is_read_without_its_tests():
