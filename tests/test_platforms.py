@@ -29,7 +29,8 @@ import os, signal, sys
 # These libraries look at the system when they are loaded, so they are loaded before it changes its name.
 import concurrent.futures, hypothesis, http.server, importlib.metadata, matplotlib.pyplot, multiprocessing.connection
 import numpy.testing, pathlib, pkgutil, pytest, safetensors.numpy, shutil, subprocess, tempfile, threadpoolctl, tqdm
-import unittest.mock, webbrowser
+import types, unittest.mock, webbrowser
+threadpoolctl.sys = types.SimpleNamespace(**vars(sys))  # its older versions look each time
 for name in ("fcntl", "resource", "termios", "pwd", "grp", "pty"):
     sys.modules[name] = None
 for name in ("O_NOFOLLOW", "O_NONBLOCK", "fork", "killpg", "sched_getaffinity", "setsid", "sysconf"):
