@@ -256,6 +256,15 @@ def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch):
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
 
 
+@pytest.fixture
+def _ctrl_c():
+    """Ctrl-C works, also where the tests run in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c")
 @pytest.mark.parametrize("step", [4, 5])
 def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, monkeypatch, step):
     steps, at_3 = [], []
@@ -419,6 +428,7 @@ def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.usefixtures("_ctrl_c")
 def test_a_second_ctrl_c_is_not_put_off():
     def press_twice():
         with deferred_interrupt() as pressed:
