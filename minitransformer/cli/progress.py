@@ -150,7 +150,7 @@ def _introduce(trainer: Trainer) -> None:
     if trainer.step == 0 and (chosen := _choices(trainer)):
         print(f"chosen    by the size of the text: {chosen}")
     epochs = training.steps * training.accumulate / trainer.batches.batches_per_epoch
-    print(f"          {trainer.batches.batches_per_epoch:,} batches an epoch, {epochs:,.1f} epochs")
+    print(f"          {epochs:,.1f} epochs, batches in each: {trainer.batches.batches_per_epoch:,}")
     if trainer.step:
         print(f"          continuing after step {trainer.step:,}")
     if (seconds := trainer.expected_seconds()) is not None:

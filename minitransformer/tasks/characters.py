@@ -73,8 +73,8 @@ class _CharactersTask(Task):
         tokeniser = tokenisers[0] if tokenisers else RawCharacters.train([train], min_count=rare)
         total = sum(map(len, different))
         notes = [
-            f"text: {total:,} characters of {where}: {len(different):,} different files, {len(train):,} characters to "
-            f"train on, {len(held_out):,} held out",
+            f"text: {total:,} characters of {where} (different files: {len(different):,}), {len(train):,} characters "
+            f"to train on, {len(held_out):,} held out",
             f"characters: {len(tokeniser.tokens):,}; one that occurs fewer than {rare:,} times is an unknown one",
         ]
         if len(different) == 1:

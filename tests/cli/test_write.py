@@ -48,7 +48,7 @@ def said(capsys, *arguments):
 def test_train_says_what_it_learns_from_and_shows_what_it_writes(training):
     folder, out = training
     assert "text, character by character" in out
-    assert "3 different files" in out
+    assert "(different files: 3)" in out
     assert "characters to train on" in out
     assert out.count("bits per held-out character; it writes\n  | ") == 2
     assert "bits per character on" in out
