@@ -11,7 +11,6 @@ __all__ = ["draw_model"]
 
 INNER = 37
 """The width of a box without its borders: a mark, the longest name and a note of up to five letters."""
-PAIRS = ("encoder", "decoder"), ("training", "decoding")
 MARKS = {"yours": "x", "wrong": "!", "engine": "."}
 MEMORY = ["The encoder's output becomes keys and", "values in every cross-attention."]
 ASCII = str.maketrans("─│┌┐├┤└┘×", "-|++++++x")
@@ -23,17 +22,19 @@ def draw_model(stacks: Mapping[str, Sequence[Box]], width: int, encoding: str | 
     Parameters
     ----------
     stacks : mapping of str to sequence of Box
-        The encoder, the decoder, training and decoding.
+        The encoder if there is one, the decoder, training and decoding.
     width : int
         The columns of the terminal. If two stacks do not fit side by side, they are one below the other.
     encoding : str or None
         The encoding of the output. If it lacks the letters that make boxes, the drawing is in ASCII.
     """
     wide, lines = width > 2 * (INNER + 2), []
-    for left, right in PAIRS:
-        both = _draw_stack(left, stacks[left]), _draw_stack(right, stacks[right])
+    names = [*stacks]
+    for pair in zip_longest(names[::2], names[1::2]):
+        both = [_draw_stack(name, stacks[name]) for name in pair if name]
         if wide:
-            lines += [f"{one:<{INNER + 2}} {other}".rstrip() for one, other in zip_longest(*both, fillvalue="")]
+            rows = zip_longest(*both, fillvalue="")
+            lines += [" ".join(f"{line:<{INNER + 2}}" for line in row).rstrip() for row in rows]
         else:
             lines += [line.rstrip() for stack in both for line in stack]
     text = "\n".join(lines)

@@ -18,7 +18,6 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.model_drawing import draw_model
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, percent
-from minitransformer.data import Batch
 from minitransformer.learn import find, find_folder
 from minitransformer.learn.child import Ended
 from minitransformer.learn.model import (
@@ -34,6 +33,7 @@ from minitransformer.learn.model import (
 )
 from minitransformer.training import RunFolder, Trainer
 from minitransformer.training.ranks import ALONE
+from minitransformer.training.step import all_batches
 
 __all__ = [
     "add_training_options",
@@ -126,8 +126,7 @@ def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
         If a part cannot be used, or is wrong without ``--anyway``.
     """
     sizes = len(trainer.source), len(trainer.target), trainer.corpus.shared
-    batch = next(iter(trainer.batches.epoch(0)))
-    assert isinstance(batch, Batch)  # a decoder alone was refused
+    batch = next(all_batches(trainer.batches))
     print(f"comparing your functions in {choice.folder} with the engine's ...", flush=True)
     try:
         trial = try_parts(Setting(choice.folder, trainer.configuration, sizes, batch), choice.parts, tell=_tell)
@@ -183,7 +182,7 @@ def _stacks(parts: Parts, trial: Trial) -> dict[str, list[Box]]:
     notes = parts.missing | dict.fromkeys(mine, "yours") | dict.fromkeys(wrong, "wrong")
     for name, seconds in trial.times.items():
         notes[name] = f"{1000 * seconds:.2f}" if seconds < 0.1 else f"{1000 * seconds:.0f}"
-    return fill_stacks(trial.used, mine, wrong, notes)
+    return fill_stacks(trial.used, mine, wrong, notes, trial.decoder_only)
 
 
 @contextmanager
@@ -228,7 +227,10 @@ def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
         print(f"  {name:<{width}}" + "".join(f"{losses[step]:>8.3f}" if step in losses else " " * 8 for step in shown))
     for name, folder in zip(runs, (wrong, right), strict=True):
         if final := folder.measurements.final():
-            print(f"  exact match {name}: {percent(final['exact_match'], 2)}")
+            if "exact_match" in final:
+                print(f"  exact match {name}: {percent(final['exact_match'], 2)}")
+            else:
+                print(f"  bits per character {name}: {final['bits_per_character']:.3f}")
     print(f"the curves are in {wrong.path / 'with-and-without.png'}")
 
 

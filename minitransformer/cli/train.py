@@ -23,7 +23,7 @@ from minitransformer.cli.own_parts import (
 )
 from minitransformer.cli.parser import path
 from minitransformer.cli.processes import add_distributed
-from minitransformer.learn.model import PARTS, Parts, Trial, record
+from minitransformer.learn.model import Parts, Trial, record
 from minitransformer.training import RunFolder, Trainer, lock_folder
 
 __all__ = ["add_arguments", "run"]
@@ -53,8 +53,6 @@ def run(args: argparse.Namespace) -> int:
         configuration = read_configuration(args)
         if hasattr(args, "out"):
             ranks.first(lambda: RunFolder(args.out).refuse(args.overwrite))
-        if choice and configuration.build_task().decoder_only:
-            raise ValueError(f"--with has no effect on the task {configuration.task}: its model is a decoder alone")
         trainer = Trainer(configuration, ranks=ranks)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
@@ -67,8 +65,7 @@ def run(args: argparse.Namespace) -> int:
     with in_place(parts):
         trainer = Trainer(configuration, tokenisers)
         status = _train(trainer, folder, args.overwrite, parts, trial)
-    # Learned positions are rows of a table, whose gradient no exercise asks for.
-    if not status and len(parts.functions) == len(PARTS) and configuration.model.positions == "sinusoidal":
+    if not status and trial.own_gradients and parts.functions.keys() == trial.used:
         print("every part is yours: no backward pass of the engine was executed")
     if wrong and status != progress.INTERRUPTED:
         print(f"\nagain, with the engine's functions for {', '.join(sorted(wrong))}\n")

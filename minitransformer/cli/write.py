@@ -11,6 +11,7 @@ from itertools import islice
 
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.options import flag_of, with_flags
+from minitransformer.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.cli.run_options import add_run, load_chosen
 from minitransformer.decoding import SamplingOptions
 from minitransformer.options import OptionError
@@ -21,6 +22,7 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the run, the beginning of the text, its length, and how characters are drawn."""
     add_run(parser)
+    add_with(parser)
     parser.add_argument("text", nargs="*", default=[], help="the beginning of the text; by default none")
     parser.add_argument("--length", type=int, default=500, metavar="N", help="number of characters to write")
     for name, declared in SamplingOptions.declarations().items():
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed, another text")
 
 
+@with_parts_of_run()
 def run(args: argparse.Namespace) -> int:
     """Print the beginning, then each character as soon as it is drawn."""
     if args.length < 0:

@@ -33,6 +33,7 @@ from minitransformer.data import END, START
 from minitransformer.decoding.search import Diverged, Ids, exclude
 from minitransformer.nn import LanguageModel
 from minitransformer.options import Options, option
+from minitransformer.stand_ins import replaceable
 
 __all__ = ["SamplingOptions", "draw", "sample"]
 
@@ -91,13 +92,19 @@ class SamplingOptions(Options):
             p[..., most:] = 0
         p /= p.sum(axis=-1, keepdims=True)
         if self.top_p is not None and self.top_p < 1:
-            mass_before = np.cumsum(p, axis=-1) - p
-            mass_before[..., 0] = -1  # the first is always kept
-            p[mass_before >= self.top_p - ROUNDING] = 0
-            p /= p.sum(axis=-1, keepdims=True)
+            p = keep_top_p(p, self.top_p)
         found = np.empty_like(p)
         np.put_along_axis(found, order, p, axis=-1)
         return found
+
+
+@replaceable
+def keep_top_p(p: NDArray[np.float64], top_p: float) -> NDArray[np.float64]:
+    """Return the probabilities (..., V) without the less probable tokens; the most probable one is the first."""
+    mass_before = np.cumsum(p, axis=-1) - p
+    mass_before[..., 0] = -1  # the first is always kept
+    kept = np.where(mass_before < top_p - ROUNDING, p, 0)
+    return kept / kept.sum(axis=-1, keepdims=True)
 
 
 def draw(probabilities: NDArray[np.float64], rng: np.random.Generator) -> Ids:

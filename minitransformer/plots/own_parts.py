@@ -22,7 +22,6 @@ COLOURS = {"yours": (GREEN, "white"), "engine": ("#e4e4e0", "black"), "wrong": (
 ROW, GAP, WIDTH, SPACE = 0.24, 0.16, 3.3, 0.5
 """The heights of a row and of the gap between two boxes; the widths of a box and of the space between two stacks."""
 LEFT, TOP = 0.35, 1.0
-COLUMNS = ("encoder",), ("decoder",), ("training", "decoding")
 
 
 class Row(Protocol):
@@ -53,8 +52,8 @@ def model_parts(stacks: Mapping[str, Sequence[Box]], path: Path | str) -> None:
     Parameters
     ----------
     stacks : mapping of str to sequence of Box
-        The encoder, the decoder, training and decoding; each box has a ``title``, ``rows`` and whether it is
-        ``layered``. A row has a ``text``, an ``owner`` (yours, engine, wrong, or nothing) and a ``note``.
+        The encoder if there is one, the decoder, training and decoding; each box has a ``title``, ``rows`` and whether
+        it is ``layered``. A row has a ``text``, an ``owner`` (yours, engine, wrong, or nothing) and a ``note``.
     path : Path or str
         The file to write.
     """
@@ -63,8 +62,10 @@ def model_parts(stacks: Mapping[str, Sequence[Box]], path: Path | str) -> None:
 
 def parts_figure(stacks: Mapping[str, Sequence[Box]]) -> Figure:
     """Make the figure that `model_parts` writes."""
-    across = LEFT + len(COLUMNS) * (WIDTH + SPACE)
-    down = TOP + 0.2 + max(sum(_height(stacks[name]) for name in column) for column in COLUMNS)
+    *columns, training, decoding = ([name] for name in stacks)
+    columns.append(training + decoding)
+    across = LEFT + len(columns) * (WIDTH + SPACE)
+    down = TOP + 0.2 + max(sum(_height(stacks[name]) for name in column) for column in columns)
     figure = plain_figure(across, down)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, across), ylim=(down, 0))
     axes.axis("off")
@@ -75,12 +76,13 @@ def parts_figure(stacks: Mapping[str, Sequence[Box]]) -> Figure:
     others = "The others (grey) are the engine's. Numbers are milliseconds of a training step."
     axes.text(LEFT, 0.5, others, va="center", size=8, color=FRAME)
     places: dict[tuple[str, str], float] = {}
-    for number, column in enumerate(COLUMNS):
+    for number, column in enumerate(columns):
         left, top = LEFT + number * (WIDTH + SPACE), TOP
         for name in column:
             _draw_stack(axes, name, stacks[name], left, top, places)
             top += _height(stacks[name])
-    _draw_memory(axes, places["encoder", ""], places["decoder", "cross-attention"])
+    if "encoder" in stacks:
+        _draw_memory(axes, places["encoder", ""], places["decoder", "cross-attention"])
     return figure
 
 

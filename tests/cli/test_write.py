@@ -12,6 +12,8 @@ import minitransformer as mt
 from minitransformer.cli import main, text_runs
 from minitransformer.cli.pictures import translate_with_maps
 from minitransformer.data import START
+from minitransformer.learn import find
+from minitransformer.learn.model import PARTS
 from minitransformer.training import RunFolder, TrainedRun
 
 SMALL = [
@@ -217,10 +219,35 @@ def test_a_model_that_translates_cannot_write(tmp_path, capsys, without_pictures
 
 
 @pytest.mark.numpy_only("exercises are in NumPy")
-def test_own_parts_are_refused(tmp_path, capsys):
-    status, _, err = said(capsys, "train", "characters", "--with", str(tmp_path), "--out", str(tmp_path / "run"))
+def test_own_parts_train_and_write(training, tmp_path, capsys, without_pictures, monkeypatch):
+    monkeypatch.setattr("minitransformer.cli.train.draw_parts", lambda *_: None)
+    texts, out, mine = sorted(training[0].parent.glob("?.py")), str(tmp_path / "run"), tmp_path / "mine"
+    for name in PARTS:
+        path = mine / find(name).file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(find(name).solution, encoding="utf-8")
+    given = ["--text", *map(str, texts), "--norm", "rms", "--out", out, "--with", str(mine)]
+    status, told, _ = said(capsys, "train", "characters", *SMALL, *given)
+    assert status == 0
+    assert " DECODER " in told
+    assert "ENCODER" not in told
+    assert "rms-norm-backward" in told
+    assert "every part is yours: no backward pass of the engine was executed" in told
+    top_p = mine / find("top-p").file
+    top_p.write_text("def nucleus(p, top_p):\n    raise ZeroDivisionError\n")
+    assert "the engine's are used" in said(capsys, "write", out, "--top-p", "0.5")[2]
+    status, _, err = said(capsys, "write", out, "--top-p", "0.5", "--with", str(mine))
     assert status == 2
-    assert "--with has no effect on the task characters: its model is a decoder alone" in err
+    assert f"line 2 of {top_p} failed with ZeroDivisionError" in err
+    assert said(capsys, "write", out, "--with", str(mine))[0] == 0
+    adam = mine / find("adam-step").file
+    adam.write_text(find("adam-step").solution.replace("m / (1 - beta1**t)", "m"), encoding="utf-8")
+    given = [*given[:-4], "--out", str(tmp_path / "wrong"), "--with", str(mine), "--but", "top-p", "--anyway"]
+    status, told, _ = said(capsys, "train", "characters", *SMALL, *given)
+    assert status == 0
+    assert "bits per character with your adam-step: " in told
+    assert "bits per character without the mistake: " in told
+    assert "every part is yours" not in told  # top-p is not
 
 
 def test_a_recipe_names_several_files_from_its_folder(tmp_path, capsys):

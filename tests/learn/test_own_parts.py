@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from minitransformer import ops
-from minitransformer.autograd import graph, rules
 from minitransformer.cli import main
 from minitransformer.cli.model_drawing import draw_model
 from minitransformer.decoding import length_penalty
+from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.learn import bank, find
 from minitransformer.learn.child import Limits
 from minitransformer.learn.model import (
@@ -29,12 +29,14 @@ from minitransformer.learn.model import (
 )
 from minitransformer.learn.model.passes import PASSES
 from minitransformer.learn.model.training import TRAINING
+from minitransformer.learn.model.trial import engine_gradients
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.optim import warmup
 from minitransformer.plots.own_parts import parts_figure
 from minitransformer.stand_ins import in_use, reference, standing_in
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, training_step
+from minitransformer.training.step import all_batches
 from minitransformer.training.workers import Workers
 
 TINY = {
@@ -47,6 +49,8 @@ pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 LATER = {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1}
 OF_LATER = {name for name in PARTS if find(name).file.startswith("09-after-2017")}
 """The parts that models with later options have, and the paper's does not."""
+OF_TEXTS = {"top-p"}
+"""Those that only a decoder alone has."""
 FLAGS = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
@@ -81,6 +85,18 @@ def setting(folder, **changes):
     return Setting(folder, one.configuration, sizes, next(iter(one.batches.epoch(0))))
 
 
+def text_trainer(tmp_path, **changes):
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"{i} {i * i % 101:b}\n" for i in range(200)))
+    small = {name: value for name, value in TINY.items() if name not in ("train_pairs", "held_out")}
+    return Trainer(Configuration.of_task(build("characters"), **(small | {"text": [path], "window": 12} | changes)))
+
+
+def text_setting(folder, tmp_path, **changes):
+    one = text_trainer(tmp_path, **changes)
+    return Setting(folder, one.configuration, (len(one.target), len(one.target), True), next(all_batches(one.batches)))
+
+
 def trial(folder, only=PARTS, limits=None, tell=print, **changes):
     return try_parts(setting(folder, **changes), only, limits=limits, tell=tell)
 
@@ -99,12 +115,22 @@ def test_right_answers_agree_with_the_engine_and_leave_their_times(solved):
     assert found.engine > 0
     assert found.together > 0
     assert {"softmax-backward", "walk-back", "adam-step"} <= found.times.keys()
+    assert found.own_gradients
+
+
+@pytest.mark.parametrize(
+    ("changes", "only"),
+    [({"positions": "learned"}, PARTS), ({}, {*PARTS} - {"linear-backward"})],
+    ids=["model", "part"],
+)
+def test_a_gradient_that_the_engine_computes_is_noticed(solved, changes, only):
+    assert not trial(solved, only, **changes).own_gradients
 
 
 @pytest.mark.parametrize(
     ("changes", "more", "fewer"),
     [
-        (LATER, OF_LATER, {"layer-norm-forward", "feed-forward-backward", "sinusoidal-positions", "split-heads"}),
+        (LATER, OF_LATER - OF_TEXTS, {"layer-norm-forward", "feed-forward-backward", "split-heads"}),
         ({"norm": "rms"}, {"rms-norm-forward", "rms-norm-backward"}, {"layer-norm-backward", "residual-connection"}),
         ({"n_kv_heads": 1}, {"grouped-heads-backward"}, {"merge-heads"}),
         ({"schedule": "linear"}, set(), {"warm-up"}),
@@ -172,13 +198,6 @@ def refuse(*_, **__):
     raise AssertionError("a backward pass of the engine was executed")
 
 
-def engine_gradients():
-    """Return every function of the engine that computes a gradient."""
-    yield from (operation.backward for operation in ops.registry.values())
-    yield from (gradient for rule in rules.RULES.values() for gradient in rule.gradients if gradient)
-    yield from (rules.unbroadcast, graph.backpropagate)
-
-
 @pytest.mark.parametrize(
     "changes", [{}, {"norm": "pre", "dropout": 0.0}, {"share_embeddings": False, "label_smoothing": 0.0}]
 )
@@ -202,6 +221,72 @@ def test_later_parts_stand_in_for_the_engines(solved):
                 training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
             with Parts.open(solved).in_place():
                 training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+
+
+@pytest.mark.parametrize("changes", [{}, {**LATER, "schedule": "warmup", "dropout": 0.1}], ids=["paper", "later"])
+def test_a_decoder_alone_takes_the_parts_that_it_uses(solved, tmp_path, changes):
+    found = try_parts(text_setting(solved, tmp_path, **changes))
+    assert {*found.parts.functions} == found.used
+    assert found.wrong == found.broken == {}
+    assert found.decoder_only
+    assert {"shifted-targets", "causal-mask", "label-smoothing-backward", "walk-back", "top-p"} < found.used
+    assert not found.used & {"greedy-decoding", "beam-step", "length-penalty"}
+    assert (found.used & OF_LATER == OF_LATER) == bool(changes)
+    assert {"warm-up", "dropout-backward"} <= found.used if changes else "warm-up" not in found.used
+
+
+@pytest.mark.parametrize("changes", [{}, {"norm": "rms", "activation": "swiglu"}], ids=["paper", "later"])
+def test_a_decoder_alone_is_trained_by_own_parts(solved, tmp_path, changes):
+    engine, own = text_trainer(tmp_path, **changes), text_trainer(tmp_path, **changes)
+    batch = next(all_batches(engine.batches))
+    losses = [training_step(engine.model.train(), engine.optimiser, batch, 0.01, 0.1) for _ in range(3)]
+    with standing_in(dict.fromkeys(engine_gradients(), refuse)), Parts.open(solved).in_place():
+        for loss in losses:
+            found = training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+            assert float(found) == pytest.approx(float(loss), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("top-p", "n = 1 + ", "n = "),
+        ("top-p", " / kept.sum()", ""),
+        ("shifted-targets", "wanted[:, :-1]", "wanted[:, 1:]"),
+        ("softmax-backward", "y * (d_y - row_sum)", "y * d_y"),
+    ],
+)
+def test_a_wrong_part_of_a_decoder_alone_is_named(tmp_path, name, old, new):
+    folder = solve(tmp_path / "mine", name)
+    spoil(folder, name, old, new)
+    assert [*try_parts(text_setting(folder, tmp_path)).wrong] == [name]
+
+
+def test_the_trial_of_a_decoder_alone_looks_at_what_it_draws(tmp_path):
+    one = text_setting(tmp_path, tmp_path)
+    expected = one.values()
+    with standing_in({keep_top_p: lambda p, top_p: np.eye(p.shape[-1])[[0] * len(p)]}):  # always the most probable
+        found = one.values()
+    changed = {name for name, value in expected.items() if not np.array_equal(found[name], value)}
+    assert changed
+    assert all(re.fullmatch("text [12] of sampling", name) for name in changed)
+
+
+def test_a_decoder_alone_is_drawn_without_an_encoder():
+    used = {*PARTS} - OF_LATER - {"greedy-decoding", "beam-step", "length-penalty"} | OF_TEXTS
+    stacks = fill_stacks(used, used, set(), {}, decoder_only=True)
+    assert [*stacks] == ["decoder", "training", "decoding"]
+    assert {row.text for boxes in stacks.values() for box in boxes for row in box.rows if row.owner} == used
+    assert [box.title for box in stacks["decoding"]] == ["sampling"]
+    for width in (80, 60):
+        text = draw_model(stacks, width, "utf-8")
+        assert "ENCODER" not in text
+        assert "encoder" not in text
+        assert "cross-attention" not in text
+        assert re.search("add & norm.*\n(?s:.*)add & norm.*\n│   as above: 6 of 6 yours", text)
+        assert max(map(len, text.splitlines())) < width
+    shown = [text.get_text() for text in parts_figure(stacks).axes[0].texts]
+    assert f"{len(used)} of {len(used)} parts are yours (green)" in shown
+    assert not {"ENCODER", "cross-attention", "keys and values"} & {*shown}
 
 
 @pytest.mark.parametrize("x", [[0.3, -2.0, 5.0, -1.0, 2.0, 3.0], [-90.0, -800.0, 90.0, 1.0, 2.0, 3.0]])

@@ -22,7 +22,7 @@ from minitransformer.stand_ins import standing_in
 __all__ = ["PARTS", "Parts", "find_parts", "solution_of"]
 
 ENGINE = str(Path(__file__).parents[2])
-PARTS = tuple(name for stack in STACKS.values() for each in stack for name in each.parts)
+PARTS = tuple(dict.fromkeys(name for stack in STACKS.values() for each in stack for name in each.parts))
 """Every exercise that is a part of some model."""
 
 

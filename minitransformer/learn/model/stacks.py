@@ -13,11 +13,10 @@ class Sublayer(NamedTuple):
 
     title: str
     parts: tuple[str, ...]
-    """Those that no sub-layer before it has."""
-    again: tuple[str, ...] = ()
-    """Those that one before it has too."""
     layered: bool = False
     """Whether each of the N layers has one."""
+    reads_encoder: bool = False
+    """Whether a decoder alone lacks it."""
 
 
 EMBEDDING = ("repeated-ids", "embedding-scale", "sinusoidal-positions")
@@ -33,26 +32,26 @@ NORM = (
     "rms-norm-backward",
 )  # fmt: skip
 FEED_FORWARD = ("feed-forward-backward", "swiglu-backward")
-ADD_AND_NORM = Sublayer("add & norm", (), (*NORM, *DROPOUT), layered=True)
+ADD_AND_NORM = Sublayer("add & norm", (*NORM, *DROPOUT), layered=True)
 
 STACKS: dict[str, tuple[Sublayer, ...]] = {
     "encoder": (
         Sublayer("embedding + positions", (*EMBEDDING, *DROPOUT)),
         Sublayer("self-attention", SELF_ATTENTION, layered=True),
-        Sublayer("add & norm", NORM, DROPOUT, layered=True),
+        ADD_AND_NORM,
         Sublayer("feed-forward", FEED_FORWARD, layered=True),
         ADD_AND_NORM,
     ),
     "decoder": (
-        Sublayer("embedding + positions", ("shifted-targets",), (*EMBEDDING, *DROPOUT)),
-        Sublayer("masked self-attention", ("causal-mask",), SELF_ATTENTION, layered=True),
+        Sublayer("embedding + positions", ("shifted-targets", *EMBEDDING, *DROPOUT)),
+        Sublayer("masked self-attention", ("causal-mask", *SELF_ATTENTION), layered=True),
         ADD_AND_NORM,
-        Sublayer("cross-attention", (), ATTENTION, layered=True),
-        ADD_AND_NORM,
-        Sublayer("feed-forward", (), FEED_FORWARD, layered=True),
+        Sublayer("cross-attention", ATTENTION, layered=True, reads_encoder=True),
+        ADD_AND_NORM._replace(reads_encoder=True),
+        Sublayer("feed-forward", FEED_FORWARD, layered=True),
         ADD_AND_NORM,
         Sublayer("linear", ("linear-backward",)),
-        Sublayer("softmax", (), ("softmax-of-large-scores",)),
+        Sublayer("softmax", ("softmax-of-large-scores",)),
         Sublayer("loss", ("cross-entropy-forward", "smoothed-targets", "label-smoothing-backward")),
     ),
     "training": (
@@ -70,6 +69,7 @@ STACKS: dict[str, tuple[Sublayer, ...]] = {
     "decoding": (
         Sublayer("greedy", ("greedy-decoding",)),
         Sublayer("beam search", ("beam-step", "length-penalty")),
+        Sublayer("sampling", ("top-p",)),
     ),
 }  # fmt: skip
 """The stacks; data flows from the first sub-layer to the last."""
@@ -95,9 +95,13 @@ class Box(NamedTuple):
 
 
 def fill_stacks(
-    used: Collection[str], mine: Collection[str], wrong: Collection[str], notes: Mapping[str, str]
+    used: Collection[str],
+    mine: Collection[str],
+    wrong: Collection[str],
+    notes: Mapping[str, str],
+    decoder_only: bool = False,
 ) -> dict[str, list[Box]]:
-    """Return what to draw of each stack.
+    """Return what to draw of each stack: each part once, and nothing of a box without parts.
 
     Parameters
     ----------
@@ -109,22 +113,32 @@ def fill_stacks(
         The learner's parts that are wrong.
     notes : mapping of str to str
         A word or a number for each part.
+    decoder_only : bool
+        Whether the model is a decoder alone.
     """
 
     def owner(name: str) -> str:
         return "wrong" if name in wrong else "yours" if name in mine else "engine"
 
     stacks: dict[str, list[Box]] = {}
+    drawn = set[str]()
     for stack, sublayers in STACKS.items():
+        if decoder_only and stack == "encoder":
+            continue
         stacks[stack], above = [], set[str]()
         for each in sublayers:
-            rows = [Row(name, owner(name), notes.get(name, "")) for name in each.parts if name in used]
-            if again := [name for name in each.again if name in used]:
+            names = [name for name in each.parts if name in used]
+            if not names or (decoder_only and each.reads_encoder):
+                continue
+            new = [name for name in names if name not in drawn]
+            rows = [Row(name, owner(name), notes.get(name, "")) for name in new]
+            if again := [name for name in names if name in drawn]:
                 owners = [owner(name) for name in again]
                 where = "as above" if above.issuperset(again) else "as in the encoder"
                 rows.append(Row(f"{where}: {owners.count('yours')} of {len(owners)} yours"))
                 if "wrong" in owners:
                     rows.append(Row(f"{' ' * len(where)}  {owners.count('wrong')} wrong"))
             stacks[stack].append(Box(each.title, rows, each.layered))
-            above |= {*each.parts}
+            above |= {*new}
+            drawn |= {*new}
     return stacks

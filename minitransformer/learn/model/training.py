@@ -17,6 +17,7 @@ from minitransformer.autograd.graph import Node, accumulate, backpropagate, coun
 from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import PAPER, SearchOptions, greedy, length_penalty
 from minitransformer.decoding.beam import best_continuations
+from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.decoding.search import as_sources, exclude, limits, to_host
 from minitransformer.learn.model.passes import Functions, StandIns, like
 from minitransformer.nn import Transformer
@@ -182,6 +183,15 @@ def penalty(f: Functions) -> StandIns:
     return {length_penalty: of}
 
 
+def top_p(f: Functions) -> StandIns:
+    """Make stand-ins for the probabilities of the tokens that may be drawn, text by text."""
+
+    def kept(p: Array, top_p: float) -> Array:
+        return like(np.stack([f["top-p"](row, top_p) for row in p.reshape(-1, p.shape[-1])]), p)
+
+    return {keep_top_p: kept}
+
+
 TRAINING: dict[Callable[[Functions], StandIns], tuple[str, ...]] = {
     walk: ("order-of-a-graph", "walk-back"),
     initial_weights: ("xavier",),
@@ -191,5 +201,6 @@ TRAINING: dict[Callable[[Functions], StandIns], tuple[str, ...]] = {
     greedy_search: ("greedy-decoding",),
     beam: ("beam-step",),
     penalty: ("length-penalty",),
+    top_p: ("top-p",),
 }
 """Each maker of stand-ins with the exercises whose functions it calls."""

@@ -15,15 +15,19 @@ import numpy as np
 
 from minitransformer import ops, optim
 from minitransformer.arrays import Array, blas
-from minitransformer.data import END, PAD, Batch
+from minitransformer.autograd import Tensor
+from minitransformer.autograd.graph import backpropagate
+from minitransformer.autograd.rules import RULES, unbroadcast
+from minitransformer.data import END, PAD, Batch, TextBatch
 from minitransformer.data.batches import decoder_input
-from minitransformer.decoding import beam_search, greedy
+from minitransformer.decoding import SamplingOptions, beam_search, greedy, sample
 from minitransformer.learn.bank import find
 from minitransformer.learn.child import MEMORY, Ended, Limits, guard, run_in_child
 from minitransformer.learn.model.parts import PARTS, Parts, solution_of
 from minitransformer.learn.referee import Verdict, explain, judge_file
 from minitransformer.learn.verdict import Wrong
-from minitransformer.nn import Transformer
+from minitransformer.nn import LanguageModel, Transformer
+from minitransformer.stand_ins import reference, standing_in
 from minitransformer.training.configuration import Configuration
 
 __all__ = ["Trial", "try_parts"]
@@ -34,7 +38,8 @@ TOLERANCE = 1e-7
 """In units of the largest entry; the trial is in float64."""
 ROUNDS = 3
 DROPOUT = 0.1
-
+WINDOW = 8
+"""How many tokens of a text are read at a time, and how many are written."""
 
 SLOWER = 100
 """How many times as long as the engine's functions a part may take before it counts as an endless loop."""
@@ -57,6 +62,10 @@ class Trial(NamedTuple):
     """The seconds of a training step of the engine alone."""
     together: float
     """The seconds of a training step with all parts that agree."""
+    own_gradients: bool
+    """Whether a training step with these parts computes every gradient without the engine."""
+    decoder_only: bool
+    """Whether the model is a decoder alone."""
 
 
 class Setting(NamedTuple):
@@ -68,8 +77,8 @@ class Setting(NamedTuple):
     """Of the model that will be trained; values are compared in float64."""
     sizes: tuple[int, int, bool]
     """The numbers of tokens of source and target, and whether they are one vocabulary."""
-    batch: Batch
-    """Sentences of the training data."""
+    batch: Batch | TextBatch
+    """Sentences or pieces of a text, of the training data."""
 
     def values(self) -> dict[str, Array]:
         """Compute all values that a part can change."""
@@ -119,19 +128,19 @@ def try_parts(
     loaded = {name: one for name, one in verdicts.items() if isinstance(one, Verdict) and one.solved}
     wrong = {name: one.words for name, one in loaded.items() if not one.right}
     broken = {name: one for name, one in verdicts.items() if isinstance(one, str)}
-    together, times = 0.0, dict[str, float]()
+    together, times, own = 0.0, dict[str, float](), False
     if right := [name for name in loaded if name not in wrong]:
         try:
             files = [setting.folder / find(name).file for name in right]
             steps = run_in_child(partial(_time_each, setting, right), files, limits, tell=tell)
-            together, times = min(steps, key=lambda step: step[0])
+            together, times, own = min(steps, key=lambda step: step[0])
         except Ended as ended:
             if not ended.file:
                 raise
             broken[find(ended.file.name).name] = f"In a training step: {ended}"
     parts = Parts.open(setting.folder, loaded.keys() - broken.keys())
     parts.missing.update((name, "to do") for name in only if name not in loaded and name not in broken)
-    return Trial(used, parts, wrong, broken, times, engine, together)
+    return Trial(used, parts, wrong, broken, times, engine, together, own, isinstance(setting.batch, TextBatch))
 
 
 def _examine_all(
@@ -198,35 +207,57 @@ def _examine(setting: Setting, parts: Parts, expected: Mapping[str, Array]) -> V
     return verdict
 
 
-def _time_each(setting: Setting, names: Sequence[str]) -> Iterator[tuple[float, dict[str, float]]]:
-    """Yield the seconds of a training step with parts in place, and those that each of them takes, a few times."""
+def _time_each(setting: Setting, names: Sequence[str]) -> Iterator[tuple[float, dict[str, float], bool]]:
+    """Yield, for each of a few training steps with parts in place, its seconds and those that each part takes.
+
+    The third value is whether no gradient was computed by the engine.
+    """
     parts, clock = Parts.open(setting.folder, names), Clock()
+    engine = {function: _marked(function) for function in engine_gradients()}
     try:
-        with clock.watch(parts).in_place():
+        with standing_in(engine), clock.watch(parts).in_place():
             for seconds in _steps(setting, clock):
-                yield seconds, dict(clock.seconds)
+                yield seconds, dict(clock.seconds), not any(vars(function) for function in engine.values())
     except BaseException as error:
         raise Ended(explain(error, {*map(str, parts.files)}).words, parts.whose(error)) from error
 
 
-def _some(batch: Batch) -> Batch:
+def engine_gradients() -> Iterator[Callable[..., Any]]:
+    """Yield every function of the engine that computes a gradient."""
+    yield from (operation.backward for operation in ops.registry.values())
+    yield from (gradient for rule in RULES.values() for gradient in rule.gradients if gradient)
+    yield from (unbroadcast, backpropagate)
+
+
+def _marked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the engine with a mark once it has been called."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        vars(call)["called"] = True
+        return reference(function)(*args, **options)
+
+    return call
+
+
+def _some(batch: Batch | TextBatch) -> Batch | TextBatch:
     """Return a few sentences of a batch, of different lengths where there are."""
-    order = np.argsort((batch.target_output != PAD).sum(axis=1) + (batch.source != PAD).sum(axis=1), kind="stable")
+    order = np.argsort(sum((ids != PAD).sum(axis=1) for ids in batch.inputs), kind="stable")
     places = np.unique(np.linspace(0, len(order) - 1, SENTENCES).astype(int))
-    return Batch(*(ids[order[places]] for ids in batch))
+    return type(batch)(*(ids[order[places]] for ids in batch))
 
 
-def _backward(model: Transformer, batch: Batch) -> Array:
+def _backward(model: Transformer | LanguageModel, batch: Batch | TextBatch) -> Array:
     """Leave the gradients of a batch in a model; return the loss."""
-    logits = model(batch.source, decoder_input(batch.target_output), model.rng)
+    predict: Callable[..., Tensor] = model
+    logits = predict(*batch.inputs[:-1], decoder_input(batch.target_output), rng=model.rng)
     loss = ops.cross_entropy(logits, batch.target_output, label_smoothing=0.1, ignore_index=PAD)
     loss.backward()
     return loss.numpy()
 
 
-def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch) -> dict[str, Array]:
+def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: Batch | TextBatch) -> dict[str, Array]:
     """Return all values that a part can change, in the order in which they are computed."""
-    model = configuration.build_transformer(*sizes)
+    model = configuration.build_model(*sizes)
     values = {f"the initial weights {name}": p.numpy().copy() for name, p in model.named_parameters()}
     rng = np.random.default_rng(0)
     for p in model.parameters():  # at the start every gain is 1 and every bias 0, which would hide mistakes
@@ -242,18 +273,23 @@ def _values(configuration: Configuration, sizes: tuple[int, int, bool], batch: B
         optimiser.step(rate)
     values["the weights after two steps"] = optimiser.values
     model.output.data[END] = 0.0  # the sentences of an untrained model may be empty, which would hide mistakes
-    short = batch.source[:2]
     model.eval()
-    for i, tokens in enumerate(greedy(model, short, 8), start=1):
-        values[f"translation {i} of greedy decoding"] = np.array(tokens)
-    for i, (best, *_) in enumerate(beam_search(model, short, 3, 0.6, 8), start=1):
+    if isinstance(model, LanguageModel):
+        tokens = sample(model, batch.target_output[:2, :3], WINDOW, SamplingOptions(top_p=0.8))
+        for i, text in enumerate(np.stack([next(tokens) for _ in range(WINDOW)], axis=1), start=1):
+            values[f"text {i} of sampling"] = text
+        return values
+    source = batch.inputs[0][:2]
+    for i, found in enumerate(greedy(model, source, 8), start=1):
+        values[f"translation {i} of greedy decoding"] = np.array(found)
+    for i, (best, *_) in enumerate(beam_search(model, source, 3, 0.6, 8), start=1):
         values[f"translation {i} of beam search"] = np.array([*best.tokens, best.score, best.log_probability])
     return values
 
 
 def _steps(setting: Setting, clock: Clock | None = None) -> Iterator[float]:
     """Yield the seconds of each of a few training steps."""
-    model = setting.configuration.build_transformer(*setting.sizes)
+    model = setting.configuration.build_model(*setting.sizes)
     optimiser = optim.Adam(model.parameters())
     for _ in range(ROUNDS):
         optimiser.zero_grad()
