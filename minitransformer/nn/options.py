@@ -50,7 +50,7 @@ class ModelOptions(Options):
     attention_block: int | None = option(
         None,
         "queries that attention computes at a time; fewer save memory for long sentences and take a little longer, "
-        f"with the same results (default: all in training, {QUERIES} otherwise)",
+        f"the number affects rounding (default: all in training, {QUERIES} otherwise)",
         at_least=1,
         editable=True,
     )

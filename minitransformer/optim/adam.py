@@ -68,7 +68,8 @@ class Adam:
     TypeError
         If the parameters are not float32 or float64.
     ValueError
-        If there is no parameter, one occurs twice or has no gradient, the types differ, or a number is out of range.
+        If there is no parameter, one occurs twice, was computed by an operation or has no gradient, the types differ,
+        or a number is out of range.
 
     Notes
     -----
@@ -101,6 +102,11 @@ class Adam:
             raise ValueError("Adam: there are no parameters")
         if len({id(p) for p in self.parameters}) < len(self.parameters):
             raise ValueError("Adam: a parameter occurs twice")
+        if nodes := [p._node for p in self.parameters if p._node]:
+            raise ValueError(
+                f"Adam: a parameter was computed by {nodes[0].name}, so it collects no gradient; give the leaf "
+                "that it was computed from, or make one of its values: Tensor(value.data, requires_grad=True)"
+            )
         if not all(p.requires_grad for p in self.parameters):
             raise ValueError("Adam: every parameter must have requires_grad=True")
         if len({p.dtype for p in self.parameters}) > 1:
@@ -242,12 +248,15 @@ class Adam:
         Raises
         ------
         ValueError
-            If the state belongs to other parameters.
+            If the state belongs to other parameters, or is impossible.
         """
-        for name, shape in (("mean", self.values.shape), ("mean_square", self.values.shape), ("step_count", ())):
+        whole = self.values.shape
+        for name, shape, least in (("mean", whole, -np.inf), ("mean_square", whole, 0), ("step_count", (), -np.inf)):
             if name not in state or np.shape(state[name]) != shape:
                 found = np.shape(state[name]) if name in state else "nothing"
                 raise ValueError(f"Adam: {name} must have shape {shape}, found {found}")
+            if not (np.isfinite(state[name]) & np.greater_equal(state[name], least)).all():
+                raise ValueError(f"Adam: {name} must be finite and at least {least}")
         self.mean[...] = asarray(state["mean"][self.own])
         self.mean_square[...] = asarray(state["mean_square"][self.own])
         self.step_count = int(state["step_count"])

@@ -1,4 +1,4 @@
-"""Ctrl-C between two steps instead of within one."""
+"""Ctrl-C and SIGTERM between two steps instead of within one."""
 
 from __future__ import annotations
 
@@ -12,37 +12,35 @@ __all__ = ["deferred_interrupt"]
 
 
 @contextmanager
-def deferred_interrupt(several: bool = False) -> Iterator[Callable[[], bool]]:
-    """Defer Ctrl-C to the end of a step: half-updated weights are not worth saving.
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Defer Ctrl-C and SIGTERM to the end of a step: half-updated weights are not worth saving.
 
-    Yields a function that returns whether Ctrl-C has been pressed since. A second Ctrl-C raises KeyboardInterrupt at
-    once. Threads other than the main one receive no signals; there, nothing changes.
+    `docker stop`, `timeout`, batch systems and some MPI launchers send SIGTERM. Open MPI's kills the processes a
+    fraction of a second later, so a checkpoint is saved only if the step ends by then.
 
-    Parameters
-    ----------
-    several : bool
-        Whether a launcher started several processes. Some launchers send SIGTERM on Ctrl-C. Open MPI's kills the
-        processes a fraction of a second later, so a checkpoint is saved only if the step ends by then.
+    Yields a function that returns whether one of them has arrived since. Then Ctrl-C raises KeyboardInterrupt at once,
+    but another SIGTERM changes nothing, because `timeout` sends it twice. Threads other than the main one receive no
+    signals; there, nothing changes, nor for a signal that a library in another language handles.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
         return
-    numbers = (signal.SIGINT, signal.SIGTERM) if several else (signal.SIGINT,)
-    before = {number: signal.getsignal(number) for number in numbers}
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in found.items() if handler is not None}
     pressed = False
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def restore(*numbers: signal.Signals) -> None:
+        for number in numbers:
+            signal.signal(number, before[number])
 
     def remember(number: int, frame: Any) -> None:
         nonlocal pressed
         pressed = True
-        restore()
+        restore(*before.keys() - {signal.SIGTERM})
 
-    for number in numbers:
+    for number in before:
         signal.signal(number, remember)
     try:
         yield lambda: pressed
     finally:
-        restore()
+        restore(*before)

@@ -219,8 +219,8 @@ class Trainer:
         RunError
             If something cannot be written; the last checkpoint is kept.
         KeyboardInterrupt
-            If interrupted, after the current step, for which a checkpoint is saved. A second Ctrl-C does not wait for
-            that; the last checkpoint is then the previous one.
+            On Ctrl-C or SIGTERM, after the current step, for which a checkpoint is saved. A second Ctrl-C does not wait
+            for that; the last checkpoint is then the previous one.
         """
         if not self.finished:
             self._train(run, on_step, on_evaluation)
@@ -248,7 +248,7 @@ class Trainer:
         since, tokens = time.perf_counter(), 0
         batches = all_batches(self.batches, self.step * c.accumulate)
         team = Workers(self.model, c.shares or 1, c.workers, c.blas_threads, self.ranks)
-        with deferred_interrupt(self.ranks.size > 1) as interrupted, team as workers:
+        with deferred_interrupt() as interrupted, team as workers:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)
@@ -313,8 +313,9 @@ class Trainer:
         self.ranks.first(lambda: run.save(checkpoint, self.configuration.training))
 
     def _check_weights(self) -> None:
-        if not bool(xp.isfinite(self.optimiser.values).all()):
-            raise Diverged(f"a weight is not a finite number after step {self.step}")
+        for name, values in (("weight", self.optimiser.values), ("mean squared gradient", self.optimiser.mean_square)):
+            if not all(self.ranks.gather(bool(xp.isfinite(values).all()))):
+                raise Diverged(f"a {name} is not a finite number after step {self.step}")
 
     def _log(self, run: RunFolder, **values: float) -> None:
         if self.ranks.rank == 0:

@@ -331,6 +331,9 @@ def test_what_is_no_parameter_is_refused():
         mt.optim.Adam([x, y, x])
     with pytest.raises(ValueError, match="must have requires_grad=True"):
         mt.optim.Adam([x, mt.Tensor([1.0])])
+    for computed, name in ((x * 0.01, "multiply"), (mt.ops.softmax(x), "softmax"), (x.reshape(1, 2), "reshape")):
+        with pytest.raises(ValueError, match=f"was computed by {name}, so it collects no gradient; give the leaf"):
+            mt.optim.Adam([computed, y])
     with pytest.raises(ValueError, match=r"different types: \['float32', 'float64'\]"):
         mt.optim.Adam([x, *parameters_of([(2,)], "float32")])
 

@@ -149,14 +149,19 @@ def answer(parent):
     pytest.fail("".join(lines))
 
 
+TERM = signal.SIGTERM, signal.SIGTERM  # as `timeout` sends it
+
+
 @pytest.mark.same_bits
-@pytest.mark.parametrize("stop", [1, 5, 8, 17, 23, 24])
-def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatch, stop):
+@pytest.mark.parametrize(
+    ("stop", "signals"), [*((n, [signal.SIGINT]) for n in (1, 5, 8, 17, 23, 24)), (1, TERM), (5, TERM), (24, TERM)]
+)
+def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatch, stop, signals):
     steps = []
 
     def interrupted(*arguments):
-        if len(steps) == stop - 1:
-            signal.raise_signal(signal.SIGINT)
+        for number in signals if len(steps) == stop - 1 else ():
+            signal.raise_signal(number)
         steps.append(1)
         return training_step(*arguments)
 

@@ -150,6 +150,21 @@ def test_what_may_be_edited_is_declared_with_the_option(run):
     assert resume(run, refuse).configuration.training.steps == 9
 
 
+EDITS = {
+    "evaluate_every": 1, "save_every": 1, "keep": 7, "blas_threads": 2, "attention_block": 1, "recompute": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edited_option_changes_nothing_unless_its_help_says_that_it_affects_rounding(run, tmp_path, name):
+    plain, edited = copy_of(run, tmp_path / "plain"), run
+    edit(edited, **{name: EDITS[name]})
+    first, second = (resume(folder, refuse).train(folder).trained.model.state_dict() for folder in (plain, edited))
+    exact = "affects rounding" not in Configuration.declarations()[name].metadata["help"]
+    for key, value in first.items():
+        np.testing.assert_allclose(second[key], value, rtol=0 if exact else 1e-4, atol=0 if exact else 1e-6)
+
+
 def test_data_may_be_moved(run, tmp_path):
     shutil.copy(run.configuration().data.source, tmp_path / "elsewhere.tsv")
     edit(run, source=str(tmp_path / "elsewhere.tsv"))
@@ -324,6 +339,19 @@ def test_a_step_count_of_another_step_is_refused(run, value):
     write_checkpoint(checkpoint.path, checkpoint._replace(optimiser=arrays))
     with pytest.raises(RunError, match=rf"{CHECKPOINT}.* step is 4, but step_count is {value}"):
         resume(run, refuse)
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan, -1.0])
+@pytest.mark.parametrize("name", ["mean", "mean_square"])
+def test_running_means_that_no_training_has_are_refused(run, name, value):
+    checkpoint = saved(run)
+    checkpoint.optimiser[name][5] = value
+    write_checkpoint(checkpoint.path, checkpoint)
+    if (name, value) == ("mean", -1.0):
+        assert resume(run, refuse).optimiser.mean[5] == -1
+    else:
+        with pytest.raises(RunError, match=f"{CHECKPOINT}.* {name} must be finite and at least"):
+            resume(run, refuse)
 
 
 @pytest.mark.parametrize("change", [{"state": 1.5}, {"state": -1}, {"state": 2**200}, {"inc": "x"}], ids=str)

@@ -240,18 +240,19 @@ def test_the_losses_of_a_run_are_the_same_however_late_they_are_read(tmp_path, m
     assert some == (every if len(every) == 3 else [every[i] for i in (9, 19, 24)])
 
 
-def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["weight", "mean squared gradient"])
+def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch, name):
     steps = []
 
     def poisoned(model, optimiser, *rest):
         steps.append(1)
         loss = training_step(model, optimiser, *rest)
         if len(steps) == 6:
-            model.output.data[0, 0] = np.inf
+            (model.output.data if name == "weight" else optimiser.mean_square)[:1] = np.inf
         return loss
 
     monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
-    with np.errstate(all="ignore"), pytest.raises(Diverged, match="a weight is not a finite number after step 6"):
+    with np.errstate(all="ignore"), pytest.raises(Diverged, match=f"a {name} is not a finite number after step 6"):
         trained(tmp_path)
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
 
