@@ -35,6 +35,7 @@ Memory (Rabe and Staats, 2021), here with blocks of queries only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import sqrt
 from typing import Any
 
@@ -74,38 +75,10 @@ def check(q: Any, k: Any, v: Any, causal: bool, block_size: Any) -> None:
         )
 
 
-def _blocks(t_q: int, t_k: int, causal: bool, block_size: int | None) -> list[tuple[slice, slice]]:
-    """Return the queries of each block and the keys that they need; at least one block."""
-    size = block_size or max(t_q, 1)
-    queries = [slice(first, min(first + size, t_q)) for first in range(0, max(t_q, 1), size)]
-    return [(block, slice(0, block.stop if causal else t_k)) for block in queries]
-
-
-def _scores(q: Array, k: Array, bias: Array | None, queries: slice, keys: slice) -> Array:
-    """Return the scores of one block: (..., Tb, Dk) @ (..., Dk, Tk)."""
-    scores = matmul(q[..., queries, :], k[..., keys, :].swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))  # (1)
-    return scores if bias is None else xp.add(scores, _part(bias, queries, keys), out=scores)  # (17)
-
-
-def _weights(scores: Array, mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array:
-    """Return the weights of one block, written over its scores."""
-    weights: Array = softmax.forward(scores, mask=_block_of(mask, causal, queries, keys), out=scores)[0]  # (2)
-    return weights
-
-
-def _block_of(mask: Array | None, causal: bool, queries: slice, keys: slice) -> Array | None:
-    """Return the mask (..., Tb, Tk) of a block."""
-    seen = None if mask is None else _part(mask, queries, keys)
-    if causal:
-        earlier = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
-        seen = earlier if seen is None else seen & earlier
-    return seen
-
-
-def _part(x: Array, queries: slice, keys: slice) -> Array:
-    """Return the part of an array (..., Tq, Tk) that belongs to a block; an axis of length 1 is kept."""
-    x = x[..., queries, :] if x.shape[-2] > 1 else x
-    return x[..., keys] if x.shape[-1] > 1 else x
+def scaled_scores(q: Array, k: Array, bias: Array | None) -> Array:
+    """Return ``q @ k.T / sqrt(Dk) + bias``: (..., Tq, Dk) @ (..., Dk, Tk) -> (..., Tq, Tk)."""
+    scores = matmul(q, k.swapaxes(-1, -2), scale=1 / sqrt(q.shape[-1]))  # (1)
+    return scores if bias is None else xp.add(scores, bias, out=scores)  # (17)
 
 
 def forward(
@@ -144,7 +117,7 @@ def forward(
     y : array, shape (..., Tq, Dv)
         The outputs.
     saved : tuple
-        What ``backward`` needs. With one block, its last entry is the weights (..., Tq, Tk).
+        What ``backward`` needs; its last entry is the weights (..., Tq, Tk), or None with several blocks.
 
     Raises
     ------
@@ -164,56 +137,81 @@ def forward(
     array([[2.]])
     """
     check(q, k, v, causal, block_size)
-    t_q, t_k = q.shape[-2], k.shape[-2]
-    bias = as_bias(bias, (*q.shape[:-1], t_k), q.dtype, "scaled_dot_product_attention")
-    mask = as_optional_mask(mask, (*q.shape[:-1], t_k), "scaled_dot_product_attention")
-    mask = None if mask is None else xp.atleast_2d(mask)
+    shape = (*q.shape[:-1], k.shape[-2])
+    bias = as_bias(bias, shape, q.dtype, "scaled_dot_product_attention")
+    mask = as_optional_mask(mask, shape, "scaled_dot_product_attention")
     y = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype) if out is None else out
-    blocks = _blocks(t_q, t_k, causal, block_size)
-    for queries, keys in blocks:
-        scores = _scores(q, k, bias, queries, keys)  # (1) s = q kᵀ / sqrt(Dk)
-        weights = _weights(scores, mask, causal, queries, keys)  # (2) w = softmax(s)
-        # (3) y = w v: (..., Tb, Tk) @ (..., Tk, Dv) -> (..., Tb, Dv)
-        matmul(weights, v[..., keys, :], out=y[..., queries, :])
-    return y, (q, k, v, weights if len(blocks) == 1 else (mask, causal, block_size, bias))
+    if block_size is not None and block_size < q.shape[-2]:
+        blocks = mask, causal, block_size, bias
+        for queries, _, inputs, seen, added in in_blocks(q, k, v, blocks):
+            forward(*inputs, seen, bias=added, out=y[..., queries, :])
+        return y, (q, k, v, blocks, None)
+    if causal:
+        mask = causal_mask(q.shape[-2]) if mask is None else mask & causal_mask(q.shape[-2])
+    scores = scaled_scores(q, k, bias)  # (1) s = q kᵀ / sqrt(Dk)
+    weights, _ = softmax.forward(scores, mask=mask, out=scores)  # (2) w = softmax(s)
+    matmul(weights, v, out=y)  # (3) y = w v: (..., Tq, Tk) @ (..., Tk, Dv) -> (..., Tq, Dv)
+    return y, (q, k, v, None, weights)
 
 
-def backward(
-    saved: Any,
-    d_y: Array,
-    out: tuple[Array | None, ...] = (None, None, None),
-) -> tuple[Array, Array, Array]:
+def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None, None)) -> tuple[Array, ...]:
     """Return the gradients of q, k and v, written to ``out`` where given."""
-    q, k, v, kept = saved
-    pairs = zip((q, k, v), out, strict=True)
-    d_q, d_k, d_v = (xp.empty(x.shape, x.dtype) if o is None else o for x, o in pairs)
-    recompute = isinstance(kept, tuple)  # several blocks: forward kept no weights
-    mask, causal, block_size, bias = kept if recompute else (None, False, None, None)
-    # From the last block, which needs all keys and writes all of d_k and d_v, to the first.
-    blocks = _blocks(q.shape[-2], k.shape[-2], causal, block_size)
-    add = False
-    for queries, keys in reversed(blocks):
-        weights = _weights(_scores(q, k, bias, queries, keys), mask, causal, queries, keys) if recompute else kept
-        d_rows = d_y[..., queries, :]
-        # (3) y = weights @ v
-        d_weights = matmul(d_rows, v[..., keys, :].swapaxes(-1, -2))  # (10)
-        _product(weights.swapaxes(-1, -2), d_rows, out=d_v[..., keys, :], add=add)  # (11)
-        # (2) weights = softmax(scores)
-        (d_scores,) = softmax.backward((weights, -1), d_weights)  # (12)
-        # (1) scores = q @ k.T / sqrt(Dk)
-        d_products = xp.multiply(d_scores, 1 / sqrt(q.shape[-1]), out=d_scores)
-        _product(d_products, k[..., keys, :], out=d_q[..., queries, :])  # (13)
-        _product(d_products.swapaxes(-1, -2), q[..., queries, :], out=d_k[..., keys, :], add=add)  # (14)
-        add = True  # the sums of (16)
+    q, k, v, blocks, weights = saved
+    if blocks is not None:
+        d_q, d_k, d_v = backward_in_blocks(saved, d_y, out)
+        return d_q, d_k, d_v
+    d_q, d_k, d_v = (xp.empty(x.shape, x.dtype) if o is None else o for x, o in zip((q, k, v), out, strict=True))
+    # (3) y = weights @ v
+    d_weights = matmul(d_y, v.swapaxes(-1, -2))  # (10)
+    matmul(weights.swapaxes(-1, -2), d_y, out=d_v)  # (11)
+    # (2) weights = softmax(scores)
+    (d_scores,) = softmax.backward((weights, -1), d_weights)  # (12)
+    # (1) scores = q @ k.T / sqrt(Dk)
+    d_products = xp.multiply(d_scores, 1 / sqrt(q.shape[-1]), out=d_scores)
+    matmul(d_products, k, out=d_q)  # (13)
+    matmul(d_products.swapaxes(-1, -2), q, out=d_k)  # (14)
     return d_q, d_k, d_v
 
 
-def _product(x: Array, y: Array, out: Array, add: bool = False) -> None:
-    """Write ``x @ y`` to out, or add it to out."""
-    if add:
-        out += matmul(x, y)
-    else:
-        matmul(x, y, out=out)
+def in_blocks(
+    q: Array, k: Array, v: Array, blocks: Any, last_first: bool = False
+) -> Iterator[tuple[slice, slice, tuple[Array, Array, Array], Array | None, Array | None]]:
+    """Yield the queries and keys of each block, and its parts of (q, k, v), of the mask and of the bias."""
+    mask, causal, block_size, bias = blocks
+    firsts = range(0, q.shape[-2], block_size)
+    for first in reversed(firsts) if last_first else firsts:
+        queries = slice(first, min(first + block_size, q.shape[-2]))
+        keys = slice(0, queries.stop if causal else k.shape[-2])
+        seen, added = (None if x is None else part_of(x, queries, keys) for x in (mask, bias))
+        if causal:
+            earlier = xp.arange(queries.start, queries.stop)[:, None] >= xp.arange(keys.stop)
+            seen = earlier if seen is None else seen & earlier
+        yield queries, keys, (q[..., queries, :], k[..., keys, :], v[..., keys, :]), seen, added
+
+
+def part_of(x: Array, queries: slice, keys: slice) -> Array:
+    """Return the part of a mask or bias (..., Tq, Tk) that belongs to a block; an axis of length 1 is kept."""
+    x = xp.atleast_2d(x)
+    x = x[..., queries, :] if x.shape[-2] > 1 else x
+    return x[..., keys] if x.shape[-1] > 1 else x
+
+
+def backward_in_blocks(saved: Any, d_y: Array, out: tuple[Array | None, ...]) -> tuple[Array, ...]:
+    """Return the gradients of q, k and v, one block after the other: (16)."""
+    q, k, v, blocks, _ = saved
+    d_q, d_k, d_v = (xp.empty(x.shape, x.dtype) if o is None else o for x, o in zip((q, k, v), out, strict=True))
+    # The last block needs all keys: it comes first and writes all of d_k and d_v. The others add to them.
+    for queries, keys, inputs, seen, added in in_blocks(q, k, v, blocks, last_first=True):
+        scores = scaled_scores(*inputs[:2], added)
+        weights, _ = softmax.forward(scores, mask=seen, out=scores)
+        saved, d_rows, d_q_rows = (*inputs, None, weights), d_y[..., queries, :], d_q[..., queries, :]
+        if queries.stop == q.shape[-2]:
+            backward(saved, d_rows, out=(d_q_rows, d_k, d_v))
+            continue
+        _, *more = backward(saved, d_rows, out=(d_q_rows, None, None))
+        for sums, terms in zip((d_k[..., keys, :], d_v[..., keys, :]), more, strict=True):
+            sums += terms
+    return d_q, d_k, d_v
 
 
 def composed(

@@ -267,8 +267,8 @@ add(
 
 def weights_without_the_mask(saved: Any, d_y: Any) -> Any:
     """Compute the weights again, and forget the mask."""
-    q, k, v, _ = saved
-    return attention.backward((q, k, v, weights_of(q, k)), d_y)
+    q, k, v, *_ = saved
+    return attention.backward((q, k, v, None, weights_of(q, k)), d_y)
 
 
 add(
@@ -280,7 +280,7 @@ add(
 )
 add(
     attention,
-    lambda saved, d_y: attention.backward((*saved[:3], np.maximum(saved[3], 1e-6)), d_y),
+    lambda saved, d_y: attention.backward((*saved[:-1], np.maximum(saved[-1], 1e-6)), d_y),
     name="attention: a small leak through the mask",
     example=MASKED,
     weak=Weak(cotangent="random", absolute=1e-2),
@@ -340,10 +340,10 @@ add(
 
 def nan_row(saved: Any, d_y: Any) -> Any:
     """Normalise again in the backward pass, without a thought for rows of sum zero."""
-    q, k, v, weights = saved
+    *inputs, weights = saved
     with np.errstate(invalid="ignore"):
         again = weights / weights.sum(axis=-1, keepdims=True)
-    return attention.backward((q, k, v, again), d_y)
+    return attention.backward((*inputs, again), d_y)
 
 
 add(

@@ -163,7 +163,7 @@ def attention(f: Functions) -> StandIns:
         if out is not None:
             out[...] = y
             y = out
-        return y, (q, k, v, weights)
+        return y, (q, k, v, None, weights)
 
     return {ops.scaled_dot_product_attention.forward: forward}
 
@@ -172,9 +172,9 @@ def attention_backward(f: Functions) -> StandIns:
     """Make stand-ins for the three lines of attention, in reverse order."""
 
     def backward(saved: Any, d_y: Array, out: tuple[Array | None, ...] = (None, None, None)) -> tuple[Array, ...]:
-        q, k, v, weights = saved
-        if isinstance(weights, tuple):  # the weights of several blocks were not kept
-            mask, causal, _, bias = weights
+        q, k, v, blocks, weights = saved
+        if blocks is not None:  # the weights of several blocks were not kept
+            mask, causal, _, bias = blocks
             weights = ops.scaled_dot_product_attention.forward(q, k, v, mask, causal, bias=bias)[1][-1]
         d_weights, d_v = f["weights-and-values-backward"](weights, v, d_y)
         (d_scores,) = ops.softmax.backward((weights, -1), like(d_weights, weights))
