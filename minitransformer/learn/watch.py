@@ -11,7 +11,7 @@ import numpy as np
 
 from minitransformer.learn.verdict import refuse_writing
 
-__all__ = ["watch"]
+__all__ = ["copy_inputs", "watch"]
 
 
 def watch(answer: Any) -> Any:
@@ -25,7 +25,7 @@ def watch(answer: Any) -> Any:
 
     @wraps(answer)
     def watched(*inputs: Any) -> Any:
-        given = _copy(inputs)
+        given = copy_inputs(inputs)
         found = answer(*given)
         called = names + [f"argument {i + 1}" for i in range(len(names), len(inputs))]
         refuse_writing(**dict(zip(called, zip(given, inputs, strict=True), strict=False)))
@@ -43,12 +43,12 @@ def _parameters(answer: Callable[..., Any]) -> list[str]:
     return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
 
 
-def _copy(value: Any) -> Any:
+def copy_inputs(value: Any) -> Any:
     """Copy arrays and their containers; functions are not copied."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if isinstance(value, dict):
-        return {name: _copy(part) for name, part in value.items()}
+        return {name: copy_inputs(part) for name, part in value.items()}
     if isinstance(value, list | tuple | set):
-        return type(value)(_copy(part) for part in value)
+        return type(value)(copy_inputs(part) for part in value)
     return value

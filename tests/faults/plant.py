@@ -35,6 +35,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from minitransformer.learn.solutions import edit
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 NEEDED = ("minitransformer", "tests", "docs", "tutorials", "README.md", "setup.cfg", "pyproject.toml", ".ruff.toml")
@@ -51,9 +53,7 @@ def plant(fault: dict[str, Any], root: Path) -> str:
     """Write the fault into a tree; return the text that its file had."""
     path = root / fault["file"]
     text = path.read_text("utf-8")
-    if (times := text.count(fault["old"])) != 1:
-        raise ValueError(f"{fault['name']}: {fault['file']} holds the old text {times} times, expected once")
-    path.write_text(text.replace(fault["old"], fault["new"]), "utf-8")
+    path.write_text(edit(text, fault["old"], fault["new"], f"{fault['name']}: {fault['file']}"), "utf-8")
     return text
 
 

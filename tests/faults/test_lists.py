@@ -4,13 +4,14 @@ from collections import Counter
 
 from faults.plant import ROOT, read_faults
 
+from minitransformer.learn.solutions import edit
+
 
 def test_every_fault_can_be_planted():
     texts = {}
     for fault in read_faults():
         text = texts.setdefault(fault["file"], (ROOT / fault["file"]).read_text("utf-8"))
-        assert text.count(fault["old"]) == 1, f"{fault['name']}: {fault['file']}"
-        assert fault["new"] != fault["old"], fault["name"]
+        assert edit(text, fault["old"], fault["new"], f"{fault['name']}: {fault['file']}") != text, fault["name"]
         assert fault["tests"], fault["name"]
         for test in fault["tests"]:
             assert (ROOT / test.partition("::")[0]).exists(), f"{fault['name']}: {test}"

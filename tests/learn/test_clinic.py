@@ -19,8 +19,9 @@ from minitransformer.data import END
 from minitransformer.learn.clinic import ASK, CAUSES, Chart, ScriptError, cases, diagnose, examine_text, judge, overview
 from minitransformer.learn.clinic import examination as examination_module
 from minitransformer.learn.clinic import visit as visit_module
-from minitransformer.learn.clinic.cases import healthy, open_case, plant
+from minitransformer.learn.clinic.cases import healthy, open_case
 from minitransformer.learn.clinic.examination import _score, _writing, examine, gradient_norms
+from minitransformer.learn.solutions import edit
 
 ALL = os.environ.get("MINITRANSFORMER_CLINIC") == "all"
 in_full = pytest.mark.skipif(not ALL, reason="trains in full: set MINITRANSFORMER_CLINIC=all")
@@ -75,7 +76,7 @@ def test_each_patient_has_one_fault_that_nothing_names():
 def test_a_fault_is_planted_at_one_place_only():
     for old in ("nowhere", "WARMUP"):
         with pytest.raises(ValueError, match="expected it once"):
-            plant(healthy(), old, "")
+            edit(healthy(), old, "", "the healthy script")
 
 
 def test_a_healthy_training_gives_no_sign_of_any_fault(report):

@@ -13,6 +13,7 @@ from minitransformer.learn.checks.linear import linear_backward as linear_backwa
 from minitransformer.learn.checks.linear import matmul_backward as matmul_backward
 from minitransformer.learn.checks.linear import one_weight_for_a_batch as one_weight_for_a_batch
 from minitransformer.learn.counterexample import claims_of, judge_claims, measure_gradients, read_answer, read_arrays
+from minitransformer.learn.solutions import mistaken_parts
 from minitransformer.learn.verdict import check_gradients
 
 
@@ -25,21 +26,12 @@ def sum_along_an_axis(backward: Callable[..., Any]) -> None:
 
 
 def _sum(backward: Callable[..., Any], x: np.ndarray, axis: int) -> None:
-    def mistakes(d_y: np.ndarray) -> Any:
-        once = np.expand_dims(d_y, axis)
-        return {
-            "d_x": {
-                "the axis is back, but with length 1; repeat the gradient along it": once,
-                "it is the gradient of the mean; a sum does not divide": np.broadcast_to(once, x.shape) / x.shape[axis],
-                "right numbers in wrong places: put the axis back where it was": np.resize(d_y, x.shape),
-                "it is d_y, with the shape of y; the gradient has the shape of x": d_y,
-                "another axis is repeated: first put the summed axis back": (
-                    np.repeat(d_y, x.shape[axis], axis) if axis < d_y.ndim else once
-                ),
-            }
-        }
-
-    check_gradients(lambda d_y: backward(x, axis, d_y), lambda x: x.sum(axis), {"x": x}, mistakes=mistakes)
+    check_gradients(
+        lambda d_y: backward(x, axis, d_y),
+        lambda x: x.sum(axis),
+        {"x": x},
+        mistakes=lambda d_y: mistaken_parts("sum-along-an-axis", ["d_x"], x, axis, d_y),
+    )
 
 
 def mean_of_what_counts(backward: Callable[..., Any]) -> None:
@@ -50,35 +42,11 @@ def mean_of_what_counts(backward: Callable[..., Any]) -> None:
 
 
 def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None:
-    n, T = keep.sum(axis=1), keep.shape[1]
-    first = np.arange(T) < n[:, None]
     check_gradients(
         lambda d_y: backward(x, keep, d_y),
-        lambda x: np.where(keep, x, 0.0).sum(axis=1) / n,
+        lambda x: np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1),
         {"x": x},
-        mistakes=lambda d_y: {
-            "d_x": {
-                "padding has a gradient, but y does not depend on it": np.repeat((d_y / n)[:, None], T, axis=1),
-                "it is divided by T; the padding does not count": np.where(keep, d_y[:, None] / T, 0.0),
-                "there is one number for each sentence; give it to each of its words, and 0 to padding": d_y / n,
-                "there is one number for each sentence, (B, 1); give it to each of its words, and 0 to padding": (
-                    d_y / n
-                )[:, None],
-                "it is multiplied by x; the mean is a sum of entries of x, each with the factor 1 / n": np.where(
-                    keep, x * (d_y / n)[:, None], 0.0
-                ),
-                "the division by n is missing": np.where(keep, d_y[:, None], 0.0),
-                "it is divided by the count of the whole batch; each sentence has its own n": np.where(
-                    keep, d_y[:, None] / n.sum(), 0.0
-                ),
-                "it is d_y / T everywhere; divide by n instead, and give padding 0": np.repeat(
-                    d_y[:, None] / T, T, axis=1
-                ),
-                "the first n entries have a gradient; padding may be anywhere, so use keep": np.where(
-                    first, (d_y / n)[:, None], 0.0
-                ),
-            }
-        },
+        mistakes=lambda d_y: mistaken_parts("mean-of-what-counts", ["d_x"], x, keep, d_y),
     )
 
 
@@ -94,26 +62,13 @@ def unbroadcast(unbroadcast: Callable[..., Any]) -> None:
 
 def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarray) -> None:
     copies = np.broadcast_shapes(a.shape, other.shape)
-    factor = np.prod(copies) / max(a.size, 1)
-    first = tuple(slice(0, 1) if n == 1 else slice(None) for n in a.shape)
-
-    def mistakes(d_y: np.ndarray) -> Any:
-        in_front = d_y.ndim - a.ndim
-        total = d_y.sum(axis=tuple(range(in_front)))
-        right = total.sum(axis=tuple(i for i, n in enumerate(a.shape) if n == 1), keepdims=True)
-        return {
-            label: {
-                "it is the mean over the copies; add them up": right / factor,
-                "it is the gradient of the first copy; add up all copies": d_y[(0,) * in_front][first],
-                "the axes in front are summed, but not those of length 1": total,
-                "axes of length 1 are lost in the sum: keep them with keepdims=True": right.squeeze(),
-                "a sum is missing: add up the copies of each entry": d_y,
-            }
-        }
-
     label = f"unbroadcast(d_y, {a.shape}), with d_y of shape {copies},"
     check_gradients(
-        lambda d_y: unbroadcast(d_y, a.shape), lambda a: a + other, {"a": a}, names=[label], mistakes=mistakes
+        lambda d_y: unbroadcast(d_y, a.shape),
+        lambda a: a + other,
+        {"a": a},
+        names=[label],
+        mistakes=lambda d_y: mistaken_parts("unbroadcast", [label], d_y, a.shape),
     )
 
 
@@ -133,36 +88,13 @@ def add_with_broadcasting(backward: Callable[..., Any]) -> None:
 
 def _added(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
     names = [f"{name}, where x is {x.shape} and y is {y.shape}," for name in ("d_x", "d_y")]
-
-    def mistakes(d_z: np.ndarray) -> Any:
-        both = []
-        for a, other in ((x, y), (y, x)):
-            in_front = tuple(range(d_z.ndim - a.ndim))
-            right = _sum_to(d_z, a.shape)
-            both.append(
-                {
-                    "a sum is missing: add up the copies of each entry": d_z,
-                    "the axes in front are summed, but not those of length 1": d_z.sum(axis=in_front),
-                    "it is the mean over the copies; add them up": right * a.size / d_z.size,
-                    "axes of length 1 are lost in the sum: keep them with keepdims=True": right.squeeze(),
-                    "it is the gradient of a product: in a sum each term has the factor 1": _sum_to(
-                        d_z * other, a.shape
-                    ),
-                    "it is multiplied by the input itself: in a sum each term has the factor 1": right * a,
-                }
-            )
-        swapped = "the two gradients are swapped: d_x comes first"
-        both[0][swapped], both[1][swapped] = _sum_to(d_z, y.shape), _sum_to(d_z, x.shape)
-        return dict(zip(names, both, strict=True))
-
-    check_gradients(lambda d_z: backward(x, y, d_z), np.add, {"x": x, "y": y}, names=names, mistakes=mistakes)
-
-
-def _sum_to(d: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Sum what broadcasting has repeated."""
-    in_front = d.ndim - len(shape)
-    axes = (*range(in_front), *(axis + in_front for axis, n in enumerate(shape) if n == 1))
-    return np.asarray(d.sum(axis=axes)).reshape(shape)
+    check_gradients(
+        lambda d_z: backward(x, y, d_z),
+        np.add,
+        {"x": x, "y": y},
+        names=names,
+        mistakes=lambda d_z: mistaken_parts("add-with-broadcasting", names, x, y, d_z),
+    )
 
 
 def gain_and_bias(backward: Callable[..., Any]) -> None:
@@ -173,30 +105,17 @@ def gain_and_bias(backward: Callable[..., Any]) -> None:
 
 
 def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
-    others, n = tuple(range(x.ndim - 1)), x.size // gain.size
-    features = f"the features are summed as well: x has {x.ndim} axes here; keep the last one"
+    def mistakes(d_y: np.ndarray) -> Any:
+        known = mistaken_parts("gain-and-bias", ["d_x", "d_gain", "d_bias"], x, gain, d_y)
+        features = f"the features are summed as well: x has {x.ndim} axes here; keep the last one"
+        known["d_gain"][features], known["d_bias"][features] = (d_y * x).sum(), d_y.sum()
+        return known
+
     check_gradients(
         lambda d_y: backward(x, gain, d_y),
         lambda x, gain, bias: gain * x + bias,
         {"x": x, "gain": gain, "bias": bias},
-        mistakes=lambda d_y: {
-            "d_x": {
-                "it is d_y alone; if x grows by 1, y grows by the gain": d_y,
-                "x and gain are swapped: if x grows by 1, y grows by the gain": d_y * x,
-            },
-            "d_gain": {
-                "a sum is missing: all rows use the same gain, so add them up": d_y * x,
-                "it is the gradient of the bias; if the gain grows by 1, y grows by x": d_y.sum(axis=others),
-                "it is the mean over the rows; add them up": (d_y * x).sum(axis=others) / n,
-                "d_y and x are summed before they are multiplied": d_y.sum(axis=others) * x.sum(axis=others),
-                features: (d_y * x).sum(),
-            },
-            "d_bias": {
-                "a sum is missing: all rows use the same bias, so add them up": d_y,
-                "it is the mean over the rows; add them up": d_y.sum(axis=others) / n,
-                features: d_y.sum(),
-            },
-        },
+        mistakes=mistakes,
     )
 
 
@@ -213,20 +132,11 @@ def transpose_and_reshape(backward: Callable[..., Any]) -> None:
 
 
 def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], new: tuple[int, ...]) -> None:
-    def mistakes(d_y: np.ndarray) -> Any:
-        d_u = d_y.reshape(x.transpose(order).shape)
-        words = "the shape is right, but entries are in wrong places: the axes were reshaped, not moved back"
-        return {
-            "d_x": {
-                "the axes are not put back": d_u,
-                words: d_y.reshape(x.shape),
-                "the same order is applied again; moving the axes back needs the inverse order": d_u.transpose(order),
-                "the order is reversed; moving the axes back needs the inverse order": d_u.transpose(order[::-1]),
-            }
-        }
-
     check_gradients(
-        lambda d_y: backward(x, order, d_y), lambda x: x.transpose(order).reshape(new), {"x": x}, mistakes=mistakes
+        lambda d_y: backward(x, order, d_y),
+        lambda x: x.transpose(order).reshape(new),
+        {"x": x},
+        mistakes=lambda d_y: mistaken_parts("transpose-and-reshape", ["d_x"], x, order, d_y),
     )
 
 
@@ -238,24 +148,11 @@ def repeated_ids(backward: Callable[..., Any]) -> None:
 
 
 def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray) -> None:
-    def mistakes(d_y: np.ndarray) -> Any:
-        last, first, total = np.zeros_like(table), np.zeros_like(table), np.zeros_like(table)
-        last[ids] = d_y
-        for place in reversed(list(np.ndindex(ids.shape))):
-            first[ids[place]] = d_y[place]
-        np.add.at(total, ids, d_y)
-        counts = np.maximum(np.bincount(ids.ravel(), minlength=len(table)), 1)[:, None]
-        return {
-            "d_table": {
-                "its number of rows comes from the largest id; the table has V rows": total[: ids.max() + 1],
-                "a repeated id has the gradient of its last place only; add up all places": last,
-                "a repeated id has the gradient of its first place only; add up all places": first,
-                "each row is divided by the count of its id; use the sum, not the mean": total / counts,
-            }
-        }
-
     check_gradients(
-        lambda d_y: backward(ids, len(table), d_y), lambda table: table[ids], {"table": table}, mistakes=mistakes
+        lambda d_y: backward(ids, len(table), d_y),
+        lambda table: table[ids],
+        {"table": table},
+        mistakes=lambda d_y: mistaken_parts("repeated-ids", ["d_table"], ids, len(table), d_y),
     )
 
 

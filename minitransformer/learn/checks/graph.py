@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NoReturn
@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from minitransformer.learn.counterexample import Claim, claims_of, judge_claims, read_answer
+from minitransformer.learn.solutions import mistaken, mistaken_parts
 from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved
 from minitransformer.testing.case import draw_cotangent
 
@@ -106,13 +107,7 @@ def _three_shares(backward: Callable[..., Any], x: np.ndarray) -> None:
         lambda d_L: backward(x, d_L),
         lambda x: x * x + x,
         {"x": x},
-        mistakes=lambda d_L: {
-            "d_x": {
-                "only the last share is left: each replaces the one before": d_L * x,
-                "only the first share is there: later ones are lost": d_L,
-                "one share of x * x is missing: the product uses x twice": d_L * x + d_L,
-            }
-        },
+        mistakes=lambda d_L: mistaken_parts("add-up-the-shares", ["d_x"], x, d_L),
         output="L",
     )
 
@@ -135,60 +130,47 @@ def add_slopes(plan: Plan, rng: np.random.Generator) -> Steps:
     return [(output, names, tuple(draw_cotangent(rng, [len(names)]).round(1).tolist())) for output, names in plan]
 
 
-def walk(steps: Steps, d_loss: float, mistake: str = "", stopped: frozenset[str] = frozenset()) -> dict[str, float]:
-    """Walk back, with a mistake or without."""
+def walk(steps: Steps, d_loss: float, stopped: Collection[str] = ()) -> dict[str, float]:
+    """Walk back: return the gradient of every name, 0 for those that are stopped."""
     d = {name: 0.0 for output, names, _ in steps for name in (output, *names)}
-    d[steps[-1][0]] = 1.0 if mistake == "ones" else d_loss
-    for output, names, slopes in steps if mistake == "forwards" else reversed(steps):
-        if (mistake == "whole step" and stopped & {*names}) or (mistake == "sender" and output in stopped):
-            continue
+    d[steps[-1][0]] = d_loss
+    for output, names, slopes in reversed(steps):
         for name, slope in zip(names, slopes, strict=True):
-            if name in stopped and mistake == "break":
-                break
-            if name in stopped and mistake not in ("not stopped", "sender", "at the end"):
-                continue
-            share = slope if mistake == "slopes" else d[output] * slope
-            d[name] = share + (0.0 if mistake == "=" else d[name])
-    return d | dict.fromkeys(stopped, 0.0) if mistake == "at the end" else d
+            if name not in stopped:
+                d[name] += d[output] * slope
+    return d
 
 
-def _hold_walk(
-    found: Any, steps: Steps, d_loss: float, wrong: Mapping[str, str], stopped: frozenset[str] = frozenset()
-) -> None:
+def _hold_walk(exercise: str, backward: Callable[..., Any], steps: Steps, d_loss: float, *stopped: set[str]) -> None:
     """Compare the learner's dictionary with the right one; mistakes are recognised by all gradients together."""
+    found = backward(steps, d_loss, *stopped)
     refuse_unsolved(found)
     if not isinstance(found, dict):
         raise Wrong(f"backward should return d, a dictionary, but it returns {type(found).__name__}.")
     refuse_unsolved(list(found.values()))
-    expected = walk(steps, d_loss, stopped=stopped)
+    names = sorted(set().union(*stopped))
+    expected = walk(steps, d_loss, names)
     if missing := [name for name in expected if name not in found]:
         raise Wrong(f"d has no {', '.join(map(repr, missing))}: it should have every name of the graph.")
     values = [found[name] for name in expected]
     cause = ""
     if all(isinstance(value, float | int | np.number) for value in values):
-        known = {words: list(walk(steps, d_loss, mistake, stopped).values()) for mistake, words in wrong.items()}
-        cause = next((words for words, gradients in known.items() if np.allclose(values, gradients)), "")
+        known = mistaken(exercise, steps, d_loss, *stopped)
+        cause = next((words for words, d in known.items() if np.allclose(values, list(d.values()))), "")
     given = f"steps = {steps}, d_loss = {d_loss}"
-    if stopped:
-        given += f", stopped = {{{', '.join(map(repr, sorted(stopped)))}}}"
+    if names:
+        given += f", stopped = {{{', '.join(map(repr, names))}}}"
     for name, value in expected.items():
-        where = f'd["{name}"]' + (f" with {' and '.join(sorted(stopped))} stopped" if stopped else "")
+        where = f'd["{name}"]' + (f" with {' and '.join(names)} stopped" if names else "")
         where += ", from which no path leads to the loss," if name == "dead" else ""
         agree(where, found[name], np.array(value), mistakes={cause: found[name]} if cause else None, inputs=given)
 
 
 def walk_back(backward: Callable[..., Any]) -> None:
     """Check the gradients of all names, in a graph by hand and in others."""
-    wrong = {
-        "forwards": "it begins with the first step, where the gradient of its output is still 0; begin with the last",
-        "=": "each share replaces the one before; a name with several uses needs their sum",
-        "slopes": "a share is the slope alone; multiply it by the gradient of the output",
-        "ones": "d_loss is not used: the walk begins with a gradient of 1 at the loss; it should begin with d_loss",
-    }
     rng = np.random.default_rng(22)
     for plan, d_loss in ((PLAN, 1.3), *zip(draw_plans(23), (-0.7, 2.5, 1.1), strict=True)):
-        steps = add_slopes(plan, rng)
-        _hold_walk(backward(steps, d_loss), steps, d_loss, wrong)
+        _hold_walk("walk-back", backward, add_slopes(plan, rng), d_loss)
 
 
 def one_input_two_functions(backward: Callable[..., Any]) -> None:
@@ -204,46 +186,21 @@ def one_input_two_functions(backward: Callable[..., Any]) -> None:
 
 
 def _gate(backward: Callable[..., Any], x: np.ndarray, f: Any, f_back: Any, g: Any, g_back: Any) -> None:
-    u, v = f(x), g(x)
     check_gradients(
         lambda d_y: backward(x, d_y, f, f_back, g, g_back),
         lambda x: f(x) * g(x),
         {"x": x},
-        mistakes=lambda d: {
-            "d_x": {
-                "the share that comes back through g is missing; add both shares": f_back(x, d * v),
-                "the share that comes back through f is missing; add both shares": g_back(x, d * u),
-                "u and v are swapped: if u grows by 1, y grows by v": f_back(x, d * u) + g_back(x, d * v),
-                "the product is missing in the backward pass: d_u is d_y * v, not d_y": f_back(x, d) + g_back(x, d),
-                "v and u multiply the results; they belong in d_u = d_y * v and d_v = d_y * u": (
-                    v * f_back(x, d) + u * g_back(x, d)
-                ),
-                "f_backward and g_backward take x, the input of f and g, and not u and v": (
-                    f_back(u, d * v) + g_back(v, d * u)
-                ),
-                "the two shares are multiplied; add them": f_back(x, d * v) * g_back(x, d * u),
-            }
-        },
+        mistakes=lambda d_y: mistaken_parts("one-input-two-functions", ["d_x"], x, d_y, f, f_back, g, g_back),
     )
 
 
 def stop_the_gradient(backward: Callable[..., Any]) -> None:
     """Check the gradients if some values count as given: leaves, inner names, several, none."""
-    wrong = {
-        "not stopped": "it is the gradient without any stop",
-        "at the end": "the stopped name is set to 0 after the walk, when it has already passed on its gradient",
-        "whole step": "a step with a stopped input sends nothing at all; its other inputs should get their share",
-        "break": "after a stopped name the other inputs of the step get nothing; they should get their share",
-        "sender": "the stopped name sends nothing, but it receives; its own gradient should stay 0",
-        "ones": "d_loss is not used: the walk begins with a gradient of 1 at the loss; it should begin with d_loss",
-    }
     rng = np.random.default_rng(24)
     for letters in ("u", "w", "py", ""):
-        steps, stopped = add_slopes(PLAN, rng), frozenset(letters)
-        _hold_walk(backward(steps, -0.6, set(stopped)), steps, -0.6, wrong, stopped)
+        _hold_walk("stop-the-gradient", backward, add_slopes(PLAN, rng), -0.6, set(letters))
     for plan, names in zip(draw_plans(25), ({"n0"}, {"a", "n1"}, {"b", "n3"}), strict=True):
-        steps = add_slopes(plan, rng)
-        _hold_walk(backward(steps, 1.7, set(names)), steps, 1.7, wrong, frozenset(names))
+        _hold_walk("stop-the-gradient", backward, add_slopes(plan, rng), 1.7, names)
 
 
 Graph = dict[str, list[tuple[str, float]]]

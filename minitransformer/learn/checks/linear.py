@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minitransformer.learn.solutions import mistaken_parts
 from minitransformer.learn.verdict import check_cases, check_gradients
 
 
@@ -18,28 +19,12 @@ def matmul_backward(backward: Callable[..., Any]) -> None:
 
 
 def _matmul(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
-    def mistakes(d_y: np.ndarray) -> Any:
-        if x.shape != w.shape:
-            return {}
-        return {
-            "d_x": {
-                "w is not transposed: the sum is over the second index of both": d_y @ w,
-                "the factors are swapped: d_y comes first": w.T @ d_y,
-                "the factors are swapped, and nothing is transposed": w @ d_y,
-                "it is transposed: (d_y w^T)^T is w d_y^T, and d_x is d_y w^T": w @ d_y.T,
-                "d_y is transposed; transpose w instead": d_y.T @ w,
-                "this is d_w; the gradient of x comes first": x.T @ d_y,
-            },
-            "d_w": {
-                "x is not transposed: the sum is over the first index of both": x @ d_y,
-                "the factors are swapped: x comes first": d_y @ x.T,
-                "the factors are swapped, and nothing is transposed": d_y @ x,
-                "it is transposed: (x^T d_y)^T is d_y^T x, and d_w is x^T d_y": d_y.T @ x,
-                "d_y is transposed; transpose x instead": x @ d_y.T,
-            },
-        }
-
-    check_gradients(lambda d_y: backward(x, w, d_y), np.matmul, {"x": x, "w": w}, mistakes=mistakes)
+    check_gradients(
+        lambda d_y: backward(x, w, d_y),
+        np.matmul,
+        {"x": x, "w": w},
+        mistakes=lambda d_y: mistaken_parts("matmul-backward", ["d_x", "d_w"], x, w, d_y),
+    )
 
 
 def one_weight_for_a_batch(backward: Callable[..., Any]) -> None:
@@ -75,26 +60,12 @@ def unlike_rows(x: np.ndarray, d_y: np.ndarray, name: str, d_name: str) -> dict[
 
 
 def _one_weight(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
-    (B, T, D), F = x.shape, w.shape[1]
-
-    def mistakes(d_y: np.ndarray) -> Any:
-        right = x.reshape(-1, D).T @ d_y.reshape(-1, F)
-        d_x: dict[str, np.ndarray] = {}
-        d_w = unlike_rows(x, d_y, "x", "d_y") | {
-            "it is the gradient from the first sentence alone; add up all of them": x[0].T @ d_y[0],
-            "it is the gradient from the last sentence alone; add up all of them": x[-1].T @ d_y[-1],
-            "the entries are mixed up: reshape does not move axes; reshape first, then transpose": (
-                x.reshape(D, -1) @ d_y.reshape(-1, F)
-            ),
-            "a sum is missing: there is one product for each sentence; add them up": x.swapaxes(1, 2) @ d_y,
-            "it is the mean over the sentences; add them up": right / B,
-            "it is the mean over all rows; add them up": right / (B * T),
-        }
-        if B == T == D == F:
-            d_x["w is not transposed: the sum is over f, the second index of w"] = d_y @ w
-        return {"d_x": d_x, "d_w": d_w}
-
-    check_gradients(lambda d_y: backward(x, w, d_y), np.matmul, {"x": x, "w": w}, mistakes=mistakes)
+    check_gradients(
+        lambda d_y: backward(x, w, d_y),
+        np.matmul,
+        {"x": x, "w": w},
+        mistakes=lambda d_y: mistaken_parts("one-weight-for-a-batch", ["d_x", "d_w"], x, w, d_y),
+    )
 
 
 def linear_backward(backward: Callable[..., Any]) -> None:
@@ -108,37 +79,11 @@ def linear_backward(backward: Callable[..., Any]) -> None:
 
 
 def _linear(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray, b: np.ndarray) -> None:
-    (B, T, D), F = x.shape, b.size
-
-    def mistakes(d_y: np.ndarray) -> Any:
-        rows, d_rows = x.reshape(-1, D), d_y.reshape(-1, F)
-        d_x: dict[str, np.ndarray] = {"w is missing: x_bta reaches y_btf with the factor w_af": d_y}
-        d_w = unlike_rows(x, d_y, "x", "d_y") | {
-            "a sum is missing: there is one gradient for each sentence; add them up": x.swapaxes(1, 2) @ d_y,
-            "it is the gradient from the first sentence alone; add up all of them": x[0].T @ d_y[0],
-            "the entries are mixed up: reshape does not move axes; reshape first, then transpose": (
-                x.reshape(D, -1) @ d_rows
-            ),
-        }
-        if D == F:
-            d_x["w is not transposed: the sum is over f, the second index of both"] = d_y @ w
-            d_w["it is transposed: x comes first"] = d_rows.T @ rows
-        return {
-            "d_x": d_x,
-            "d_w": d_w,
-            "d_b": {
-                "a sum is missing: all rows share b, so add them up": d_y,
-                "the positions are summed, but not the sentences: all rows share b": d_y.sum(axis=1),
-                "the sentences are summed, but not the positions: all rows share b": d_y.sum(axis=0),
-                "it is summed over the features; b_f is in every row, so sum over b and t": d_y.sum(axis=-1),
-                "everything is summed to one number; each b_f has its own sum, over b and t": d_y.sum(),
-            },
-        }
-
+    B, T, _ = x.shape
     check_gradients(
         lambda d_y: backward(x, w, d_y),
         lambda x, w, b: x @ w + b,
         {"x": x, "w": w, "b": b},
         sizes={"B": B, "T": T, "B T": B * T},
-        mistakes=mistakes,
+        mistakes=lambda d_y: mistaken_parts("linear-backward", ["d_x", "d_w", "d_b"], x, w, d_y),
     )

@@ -15,6 +15,7 @@ from minitransformer.learn.counterexample import (
     read_answer,
     read_arrays,
 )
+from minitransformer.learn.solutions import mistaken_parts
 from minitransformer.learn.verdict import agree, check_gradients
 
 
@@ -36,13 +37,7 @@ def _product(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None
         lambda d_z: backward(float(x), float(y), float(d_z)),
         np.multiply,
         {"x": x, "y": y},
-        mistakes=lambda d_z: {
-            "d_x": {
-                "x and y are swapped: if x grows by 1, z grows by y": d_z * x,
-                "it is dz/dx alone; the chain rule multiplies it by d_z": y,
-            },
-            "d_y": {"it is dz/dy alone; the chain rule multiplies it by d_z": x},
-        },
+        mistakes=lambda d_z: mistaken_parts("product-rule", ["d_x", "d_y"], float(x), float(y), float(d_z)),
         output="z",
     )
 
@@ -58,15 +53,7 @@ def _chain(backward: Callable[..., Any], x: np.ndarray) -> None:
         lambda d_y: backward(float(x), float(d_y)),
         lambda x: np.sin(x * x),
         {"x": x},
-        mistakes=lambda d_y: {
-            "d_x": {
-                "x occurs twice in x * x, and both count: its derivative is 2 * x": d_y * np.cos(x * x) * x,
-                "it is the local derivative alone; multiply it by d_u": 2 * x,
-                "the derivative of x * x is 2 * x, not 2 * u": 2 * d_y * np.cos(x * x) * x * x,
-                "the derivative of x * x is 2 * x, not 2": 2 * d_y * np.cos(x * x),
-                "u is used as the derivative of x * x, which is 2 * x": d_y * np.cos(x * x) * x * x,
-            }
-        },
+        mistakes=lambda d_y: mistaken_parts("chain-rule", ["d_x"], float(x), float(d_y)),
     )
 
 
@@ -82,15 +69,7 @@ def _tanh(backward: Callable[..., Any], x: np.ndarray) -> None:
         lambda d_y: backward(float(y), float(d_y)),
         np.tanh,
         {"x": x},
-        mistakes=lambda d_y: {
-            "d_x": {
-                "tanh is applied twice: y is already tanh(x)": d_y * (1 - np.tanh(y) ** 2),
-                "it is the local derivative alone; multiply it by d_y": 1 - y**2,
-                "a bracket is missing: d_y multiplies the whole of 1 - y * y, not only y * y": 1 - y**2 * d_y,
-                "a bracket is missing: d_y multiplies the whole of 1 - y * y, not only the 1": d_y - y**2,
-                "y is not squared: it is 1 - y * y": d_y * (1 - y),
-            }
-        },
+        mistakes=lambda d_y: mistaken_parts("tanh-from-its-output", ["d_x"], float(y), float(d_y)),
         shown={"y": y},
     )
 
@@ -110,15 +89,7 @@ def _relu(backward: Callable[..., Any], x: np.ndarray) -> None:
         lambda d_y: backward(x, d_y),
         lambda x: np.maximum(x, 0.0),
         {"x": x},
-        mistakes=lambda d_y: {
-            "d_x": {
-                "it is 1 where the gradient should pass; multiply it by d_y": (x > 0).astype(float),
-                "it depends on the sign of d_y; use that of x": np.maximum(d_y, 0.0),
-                "it is relu(x) times d_y: where x > 0 the slope is 1, not x": np.maximum(x, 0.0) * d_y,
-                "it is relu(x) itself; where x > 0 the gradient is d_y": np.maximum(x, 0.0),
-                "it is the wrong way round: the gradient passes where x > 0": np.where(x > 0, 0.0, d_y),
-            }
-        },
+        mistakes=lambda d_y: mistaken_parts("relu-and-its-corner", ["d_x"], x, d_y),
     )
 
 

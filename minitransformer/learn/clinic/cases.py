@@ -8,8 +8,9 @@ from functools import cache
 from pathlib import Path
 
 from minitransformer.durable import check_folder, create, make_folder
+from minitransformer.learn.solutions import edit
 
-__all__ = ["Case", "cases", "find_case", "healthy", "open_case", "plant"]
+__all__ = ["Case", "cases", "find_case", "healthy", "open_case"]
 
 HERE = Path(__file__).parent
 
@@ -48,25 +49,12 @@ def healthy() -> str:
     return (HERE / "healthy.py").read_text(encoding="utf-8")
 
 
-def plant(script: str, old: str, new: str) -> str:
-    """Return a script with one piece replaced.
-
-    Raises
-    ------
-    ValueError
-        If the piece does not occur exactly once.
-    """
-    if script.count(old) != 1:
-        raise ValueError(f"clinic: found {old!r} {script.count(old)} times in the healthy script, expected it once")
-    return script.replace(old, new)
-
-
 @cache
 def cases() -> tuple[Case, ...]:
     """Return all patients."""
     found = tomllib.loads((HERE / "cases.toml").read_text(encoding="utf-8"))["case"]
     return tuple(
-        Case(number, case["cause"], plant(healthy(), case["old"], case["new"]))
+        Case(number, case["cause"], edit(healthy(), case["old"], case["new"], "the healthy script"))
         for number, case in enumerate(found, start=1)
     )
 

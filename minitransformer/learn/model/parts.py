@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
 from typing import Any
@@ -15,25 +14,16 @@ from minitransformer.learn.bank import find
 from minitransformer.learn.model.passes import PASSES, StandIns
 from minitransformer.learn.model.stacks import STACKS
 from minitransformer.learn.model.training import TRAINING
+from minitransformer.learn.solutions import solution_of
 from minitransformer.learn.verdict import Unsolved, Wrong
 from minitransformer.learn.watch import watch
 from minitransformer.stand_ins import standing_in
 
-__all__ = ["PARTS", "Parts", "find_parts", "solution_of"]
+__all__ = ["PARTS", "Parts", "find_parts"]
 
 ENGINE = str(Path(__file__).parents[2])
 PARTS = tuple(dict.fromkeys(name for stack in STACKS.values() for each in stack for name in each.parts))
 """Every exercise that is a part of some model."""
-
-
-@cache
-def solution_of(name: str) -> Callable[..., Any]:
-    """Return the function that solves an exercise: it is used with the learner's functions in the same pass."""
-    names: dict[str, Any] = {"__name__": f"solution_{name}"}
-    exec(compile(find(name).solution, f"the solution of {name}", "exec"), names)
-    [asked] = find(name).asks_for
-    function: Callable[..., Any] = names[asked]
-    return function
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import SamplingOptions, beam_search, greedy, sample
 from minitransformer.learn.bank import find
 from minitransformer.learn.child import MEMORY, Ended, Limits, guard, run_in_child
-from minitransformer.learn.model.parts import PARTS, Parts, solution_of
+from minitransformer.learn.model.parts import PARTS, Parts
 from minitransformer.learn.referee import Verdict, explain, judge_file
+from minitransformer.learn.solutions import solution_of
 from minitransformer.learn.verdict import Wrong
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.stand_ins import reference, standing_in

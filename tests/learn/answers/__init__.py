@@ -1,13 +1,21 @@
-"""Answers to the exercises, a file a chapter: ``wrong`` ones, with what must be said of them, and other ``right`` ones.
+"""Answers to the exercises: ``all_wrong`` ones, with what must be said of them, and other ``all_right`` ones.
 
-A wrong answer is one that a learner may well give. What must be said is some words, or a pattern.
+A wrong answer is one that a learner may well give. Most are edits of the solution: those that the checks know stand in
+``mistakes.toml`` beside the exercises, others in this folder's lists, in the same notation. What is no edit is a
+function, in a file a chapter. What must be said is some words, or a pattern.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
+
+from minitransformer.learn.bank import SOURCES
+from minitransformer.learn.solutions import read_mistakes, solution_of
 
 Wrong = tuple[str, "str | re.Pattern[str]", Any]
 """The exercise, what must be said, and the answer."""
@@ -24,3 +32,24 @@ class Mistakes(list[Wrong]):
             return answer
 
         return take
+
+
+CHAPTERS = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+LISTS = [*sorted(SOURCES.glob("*/mistakes.toml")), *sorted(Path(__file__).parent.glob("*.toml"))]
+
+
+def all_wrong() -> Iterator[Wrong]:
+    """Yield the wrong answers, edits first."""
+    for path in LISTS:
+        for name, edits in read_mistakes(path).items():
+            for one in edits:
+                words = re.compile(one["matches"]) if "matches" in one else one["says"]
+                yield name, words, solution_of(name, one["old"], one["new"])
+    for chapter in CHAPTERS:
+        yield from getattr(chapter, "wrong", ())
+
+
+def all_right() -> Iterator[tuple[str, Any]]:
+    """Yield right answers that do not look like the solution."""
+    for chapter in CHAPTERS:
+        yield from getattr(chapter, "right", ())

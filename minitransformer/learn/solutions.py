@@ -1,0 +1,84 @@
+"""The solutions of the exercises as functions, and the same with a mistake: an edit of one line.
+
+``exercises/NN-chapter/mistakes.toml`` lists likely mistakes under the names of the exercises, each with the sentence
+that the learner reads::
+
+    [[softmax-backward]]
+    old = "(d_y - row_sum)"    # text that occurs once in the solution
+    new = "d_y"                # text in its place
+    says = "the row sum is missing: ..."
+
+A check runs the edited solutions on its own cases and compares their results with a wrong answer. The tests give the
+same edited solutions as answers. The patients of the clinic and the planted faults of the tests are edits too.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minitransformer.learn.bank import SOURCES, find
+from minitransformer.learn.watch import copy_inputs
+
+__all__ = ["edit", "mistaken", "mistaken_parts", "read_mistakes", "solution_of"]
+
+
+def edit(text: str, old: str, new: str, where: str) -> str:
+    """Return a text with one piece replaced.
+
+    Raises
+    ------
+    ValueError
+        If the piece does not occur exactly once; the message says ``where``.
+    """
+    if (times := text.count(old)) != 1:
+        raise ValueError(f"{where}: found {old!r} {times} times, expected it once")
+    return text.replace(old, new)
+
+
+@cache
+def solution_of(name: str, old: str = "", new: str = "") -> Callable[..., Any]:
+    """Return the function that solves an exercise, as it is or with an edit."""
+    exercise, names = find(name), {"__name__": f"solution_{name}"}
+    text, where = exercise.solution, f"the solution of {name}"
+    exec(compile(edit(text, old, new, where) if old else text, where, "exec"), names)
+    [asked] = exercise.asks_for
+    function: Any = names[asked]
+    return function
+
+
+@cache
+def read_mistakes(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the edits of a list by the names of the exercises: each with ``old``, ``new`` and what it ``says``."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def mistaken(name: str, *inputs: Any) -> dict[str, Any]:
+    """Return the results of an exercise's known mistakes on some inputs, each under its sentence."""
+    return mistaken_parts(name, ["result"], *inputs)["result"]
+
+
+def mistaken_parts(name: str, parts: Sequence[str], *inputs: Any) -> dict[str, dict[str, Any]]:
+    """Return the results of known mistakes for each named part of the result, as far as the part is wrong.
+
+    Mistakes that fail on these inputs, such as a forgotten transpose, are left out.
+    """
+
+    def run(old: str = "", new: str = "") -> list[Any]:
+        found = solution_of(name, old, new)(*copy_inputs(inputs))
+        return [found] if len(parts) == 1 else list(found)
+
+    known: dict[str, dict[str, Any]] = {part: {} for part in parts}
+    right = run()
+    for mistake in read_mistakes((SOURCES / find(name).file).with_name("mistakes.toml")).get(name, ()):
+        with suppress(Exception), np.errstate(all="ignore"):
+            for part, found, expected in zip(parts, run(mistake["old"], mistake["new"]), right, strict=True):
+                if not np.array_equal(found, expected):
+                    known[part].setdefault(mistake["says"], found)
+    return known
