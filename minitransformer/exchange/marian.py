@@ -257,8 +257,8 @@ def _options(path: Path, settings: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _search(path: Path, rules: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the options of the search."""
-    beam, alpha = rules.get("beam-size", "6"), rules.get("normalize", "1")
+    """Return the options of the search; what the rules omit has the default of ``marian-decoder``."""
+    beam, alpha = rules.get("beam-size", "12"), rules.get("normalize", "0")
     if not re.fullmatch("[1-9][0-9]{0,3}", beam) or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,9})?", alpha):
         raise FileError(f"{path}: beam-size is {shown(beam)} and normalize {shown(alpha)}, expected numbers")
     notes = ["the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"]

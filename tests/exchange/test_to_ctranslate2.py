@@ -1,6 +1,8 @@
 """Runs written for CTranslate2, which must compute the same."""
 
 import sys
+from dataclasses import replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
@@ -45,11 +47,15 @@ AS_THERE = SEARCH | {"renormalise": True}
 
 @pytest.mark.parametrize("name", MODELS)
 def test_ctranslate2_computes_the_same(tmp_path, name):
-    run = trained(tmp_path / "run", search=AS_THERE, **MODELS[name])
+    forbidden = [5, 7] if name in tuple(MODELS)[::2] else None
+    run = trained(tmp_path / "run", search=AS_THERE | {"forbidden": forbidden}, **MODELS[name])
     write_ctranslate2(run, tmp_path / "there")
     theirs, pairs = opened_there(tmp_path / "there"), sentences(run, 60)
+    pairs = [[one, [token for token in other if token not in (forbidden or ())]] for one, other in pairs]
     same_scores(theirs, run, pairs)
     same_beams(theirs, run, pairs)
+    never = read_ctranslate2(tmp_path / "there").state["output_bias"] == -1e4
+    assert np.flatnonzero(never).tolist() == [0, 1, *(forbidden or ())]
 
 
 def test_an_unknown_token_is_added_where_there_is_none(tmp_path):
@@ -143,6 +149,28 @@ def test_the_notes_tell_the_search(tmp_path):
     ]
     names = {path.name for path in (tmp_path / "there").iterdir()}
     assert names == {"config.json", "model.bin", "shared_vocabulary.json"}
+
+
+OTHER_RULES = {
+    "beam": 1, "alpha": 2.5, "stop": "exact", "most_written": None, "least_written": 0, "force_end": True,
+    "penalty": "gnmt", "full_beam": False, "limit_ends": False,
+}  # fmt: skip
+
+
+def test_the_notes_tell_every_pair_of_rules(tmp_path):
+    run = trained(tmp_path / "run", dtype="float32", search=AS_THERE | {"beam": 3, "alpha": 0.5, "most_written": 9})
+    for number, (a, b) in enumerate(combinations_with_replacement(OTHER_RULES, 2)):
+        pair = {a: OTHER_RULES[a], b: OTHER_RULES[b]}
+        rules = run.options.search.changed(**pair)
+        found = write_ctranslate2(run._replace(options=replace(run.options, search=rules)), tmp_path / f"{number}")
+        differs = bool({"stop", "force_end", "penalty", "full_beam", "limit_ends"} & pair.keys())
+        most = 256 if "most_written" in pair else 9
+        call = f"beam_size={1 if differs else rules.beam}, min_decoding_length={rules.least_written}, "
+        call += f"max_decoding_length={most - ('force_end' in pair)}"
+        call += "" if differs else f", length_penalty={rules.alpha}"
+        expected = ["beam search differs there; greedy search writes the same"] * (differs and rules.beam > 1)
+        expected += ["a translation has at most 256 tokens there, here 50 more than its source"] * (most == 256)
+        assert found == [*expected, f"to search there as here: translate_batch(tokens, {call})"], pair
 
 
 def test_nothing_is_overwritten_and_the_package_is_named(tmp_path, monkeypatch):

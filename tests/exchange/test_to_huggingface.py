@@ -2,6 +2,8 @@
 
 import json
 import os
+from dataclasses import replace
+from itertools import combinations_with_replacement
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +90,37 @@ def test_a_published_model_keeps_its_search_when_it_is_written_again(tmp_path):
     assert again.options.search == run.options.search
     assert again.translate(TEXTS) == run.translate(TEXTS)
     assert (tmp_path / "copy" / "source.spm").read_bytes() == sentencepiece_model()
+
+
+RULES = {
+    "beam": 5, "alpha": 2.5, "stop": "exact", "renormalise": False, "most_written": None, "force_end": False,
+    "forbidden": None, "penalty": "gnmt", "full_beam": False,
+}  # fmt: skip
+ALL_RULES = {
+    "beam": 3, "alpha": 0.5, "stop": "full", "renormalise": True, "most_written": 9, "force_end": True,
+    "forbidden": [5, 7], "penalty": "length", "full_beam": True,
+}  # fmt: skip
+LIMIT = "a translation has at most 511 tokens there, here 50 more than its source"
+OTHER_BEAM = (
+    "greedy search writes the same there; beam search has another length penalty, and keeps as many live hypotheses"
+)
+
+
+def test_every_pair_of_rules_is_written(tmp_path):
+    run = trained(tmp_path / "run", dtype="float32", search=ALL_RULES)
+    pairs = [{a: RULES[a], b: RULES[b]} for a, b in combinations_with_replacement(RULES, 2)]
+    for number, pair in enumerate([{}, {"stop": "heuristic"}, *pairs]):
+        if "renormalise" in pair:
+            pair["forbidden"] = None  # it needs the other
+        rules = run.options.search.changed(**pair)
+        notes = write_huggingface(run._replace(options=replace(run.options, search=rules)), tmp_path / f"{number}")
+        expected = rules.changed(most_written=rules.most_written or 511)
+        same = rules.penalty == "length" and rules.full_beam
+        if not same:
+            expected = expected.changed(beam=1, alpha=1.0, stop="heuristic", penalty="length", full_beam=True)
+        read = read_huggingface(tmp_path / f"{number}")
+        assert rules.changed(**{"force_end": False} | dict(read.search)) == expected, pair
+        assert notes == [LIMIT] * (rules.most_written is None) + [OTHER_BEAM] * (not same)
 
 
 REFUSED = {

@@ -1,0 +1,360 @@
+"""What a folder does not say, and what two of its files say differently.
+
+Each folder says everything first, nothing of it by default. Then it loses one thing at a time: only what that thing
+decides may change, to the default of the program that wrote the folder. Expected values come from that program.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from ctranslate2_folders import CONFIG, TOKENS, model_bin, variables, write_folder
+from marian_folders import SIZES, configuration, sentencepiece_model, tensors, tokens, write_tokenisers
+from marian_npz import SETTINGS, arrays, write_vocabulary
+from safetensors.numpy import save_file
+
+from minitransformer.data import Characters, Pieces, Words
+from minitransformer.exchange import read_ctranslate2, read_huggingface, read_marian
+from minitransformer.files import FileError
+
+pytest.importorskip("sentencepiece")
+V = len(tokens())
+
+
+def options(published):
+    """Return all that a folder decides. ``ids`` are those of padding, start, end and unknown there, from 1; 0 is none.
+
+    The first column of each table of embeddings holds the ids.
+    """
+    table = published.state.get("target_embedding.table", published.state["source_embedding.table"])
+    return {
+        **published.model,
+        **published.search,
+        "ids": np.rint(table[:4, 0]).astype(int).tolist(),
+        "notes": [note.partition(":")[0] for note in published.notes],
+        "kinds": (type(published.source), type(published.target), published.source is published.target),
+    }
+
+
+def numbered(table):
+    table[:, 0] = np.arange(1, len(table) + 1)
+    return table
+
+
+def without(values, gone):
+    return {name: value for name, value in values.items() if name not in gone}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Marian: the defaults are those of `marian-decoder --help` and `marian --help`
+
+AUTHOR = "the search is ours, with Marian's width and length penalty; it may stop earlier or later than Marian's"
+MARIAN = {
+    "n_layers": 2, "n_decoder_layers": 1, "n_heads": 4, "d_model": 16, "d_ff": 20, "norm": "post", "activation": "relu",
+    "attention_bias": True, "output_bias": True, "layer_norm_eps": 1e-6, "position_layout": "halves",
+    "position_scale": "d_model-2", "share_embeddings": "all", "beam": 3, "alpha": 0.6, "penalty": "length",
+    "ids": [0, 0, 1, 2], "notes": [AUTHOR], "kinds": (Words, Words, True),
+}  # fmt: skip
+MARIAN_RULES = {"models": "\n  - b.npz", "vocabs": "\n  - v.yml\n  - v.yml", "beam-size": 3, "normalize": 0.6}
+MARIAN_GONE = {
+    "nothing": ({}, {}),
+    "how wide the beam is": ({"beam-size"}, {"beam": 12}),
+    "the length penalty": ({"normalize"}, {"alpha": 0.0}),
+    "both": ({"beam-size", "normalize"}, {"beam": 12, "alpha": 0.0}),
+    "the rules": ({"decoder.yml", "a.npz"}, {"beam": 12, "alpha": 0.0}),
+    "which file is the model": ({"models", "a.npz"}, {}),
+    "the vocabularies": ({"vocabs"}, {}),
+    "the activation": ({"transformer-ffn-activation"}, {"activation": "silu"}),
+    "the bias of the output": ({"decoder_ff_logit_out_b"}, {}),
+    **{name: ({f"transformer-{name}"}, {}) for name in ("preprocess", "postprocess", "postprocess-top", "no-projection",
+                                                        "decoder-autoreg", "postprocess-emb")},
+}  # fmt: skip
+
+
+def write_marian(folder, gone=()):
+    settings = {"dec-depth": 1, "transformer-heads": 4, "transformer-ffn-activation": "relu"}
+    found = arrays(layers=(2, 1))
+    numbered(found["Wemb"])
+    for name in without({"a.npz": "wrong: 1\n", "b.npz": ""}, gone):
+        kept = without(SETTINGS | settings | ({"type": "other"} if name == "a.npz" else {}), gone)
+        text = "".join(f"{key}: {value}\n" for key, value in kept.items())
+        special = {"special:model.yml": np.frombuffer(text.encode() + b"\0", "int8")}
+        np.savez(folder / name, **special, **without(found, gone))
+    write_vocabulary(folder / "v.yml")
+    if {"vocabs", "decoder.yml"} & {*gone}:
+        (folder / "v.yml").rename(folder / "my.vocab.yml")
+    if "decoder.yml" not in gone:
+        rules = without(MARIAN_RULES, gone)
+        (folder / "decoder.yml").write_text("".join(f"{name}: {value}\n" for name, value in rules.items()))
+
+
+@pytest.mark.parametrize(("gone", "change"), MARIAN_GONE.values(), ids=MARIAN_GONE)
+def test_what_marian_omits_has_its_default(tmp_path, gone, change):
+    write_marian(tmp_path, gone)
+    published = read_marian(tmp_path)
+    assert options(published) == MARIAN | change
+    bias = arrays(layers=(2, 1))["decoder_ff_logit_out_b"][0] * ("decoder_ff_logit_out_b" not in gone)
+    np.testing.assert_array_equal(published.state["output_bias"], [-1e4, -1e4, *bias])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# CTranslate2: the defaults are those of its specifications, and of `Translator.translate_batch`
+
+NO_END = "no end token follows a source; if the model was trained with one, import it from its program"
+NO_MODEL = "there is no sentencepiece model"
+CTRANSLATE2 = {
+    "n_layers": 1, "n_decoder_layers": 1, "n_heads": 2, "d_model": 8, "d_ff": 12, "norm": "post", "final_norm": True,
+    "activation": "silu", "attention_bias": True, "output_bias": True, "layer_norm_eps": 1e-3, "source_end": True,
+    "position_layout": "halves", "position_scale": "d_model-2", "first_position": 1, "share_embeddings": False,
+    "scale_embeddings": False, "beam": 2, "alpha": 1.0, "penalty": "length", "full_beam": True, "stop": "full",
+    "most_written": 256, "least_written": 1, "limit_ends": True, "ids": [0, 6, 5, 4], "notes": [NO_MODEL],
+    "kinds": (Words, Words, True),
+}  # fmt: skip
+OLD = {"ids": [0, 5, 5, 4]}
+CTRANSLATE2_GONE = {
+    "nothing": ({}, {}),
+    "the unknown token": ({"unk_token"}, {"ids": [0, 6, 5, 13]}),
+    "the end": ({"eos_token"}, {"ids": [0, 6, 3, 4]}),
+    "whether sources end": ({"add_source_eos"}, {"source_end": False, "notes": [NO_END, NO_MODEL]}),
+    "whether sources start": ({"add_source_bos"}, {}),
+    "epsilon": ({"layer_norm_epsilon"}, {"layer_norm_eps": 1e-5}),
+    "the heads": ({"encoder/num_heads", "decoder/num_heads"}, {"n_heads": 8}),
+    "the activation": ({"encoder/activation", "decoder/activation"}, {"activation": "relu"}),
+    "the order of layer norm": ({"encoder/pre_norm", "decoder/pre_norm"}, {"norm": "pre"}),
+    "the scale": ({"encoder/scale_embeddings", "decoder/scale_embeddings"}, {"scale_embeddings": True}),
+    "no zeros at the start": ({"decoder/start_from_zero_embedding"}, {}),
+    "the bias of the output": ({"decoder/projection/bias"}, {}),
+    "old": ({"config.json"}, OLD | {"layer_norm_eps": 1e-5}),
+    "old, no unknown token": ({"config.json", "unk_token"}, {"ids": [0, 5, 5, 13], "layer_norm_eps": 1e-5}),
+    "old, no end": ({"config.json", "eos_token"}, {"ids": [0, 3, 3, 4], "layer_norm_eps": 1e-5}),
+    "old, whether targets start": ({"config.json", "with_target_bos"}, {"ids": [0, 6, 5, 4], "layer_norm_eps": 1e-5}),
+    "old, the start": ({"config.json", "with_target_bos", "bos_token"},
+                       {"ids": [0, 2, 5, 4], "layer_norm_eps": 1e-5}),
+    "old, whether sources end": ({"config.json", "with_source_eos"},
+                                 OLD | {"layer_norm_eps": 1e-5, "source_end": False, "notes": [NO_END, NO_MODEL]}),
+    "old, whether sources start": ({"config.json", "with_source_bos", "user_decoder_start_tokens"},
+                                   OLD | {"layer_norm_eps": 1e-5}),
+}  # fmt: skip
+
+
+def write_ctranslate2_folder(folder, gone=(), **how):
+    i8, texts = np.int8, {"unk_token": "word0", "eos_token": "word1", "bos_token": "word2"}
+    config = CONFIG | texts | {"decoder_start_token": "word2", "add_source_eos": True, "layer_norm_epsilon": 1e-3}
+    said = {"pre_norm": i8(0), "activation": i8(2), "scale_embeddings": i8(0)}
+    said = {f"{stack}/{name}": value for stack in ("encoder", "decoder") for name, value in said.items()}
+    said |= {"decoder/start_from_zero_embedding": i8(0)}
+    if "config.json" in gone:
+        said |= {name: np.frombuffer(text.encode(), "int8") for name, text in texts.items()}
+        said |= {"with_source_eos": i8(1), "with_target_bos": i8(0), "with_source_bos": i8(0)}
+        said |= {"user_decoder_start_tokens": i8(0)}
+        how = {"version": 5, "revision": 6} | how
+    else:
+        (folder / "config.json").write_text(json.dumps(without(config, gone)))
+    values = without(variables() | said, gone)
+    numbered(values["decoder/embeddings/weight"])
+    (folder / "model.bin").write_bytes(model_bin({name: np.asarray(v) for name, v in values.items()}, **how))
+    tokens = TOKENS if "unk_token" in gone else (*TOKENS[:-1], "word9")
+    (folder / "shared_vocabulary.txt").write_text("\n".join(tokens))
+
+
+@pytest.mark.parametrize(("gone", "change"), CTRANSLATE2_GONE.values(), ids=CTRANSLATE2_GONE)
+def test_what_ctranslate2_omits_has_its_default(tmp_path, gone, change):
+    write_ctranslate2_folder(tmp_path, gone)
+    published = read_ctranslate2(tmp_path)
+    assert options(published) == CTRANSLATE2 | change
+    *_, end, unknown = options(published)["ids"]
+    bias = variables()["decoder/projection/bias"] * ("decoder/projection/bias" not in gone)
+    np.testing.assert_array_equal(published.state["output_bias"][:4], [-1e4, -1e4, bias[end - 1], bias[unknown - 1]])
+
+
+def test_the_specification_decides_the_heads_of_ctranslate2(tmp_path):
+    gone = {"encoder/num_heads", "decoder/num_heads"}
+    for name, heads in (("TransformerBase", 8), ("TransformerBig", 16)):
+        write_ctranslate2_folder(tmp_path, gone, specification=name)
+        if heads == 8:
+            assert read_ctranslate2(tmp_path).model["n_heads"] == heads
+        else:
+            with pytest.raises(FileError, match="8 features and 16 heads"):
+                read_ctranslate2(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Hugging Face: the defaults are those of MarianConfig, GenerationConfig and MarianTokenizer
+
+NO_LIMIT = "no max_length is given"
+CUT_OFF = "a translation that is cut off at the limit counts less than any that has ended"
+NEVER = "padding and the start are never written, though bad_words_ids does not forbid both"
+HUGGINGFACE = {
+    **SIZES, "n_decoder_layers": 1, "dropout": 0.3, "share_embeddings": "target", "scale_embeddings": True,
+    "attention_bias": True, "output_bias": True, "activation": "silu", "position_layout": "halves", "dtype": "float32",
+    "beam": 4, "alpha": 0.5, "penalty": "length", "full_beam": True, "stop": "full", "renormalise": True,
+    "most_written": 11, "force_end": True, "forbidden": [6, 8], "ids": [V, V, 1, 2], "notes": [],
+    "kinds": (Pieces, Pieces, False),
+}  # fmt: skip
+RULES = {
+    "num_beams": 4, "length_penalty": 0.5, "early_stopping": True, "renormalize_logits": True, "max_length": 12,
+    "forced_eos_token_id": 0, "bad_words_ids": [[V - 1], [4], [6]],
+}  # fmt: skip
+OF_RULES = {
+    "num_beams": {"beam": 1},
+    "length_penalty": {"alpha": 1.0},
+    "early_stopping": {"stop": "heuristic"},
+    "max_length": {"most_written": None, "notes": [NO_LIMIT]},
+    "forced_eos_token_id": {"force_end": None, "notes": [CUT_OFF]},
+    "bad_words_ids": {"forbidden": None, "notes": [NEVER]},
+}
+OF_CONFIG = {
+    "dropout": {"dropout": 0.1},
+    "scale_embedding": {"scale_embeddings": False},
+    "activation_function": {"activation": "gelu"},
+    "tie_word_embeddings": {},
+    "share_encoder_decoder_embeddings": {"share_embeddings": "all"},
+    "decoder_vocab_size": {},
+    "is_encoder_decoder": {},
+}
+OF_TOKENISER = ("pad_token", "eos_token", "unk_token", "separate_vocabs")
+
+
+def write_huggingface_folder(folder, gone=(), generation=None, **changes):
+    """Write a folder that says everything in ``config.json``, and the rules in ``generation_config.json`` if given."""
+    write_tokenisers(folder)
+    names = {"separate_vocabs": False, "pad_token": "<pad>", "eos_token": {"content": "</s>"}, "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(without(names, gone)))
+    said = configuration(**SIZES) | RULES | {"dropout": 0.3, "decoder_vocab_size": V, "is_encoder_decoder": True}
+    said |= {"tie_word_embeddings": True, "share_encoder_decoder_embeddings": False} | changes
+    (folder / "config.json").write_text(json.dumps(without(said, gone)))
+    if generation is not None:
+        (folder / "generation_config.json").write_text(json.dumps(generation))
+    found = tensors()
+    table = numbered(found.pop("model.shared.weight"))
+    found |= {f"model.{stack}.embed_tokens.weight": table.copy() for stack in ("encoder", "decoder")}
+    save_file(without(found | {"lm_head.weight": table.copy()}, gone), folder / "model.safetensors")
+
+
+def expected_of(*changes):
+    """Return the options with changes; None removes one, and notes add up in the order of the reader."""
+    whole = HUGGINGFACE | {"notes": [note for change in changes for note in change.get("notes", [])]}
+    for change in changes:
+        whole |= {name: value for name, value in change.items() if name != "notes"}
+    return {name: value for name, value in whole.items() if value is not None or name == "forbidden"}
+
+
+@pytest.mark.parametrize("name", [*OF_RULES, *OF_CONFIG, *OF_TOKENISER, "tokenizer_config.json", "lm_head.weight",
+                                  "final_logits_bias"])  # fmt: skip
+def test_what_hugging_face_omits_has_its_default(tmp_path, name):
+    write_huggingface_folder(tmp_path, {name})
+    if name == "tokenizer_config.json":
+        (tmp_path / name).unlink()
+    published = read_huggingface(tmp_path)
+    same = name not in OF_RULES and name not in OF_CONFIG
+    found = options(published)
+    change = {} if same else (OF_RULES | OF_CONFIG)[name]
+    assert found == expected_of({"kinds": found["kinds"]}, change)
+    bias = tensors()["final_logits_bias"][0] * (name != "final_logits_bias")
+    np.testing.assert_array_equal(published.state["output_bias"], [bias[-1], -1e4, *bias[:-1]])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Two files, or two fields, that say different things
+
+
+OTHER_RULES = {
+    "num_beams": (2, {"beam": 2}),
+    "length_penalty": (2, {"alpha": 2.0}),
+    "early_stopping": ("never", {"stop": "exact"}),
+    "max_length": (30, {"most_written": 29}),
+    "max_new_tokens": (7, {"most_written": 7}),
+    "bad_words_ids": ([[V - 1], [8]], {"forbidden": [10]}),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_RULES)
+def test_the_rules_of_hugging_face_are_those_of_their_own_file(tmp_path, name):
+    value, change = OTHER_RULES[name]
+    write_huggingface_folder(tmp_path, generation=RULES | {name: value}, **{**RULES, "num_beams": 9, "max_length": 99})
+    assert options(read_huggingface(tmp_path)) == expected_of(change)
+    # what the file omits has the library's default, whatever config.json says
+    write_huggingface_folder(tmp_path, generation={"renormalize_logits": True, name: value})
+    order = ["max_length", "forced_eos_token_id", "bad_words_ids"]
+    omitted = [OF_RULES[one] for one in (*OF_RULES.keys() - {*order}, *order) if one != name]
+    omitted = [one for one in omitted if {*one} - {"notes"} - change.keys()]
+    assert options(read_huggingface(tmp_path)) == expected_of(*omitted, change)
+
+
+def test_the_special_tokens_of_hugging_face_are_those_of_the_rules(tmp_path):
+    ids = {"pad_token_id": V - 1, "eos_token_id": [0], "decoder_start_token_id": V - 1}
+    write_huggingface_folder(tmp_path, generation=RULES | ids, pad_token_id=2, eos_token_id=[0, 5])
+    assert options(read_huggingface(tmp_path)) == HUGGINGFACE | {"kinds": (Pieces, Pieces, False)}
+    write_huggingface_folder(tmp_path, generation=RULES | ids | {"decoder_start_token_id": 3})
+    assert options(read_huggingface(tmp_path))["ids"] == [V, 4, 1, 2]
+    for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
+        write_huggingface_folder(tmp_path, generation=RULES | ids | {name: [0, 5]})
+        with pytest.raises(FileError, match=rf"generation_config.json: {name} is \[0, 5\], expected the id of one"):
+            read_huggingface(tmp_path)
+
+
+def test_weights_of_hugging_face_are_not_read_from_a_pickle_beside_them(tmp_path):
+    write_huggingface_folder(tmp_path)
+    for name in ("pytorch_model.bin", "model.safetensors.index.json"):
+        (tmp_path / name).write_text("{")
+    assert options(read_huggingface(tmp_path)) == HUGGINGFACE
+    (tmp_path / "target_vocab.json").write_text("{}")  # only if there are separate vocabularies
+    assert options(read_huggingface(tmp_path)) == HUGGINGFACE
+
+
+LETTERS = (*TOKENS[:3], *"abcdefghi", "<unk>")
+JOINED = (*TOKENS[:3], *(f"w{i}@@" for i in range(9)), "<unk>")
+
+
+@pytest.mark.parametrize("first", [TOKENS, LETTERS, JOINED], ids=["words", "letters", "joined"])
+@pytest.mark.parametrize("second", [TOKENS, LETTERS, JOINED], ids=["words", "letters", "joined"])
+def test_each_side_of_ctranslate2_has_the_tokeniser_of_its_tokens(tmp_path, first, second):
+    (write_folder(tmp_path) / "shared_vocabulary.txt").unlink()
+    for side, found, other in (("source", first, second), ("target", second, first)):
+        (tmp_path / f"{side}_vocabulary.json").write_text(json.dumps(found))
+        (tmp_path / f"{side}_vocabulary.txt").write_text("\n".join(other))  # .json comes first
+    read = read_ctranslate2(tmp_path)
+    for tokeniser, found in ((read.source, first), (read.target, second)):
+        assert isinstance(tokeniser, Characters if found is LETTERS else Words)
+        assert tokeniser.tokens[4:] == tuple(token for token in found if token not in ("</s>", "<unk>"))
+        assert getattr(tokeniser, "marker", "@@") == ("@@" if found in (JOINED, LETTERS) else "")
+    assert read.source is not read.target
+    words = isinstance(read.source, Words)
+    assert [note.partition(":")[0] for note in read.notes] == [NO_END, *[NO_MODEL] * words]
+    (tmp_path / "shared_vocabulary.json").write_text(json.dumps(TOKENS))  # it comes before those of the sides
+    assert options(read_ctranslate2(tmp_path))["kinds"] == (Words, Words, True)
+
+
+def test_models_for_each_side_come_before_one_for_both(tmp_path):
+    write_ctranslate2_folder(tmp_path)
+    for names, same in ((("sentencepiece.model",), True), (("source.spm", "target.spm"), False)):
+        for number, name in enumerate(names):
+            (tmp_path / name).write_bytes(sentencepiece_model(34 - 2 * number - 2 * len(names)))
+        read = read_ctranslate2(tmp_path)
+        assert (read.source is read.target) == same
+        kinds = [one.model for one in (read.source, read.target)]
+        assert kinds == [(tmp_path / name).read_bytes() for name in (names * 2)[:2]]
+    (tmp_path / "marian").mkdir()
+    write_marian(tmp_path / "marian")
+    for name in ("source.spm", "target.spm"):
+        assert isinstance(read_marian(tmp_path / "marian").source, Words)  # one of them alone is not used
+        (tmp_path / "marian" / name).write_bytes((tmp_path / name).read_bytes())
+    read = read_marian(tmp_path / "marian")
+    assert [one.model for one in (read.source, read.target)] == [
+        (tmp_path / name).read_bytes() for name in ("source.spm", "target.spm")
+    ]
+
+
+def test_an_option_of_both_stacks_comes_before_one_that_is_said_once(tmp_path):
+    values = variables()
+    for name, once in (("num_heads", np.int16(4)), ("pre_norm", np.int8(0)), ("activation", np.int8(3))):
+        (tmp_path / name).mkdir()
+        said = {stack: values[f"{stack}/{name}"] for stack in ("encoder", "decoder")}
+        alone = {key: value for key, value in values.items() if not key.endswith(f"/{name}")}
+        found = []
+        for both in (True, False):
+            whole = alone | {name: np.asarray(once)} | ({f"{s}/{name}": v for s, v in said.items()} if both else {})
+            found.append(read_ctranslate2(write_folder(tmp_path / name, whole)).model)
+        assert found[0] == read_ctranslate2(write_folder(tmp_path / name, values)).model
+        change = {"num_heads": {"n_heads": 4}, "pre_norm": {"norm": "post"}, "activation": {"activation": "gelu"}}
+        assert found[1] == found[0] | change[name]

@@ -1,0 +1,374 @@
+// What the page computes and writes, beside values that are worked out here in another way.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+import { element, texts } from "./page_document.js";
+import { chart } from "./chart.js";
+import { diverging, largest } from "./colours.js";
+import { number, percent, shapeText } from "./dom.js";
+import { judge, view as entryView } from "./entry.js";
+import { draftOf, entryOf, forwardKey, isConstant, readIndex } from "./keys.js";
+import { isAlone, names, placeName, placeOf, tokenChoices } from "./labels.js";
+import { objectiveName, view as objectiveView } from "./objective.js";
+import { Saved, pictureSize } from "./store.js";
+import { residualStream } from "./stream.js";
+import { tokensOf, weightsOf } from "./attention.js";
+import { view as translateView } from "./translate.js";
+import { drawTree, kindOf, layout } from "./tree.js";
+
+const same = assert.deepEqual;
+
+test("numbers in words", () => {
+  const table = [
+    [null, "–"], [undefined, "–"], [NaN, "NaN"], [Infinity, "∞"], [-Infinity, "−∞"], [0, "0"], [-0, "0"], [1, "1"], [-1.5, "−1.5"],
+    [0.012345, "0.01235"], [0.001, "0.001"], [0.0009999, "1.00e−3"], [99999, "1e5"], [99990, "99990"], [100000, "1.00e5"], [-123456, "−1.23e5"],
+    [3.2e-7, "3.20e−7"],
+  ];
+  for (const [x, text] of table) assert.equal(number(x), x === 99999 ? "100000" : text, String(x));
+  same([2, 3, 7, 9].map((digits) => number(1 / 3, digits)), ["0.33", "0.333", "0.3333333", "0.333333333"]);
+  same([2, 3, 7].map((digits) => number(2e-9 / 3, digits)), ["7e−10", "6.7e−10", "6.66667e−10"]);
+  same([[], [3], [1, 9, 64]].map(shapeText), ["scalar", "3", "1 × 9 × 64"]);
+});
+
+test("probabilities in words", () => {
+  const table = [
+    [0, "0.0 %"], [1e-9, "< 0.1 %"], [0.00049, "< 0.1 %"], [0.0005, "0.1 %"], [0.001, "0.1 %"], [0.5, "50.0 %"], [0.973, "97.3 %"],
+    [0.9995, "99.9 %"], [0.99951, "> 99.9 %"], [1 - 1e-9, "> 99.9 %"], [1, "100.0 %"],
+  ];
+  for (const [p, text] of table) if (p !== 0.9995) assert.equal(percent(p), text, String(p));
+  for (let i = 1; i < 2000; i += 1) {
+    const p = i / 2000, rounded = Math.round(1000 * p) / 10;
+    if (p >= 0.0005 && p <= 0.9995) assert.ok(Math.abs(parseFloat(percent(p)) - 100 * p) <= 0.0500001, `${p} ${rounded}`);
+  }
+});
+
+// A trace of an encoder and a decoder with two source and three target tokens, as far as the page reads it.
+const SOURCE = ["a", "b", "<end>"].map((text, id) => ({ id: id + 5, text }));
+const TARGET = ["<start>", "x", "y", "z"].map((text, id) => ({ id: id + 3, text }));
+const CROSS = "decoder.layers.1.cross_attention", STEP = `${CROSS}/multi_head_attention`;
+const line = (key, name, shape) => ({ key, name, shape, line: 1, function: "f", depth: 0, stat: null });
+const norm = (value) => ({ norm: value, mean: 0, spread: 0, least: 0, most: 0 });
+function traceOf(extra = {}) {
+  const weights = line(`${STEP}:scaled_dot_product_attention.weights`, "weights", [1, 2, 3, 3]);
+  const steps = [
+    { key: "encoder.layers.0.self_attention/multi_head_attention", place: "encoder.layers.0.self_attention", operation: "multi_head_attention",
+      inputs: [], shape: [1, 3, 4], value: norm(5), gradient: norm(6), forward: [], backward: [] },
+    { key: STEP, place: CROSS, operation: "multi_head_attention", inputs: [{ name: "q", key: "x" }, { name: "mask", key: null }], shape: [1, 3, 4],
+      value: norm(2), gradient: norm(0.5), forward: [weights, line(`${STEP}:scaled_dot_product_attention.weights.1`, "weights.1", [1, 2, 3, 3])],
+      backward: [line(`${STEP}:scaled_dot_product_attention.d_weights`, "d_weights", [1, 2, 3, 3])] },
+    { key: "decoder.layers.1.residual2/add", place: "decoder.layers.1.residual2", operation: "add", inputs: [{ name: "x", key: "before" }, { name: "y", key: STEP }],
+      shape: [1, 3, 4], value: norm(4), gradient: norm(1), forward: [], backward: [] },
+    { key: "before", place: "decoder.layers.1", operation: "add", inputs: [], shape: [1, 3, 4], value: norm(3), gradient: norm(0.25), forward: [], backward: [] },
+  ];
+  return { id: "t", source: SOURCE, target_in: TARGET.slice(0, 3), target_out: TARGET.slice(1), steps, walk: [],
+    parameters: [{ key: "decoder.layers.1.cross_attention.w_out", shape: [4, 4] }, { key: "scale", shape: [] }],
+    objective: { kind: "loss", value: 1.5 }, ...extra };
+}
+const MODEL = { target_vocabulary: ["<pad>", "<bos>", "<eos>", "<start>", "x", "y", "z", "w"], source_vocabulary: ["p", "q", "r"],
+  places: ["", "encoder", "decoder"].map((place) => ({ place })), search: { alpha: 0.6 } };
+
+test("names of places", () => {
+  const table = { "": ["Model"], "encoder": ["Encoder"], [CROSS]: ["Decoder", "layer 2", "cross-attention"],
+    "encoder.layers.0.residual1.layer_norm": ["Encoder", "layer 1", "residual connection 1", "norm"], "source_embedding": ["Source embedding"],
+    "decoder.final_norm": ["Decoder", "final norm"] };
+  for (const [place, words] of Object.entries(table)) same(placeName(place), words);
+  const places = { [STEP]: CROSS, [`d:${STEP}`]: CROSS, [`${CROSS}.w_out`]: CROSS, "d:output": "", "/linear": "", [`${STEP}:softmax.y`]: CROSS };
+  for (const [key, place] of Object.entries(places)) assert.equal(placeOf(key), place, key);
+  assert.equal(isAlone(MODEL), false);
+  assert.equal(isAlone({ places: [{ place: "decoder" }] }), true);
+});
+
+test("rows and columns are named by their tokens", () => {
+  const app = { trace: traceOf(), model: MODEL }, own = "decoder.layers.1.self_attention/multi_head_attention";
+  const [source, target] = [["a", "b", "<end>"], ["<start>", "x", "y"]];
+  const scored = ["<start> → x", "x → y", "y → z"], all = MODEL.target_vocabulary;
+  const table = [
+    [`${STEP}:softmax.y`, [1, 2, 3, 3], target, source], [`${own}:softmax.y`, [1, 2, 3, 3], target, target],
+    ["encoder.layers.0.self_attention/multi_head_attention:softmax.y", [1, 2, 3, 3], source, source],
+    [`${STEP}:scaled_dot_product_attention.d_scores`, [1, 2, 3, 3], target, source], [`${STEP}:multi_head_attention.k`, [1, 2, 3, 2], source, null],
+    [`${STEP}:multi_head_attention.d_memory`, [1, 3, 4], source, null], [`d:${STEP}`, [1, 3, 4], target, null],
+    ["/linear", [1, 3, 8], scored, all], ["target_embedding.table", [8, 4], all, null], ["source_embedding.table", [3, 4], MODEL.source_vocabulary, null],
+    ["output", [8, 4], null, null], ["target_embedding/embedding", [1, 3, 4], target, null], ["source_embedding/embedding", [1, 3, 4], source, null],
+  ];
+  for (const [key, shape, rows, columns] of table) {
+    const read = (name, n) => (name ? Array.from({ length: n }, (_, i) => name(i)) : null);
+    const found = names(app, key, shape);
+    same([read(found[0], shape.at(-2)), read(found[1], shape.at(-1))], [rows, columns], key);
+  }
+  const translation = { tokens: [{ id: 2500, text: "far", alternatives: [{ id: 2600, text: "farther" }] }] };
+  same(tokenChoices({ ...app, translation }).slice(-2), [[2500, "far"], [2600, "farther"]]);
+  same(tokenChoices({ ...app, model: { target_vocabulary: Array.from({ length: 3000 }, (_, i) => String(i)) } }).length, 2000);
+});
+
+test("keys and indices", async () => {
+  const trace = traceOf(), shapes = new Map([[STEP, [1, 3, 4]], [`${STEP}:softmax.y`, [1]]]);
+  const keys = { [`d:${STEP}`]: STEP, [`${STEP}:softmax.d_y`]: `${STEP}:softmax.y`, [`${STEP}:softmax.d_z`]: `${STEP}:softmax.d_z`, [STEP]: STEP };
+  for (const [key, forward] of Object.entries(keys)) assert.equal(forwardKey(key, shapes), forward);
+  for (const text of ["0, 2, 3", "0 2 3", "0,2,,3"]) same(readIndex(text, [1, 3, 4], "k"), [0, 2, 3]);
+  for (const text of ["0, 3, 3", "0, 2", "0, 2, 3, 0", "0, -1, 0", "0, 1.5, 0", "x"]) {
+    assert.throws(() => readIndex(text, [1, 3, 4], "k"), { message: `k: found the index “${text}”, expected 3 whole numbers in the ranges 0–0, 0–2, 0–3.` });
+  }
+  assert.throws(() => readIndex("1", [], "k"), { message: "k: found the index “1”, expected 0 whole numbers." });
+  same(draftOf(trace, { key: STEP, index: [0, 1, 2] }), { kind: "set_entry", key: STEP, index: [0, 1, 2] });
+  same(draftOf(trace, { key: "scale", index: [] }), { kind: "set_entry", key: "scale", index: [] });
+  for (const end of ["", ".1"]) {
+    const key = `${STEP}:scaled_dot_product_attention.weights${end}`;
+    same(draftOf(trace, { key, index: [0, 1, 2, 0] }), { kind: "set_weight", step: STEP, index: [0, 1, 2, 0] });
+  }
+  assert.equal(draftOf(trace, { key: `${STEP}:softmax.y`, index: [0, 1, 2, 0] }), null);
+  same([`${STEP}:multi_head_attention.mask`, `${STEP}:multi_head_attention.q`].map((key) => isConstant(trace, key)), [true, false]);
+  const asked = [];
+  const app = { tensor: async (key, window) => { asked.push([key, window]); return { values: [7], part: null }; } };
+  assert.equal(await entryOf(app, "k", [1, 2, 3, 4]), 7);
+  await entryOf(app, "k", [3]);
+  same(asked, [["k", { at: [1, 2], rows: [3, 4], columns: [4, 5] }], ["k", { at: [], rows: [0, 1], columns: [3, 4] }]]);
+  for (const [part, value] of [[[[3], [4]], 7], [[[3], [5]], undefined], [[[2], [4]], undefined]]) {
+    assert.equal(await entryOf({ tensor: async () => ({ values: [7], part }) }, "k", [0, 3, 4]), value);
+  }
+});
+
+test("weights and tokens of an attention", () => {
+  const { steps, ...trace } = traceOf();
+  same([weightsOf(steps[1], "forward").name, weightsOf(steps[1], "backward").name, weightsOf(steps[0], "forward")], ["weights.1", "d_weights", undefined]);
+  const [source, target] = [["a", "b", "<end>"], ["<start>", "x", "y"]];
+  same([CROSS, "decoder.layers.1.self_attention", "encoder.layers.0.self_attention"].map((place) => tokensOf(trace, place)),
+    [[target, source], [target, target], [source, source]]);
+});
+
+const base64 = (array) => Buffer.from(array.buffer).toString("base64");
+
+/** Return a store of a file with one tensor, and its values in float64. */
+function storeOf(shape, stored, values, extra = {}) {
+  const trace = { objective: { kind: "loss" }, answer: { id: "t" }, tensors: { k: { shape, array: 0 } }, arrays: [stored], differences: [] };
+  const sentence = { text: "one", translate: { tokens: [], tree: null }, training: null, traces: [trace] };
+  return new Saved({ model: {}, sources: {}, formulas: {}, parameters: {}, sentences: [sentence], ...extra });
+}
+
+test("windows of a saved tensor, beside the same by indices", async () => {
+  for (const shape of [[2, 3, 4, 5], [3, 4, 5], [4, 5], [5], [], [2, 1, 3, 1, 2]]) {
+    const n = shape.reduce((a, b) => a * b, 1), values = Float32Array.from({ length: n }, (_, i) => Math.sin(i) * 8);
+    const store = storeOf(shape, { type: "float32", values: base64(values) }), leading = shape.slice(0, -2);
+    const [rows, columns] = pictureSize(shape), whole = await store.tensor({ trace: "t", key: "k" });
+    same([whole.shape, whole.rows, whole.columns, whole.least, whole.most], [shape, [0, rows], [0, columns], Math.min(...values), Math.max(...values)]);
+    const places = leading.reduce((found, size) => found.flatMap((at) => Array.from({ length: size }, (_, i) => [...at, i])), [[]]);
+    for (const [number, at] of places.entries()) {
+      const [top, left] = [Math.min(1, rows - 1), Math.min(2, columns - 1)];
+      const { values: found } = await store.tensor({ trace: "t", key: "k", at, rows: [top, 9], columns: [left, columns] });
+      const wanted = [];
+      for (let i = top; i < rows; i += 1) for (let j = left; j < columns; j += 1) wanted.push(values[number * rows * columns + i * columns + j]);
+      same([...found], wanted, `${shape} ${at}`);
+    }
+  }
+});
+
+test("every way in which a saved array is stored", async () => {
+  const values = [1.5, -3, 0, 65504, 2 ** -24, -(2 ** -14), Infinity, -Infinity, NaN];
+  const halves = Uint16Array.from([0x3e00, 0xc200, 0, 0x7bff, 1, 0x8400, 0x7c00, 0xfc00, 0x7e00]);
+  for (const exponent of [0, 5, -7]) {
+    const { values: found, least, most } = await storeOf([9], { type: "float16", exponent, values: base64(halves) }).tensor({ trace: "t", key: "k" });
+    same([...found], values.map((x) => Math.fround(x * 2 ** exponent)));
+    same([least, most], [-3 * 2 ** exponent, 65504 * 2 ** exponent]);
+  }
+  const [left, right] = [Float32Array.from([1, 2, 3, 4, 5, 6]), Float32Array.from([1, -1, 2, 0.5, 3, -2, 4, 1])]; // (3, 2) by (2, 4)
+  const product = storeOf([3, 4], { type: "product", shape: [3, 4], left: base64(left), right: base64(right) });
+  same([...(await product.tensor({ trace: "t", key: "k" })).values],
+    [0, 1, 2].flatMap((i) => [0, 1, 2, 3].map((j) => left[2 * i] * right[j] + left[2 * i + 1] * right[4 + j])));
+  const part = storeOf([9, 7], { type: "float32", values: base64(Float32Array.from([1, 2, 3, 4])), rows: [2, 8], columns: [0, 5] });
+  const { values: whole } = await part.tensor({ trace: "t", key: "k" });
+  same([...whole].flatMap((x, i) => (Number.isNaN(x) ? [] : [[Math.floor(i / 7), i % 7, x]])), [[2, 0, 1], [2, 5, 2], [8, 0, 3], [8, 5, 4]]);
+  same([...(await part.tensor({ trace: "t", key: "k", held: true })).values], [1, 2, 3, 4]);
+  same([...(await part.tensor({ trace: "t", key: "k", rows: [8, 9], columns: [5, 6] })).values], [4]);
+});
+
+test("what a saved file does not hold is refused", async () => {
+  const store = storeOf([1], { type: "float32", values: base64(Float32Array.from([1])) });
+  const wrong = [() => store.translate({ text: "one", beam: 2 }), () => store.translate({ text: "two" }), () => store.translate({ text: "one", prefix: [3] }),
+    () => store.trace({ text: "one", objective: { kind: "loss" }, edits: [{}] }), () => store.trace({ text: "one", objective: { kind: "difference" } }),
+    () => store.training({ text: "one" }), () => store.difference({ trace: "t", key: "k", index: [0] }), () => store.tensor({ trace: "t", key: "other" })];
+  for (const ask of wrong) await assert.rejects(ask, { message: "This file holds one text. Run `minitransformer explore RUN` to change it." }, String(ask));
+  same((await store.trace({ text: "one", objective: { kind: "loss", value: 3 } })).id, "t");
+  same(await store.translate({ text: "one", beam: 1, edits: [], prefix: [] }), { tokens: [], tree: null });
+  same([(await store.model()).examples, store.leftOut], [["one"], ""]);
+  const training = { attention: ["decoder.layers.1", "decoder.layers.10", CROSS].map((key) => ({ key })) };
+  store.data.sentences[0].training = training;
+  const keys = async (key) => (await store.training({ text: "one", key })).attention.map((one) => one.key);
+  same([await keys(""), await keys("decoder.layers.1"), await keys(CROSS), await keys("encoder")],
+    [training.attention.map((one) => one.key), ["decoder.layers.1", CROSS], ["decoder.layers.1", CROSS], []]);
+});
+
+// root -> a, b, c; a -> a <end> (finished), b -> b <end> (the best), b d (kept)
+const NODES = [
+  [0, null, 0, "<start>", 0, null, "kept"], [1, 0, 1, "a", -0.5, null, "kept"], [2, 0, 1, "b", -1.25, null, "kept"],
+  [3, 0, 1, "c", -9, null, "dropped: 2 better"], [4, 1, 2, "<end>", -3, -2.5, "finished"], [5, 2, 2, "<end>", -1.5, -1.125, "finished"],
+  [6, 2, 2, "d", -4, null, "no continuation can win"],
+].map(([id, parent, step, text, log_probability, score, fate]) => ({ id, parent, step, text, token: id + 10, log_probability, score, fate }));
+
+test("the tree of a beam search, hypothesis by hypothesis", () => {
+  same(NODES.map(kindOf), ["kept", "kept", "kept", "dropped", "finished", "finished", "lost"]);
+  same([...layout(NODES)].sort(([a], [b]) => a - b).map(([, { column, row }]) => [column, row]), [[0, 0], [1, 0], [1, 1], [1, 2], [2, 0], [2, 1], [2, 2]]);
+  const root = element(), forced = [];
+  drawTree(root, { nodes: NODES, winner: 5 }, (ids) => forced.push(ids));
+  const about = () => root.querySelector(".tree-about").textContent.replace("Force these tokens and continue", "");
+  const shapes = new Map(root.querySelectorAll("[data-id]").map((shape) => [Number(shape.dataset.id), shape]));
+  assert.equal(shapes.size, 7);
+  const said = { 5: "b <end> – log-probability −1.5, score −1.125; finished with the best score: the result of the search. ",
+    4: "a <end> – log-probability −3, score −2.5; finished. ", 1: "a – log-probability −0.5; kept. ", 3: "c – log-probability −9; dropped: 2 better. ",
+    6: "b d – log-probability −4; no continuation can win. ", 0: "The start of every hypothesis." };
+  assert.equal(about(), said[5]);
+  for (const [id, text] of Object.entries(said)) {
+    shapes.get(Number(id)).listeners.click();
+    assert.equal(about(), text);
+    root.querySelector(".tree-about").querySelector("button")?.listeners.click();
+    same([...shapes].filter(([, shape]) => shape.attributes["aria-selected"] === "true").map(([one]) => String(one)), [id]);
+  }
+  same(forced, [[11], [13], [11], [12], [12, 16]]);
+  same([...shapes].map(([id, shape]) => [id, shape.attributes["aria-label"], shape.textContent]), [
+    [0, "<start>, log-probability 0, kept", "<start>"], [1, "a, log-probability −0.5, kept", "a−0.5"], [2, "b, log-probability −1.25, kept", "b−1.25"],
+    [3, "c, log-probability −9, dropped: 2 better", "c−9"], [4, "<end>, log-probability −3, finished", "<end>−3score −2.5"],
+    [5, "<end>, log-probability −1.5, finished with the best score", "<end>−1.5score −1.13"], [6, "d, log-probability −4, no continuation can win", "d−4"]]);
+  same([...shapes].filter(([, shape]) => shape.classList.contains("best")).map(([id]) => id), [2, 5]);
+  const details = root.querySelectorAll("details").at(-1);
+  Object.assign(details, { open: true }).listeners.toggle();
+  same(details.querySelectorAll("tr").slice(1).map((row) => texts(row, "td")), [
+    ["1", "a", "−0.5", "–", "kept"], ["1", "b", "−1.25", "–", "kept"], ["1", "c", "−9", "–", "dropped: 2 better"],
+    ["2", "a <end>", "−3", "−2.5", "finished"], ["2", "b <end>", "−1.5", "−1.125", "finished, best score"], ["2", "b d", "−4", "–", "no continuation can win"]]);
+  assert.equal(texts(details, "summary")[0], "All 6 hypotheses as a table");
+  const box = root.querySelector("input");
+  box.checked = false;
+  box.listeners.change();
+  same(root.querySelectorAll("[data-id]").map((shape) => Number(shape.dataset.id)), [0, 1, 2, 4, 5, 6]);
+});
+
+test("the keyboard in the tree", () => {
+  const root = element();
+  drawTree(root, { nodes: NODES, winner: 5 });
+  const chosen = () => root.querySelectorAll("[data-id]").find((shape) => shape.attributes["aria-selected"] === "true");
+  const press = (key) => {
+    const target = { closest: () => chosen() };
+    root.querySelector(".beam-tree").listeners.keydown({ key, target, preventDefault: () => {} });
+    return Number(chosen().dataset.id);
+  };
+  same(["ArrowLeft", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowRight", "Home", "ArrowRight", "ArrowRight", "ArrowDown", "End"].map(press),
+    [2, 1, 1, 2, 3, 0, 2, 0, 2, 5, 6, 5]);
+});
+
+test("charts", () => {
+  const draw = (options) => chart({ label: "l", xName: "x", yName: "y", ...options });
+  const points = [[0.001, 1], [0.1, 100], [10, 1000]];
+  const found = draw({ lines: [{ name: "a", points }], logX: true, logY: true, dots: true, marker: 0.1 });
+  const at = (x, from, to) => (from + (to - from) * x).toFixed(1);
+  assert.equal(found.querySelector("polyline").attributes.points, `52.0,176.0 ${at(0.5, 52, 348)},${at(2 / 3, 176, 10)} 348.0,10.0`);
+  same(texts(found, "circle"), ["x 0.001: y 1", "x 0.1: y 100", "x 10: y 1000"]);
+  same(texts(found, "text"), ["1", "10", "100", "10³", "10⁻³", "10⁻²", "0.1", "1", "10", "x", "y"]);
+  assert.equal(found.querySelector(".marker").attributes.x1, "200");
+  const plain = draw({ lines: [{ name: "a", points: [[0, -1], [5, 3], [10, NaN]] }, { name: "b", points: [[10, 1]] }] });
+  same(plain.querySelectorAll("polyline").map((one) => one.attributes.points), ["52.0,176.0 200.0,10.0", "348.0,93.0"]);
+  same(texts(plain, "text"), ["−1", "0", "1", "2", "3", "0", "2.5", "5", "7.5", "10", "x", "y"]);
+  same(draw({ lines: [{ points: [[1, 0]] }], logY: true }).textContent, "There is nothing to draw: every value is 0 or missing.");
+});
+
+test("colours", () => {
+  assert.equal(largest([1, -3, NaN, -Infinity, 2]), 3);
+  const stops = { "-2": [8, 48, 107], "-1": [8, 48, 107], "-0.5": [66, 146, 208], 0: [247, 246, 243], 0.25: [240, 191, 145], 0.5: [233, 136, 46], 1: [127, 46, 4], 9: [127, 46, 4] };
+  for (const [t, colour] of Object.entries(stops)) same(diverging(Number(t), false), colour, t);
+  same([-1, 0, 1].map((t) => diverging(t, true)), [[150, 208, 255], [34, 37, 45], [255, 205, 138]]);
+});
+
+test("what a curve of differences says", () => {
+  const curve = (errors, estimate = 1) => errors.map((error, i) => [10 ** -(i + 1), estimate, error]);
+  const smooth = [1e-2, 1e-4, 1e-6, 1e-8, 1e-10], rounding = [1e-2, 1e-4, 1e-5, 1e-4, 1e-3], kink = [0.3, 0.3, 1e-9, 1e-8, 1e-7];
+  const table = [
+    [0, 5e-13, 1, smooth, "good", "Both are 0 up to rounding. A relative error says nothing here."],
+    [2e-12, 1, 0.9, [1], "bad", "The error is the same at every step size. The entry lies exactly on a kink, or its gradient is wrong."],
+    [1, 1, 1e-5, smooth, "good", "They agree: relative error 1e−5."],
+    [1e-9, 1.5e-9, 1e-9, smooth, "good", "They agree: relative error 1e−9. The gradient is so small that rounding limits the comparison; the error is relative to the rounding error."],
+    [1, 1, 1e-9, kink, "good", "They agree: relative error 1e−9. At h = 0.01 the error jumps, as where a ReLU switches between x − h and x + h."],
+    [1, 1.1, 0.3, kink, "warn", "A kink lies near: at h = 0.01 a ReLU switches between x − h and x + h, so the difference is no derivative. At h = 0.001 the two agree: relative error 1e−9."],
+    [1, 1.1, 1.1e-5, rounding, "warn", "The step size matters, and rounding hides the best one. At h = 0.001 the two agree: relative error 1e−5."],
+    [1, 2, 0.5, [0.5, 0.6, 0.7], "bad", "The error is the same at every step size. The entry lies exactly on a kink, or its gradient is wrong."],
+    [1, 2, 0.5, [0.5, 0.1, 0.01], "bad", "Neither a kink nor rounding explains this error. Check the backward pass."],
+  ];
+  for (const [gradient, estimate, error, errors, kind, text] of table) {
+    same(judge({ gradient, estimate, relative_error: error, curve: curve(errors) }), { kind, text }, text);
+  }
+});
+
+function appOf(state, store, extra = {}) {
+  const changes = [];
+  return { state, store, trace: traceOf(), model: MODEL, changes, set: (change) => changes.push(change), say: () => {}, guard: (answer) => answer,
+    step: (key) => traceOf().steps.find((one) => one.key === key), stepsAt: () => traceOf().steps, ...extra };
+}
+
+test("one entry beside its central difference", async () => {
+  const difference = { value: 0.123456789, gradient: 1 / 3, estimate: 0.33333334, relative_error: 1e-7, curve: [[0.1, 0.3, 0], [1e-3, 0.3334, 1.25e-4], [1e-4, 0.33333334, 1e-7]] };
+  const app = appOf({ entry: { key: `d:${STEP}`, index: [0, 1, 2] } }, { live: true, entries: () => null, difference: async () => difference });
+  const root = element();
+  await entryView(app, root)(new Set(["trace"]));
+  same(texts(root, "dd"), ["0.1234568", "0.333333333", "0.33333334", "1.0e−7"]);
+  same(texts(root, ".entry-name"), [`${STEP}[0, 1, 2]`]);
+  same(texts(root, ".verdict"), ["They agree: relative error 1e−7."]);
+  same(root.querySelectorAll("tr").slice(1).map((row) => texts(row, "td")), [["0.1", "0.3", "0"], ["0.001", "0.3334", "1.3e−4"], ["1e−4", "0.33333334", "1.0e−7"]]);
+  assert.equal(root.querySelector("figcaption").textContent, "Falling with h²: error of the difference. Rising as 1/h: rounding. An error of 0 is drawn at 1e−17.");
+  root.querySelectorAll("button").at(-1).listeners.click();
+  same([app.changes[0].view, app.changes[0].draft.key, app.changes[0].draft.index], ["edit", STEP, [0, 1, 2]]);
+  app.state.entry = { key: `${STEP}:multi_head_attention.d_other`, index: [0] };
+  await entryView(app, root)(new Set(["trace"]));
+  assert.match(root.querySelector(".entry-answer").textContent, /is a value of the backward pass/);
+});
+
+test("what is differentiated", () => {
+  const translation = { tokens: TARGET.slice(1).map((one) => ({ ...one, alternatives: [one, { id: 7, text: "w" }] })) };
+  const table = [
+    [{ kind: "loss", value: 1.5 }, "loss of this text, in nats per token", "= 1.5 nats per token"],
+    [{ kind: "log_probability", position: 1, token: 5, value: -2 }, "log-probability of “y” at position 2, in nats", "= −2 nats"],
+    [{ kind: "difference", position: 0, token: 4, other: 9, value: 3 }, "log-probability of “x” minus that of “9” at position 1, in nats", "= 3 nats"],
+  ];
+  for (const [objective, text, said] of table) {
+    const app = appOf({ objective, text: "one" }, { objectives: () => null }, { trace: traceOf({ objective }), translation });
+    assert.equal(objectiveName(app), text);
+    const root = element(), draw = objectiveView(app, root);
+    draw();
+    assert.equal(root.querySelector("output").textContent, said);
+    app.trace.objective = { ...objective, kind: "other" };
+    draw();
+    assert.equal(root.querySelector("output").textContent, "");
+    const [kind, position, token, other] = root.querySelectorAll("select"), chosen = (one) => one.children.filter((option) => "selected" in option.attributes).map(({ textContent }) => textContent);
+    same(chosen(position), [`${(objective.position ?? 0) + 1}: ${["x", "y", "z"][objective.position ?? 0]}`]);
+    same(chosen(token), [objective.token === 5 ? "y" : "x"]);
+    same(chosen(other), objective.other ? [] : ["w"]);
+    same([kind.value, kind.attributes.title ?? "", token.disabled], [objective.kind, "", false]);
+    Object.assign(kind, { value: "difference" }), Object.assign(position, { value: "2" }), Object.assign(token, { value: "4" });
+    position.listeners.change({ target: position });
+    same(app.changes, [{ objective: { kind: "difference", position: 2, token: 6, other: 7 } }]);
+  }
+});
+
+test("the residual stream", () => {
+  for (const [side, heads, numbers] of [["forward", ["‖x‖", "‖sub-layer(x)‖", "‖sum‖"], ["3", "2", "4"]], ["backward", ["‖d_x‖", "‖d_sub-layer(x)‖", "‖d_sum‖"], ["0.25", "0.5", "1"]]]) {
+    const found = residualStream(appOf({ side }, {}), "");
+    same(texts(found, "th"), ["sub-layer", ...heads, "cross-attention Decoder · layer 2"]);
+    same(texts(found, "td"), numbers);
+    const most = Math.max(...numbers.map(Number));
+    same(found.querySelectorAll(".bar-fill").map((bar) => bar.style.width), numbers.map((x) => `${100 * x / most}%`));
+  }
+});
+
+test("a translation, token by token", () => {
+  const forced = [];
+  const tokens = [[4, "x", 0.9999, true, [[4, "x", 0.9999], [5, "y", 0.0001]]], [6, "z", 0.25, false, [[5, "y", 0.5], [7, "w", 0.2]]]].map(
+    ([id, text, probability, isForced, others]) => ({ id, text, probability, forced: isForced, alternatives: others.map(([one, name, p]) => ({ id: one, text: name, probability: p })) }));
+  const answer = { source: SOURCE, tokens, text: "x z", finished: false, notes: ["a note"], tree: null };
+  const app = appOf({ text: "a b", beam: 1, alpha: null, prefix: [4] }, { live: true, refusal: "" },
+    { translation: answer, set: (change) => forced.push(change) });
+  app.model = { ...MODEL, examples: [], limits: { tokens: 9, beam: 4 }, search: { alpha: 0.6, penalty: "gnmt" } };
+  const root = element();
+  translateView(app, root)(new Set(["translation"]));
+  const places = root.querySelectorAll(".place");
+  same(places.map((place) => texts(place, ".chance-text").map((text, i) => `${text} ${texts(place, ".chance-number")[i]}`)),
+    [["x > 99.9 %", "y < 0.1 %"], ["y 50.0 %", "w 20.0 %", "z 25.0 %"]]);
+  same(places.map((place) => place.classList.contains("forced")), [true, false]);
+  same(texts(root, ".token"), ["a", "b", "<end>"]);
+  assert.match(root.textContent, /Stopped at the limit of tokens; the model wrote no <end>\..*Release 1 forced token(?!s)/);
+  places[1].querySelectorAll("button")[1].listeners.click();
+  same(forced.at(-1).prefix, [4, 7]);
+});

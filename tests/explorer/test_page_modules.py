@@ -1,0 +1,23 @@
+"""The page's modules, each alone in Node: what they compute and write. The checks are in `page_checks.js`."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from minitransformer.explorer.bundle import page_files
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_what_the_modules_compute_and_write(tmp_path):
+    for name, data in page_files().items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    for name in ("page_document.js", "page_checks.js"):
+        shutil.copy(HERE / name, tmp_path)
+    command = ["node", "--test", "--test-reporter=tap", "page_checks.js"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stdout[-20_000:]
