@@ -1,6 +1,7 @@
 // What the page computes and writes, beside values that are worked out here in another way.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
 import { element, texts } from "./page_document.js";
 import { chart } from "./chart.js";
@@ -10,10 +11,15 @@ import { judge, view as entryView } from "./entry.js";
 import { draftOf, entryOf, forwardKey, isConstant, readIndex } from "./keys.js";
 import { isAlone, names, placeName, placeOf, tokenChoices } from "./labels.js";
 import { objectiveName, view as objectiveView } from "./objective.js";
-import { Saved, pictureSize } from "./store.js";
+import { Live, Saved, pictureSize } from "./store.js";
 import { residualStream } from "./stream.js";
-import { tokensOf, weightsOf } from "./attention.js";
-import { view as translateView } from "./translate.js";
+import { tokensOf, view as attentionView, weightsOf } from "./attention.js";
+import { view as editView } from "./edit.js";
+import { view as figureView } from "./figure.js";
+import { view as blockView } from "./block.js";
+import { Heatmap } from "./heatmap.js";
+import { view as trainingView } from "./training.js";
+import { sentenceChange, view as translateView } from "./translate.js";
 import { drawTree, kindOf, layout } from "./tree.js";
 
 const same = assert.deepEqual;
@@ -295,7 +301,7 @@ test("what a curve of differences says", () => {
 
 function appOf(state, store, extra = {}) {
   const changes = [];
-  return { state, store, trace: traceOf(), model: MODEL, changes, set: (change) => changes.push(change), say: () => {}, guard: (answer) => answer,
+  return { state, store, trace: traceOf(), model: MODEL, changes, set: (change) => { changes.push(change); }, say: () => {}, guard: (answer) => answer,
     step: (key) => traceOf().steps.find((one) => one.key === key), stepsAt: () => traceOf().steps, ...extra };
 }
 
@@ -371,4 +377,241 @@ test("a translation, token by token", () => {
   assert.match(root.textContent, /Stopped at the limit of tokens; the model wrote no <end>\..*Release 1 forced token(?!s)/);
   places[1].querySelectorAll("button")[1].listeners.click();
   same(forced.at(-1).prefix, [4, 7]);
+});
+
+test("the sentence, the beam and the length penalty", () => {
+  const cases = [[0.6, "gnmt", null], [1.3, "length", null], [1.3, "length", 0.6], [0.6, "gnmt", 0]];
+  for (const [ofModel, penalty, asked] of cases) {
+    const state = { text: "a b", beam: 3, alpha: asked, prefix: [], edits: [] }, app = appOf(state, { live: true, refusal: "" });
+    app.model = { ...MODEL, examples: ["a b", "c"], limits: { tokens: 9, beam: 4 }, search: { alpha: ofModel, penalty } };
+    const root = element(), draw = translateView(app, root);
+    draw(new Set());
+    const [beam, alpha] = root.querySelectorAll("input");
+    same([beam.value, alpha.value, beam.max], ["3", String(asked ?? ofModel), 4]);
+    const title = root.querySelectorAll("label").at(-1).title;
+    assert.equal(title, `Length penalty: a score is the log-probability divided by ${penalty === "length" ? "length" : "((5 + length) / 6)"}^alpha`);
+    for (const [typed, sent] of [[ofModel, null], [2, 2], [0, 0]]) {
+      alpha.value = typed;
+      root.querySelector("form").listeners.submit({ preventDefault: () => {} });
+      same(app.changes.at(-1), { beam: 3, alpha: sent });
+    }
+    root.querySelector("textarea").value = " c ";
+    root.querySelector("form").listeners.submit({ preventDefault: () => {} });
+    same(app.changes.at(-1).text, "c");
+  }
+  const edits = ["head_off", "layer_off", "sublayer_off", "temperature", "set_weight", "set_mask"].map((kind) => ({ kind }));
+  edits.push({ kind: "set_entry", key: "output" }, { kind: "set_entry", key: STEP });
+  same(sentenceChange({ state: { edits } }, "c"), { text: "c", prefix: [], target: null, entry: null, objective: { kind: "loss" }, edits: [...edits.slice(0, 4), edits[6]] });
+});
+
+test("a heat map under the keyboard", async () => {
+  const values = Float32Array.from({ length: 24 }, (_, i) => i - 5), chosen = [], said = [];
+  const shapes = [[[2, 3, 4], {}], [[4, 6], {}], [[24], {}], [[1, 2, 3, 4], {}]];
+  for (const [shape, { part }] of shapes) {
+    const root = element(), app = { say: (text) => said.push(text), tensor: () => {} };
+    const map = new Heatmap(app, root, { onSelect: (index, value) => chosen.push([index, value]), rows: (i) => `r${i}`, columns: (j) => `c${j}` });
+    await map.show({ shape, values });
+    const press = (...keys) => { for (const key of keys) map.frame.listeners.keydown({ key, preventDefault: () => {} }); };
+    press("PageDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "Enter");
+    const [rows, columns] = pictureSize(shape), leading = shape.slice(0, -2).map((size, axis, all) => (axis === all.length - 1 ? Math.min(1, size - 1) : 0));
+    const row = Math.min(1, rows - 1), index = [...leading, row, 2].slice(-shape.length);
+    const place = index.reduce((at, i, axis) => at * shape[axis] + i, 0);
+    same(chosen.at(-1), [index, values[place]], String(shape));
+    assert.equal(map.readout.textContent, `[${index.join(", ")}] ${number(values[place], 5)} r${row} · c2`);
+    press("End", "ArrowDown", "ArrowDown", "ArrowDown", "Enter");
+    same(chosen.at(-1)[0], [...leading, rows - 1, columns - 1].slice(-shape.length));
+    press("Home", "ArrowUp", "Enter");
+    same(chosen.at(-1)[0].at(-1), 0);
+    assert.equal(map.legend.textContent, "−1818");
+  }
+  const positive = new Heatmap({ say: () => {} }, element());
+  await positive.show({ shape: [2, 2], values: Float32Array.from([0, 1, 2, 0.25]) });
+  assert.equal(positive.legend.textContent, "02");
+  const asked = [], root = element(), held = { shape: [9, 8], part: [[2, 7], [1, 4, 5]], values: Float32Array.from([1, 2, 3, 4, 5, 6]), rows: [0, 2], columns: [0, 3], least: 1, most: 6 };
+  const map = new Heatmap({ say: () => {}, tensor: async (key, window) => { asked.push([key, window]); return held; } }, root, { onSelect: (index, value) => chosen.push([index, value]) });
+  await map.show({ key: "k", rows: (i) => `r${i}`, columns: (j) => `c${j}` });
+  map.select([7, 4]);
+  assert.equal(map.readout.textContent, "[7, 4] 5 r7 · c4");
+  map.select([6, 4]);
+  assert.equal(map.readout.textContent, "Point at an entry; click to hold it.");
+  same(asked, [["k", { at: [], held: true }]]);
+});
+
+const WEIGHTS = Float32Array.from([0.5, 0.25, 0.25, 0.125, 0.75, 0.125, -0.0625, 0, 1]);
+
+test("the attention of a head", async () => {
+  for (const [side, word, name] of [["forward", "weight", "weights.1"], ["backward", "gradient of the weight", "d_weights"]]) {
+    const key = `${STEP}:scaled_dot_product_attention.${name}`, asked = [];
+    const app = appOf({ side, entry: { key, index: [0, 1, 2, 0] }, block: "decoder", head: 0 }, { live: true, refusal: "" },
+      { tensor: async (...given) => { asked.push(given); return { values: WEIGHTS, least: -2, most: 1 }; } });
+    const root = element();
+    await attentionView(app, root)(new Set(["trace"]));
+    same(asked, [[key, { at: [0, 1] }]]);
+    assert.equal(texts(root, "h3")[0], "Decoder › layer 2 › cross-attention › head 2");
+    assert.match(root.querySelector(".chosen-weight").textContent, new RegExp(`^y \\(2\\) → a \\(0\\): ${word} −0\\.0625`));
+    same(root.querySelector(".attention-lines").querySelectorAll("text").map((one) => one.attributes["aria-label"]), [
+      "Query <start>: a 0.5, b 0.25, <end> 0.25", "Query x: b 0.75, a 0.125, <end> 0.125", "Query y: <end> 1, a −0.0625, b 0",
+      "Key a: <start> 0.5, x 0.125, y −0.0625", "Key b: x 0.75, <start> 0.25, y 0", "Key <end>: y 1, <start> 0.25, x 0.125"]);
+    const lines = root.querySelectorAll(".weight-line");
+    same(lines.map((line) => [line.dataset.q, line.dataset.k, line.textContent.split(": ")[1]]).slice(0, 2), [["2", "2", `${word} 1`], ["1", "1", `${word} 0.75`]]);
+    assert.equal(lines.length, 8);
+    assert.match(lines[0].style.cssText, /stroke-width: 3\.00; --strength: 0\.65/);
+    same(texts(root, ".heatmap-legend"), ["−22"]);
+    const details = root.querySelector("details");
+    Object.assign(details, { open: true }).listeners.toggle();
+    same(details.querySelectorAll("tr").map((row) => row.children.map((cell) => cell.textContent)), [["query \\ key", "a", "b", "<end>"],
+      ["<start>", "0.5", "0.25", "0.25"], ["x", "0.125", "0.75", "0.125"], ["y", "−0.0625", "0", "1"]]);
+    root.querySelectorAll(".head-button")[0].listeners.click();
+    same(app.changes.at(-1), { block: CROSS, value: key, head: 0, entry: { key, index: [0, 0, 2, 0] } });
+  }
+});
+
+test("a model in training", async () => {
+  const shape = [1, 2, 3, 3], map = [...WEIGHTS, ...WEIGHTS].map((x, i) => (i < 9 ? x : 1 - x));
+  const answer = { steps: [10, 20, 30], translations: ["p", "q", "r"], loss: [3, 2, 0.5],
+    norms: { "decoder.layers.1.a": [3, 6, 0.3], "decoder.layers.1.b": [4, 8, 0.4], output: [1, 2, 100] }, gradient_norms: { output: [0.5, 0.25, 0.125] },
+    attention: [10, 20, 30].map((checkpoint) => ({ checkpoint, key: CROSS, shape, values: base64(Float32Array.from(map)) })) };
+  const app = appOf({ text: "one", alpha: null, checkpoint: null }, { live: true, training: async () => answer });
+  const root = element();
+  trainingView(app, root)(new Set(["trace", "model"]));
+  await new Promise((done) => { setTimeout(done, 5); });
+  const slider = root.querySelector("input");
+  for (const [i, step, norms] of [[2, 30, [["loss", "0.5"], ["Decoder layer 2", "0.5"], ["Output", "100"], ["norm", "0.125"]]], [0, 10, [["loss", "3"], ["Decoder layer 2", "5"], ["Output", "1"], ["norm", "0.5"]]]]) {
+    slider.value = i;
+    slider.listeners.input();
+    assert.equal(root.querySelector("output").textContent, `step ${step} of 30`);
+    assert.equal(root.querySelector(".translation").textContent, "pqr"[i]);
+    const rows = root.querySelectorAll("tr").map((row) => row.children.map((cell) => cell.textContent));
+    same(rows.map(([, value]) => value), norms.map(([, value]) => value));
+    same(rows.slice(1, 3).map(([name]) => name), ["Decoder layer 2", "Output"]);
+    assert.match(root.querySelectorAll(".chart")[1].attributes["aria-label"], new RegExp(`now Decoder layer 2 ${norms[1][1]}, Output ${norms[2][1]}$`));
+  }
+  same(root.querySelectorAll(".weights-picture").map((one) => one.attributes["aria-label"]),
+    ["Head 1: <start> to a 0.5, x to b 0.75, y to <end> 1", "Head 2: <start> to b 0.75, x to a 0.88, y to a 1.1"]);
+  same(texts(root.querySelector(".weights-picture"), "title").slice(0, 4), ["<start> → a: 0.5", "<start> → b: 0.25", "<start> → <end>: 0.25", "x → a: 0.125"]);
+  root.querySelectorAll("button")[1].listeners.click();
+  same(app.changes, [{ checkpoint: 10 }]);
+});
+
+test("changes and what follows from them", async () => {
+  const own = "encoder.layers.0.self_attention/multi_head_attention";
+  const edits = [{ kind: "set_entry", key: "scale", index: [], value: 0.5 }, { kind: "set_weight", step: STEP, index: [0, 1, 2, 0], value: 0.25 },
+    { kind: "head_off", step: STEP, head: 1 }, { kind: "sublayer_off", place: CROSS }, { kind: "layer_off", place: "decoder.layers.1" },
+    { kind: "set_mask", step: STEP, index: [1, 2], visible: false }, { kind: "set_mask", step: own, index: [0, 1], visible: true },
+    { kind: "temperature", step: "/linear", value: 2 }, { kind: "temperature", step: STEP, value: 0.1 }];
+  const tokens = (ids) => ({ tokens: ids.map((id) => ({ id, text: MODEL.target_vocabulary[id], alternatives: [] })), text: "" });
+  const app = appOf({ text: "one", beam: 1, alpha: null, edits, prefix: [4, 7], checkpoint: null }, { live: true, translate: async () => tokens([4, 5, 6]) },
+    { on: () => {}, translation: tokens([4, 6, 7]), trace: traceOf({ prediction: { before: 2, first_order: 2.5, after: 1.75 } }) });
+  const root = element(), draw = editView(app, root), cross = "Decoder, layer 2, cross-attention";
+  await draw(new Set(["trace", "translation"]));
+  same(root.querySelector(".edits").children.map((one) => one.children[0].textContent), ["scale[] = 0.5", `${cross}, head 2: weight y (3) → a (1) = 0.25`,
+    `${cross}: head 2 is off`, `${cross} is off`, "Decoder, layer 2 is off", `${cross}: x (2) → <end> (3) is masked`,
+    "Encoder, layer 1, self-attention: a (1) → b (2) may be seen", "The output: temperature 2", `${cross}: temperature 0.1`, "What is written begins with: x w"]);
+  same(texts(root.querySelector(".outcome"), "dd"), ["2", "2.5", "1.75"]);
+  same(texts(root.querySelector(".changes"), "li"), ["Predicted by the gradient+0.5", "True change−0.25"]);
+  same(root.querySelectorAll(".change-bar").map((bar) => bar.style.cssText), ["inline-size: 50.0%", "inline-size: 25.0%"]);
+  same(texts(root.querySelector(".side-by-side"), "mark"), ["y", "w"]);
+  const field = Object.fromEntries([...root.querySelectorAll("select"), ...root.querySelectorAll("input")].map((one) => [one.attributes.name, one]));
+  app.tensor = async () => ({ values: [3], part: null });
+  const submit = async (values) => {
+    for (const [name, value] of Object.entries(values)) field[name].value = value;
+    await root.querySelector("form").listeners.submit({ preventDefault: () => {} });
+    return app.changes.at(-1);
+  };
+  const last = async (values) => (await submit(values)).edits.at(-1);
+  app.state.edits = [];
+  same(await last({ kind: "set_entry", key: STEP, index: "0, 1, 2", value: "0,5" }), { kind: "set_entry", key: STEP, index: [0, 1, 2], value: 0.5 });
+  same(await last({ how: "scale", value: "−2" }), { kind: "set_entry", key: STEP, index: [0, 1, 2], value: -6 });
+  same(await last({ kind: "set_weight", attention: STEP, head: 1, query: 2, keyToken: 1, how: "set", value: "0.5" }), { kind: "set_weight", step: STEP, index: [0, 1, 2, 1], value: 0.5 });
+  same(await last({ kind: "head_off" }), { kind: "head_off", step: STEP, head: 1 });
+  same(await last({ kind: "set_mask", visible: "" }), { kind: "set_mask", step: STEP, index: [2, 1], visible: false });
+  same(await last({ visible: "1" }), { kind: "set_mask", step: STEP, index: [2, 1], visible: true });
+  same(await last({ kind: "temperature", step: STEP, value: "1.5" }), { kind: "temperature", step: STEP, value: 1.5 });
+  same(await last({ kind: "sublayer_off", sublayer: CROSS }), { kind: "sublayer_off", place: CROSS });
+  same(await last({ kind: "layer_off", layer: "decoder.layers.1" }), { kind: "layer_off", place: "decoder.layers.1" });
+  same(await submit({ kind: "prefix", place: 2, token: 5 }), { prefix: [4, 6, 5] });
+  app.state.edits = [{ kind: "head_off", step: STEP, head: 1 }, { kind: "head_off", step: STEP, head: 0 }];
+  same((await submit({ kind: "head_off" })).edits.map(({ head }) => head), [0, 1]);
+  for (const [values, said] of [[{ kind: "temperature", value: "0" }, "expected a number above 0"], [{ value: "x" }, "expected a finite number"], [{ kind: "set_entry", key: "none", value: "1" }, "Found no parameter"]]) {
+    const before = app.changes.length;
+    await submit(values);
+    assert.equal(app.changes.length, before);
+    assert.ok(texts(root, ".refusal")[0].includes(said), said);
+  }
+});
+
+test("the statistics of a block", async () => {
+  const app = appOf({ block: "", side: "forward", entry: null, view: "block" }, { live: true }), root = element();
+  await blockView(app, root)(new Set(["trace"]));
+  same(root.querySelectorAll("tr").slice(-4).map((row) => texts(row, "td")), traceOf().steps.map(({ place, operation, value, gradient }) =>
+    [place, operation, "1 × 3 × 4", number(value.norm), number(gradient.norm)]));
+  app.store = { live: true, sources: async () => ({}), formulas: async () => ({}) };
+  app.tensor = async () => ({ shape: [1, 3, 4], values: new Float32Array(12), rows: [0, 3], columns: [0, 4], least: 0, most: 0 });
+  const stat = { mean: 1, spread: 2, least: 3, most: 4, norm: 5 }, trace = traceOf();
+  Object.assign(trace.steps[1], { value: stat, gradient: { ...stat, norm: 6 }, forward: [], backward: [], inputs: [] });
+  Object.assign(app, { trace, step: (key) => trace.steps.find((one) => one.key === key), stepsAt: () => trace.steps });
+  for (const [side, last] of [["forward", "5"], ["backward", "6"]]) {
+    app.state = { block: STEP, side, entry: null, value: null, view: "block" };
+    await blockView(app, root)(new Set(["trace"]));
+    same(root.querySelector(".stats").children.map((one) => one.textContent), ["mean1", "spread2", "least3", "most4", `norm${last}`]);
+  }
+});
+
+test("the picture of the model, of which each block says what its last step hands on", () => {
+  const { model, trace } = JSON.parse(readFileSync("answers.json", "utf8"));
+  const inside = (place, key) => `${place}.`.startsWith(`${key}.`);
+  for (const side of ["forward", "backward"]) {
+    const root = element(), app = appOf({ block: "", side, view: "block" }, { live: true }, { model, trace });
+    app.step = (key) => trace.steps.find((step) => step.key === key);
+    app.stepsAt = (place, deep) => trace.steps.filter((step) => (deep ? inside(step.place, place) : step.place === place));
+    figureView(app, root)(new Set(["model"]));
+    assert.equal(root.querySelector("p").textContent, `${model.parameters.toLocaleString("en")} parameters · post-norm · 2 heads`);
+    const labels = root.querySelectorAll("[aria-pressed]").map((one) => one.attributes["aria-label"]);
+    for (const place of ["self_attention", "feed_forward", "cross_attention"].flatMap((part) => ["encoder", "decoder"].map((stack) => `${stack}.layers.0.${part}`))) {
+      const step = app.stepsAt(place, true).at(-1);
+      if (!step) continue;
+      const said = side === "forward" ? step.shape.join(" by ") : `norm of the gradient ${number(step.gradient.norm, 3)}`;
+      assert.ok(labels.some((label) => label.endsWith(`, ${said}`)), `${place}: ${said} in ${labels.join("; ")}`);
+    }
+    app.state.view = "walk";
+    for (const walk of [0, 9, trace.steps.length - 1]) {
+      app.state.walk = walk;
+      figureView(app, root)(new Set(["model"]));
+    }
+  }
+});
+
+test("requests to the server", async () => {
+  const asked = [], answers = [];
+  globalThis.fetch = async (name, { body }) => {
+    asked.push([name, JSON.parse(body)]);
+    const [status, answer] = answers.shift() ?? [200, { values: base64(new Float32Array(4)) }];
+    return { status, ok: status === 200, json: async () => answer };
+  };
+  const store = new Live("at/");
+  for (let i = 0; i < 3; i += 1) await store.model();
+  same(asked, [["at/model", {}]]);
+  answers.push([400, { error: "no" }]);
+  await assert.rejects(() => store.sources(), { message: "no" });
+  await store.sources(); // what was refused is asked for again
+  asked.length = 0;
+  answers.push([503, {}], [503, {}], [503, {}], [200, { text: "late" }]);
+  same(await store.translate({ text: "a" }), { text: "late" });
+  same(asked, Array(4).fill(["at/translate", { text: "a" }]));
+  asked.length = 0;
+  for (const key of ["a", "b", "a", "a"]) await store.tensor({ key, held: true });
+  same(asked, ["a", "b"].map((key) => ["at/tensor", { key }]));
+  const large = base64(new Float32Array(5)); // 64 bytes are kept here: three of these
+  for (const key of ["c", "d", "e"]) { answers.push([200, { values: large }]); await store.tensor({ key }); }
+  asked.length = 0;
+  await store.tensor({ key: "c" });
+  answers.push([200, { values: large }]);
+  await store.tensor({ key: "f" });
+  for (const key of ["c", "e", "f"]) await store.tensor({ key });
+  same(asked.map(([, { key }]) => key), ["f"]);
+  answers.push([200, { values: large }]);
+  await store.tensor({ key: "d" }); // the one that was used longest ago is gone
+  same(asked.map(([, { key }]) => key), ["f", "d"]);
+  globalThis.fetch = async () => { throw new Error("x"); };
+  await assert.rejects(() => store.trace({}), { message: "The server has stopped." });
 });

@@ -2,7 +2,8 @@
 
 class Node {
   constructor(tag) {
-    Object.assign(this, { tag, parts: [], attributes: {}, listeners: {}, dataset: {}, hidden: false, isConnected: true });
+    Object.assign(this, { tag, parts: [], attributes: {}, listeners: {}, dataset: {}, hidden: false, isConnected: true, clientWidth: 400, clientHeight: 300,
+      clientLeft: 0, clientTop: 0, offsetWidth: 400, offsetHeight: 300, scrollLeft: 0, scrollTop: 0 });
     this.style = { cssText: "" };
     const names = new Set();
     this.classList = { toggle: (name, on) => names[on ? "add" : "delete"](name), contains: (name) => names.has(name), names };
@@ -14,9 +15,21 @@ class Node {
     this.attributes[name] = String(value);
     if (name === "class") for (const one of String(value).split(" ")) this.classList.toggle(one, true);
     if (name.startsWith("data-")) this.dataset[name.slice(5)] = String(value);
-    if (name === "value") this.value = String(value);
+    if (name === "value") this.value = value;
     if (["disabled", "hidden", "checked", "open"].includes(name)) this[name] = true;
   }
+  get value() {
+    if (this.tag !== "select") return this.given ?? "";
+    const options = this.querySelectorAll("option");
+    return (options.find((one) => one.given === this.given) ?? options.find((one) => "selected" in one.attributes) ?? options[0])?.value ?? "";
+  }
+  set value(value) { this.given = String(value); }
+  get childElementCount() { return this.children.length; }
+  contains(other) { return this === other || this.children.some((part) => part.contains(other)); }
+  closest() { return this; }
+  getBoundingClientRect() { return { left: 0, top: 0, right: 400, bottom: 300, width: 400, height: 300 }; }
+  scrollTo() {}
+  getContext() { return context; }
   removeAttribute(name) { delete this.attributes[name]; }
   focus() {}
   select() {}
@@ -33,10 +46,17 @@ class Node {
   }
 }
 
+/** What is drawn on a canvas is not looked at, but for the colours of its pixels. */
+const context = new Proxy({ createImageData: (width, height) => ({ data: new Uint8ClampedArray(4 * width * height) }), measureText: (text) => ({ width: 6 * text.length }) },
+  { get: (known, name) => known[name] ?? (() => {}), set: () => true });
+
+globalThis.ResizeObserver = globalThis.IntersectionObserver = class { observe() {} unobserve() {} };
+globalThis.getComputedStyle = () => ({ getPropertyValue: () => "", paddingLeft: "0" });
 globalThis.document = {
-  createElement: (tag) => new Node(tag), createElementNS: (_, tag) => new Node(tag), addEventListener: () => {},
+  createElement: (tag) => new Node(tag), createElementNS: (_, tag) => new Node(tag), addEventListener: () => {}, removeEventListener: () => {},
   documentElement: new Node("html"),
 };
+globalThis.devicePixelRatio = 1;
 globalThis.matchMedia = () => ({ matches: true });
 Map.groupBy ??= (items, keyOf) => {
   const groups = new Map();
