@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -133,6 +134,43 @@ def test_sentences_lie_beside_the_page_and_weights_are_stored_once(tmp_path, ses
         np.testing.assert_allclose(values, whole, rtol=1e-3, atol=1e-7 * np.abs(whole).max())
     again = save(tmp_path / "again" / "page.html", session, TEXTS, external=True, differences=False)
     assert [file.read_bytes() for file in again] == [file.read_bytes() for file in (page, *beside)]
+
+
+@pytest.mark.parametrize("numbers", [saved._Floats(), saved._Halves(), saved._Parts((20, 24))])
+def test_arrays_of_the_same_bytes_stay_apart(numbers, monkeypatch):
+    """Each key is decoded as its own array, whatever else has the same bytes."""
+    monkeypatch.setattr(saved, "MOST_ENTRIES", 5)
+    ones = np.ones(2), np.frombuffer(np.ones(2).tobytes(), np.float32), np.frombuffer(np.ones(2).tobytes(), np.int8)
+    arrays = [*ones, np.zeros((5, 20)), np.zeros((20, 5)), np.zeros((5, 24)), np.zeros((24, 9)), np.zeros((1, 5, 24))]
+    steps = [
+        {"key": f"{i}", "gradient": None, "forward": [], "backward": [], "operation": "x"} for i in range(len(arrays))
+    ]
+    lists = {name: [{"id": token} for token in (1, 3, 22)] for name in ("source", "target_in", "target_out")}
+    answer = {"id": "t", "steps": steps, "parameters": [], **lists}
+    session = SimpleNamespace(
+        translate=lambda body: {"tokens": [], "tree": None, "beam": body.get("beam")}, trace=lambda body: answer,
+        array=lambda trace, key: arrays[int(key)], models=SimpleNamespace(steps=list),
+        reading=SimpleNamespace(widest_beam=3),
+    )  # fmt: skip
+    found = saved._sentence(session, "one", None, numbers, set())["traces"][0]
+    for key, whole in enumerate(arrays):
+        tensor = found["tensors"][f"{key}"]
+        stored = found["arrays"][tensor["array"]]
+        part, where = numbers.part(whole)
+        assert {name: stored[name] for name in ("rows", "columns") if name in stored} == where
+        np.testing.assert_array_equal(array(stored), part.ravel())
+        assert tensor["shape"] == list(whole.shape)
+    assert len(found["arrays"]) < len(arrays) + 1
+
+
+@pytest.mark.parametrize("exponent", [-300, -20, 0, 3, 200])
+def test_halves_keep_three_digits_of_any_size(exponent):
+    """A half has 11 bits from 2^-14 to 65,504; the largest value is near the top of that range, and never beyond."""
+    for largest in (0.5, 0.75, 1 - 2.0**-12, 1 - 2.0**-20, 1.0):
+        values = np.array([largest, -largest, *(0.7 * 2.0**-i for i in range(1, 28)), 0.0]) * 2.0**exponent
+        np.testing.assert_allclose(array(saved._Halves()(values)), values, rtol=2.0**-11)
+    stored = array(saved._Halves()(np.array([np.nan, np.inf, -np.inf, 3.0])))
+    np.testing.assert_array_equal(stored, [np.nan, np.inf, -np.inf, 3.0])
 
 
 def test_a_text_that_cannot_be_translated_leaves_no_file(tmp_path, session):

@@ -3,6 +3,7 @@
 import base64
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -93,6 +94,58 @@ def test_a_translation_is_that_of_the_command(session, run, beam, monkeypatch):
             way.insert(0, node["token"])
             node = found["tree"]["nodes"][node["parent"]]
         assert way == [token["id"] for token in found["tokens"]]
+
+
+RULES = {
+    "alpha": 2.5,
+    "penalty": "length",
+    "full_beam": True,
+    "stop": "heuristic",
+    "most_written": 7,
+    "force_end": True,
+}
+
+
+@pytest.mark.parametrize("checkpoint", [None, 0, 2])
+@pytest.mark.parametrize("alpha", [None, 0.0, 1.5])
+@pytest.mark.parametrize("beam", [None, 1, 2, 4])
+@pytest.mark.parametrize("rules", [{}, RULES], ids=["the paper's", "another's"])
+def test_every_combination_of_options_is_that_of_the_search(run, folder, monkeypatch, rules, beam, alpha, checkpoint):
+    """Beam, length penalty and checkpoint, given or left out, with the rules of two runs."""
+    monkeypatch.setattr("minitransformer.explorer.reading.MORE_THAN_SOURCE", 3)
+    search = run.options.search.changed(**rules)
+    session = Session(run._replace(options=replace(run.options, search=search)), folder)
+    asked = {"beam": beam, "alpha": alpha, "checkpoint": checkpoint}
+    found = session.translate({"text": TEXT} | {name: value for name, value in asked.items() if value is not None})
+    model, ids = session.models.at(checkpoint), [token["id"] for token in found["source"]]
+    penalty, most = search.alpha if alpha is None else alpha, session.reading.most_written(ids)
+    tokens = [token["id"] for token in found["tokens"]]
+    if (beam or 1) == 1:
+        expected = mt.decoding.greedy(model, [ids], most, search)[0]
+        assert found["tree"] is None
+    else:
+        best = mt.decoding.beam_search(model, [ids], beam, penalty, most, rules=search)[0][0]
+        expected = best.tokens
+        for node in found["tree"]["nodes"]:
+            if node["score"] is not None:
+                n = node["step"]
+                divisor = n**penalty if search.penalty == "length" else ((5 + n) / 6) ** penalty
+                assert node["score"] == pytest.approx(node["log_probability"] / divisor, rel=1e-5)
+    assert [token for token in tokens if token != END] == expected
+    assert found["finished"] == (tokens[-1] == END)
+    assert found["text"] == run.target.decode(tokens)
+    assert not any(token["forced"] for token in found["tokens"])
+
+
+def test_the_description_names_the_weights_and_the_search(run, folder):
+    for weights, search in (("average", RULES), ("best", {}), ("mean", {"alpha": 0.0})):
+        rules = run.options.search.changed(**search)
+        options = replace(run.options, search=rules)
+        found = Session(run._replace(options=options, weights=weights), folder).model()
+        assert (found["weights"], found["title"]) == (weights, run.task.title)
+        assert found["search"] == {"alpha": rules.alpha, "penalty": rules.penalty}
+        assert found["limits"] == {"tokens": 128, "beam": 16}
+        assert found["source_vocabulary"] == list(run.source.tokens)
 
 
 def test_a_prefix_is_continued(session):
