@@ -7,8 +7,9 @@ from typing import TextIO
 
 __all__ = ["accept_all_characters", "protect_terminal", "spell_out"]
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Control characters, with those that begin an escape sequence; line breaks; and halves of surrogate pairs."""
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, with those that begin an escape sequence; line breaks; controls of direction, which can make a
+text look like another one; and halves of surrogate pairs."""
 
 
 def accept_all_characters(stream: TextIO, line_buffering: bool | None = None) -> None:

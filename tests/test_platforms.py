@@ -82,7 +82,7 @@ def test_a_stream_of_another_encoding_accepts_every_character():
 
 
 def test_a_terminal_obeys_no_character_of_a_model():
-    text = "\x1b]0;title\x07\x9b31m\r\x7f \u2028\ud800 é 한 \t\n"
+    text = "\x1b]0;title\x07\x9b31m\r\x7f \u2028\ud800 \u202egnp.exe \u2066 é 한 שלום \t\n"
     file, terminal = (io.TextIOWrapper(io.BytesIO(), "utf-8", "replace", "", write_through=True) for _ in range(2))
     terminal.isatty = lambda: True
     for _ in range(2):  # the second time has no effect
@@ -92,11 +92,24 @@ def test_a_terminal_obeys_no_character_of_a_model():
     print(text, file=terminal)
     terminal.writelines([text])
     assert file.buffer.getvalue().decode() == f"{text}\n".replace("\ud800", "?")
-    shown = "\\x1b]0;title\\x07\\x9b31m\\r\\x7f \\u2028\\ud800 é 한 \t\n"
+    shown = "\\x1b]0;title\\x07\\x9b31m\\r\\x7f \\u2028\\ud800 \\u202egnp.exe \\u2066 é 한 שלום \t\n"
     assert terminal.buffer.getvalue().decode() == f"{shown}\n{shown}"
     every = "".join(map(chr, range(sys.maxunicode + 1)))
-    kept = {unicodedata.category(letter) for letter in re.sub(r"\\(x|u)[0-9a-f]+|\\[rnt]", "", spell_out(every))}
-    assert not kept & {"Cc", "Cs", "Zl", "Zp"}
+    kept = set(re.sub(r"\\(x|u)[0-9a-f]+|\\[rnt]", "", spell_out(every)))
+    assert not {unicodedata.category(letter) for letter in kept} & {"Cc", "Cs", "Zl", "Zp"}
+    turning = {
+        "LRE",
+        "RLE",
+        "LRO",
+        "RLO",
+        "PDF",
+        "LRI",
+        "RLI",
+        "FSI",
+        "PDI",
+    }  # and three marks without a class of theirs
+    assert not {unicodedata.bidirectional(letter) for letter in kept} & turning
+    assert not kept & {"\u061c", "\u200e", "\u200f"}
 
 
 def test_quiet_processes_print_every_character():

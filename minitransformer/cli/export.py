@@ -12,7 +12,7 @@ from functools import partial
 from minitransformer.cli.errors import UsageError
 from minitransformer.cli.parser import path
 from minitransformer.cli.run_options import add_run, load_chosen
-from minitransformer.exchange import QUANTIZATIONS, WRITERS, ExportError, write_ctranslate2
+from minitransformer.exchange import QUANTIZATIONS, WRITERS, ExportError, check_new, write_ctranslate2
 
 __all__ = ["add_arguments", "run"]
 
@@ -34,6 +34,7 @@ def run(args: argparse.Namespace) -> int:
         if write is not write_ctranslate2:
             raise UsageError(f"--quantization is for --to ctranslate2, found --to {args.to}; leave it out")
         write = partial(write_ctranslate2, quantization=args.quantization)
+    check_new(args.out)
     trained = load_chosen(args)
     try:
         notes = write(trained, args.out)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.cli.parser import path
-from minitransformer.exchange import READERS, write_run
-from minitransformer.training import RunFolder
+from minitransformer.exchange import READERS, check_new, write_run
 
 __all__ = ["add_arguments", "run"]
 
@@ -24,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the run folder, and say what is in it."""
-    RunFolder(args.out).refuse(overwrite=False)
+    check_new(args.out)
     published = READERS[args.kind](args.folder)
     options = write_run(published, args.out).configuration()
     size = sum(array.size for array in published.state.values())

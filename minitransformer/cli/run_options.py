@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 
 from minitransformer.cli.errors import UsageError
+from minitransformer.cli.options import with_flags
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
-from minitransformer.decoding import PAPER
+from minitransformer.decoding import PAPER, SearchOptions
+from minitransformer.options import OptionError
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
 from minitransformer.training.ranks import ALONE
 
 __all__ = ["add_beam", "add_run", "check_beam", "choose_beam", "load_chosen"]
-
-MOST_HYPOTHESES = 10_000
-STRONGEST_PENALTY = 100
-"""Beyond these limits, beam search fills the memory or its scores overflow."""
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
@@ -48,14 +46,13 @@ def add_beam(parser: argparse.ArgumentParser) -> None:
 
 def check_beam(args: argparse.Namespace) -> None:
     """Raise a UsageError unless the given options of beam search are possible."""
-    if args.beam is not None and args.beam < 1:
-        raise UsageError(f"--beam must be at least 1, found {args.beam}")
-    if args.beam is not None and args.beam > MOST_HYPOTHESES:
-        raise UsageError(f"--beam must be at most {MOST_HYPOTHESES:,}, found {args.beam}")
-    if args.alpha is not None and not 0 <= args.alpha <= STRONGEST_PENALTY:
-        raise UsageError(f"--alpha must be a number of 0 or more, and at most {STRONGEST_PENALTY}, found {args.alpha}")
-    if args.beam is not None and not 1 <= getattr(args, "n_best", 1) <= args.beam:
-        raise UsageError(f"--n-best must be from 1 to --beam {args.beam}, found {args.n_best}")
+    given = {name: getattr(args, name) for name in ("beam", "alpha") if getattr(args, name) is not None}
+    try:
+        SearchOptions.check(given)
+    except OptionError as error:
+        raise UsageError(with_flags(f"{error}", given).removeprefix(f"{SearchOptions.owner}: ")) from error
+    if "beam" in given and not 1 <= getattr(args, "n_best", 1) <= args.beam:
+        raise UsageError(f"--n-best must be from 1 to the beam, {args.beam}, found {args.n_best}")
 
 
 def choose_beam(args: argparse.Namespace, trained: TrainedRun) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from minitransformer.files import FileError
+from minitransformer.files import FileError, read_file
 
 __all__ = [
     "LeftOut",
@@ -197,20 +197,16 @@ def read_bytes(path: Path | str) -> bytes:
     Raises
     ------
     TextError
-        If the file is missing or damaged.
+        If the file is missing, damaged, or not a regular file.
     """
     try:
-        data = Path(path).read_bytes()
+        data = read_file(path, largest=None)
         # no text in UTF-8 begins with these two bytes
         return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-    except FileNotFoundError as error:
-        raise TextError(f"there is no file {path}") from error
-    except IsADirectoryError as error:
-        raise TextError(f"{path} is a folder, expected a file of text") from error
+    except FileError as error:
+        raise TextError(f"{error}") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TextError(f"{path} is packed by gzip, but damaged ({error}); fetch or pack it again") from error
-    except OSError as error:
-        raise TextError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def split_lines(data: bytes, name: str) -> list[str]:

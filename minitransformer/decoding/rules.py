@@ -44,12 +44,13 @@ class SearchOptions(Options):
     owner: ClassVar[str] = "search"
 
     beam: int = option(
-        1, "hypotheses for each sentence, unless a number is given; 1 is greedy search", at_least=1, flag=False,
-        added=True, editable=True,
+        1, "hypotheses for each sentence, unless a number is given; 1 is greedy search", at_least=1, at_most=10_000,
+        flag=False, added=True, editable=True,
     )  # fmt: skip
-    alpha: float = option(
-        0.6, "exponent of the length penalty, unless one is given", at_least=0, flag=False, added=True, editable=True
-    )
+    alpha: float = option(  # beyond these limits, a wide search fills the memory and scores overflow
+        0.6, "exponent of the length penalty, unless one is given", at_least=0, at_most=100, flag=False, added=True,
+        editable=True,
+    )  # fmt: skip
     penalty: str = option(
         "gnmt",
         "divisor of log-probabilities, for a sentence of n tokens: ((5 + n) / 6)^alpha (gnmt), or n^alpha (length)",

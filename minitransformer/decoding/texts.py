@@ -70,6 +70,7 @@ def hypotheses(
     ValueError
         If a text is longer than the model's learned positions, or an argument is out of its range.
     """
+    SearchOptions.check({"beam": beam, "alpha": alpha})
     search = partial(beam_search, model, beam=beam, alpha=alpha, n_best=n_best, rules=rules)
     return _decode(model, source, texts, search, max(1, SENTENCES // beam), spread)
 
@@ -110,8 +111,9 @@ def translate(
     UnknownTokenError
         If a text has a token that is not in a closed vocabulary.
     ValueError
-        If a text is longer than the model's learned positions.
+        If a text is longer than the model's learned positions, or beam or alpha is out of its range.
     """
+    SearchOptions.check({"beam": beam, "alpha": alpha})
     if beam > 1:
         found = hypotheses(model, source, texts, beam, alpha, 1, spread, rules)
         return [target.decode(best.tokens) for best, *_ in found]

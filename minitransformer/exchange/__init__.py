@@ -11,7 +11,7 @@ from minitransformer.exchange.marian import read_marian
 from minitransformer.exchange.published import Published, write_run
 from minitransformer.exchange.to_ctranslate2 import QUANTIZATIONS, write_ctranslate2
 from minitransformer.exchange.to_huggingface import write_huggingface
-from minitransformer.exchange.writing import ExportError
+from minitransformer.exchange.writing import ExportError, check_new
 from minitransformer.training import TrainedRun
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "WRITERS",
     "ExportError",
     "Published",
+    "check_new",
     "read_ctranslate2",
     "read_huggingface",
     "read_marian",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from minitransformer import ops
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
+from minitransformer.exchange.writing import new_folder
 from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, build
 from minitransformer.training import Configuration, RunFolder
@@ -167,7 +167,7 @@ def find_sinusoidal(table: Array, stored: np.dtype[Any]) -> dict[str, Any] | Non
 
 
 def write_run(published: Published, out: Path) -> RunFolder:
-    """Write a run folder that holds a model of another program; if that fails, no folder is left.
+    """Write a run folder that holds a model of another program; it gets its name when all its files are written.
 
     Raises
     ------
@@ -176,8 +176,6 @@ def write_run(published: Published, out: Path) -> RunFolder:
     RunError
         If there is something at the path already, or it cannot be written.
     """
-    folder = RunFolder(out)
-    folder.refuse(overwrite=False)
     source, target = published.source, published.target
     try:
         configuration = Configuration.of_task(build("text"), **published.model, **published.search)
@@ -185,16 +183,10 @@ def write_run(published: Published, out: Path) -> RunFolder:
         model.load_state_dict(published.state)
     except ValueError as error:
         raise FileError(f"the model cannot be built: {error}") from error
-    existed = out.exists()
-    try:
-        corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
+    corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
+    state = TrainingState(provenance=Provenance.of(configuration, corpus).flat())
+    with new_folder(out) as aside:
+        folder = RunFolder(aside)
         folder.create(configuration, corpus)
-        state = TrainingState(provenance=Provenance.of(configuration, corpus).flat())
         folder.save(Checkpoint(dict(published.state), {}, {}, state.flat()), configuration.training)
-    except BaseException:
-        for path in out.iterdir() if existed else ():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if not existed:
-            shutil.rmtree(out, ignore_errors=True)
-        raise
-    return folder
+    return RunFolder(out)

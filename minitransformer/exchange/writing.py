@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from minitransformer.data import Bpe, Pieces
-from minitransformer.durable import replace
+from minitransformer.durable import PARTIAL, put_in_place
 from minitransformer.nn import ModelOptions
 from minitransformer.training import RunError, TrainedRun
 
-__all__ = ["ExportError", "head_sizes", "new_folder", "require_same", "sentencepiece_models"]
+__all__ = ["ExportError", "check_new", "head_sizes", "new_folder", "require_same", "sentencepiece_models"]
 
 
 class ExportError(ValueError):
@@ -50,6 +50,15 @@ def sentencepiece_models(run: TrainedRun) -> tuple[dict[str, bytes], str]:
     return {}, " and ".join(sorted({run.source.kind, run.target.kind}))
 
 
+def check_new(out: Path) -> None:
+    """Raise a RunError if there is something at a path; an empty folder is nothing."""
+    try:
+        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise RunError(f"{out} exists already; choose another --out")
+    except OSError as error:
+        raise RunError(f"cannot read {out}: {error.strerror or error}") from error
+
+
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """Give an empty folder that gets the name ``out`` when its files are written; if that fails, none is left.
@@ -59,17 +68,19 @@ def new_folder(out: Path) -> Iterator[Path]:
     RunError
         If there is something at the path already, or it cannot be written.
     """
+    check_new(out)
+    place = out.resolve()  # "." has no name, and a link to an empty folder stays a link
+    aside = place.with_name(f".{secrets.token_hex(8)}{PARTIAL}")
     try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise RunError(f"{out} exists already; choose another --out")
-        aside = out.with_name(f".{secrets.token_hex(8)}.partial")
         aside.mkdir(parents=True)
         try:
             yield aside
-            if out.exists():
-                out.rmdir()  # it is empty; Windows replaces no folder
-            replace(aside, out)
+            if place.exists():
+                place.rmdir()  # it is empty; Windows replaces no folder
+            put_in_place(aside, place)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
         raise RunError(f"cannot write {out}: {error.strerror or error}") from error
+    except RunError as error:  # name the folder that was asked for
+        raise RunError(f"{error}".replace(f"{aside}", f"{out}")) from error

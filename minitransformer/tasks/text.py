@@ -10,7 +10,6 @@ import numpy as np
 
 from minitransformer.data import read_parallel, references
 from minitransformer.data.text import Pairs
-from minitransformer.files import require_regular_file
 from minitransformer.tasks.corpus import Corpus, Tokenisers, corpus_of_texts, hold_out, sha256_of
 from minitransformer.tasks.options import DataOptions
 from minitransformer.tasks.task import Task
@@ -84,11 +83,7 @@ class _TextTask(Task):
         """Return options of model, training and vocabulary that suit the size of the text."""
         if "source" not in picked:
             return {}
-        paths = picked["source"], picked.get("target")
-        for path in paths:
-            if path is not None:
-                require_regular_file(path, largest=None)
-        pairs = read_parallel(*paths).pairs[: picked.get("train_pairs")]
+        pairs = read_parallel(picked["source"], picked.get("target")).pairs[: picked.get("train_pairs")]
         tokens = max(sum(len(pair[side]) for pair in pairs) for side in (0, 1)) // CHARACTERS_TO_A_TOKEN
         chosen = suit(tokens)
         if all(picked.get(f"{side}_tokens", "bpe") in SUBWORDS for side in ("source", "target")):

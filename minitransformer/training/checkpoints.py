@@ -43,7 +43,8 @@ TYPES = {
     "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
 }  # fmt: skip
 """The number types of safetensors that NumPy has, by its names."""
-_NAME = re.compile(r"step-(\d+)\.safetensors")
+_NAME = re.compile(r"step-([0-9]{8}|[1-9][0-9]{8,})\.safetensors")
+"""One name for each step, so that a copy under another spelling of the number is not a second checkpoint."""
 
 
 def warn(message: str) -> None:
@@ -99,6 +100,10 @@ class Checkpoints:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
         return sorted((int(match[1]), path) for match, path in found)
 
+    def file(self, step: int) -> Path:
+        """Return the path of the checkpoint of a step."""
+        return self.path / f"step-{step:08d}.safetensors"
+
     def save(self, checkpoint: Checkpoint, options: TrainingOptions) -> Path:
         """Write a checkpoint, and then remove old ones.
 
@@ -120,7 +125,7 @@ class Checkpoints:
         RunError
             If it cannot be written; the previous one is kept.
         """
-        path = self.path / f"step-{checkpoint.state['step']:08d}.safetensors"
+        path = self.file(checkpoint.state["step"])
         try:
             make_folder(self.path)
         except OSError as error:
@@ -170,19 +175,23 @@ class Checkpoints:
             with suppress(OSError):
                 self.path.rmdir()
 
-    def last(self, n: int, options: TrainingOptions, finished: bool) -> list[Path]:
+    def last(self, n: int, options: TrainingOptions, end: int | None) -> list[Path]:
         """Return the last n checkpoints, the oldest first.
 
         Initial weights do not count, nor do checkpoints saved because of an interruption: an interruption changes
-        nothing. The last checkpoint of a finished run always counts, even after an early stop.
+        nothing. The last checkpoint of a finished run, after step ``end``, always counts, even after an early stop.
 
         Raises
         ------
         RunError
-            If there are fewer.
+            If there are fewer, or that of a finished run is missing.
         """
         files = self.files()
-        end = files[-1][0] if files and finished else None
+        if end is not None and not any(step == end for step, _ in files):
+            raise RunError(
+                f"{self.file(end)} is missing, the last checkpoint of a finished run; restore it, or train its steps "
+                f"again with `minitransformer resume {self.path.parent}`"
+            )
         found = [path for step, path in files if step and (options.saves_at(step) or step == end)]
         if len(found) < n:
             raise RunError(

@@ -195,6 +195,7 @@ def load(
         configuration, tokenisers = run.configuration(), run.tokenisers()
         checkpoint, chosen = _choose(run, weights, report)
         run.check_weights(checkpoint, configuration, tokenisers)
+        _report_missing(run, configuration, weights, chosen, checkpoint, report)
         if chosen in _STATES:
             read_state(checkpoint, _STATES[chosen])
         return configuration, tokenisers, checkpoint, chosen
@@ -251,3 +252,26 @@ def _choose(run: RunFolder, weights: str | None, report: Report) -> tuple[Checkp
             raise RunError(f"{run.path} has no best weights: nothing has been measured yet")
         return read_checkpoint(run.best_path), "best"
     return checkpoint, "last"
+
+
+def _report_missing(
+    run: RunFolder,
+    configuration: Configuration,
+    weights: str | None,
+    chosen: str,
+    checkpoint: Checkpoint,
+    report: Report,
+) -> None:
+    """Report if a finished run has lost the weights that would have been chosen."""
+    final, c = run.measurements.final(), configuration.training
+    if final is None or chosen == "average" or (weights is not None and chosen == "best"):
+        return
+    last = run.checkpoints.file(final["step"])
+    has_mean = c.average_last > 1 and final["step"] > c.steps - c.average_last
+    if not last.exists() and (chosen != "best" or has_mean):
+        lost = last
+    elif weights is None and chosen == "last":
+        lost = run.best_path
+    else:
+        return
+    report(f"{lost} is missing, although the run is finished; {checkpoint.path} is used instead; restore the file")

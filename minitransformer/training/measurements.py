@@ -47,6 +47,14 @@ class Measurements:
         RunError
             If the file cannot be read, or a line is not a measurement; the message names it.
         """
+        return self._parse()
+
+    def final(self) -> dict[str, Any] | None:
+        """Return the measurement of the result, if the run is finished: then it is the last; only that one is read."""
+        last = self._parse(only_last=True)
+        return last[0] if last and last[0].get("final") else None
+
+    def _parse(self, only_last: bool = False) -> list[dict[str, Any]]:
         if not self.path.exists():
             return []
         try:
@@ -54,17 +62,14 @@ class Measurements:
         except FileError as error:
             raise RunError(f"{error}") from error
         whole = [number for number, line in enumerate(lines, 1) if line.startswith(b"{") and line.endswith(b"}")]
+        end = max(whole, default=0)
         found = []
-        for number, line in enumerate(lines[: max(whole, default=0)], 1):
+        for number in range(max(1, end) if only_last else 1, end + 1):
             try:
-                found.append(_measurement(line))
+                found.append(_measurement(lines[number - 1]))
             except ValueError as error:
                 raise RunError(f"{self.path}, line {number} is not a measurement: {error}; remove the line") from error
         return found
-
-    def final(self) -> dict[str, Any] | None:
-        """Return the measurement of the result, if the run is finished."""
-        return next((line for line in self.read() if line.get("final")), None)
 
     def cut(self, step: int) -> None:
         """Drop the measurements after a step, and the measurement of the result.

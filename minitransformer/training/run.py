@@ -366,7 +366,8 @@ class RunFolder:
 
     def last_checkpoints(self, n: int) -> list[Path]:
         """Return the last n checkpoints, the oldest first; see `Checkpoints.last`."""
-        return self.checkpoints.last(n, self.configuration().training, self.is_finished())
+        final = self.measurements.final()
+        return self.checkpoints.last(n, self.configuration().training, None if final is None else final["step"])
 
     def clean(self) -> None:
         """Remove unfinished files of killed processes.

@@ -51,8 +51,11 @@ def test_no_argument_shows_the_help(capsys):
         (["train", "copy", "--best-by", "bleu"], "--best-by must be loss or exact_match for the task copy, found bleu"),
         (["train", "copy", "--to", "de"], "--to: task copy has no option 'to'"),
         (["translate", "no\nrun", "x"], r"minitransformer translate: there is no run folder no\nrun"),
-        (["translate", "run", "--beam", "100000000", "x"], "--beam must be at most 10,000, found 100000000"),
-        (["translate", "run", "--alpha", "1e300", "x"], "--alpha must be a number of 0 or more, and at most 100"),
+        (
+            ["translate", "run", "--beam", "100000000", "x"],
+            "--beam must be at least 1 and at most 10000, found 100000000",
+        ),
+        (["translate", "run", "--alpha", "1e300", "x"], "--alpha must be at least 0 and at most 100"),
         (["bench", "--workers", "100000"], "--workers must be at most 1024, found 100000"),
     ],
 )

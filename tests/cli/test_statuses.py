@@ -238,11 +238,11 @@ def test_a_line_that_cannot_be_translated_is_named(loaded, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--beam", "0"], "--beam must be at least 1, found 0"),
-        (["--alpha", "-0.5"], "--alpha must be a number of 0 or more, and at most 100, found -0.5"),
-        (["--alpha", "nan"], "--alpha must be a number of 0 or more, and at most 100, found nan"),
-        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to --beam 2, found 3"),
-        (["--beam", "2", "--n-best", "0"], "--n-best must be from 1 to --beam 2, found 0"),
+        (["--beam", "0"], "--beam must be at least 1 and at most 10000, found 0"),
+        (["--alpha", "-0.5"], "--alpha must be at least 0 and at most 100, found -0.5"),
+        (["--alpha", "nan"], "--alpha must be at least 0 and at most 100 and finite, found nan"),
+        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to the beam, 2, found 3"),
+        (["--beam", "2", "--n-best", "0"], "--n-best must be from 1 to the beam, 2, found 0"),
     ],
 )
 def test_impossible_searches_are_refused(loaded, capsys, options, message):

@@ -149,9 +149,9 @@ def test_bad_text_to_translate(run, capsys, standard_input):
         assert message in captured.err
         assert captured.out == ""
     for option, message in (
-        (["--beam", "0"], "--beam must be at least 1, found 0"),
-        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to --beam 2, found 3"),
-        (["--alpha", "-1"], "--alpha must be a number of 0 or more"),
+        (["--beam", "0"], "--beam must be at least 1 and at most 10000, found 0"),
+        (["--beam", "2", "--n-best", "3"], "--n-best must be from 1 to the beam, 2, found 3"),
+        (["--alpha", "-1"], "--alpha must be at least 0 and at most 100, found -1"),
     ):
         assert main(["translate", str(run), *option, "w1"]) == 2
         assert message in capsys.readouterr().err
@@ -245,13 +245,28 @@ def test_what_is_held_out_is_said(files, tmp_path, capsys):
     assert "given: 1 pairs of 2,000 or at most one in 20" in capsys.readouterr().out
 
 
+READERS = {
+    "source": ("train", "text", *MODEL, *WORDS, "--source", "IT"),
+    "target": ("train", "text", *MODEL, *WORDS, "--source", "FILES/train.en", "--target", "IT"),
+    "valid": ("train", "text", *MODEL, *WORDS, "--source", "FILES/valid.tsv", "--valid-source", "IT"),
+    "text": ("train", "characters", "--text", "IT"),
+    "evaluate": ("evaluate", "RUN", "--source", "IT"),
+    "reference": ("evaluate", "RUN", "--source", "FILES/test.en", "--reference", "IT"),
+}
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
-def test_a_pipe_is_refused(tmp_path, capsys):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    # nobody writes: a command that opened it would wait forever
-    assert main(["train", "text", "--source", str(pipe), *MODEL, *WORDS, "--out", str(tmp_path / "run")]) == 2
-    assert "pipe is a pipe, expected a regular file, which can be read again" in capsys.readouterr().err
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("reader", READERS)
+def test_a_pipe_is_refused(run, files, tmp_path, capsys, reader, kind):
+    """Nobody writes into the pipe, and the device has no end: a command that read them would wait forever."""
+    path = tmp_path / "it"
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+    places = {"IT": str(path), "RUN": str(run)}
+    command = [places.get(word, word).replace("FILES", str(files)) for word in READERS[reader]]
+    out = ["--out", str(tmp_path / "run")] if command[0] == "train" else []
+    assert main([*command, *out]) == 2
+    assert f"it is a {kind}, expected a regular file, which can be read again" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,7 +173,9 @@ def test_an_existing_folder_is_kept(tmp_path, capsys):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine").write_text("mine")
     assert main(["import", "huggingface", str(tmp_path / "there"), "--out", str(tmp_path / "run")]) == 2
-    assert "exists already" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "exists already; choose another --out" in err
+    assert "--overwrite" not in err
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
 
 
@@ -180,9 +183,48 @@ def test_a_run_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     published = read_huggingface(write_folder(tmp_path / "there"))
     fail = "minitransformer.training.checkpoints.write_durably"
     monkeypatch.setattr(fail, lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(mt.training.RunError, match="No space left"):
+    with pytest.raises(
+        mt.training.RunError, match=r"cannot save .*/run/checkpoints/step-00000000\.safetensors: No space"
+    ):
         write_run(published, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked here")
+def test_an_import_that_is_killed_at_any_write_leaves_no_half_of_a_run(tmp_path, monkeypatch):
+    command = ["import", "huggingface", str(write_folder(tmp_path / "there")), "--out", str(tmp_path / "run")]
+    write = os.replace
+
+    def killed_after(writes):
+        left = iter(range(writes))
+        monkeypatch.setattr(os, "replace", lambda *paths: os._exit(9) if next(left, None) is None else write(*paths))
+        os._exit(main(command))
+
+    for writes in range(100):
+        if not (child := os.fork()):
+            killed_after(writes)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status != 9:
+            break
+        assert not (tmp_path / "run").exists()
+    assert status == 0
+    assert writes > 4
+    assert mt.load(tmp_path / "run").translate(["a"])
+
+
+@pytest.mark.parametrize("place", [".", "empty", "link", "new/deeper"])
+def test_where_nothing_is_a_model_may_be_written(tmp_path, monkeypatch, place):
+    published = read_huggingface(write_folder(tmp_path / "there"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    if place in ("empty", "link"):
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "here" / "link").symlink_to(tmp_path / "empty")
+        place = tmp_path / "empty" if place == "empty" else place
+    path = (tmp_path / "here" / place).resolve()
+    write_run(published, Path(place))
+    assert mt.load(path).weights == "last"
+    assert path.stat().st_mode & 0o777 == (tmp_path / "there").stat().st_mode & 0o777
 
 
 def test_older_files_open_as_well(tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -175,8 +177,6 @@ def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatc
 
 
 def copy_of(whole, tmp_path):
-    import shutil
-
     shutil.copytree(whole.path, tmp_path / "copy")
     return RunFolder(tmp_path / "copy")
 
@@ -247,6 +247,62 @@ def test_a_finished_run_of_which_only_the_best_weights_were_kept_stays_finished(
         checkpoint.unlink()
     assert main(["resume", str(folder.path)]) == 0
     assert "is finished; there is nothing to resume" in capsys.readouterr().out
+
+
+LOST = {
+    "the newest checkpoint": (["checkpoints/step-00000024.safetensors"], "step-00000021", "mean", "step-00000024"),
+    "two checkpoints": (["checkpoints/step-00000024.safetensors", "checkpoints/step-00000021.safetensors"],
+                        "step-00000018", "mean", "step-00000024"),
+    "all checkpoints": (["checkpoints"], "best", "best", "step-00000024"),
+    "a checkpoint that nothing needs": (["checkpoints/step-00000018.safetensors"], "step-00000024", "mean", None),
+    "the best weights, which are not chosen": (["best.safetensors"], "step-00000024", "mean", None),
+    "the measurements": (["metrics.jsonl"], "step-00000024", "mean", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lost", LOST)
+def test_a_finished_run_without_its_last_weights_says_what_it_uses(whole, tmp_path, capsys, lost):
+    folder, (names, used, kind, missing) = copy_of(whole, tmp_path), LOST[lost]
+    for name in names:
+        path = folder.path / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    reports = []
+    trained = load(folder, report=reports.append)
+    assert (trained.checkpoint.path.stem, trained.weights) == (used, kind)
+    assert len(reports) == (missing is not None)
+    assert all(re.search(f"{missing}.safetensors is missing, although .*{used}.* is used", one) for one in reports)
+    load(folder, kind, reports.append)  # best weights that were asked for need no word
+    assert len(reports) == bool(missing) * (1 if kind == "best" else 2)
+    assert main(["translate", str(folder.path), "21"]) == 0
+    assert ("is missing" in capsys.readouterr().err) == bool(missing)
+    if missing and kind != "best":
+        assert main(["average", str(folder.path), "--last", "1"]) == 2
+        assert f"{missing}.safetensors is missing, the last checkpoint of a finished run" in capsys.readouterr().err
+        assert main(["resume", str(folder.path)]) == 0
+        agree(whole, folder) if lost == "the newest checkpoint" else None
+
+
+def test_the_last_weights_stand_in_for_the_best_only_with_a_word(whole, tmp_path):
+    folder = copy_of(whole, tmp_path)
+    folder.best_path.unlink()
+    for _, path in folder.checkpoints.files():
+        checkpoint = read_checkpoint(path)
+        write_checkpoint(path, checkpoint._replace(mean={}, state=checkpoint.state | {"averaged": 0}))
+    reports = []
+    assert (load(folder, report=reports.append).weights, len(reports)) == ("last", 1)
+    assert "best.safetensors is missing, although the run is finished" in reports[0]
+
+
+def test_a_copy_under_another_spelling_is_no_second_checkpoint(whole, tmp_path, capsys):
+    folder = copy_of(whole, tmp_path)
+    main(["average", str(folder.path), "--last", "2"])
+    wanted = capsys.readouterr().out
+    newest = folder.checkpoints.path / "step-00000024.safetensors"
+    for number in ("24", "000000024", "0000002\N{ARABIC-INDIC DIGIT FOUR}"):
+        shutil.copy(newest, newest.with_stem(f"step-{number}"))
+    assert main(["average", str(folder.path), "--last", "2"]) == 0
+    assert capsys.readouterr().out == wanted
+    assert "steps 21, 24," in wanted
 
 
 @pytest.mark.same_bits

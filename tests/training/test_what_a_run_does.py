@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 import minitransformer as mt
 from minitransformer import durable
 from minitransformer.arrays import asarray, to_numpy, xp
-from minitransformer.decoding import Diverged, longest_sentence
+from minitransformer.decoding import Diverged, hypotheses, longest_sentence, translate
 from minitransformer.optim import Gradients, Own
 from minitransformer.options import OptionError
 from minitransformer.tasks import build
@@ -322,11 +322,13 @@ def test_the_last_checkpoints_are_neither_the_first_weights_nor_those_of_an_inte
     for step in (0, 5, 7, 10, 12):
         saved(tmp_path, step, w=np.ones(2))
     checkpoints = Checkpoints(tmp_path)
-    assert steps_of(checkpoints.last(2, options, finished=False)) == [5, 10]
-    assert steps_of(checkpoints.last(1, options, finished=False)) == [10]
-    assert steps_of(checkpoints.last(2, options, finished=True)) == [10, 12]
+    assert steps_of(checkpoints.last(2, options, end=None)) == [5, 10]
+    assert steps_of(checkpoints.last(1, options, end=None)) == [10]
+    assert steps_of(checkpoints.last(2, options, end=12)) == [10, 12]
     with pytest.raises(RunError, match="has 2 checkpoints, expected 3"):
-        checkpoints.last(3, options, finished=False)
+        checkpoints.last(3, options, end=None)
+    with pytest.raises(RunError, match=r"step-00000013\.safetensors is missing, the last checkpoint of a finished run"):
+        checkpoints.last(2, options, end=13)
     assert checkpoints.load().state["step"] == 12  # the tenth step comes after the ninth, whatever the letters say
     assert [step for step, _ in checkpoints.files()] == [0, 5, 7, 10, 12]
 
@@ -445,6 +447,33 @@ def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp
     monkeypatch.setattr(loading, "translate", translated)
     assert found.translate(["12", " ", "34", ""], beam=3, alpha=0.25) == ["<12>", "", "<34>", ""]
     assert asked == [(3, 0.25)]
+
+
+IMPOSSIBLE = [
+    {"beam": 0},
+    {"beam": -1},
+    {"beam": 10**9},
+    {"beam": 2.0},
+    {"alpha": -0.5},
+    {"alpha": np.nan},
+    {"alpha": 1e300},
+]
+
+
+@pytest.mark.parametrize("texts", [["12"], []])
+@pytest.mark.parametrize("search", IMPOSSIBLE, ids=str)
+def test_an_impossible_search_is_refused_even_where_it_is_not_used(tmp_path, search, texts):
+    trainer, folder = begun(tmp_path / "run", steps=1)
+    trainer.train(folder)
+    found = load(folder)
+    rest = found.model, found.source
+    for translated in (
+        lambda: found.translate(texts, **search),
+        lambda: translate(*rest, found.target, texts, **search),
+        lambda: hypotheses(*rest, texts, **{"beam": 1, "alpha": 0.6} | search),
+    ):
+        with pytest.raises(ValueError, match=f"{next(iter(search))} must be"):
+            translated()
 
 
 def test_texts_are_read_as_the_task_means_them(tmp_path, monkeypatch):

@@ -1,0 +1,58 @@
+"""Values that a stranger wrote into a run folder are not told as options of the command line."""
+
+import json
+import shutil
+
+import pytest
+
+from minitransformer.cli import main
+
+TINY = [
+    *("reverse", "--d-model", "4", "--n-heads", "2", "--n-layers", "1", "--d-ff", "4", "--steps", "1"),
+    *("--train-pairs", "40", "--held-out", "2", "--batch-tokens", "64", "--workers", "1"),
+]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("original") / "run"
+    assert main(["train", *TINY, "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(original, tmp_path):
+    return shutil.copytree(original, tmp_path / "run")
+
+
+def edit(run, **changes):
+    path = run / "configuration.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+VALUES = [("beam", 10**9), ("beam", 0), ("alpha", 1e300), ("alpha", -1), ("most_written", 0), ("workers", 10**6),
+          ("bleu_tokenize", "\x1b[2J"), ("stop", "\u202eexact"), ("keep", 0)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command", [["translate", "RUN", "12"], ["evaluate", "RUN"], ["resume", "RUN"]], ids=lambda c: c[0]
+)
+@pytest.mark.parametrize(("name", "value"), VALUES)
+def test_a_value_of_the_folder_is_no_option_that_somebody_gave(run, capsys, command, name, value):
+    edit(run, **{name: value})
+    capsys.readouterr()
+    status = main([str(run) if word == "RUN" else word for word in command])
+    err = capsys.readouterr().err
+    assert f"--{name.replace('_', '-')}" not in err
+    assert not {"\x1b", "\u202e"} & set(err)
+    if name != "bleu_tokenize":  # which only texts use
+        assert status == 2
+        assert "configuration.json" in err
+        assert name in err
+
+
+def test_more_translations_than_the_beam_of_the_run(run, capsys):
+    edit(run, beam=3)
+    assert main(["translate", str(run), "12", "--n-best", "3"]) == 0
+    assert main(["translate", str(run), "12", "--n-best", "4"]) == 2
+    assert "--n-best must be from 1 to the beam, 3, found 4" in capsys.readouterr().err
