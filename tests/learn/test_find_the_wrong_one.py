@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from learn.answers import attention, layer_norm
 from learn.answers.counterexamples import ATTENTION, ENGINE, SCALAR, returning, useful, useless
 
 from minitransformer.learn import bank, find, judge_file
 from minitransformer.learn.referee import judge
+from minitransformer.learn.solutions import solution_of
 
 LETTERS = {name: "abcd" if name in (SCALAR, ENGINE) else "abcde" for name in useful}
 
@@ -99,12 +99,12 @@ def test_one_engine_is_wrong_and_an_easy_graph_hides_it():
 
 def test_four_of_the_five_are_layer_norm():
     names = names_in(find("find-the-wrong-layer-norm").solution)
-    x = np.random.default_rng(0).normal(size=(3, 4))
+    x, layer_norm = np.random.default_rng(0).normal(size=(3, 4)), solution_of("layer-norm-forward")
     for eps in (1e-5, 0.5):
         for letter in "acde":
-            np.testing.assert_allclose(names[letter](x, eps), layer_norm.x_hat(x, eps), rtol=1e-12)
-    np.testing.assert_allclose(names["b"](x, 1e-5), layer_norm.x_hat(x, 1e-5), rtol=1e-4)
-    assert not np.allclose(names["b"](x, 0.5), layer_norm.x_hat(x, 0.5), rtol=0.1)
+            np.testing.assert_allclose(names[letter](x, eps), layer_norm(x, 1, 0, eps), rtol=1e-12)
+    np.testing.assert_allclose(names["b"](x, 1e-5), layer_norm(x, 1, 0, 1e-5), rtol=1e-4)
+    assert not np.allclose(names["b"](x, 0.5), layer_norm(x, 1, 0, 0.5), rtol=0.1)
 
 
 def test_one_line_of_five_is_wrong():
@@ -112,9 +112,9 @@ def test_one_line_of_five_is_wrong():
     rng = np.random.default_rng(0)
     q, k, v, d_y = rng.normal(size=(4, 5, 3))
     w = names["weights"](q, k)
-    np.testing.assert_allclose(w, attention.softmax(q @ k.T / attention.root(q)), rtol=1e-12)
+    np.testing.assert_allclose(w, solution_of("softmax-forward")(q @ k.T / 3**0.5), rtol=1e-12)
     _, d_v, _, d_q, d_k = names["backward"](q, k, v, w, d_y)
-    expected = attention.backward(attention.weights_back)(q, k, v, w, d_y)
+    expected = solution_of("attention-backward")(q, k, v, w, d_y)
     for ours, theirs, same in zip(expected, (d_q, d_k, d_v), (False, True, True), strict=True):
         assert np.allclose(ours, theirs) is same
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from math import sqrt
 from typing import Any
 
@@ -16,13 +16,12 @@ from minitransformer.learn.checks.masks import a_row_that_sees_nothing as a_row_
 from minitransformer.learn.checks.masks import causal_mask as causal_mask
 from minitransformer.learn.checks.masks import mask_before_softmax as mask_before_softmax
 from minitransformer.learn.checks.masks import padding_mask as padding_mask
-from minitransformer.learn.checks.softmax import squares
 from minitransformer.learn.checks.wrong_line import find_the_wrong_attention as find_the_wrong_attention
+from minitransformer.learn.solutions import mistaken, mistaken_parts
 from minitransformer.learn.verdict import agree, check_gradients
 
 FEW = 1, 2
 """Batch and heads where gradients are measured, entry by entry."""
-ROUND = "{} reverses all axes; swapaxes(-1, -2) swaps the last two"
 
 
 def transpose(x: np.ndarray) -> np.ndarray:
@@ -46,49 +45,19 @@ def draw(seed: int, leading: tuple[int, int] = (B, H)) -> Iterator[tuple[np.ndar
 def scaled_scores(scores: Callable[..., Any]) -> None:
     """Check the scores, without and with leading axes."""
     for q, k, _ in draw(71):
-        s, Dk, every = q @ transpose(k), q.shape[-1], q.shape == k.shape
-        agree(
-            "s",
-            scores(q, k),
-            s / sqrt(Dk),
-            mistakes={
-                "the division is missing: every score is sqrt(Dk) times too large": s,
-                "it is divided by Dk; divide by sqrt(Dk)": s / Dk,
-                "it is divided by sqrt(Tk), the number of keys; Dk is the number of features": s / sqrt(k.shape[-2]),
-                "it is divided by sqrt(Tq), the number of queries; Dk is the number of features": s / sqrt(q.shape[-2]),
-                "it is multiplied by sqrt(Dk); divide by it": s * sqrt(Dk),
-                "it is transposed: the queries are the rows, the keys are the columns": transpose(s) / sqrt(Dk),
-            }
-            | ({"k is not transposed: the sum runs over the last axis of both": q @ k / sqrt(Dk)} if every else {})
-            | ({ROUND.format("k.T"): q @ k.T / sqrt(Dk)} if every and q.ndim == 3 else {}),
-        )
+        expected = q @ transpose(k) / sqrt(q.shape[-1])
+        agree("s", scores(q, k), expected, mistakes=mistaken("scaled-scores", q, k))
 
 
 def attention_forward(attention: Callable[..., Any]) -> None:
     """Check equation (1), with a mask."""
     for q, k, v in draw(75):
-        s, Dk = q @ transpose(k), q.shape[-1]
         mask = MASK[: q.shape[-2], : k.shape[-2]]
-        equal = q.shape == k.shape == v.shape
         agree(
             "y",
             attention(q, k, v, mask),
             ops.scaled_dot_product_attention.forward(q, k, v, mask=mask)[0],
-            mistakes={
-                "the scores are not divided by sqrt(Dk)": weigh(s, mask) @ v,
-                "the scores are divided by Dk; divide by sqrt(Dk)": weigh(s / Dk, mask) @ v,
-                "the scores are divided by sqrt(Dv); Dk is the number of features of q and k": weigh(
-                    s / sqrt(v.shape[-1]), mask
-                )
-                @ v,
-                "the mask is not used": softmax(s / sqrt(Dk)) @ v,
-                "it is divided by sqrt(Dk) after the softmax; divide the scores": weigh(s, mask) @ v / sqrt(Dk),
-                "the mask is applied after the softmax": softmax(s / sqrt(Dk)) * mask @ v,
-                "the softmax is missing: these are scores, not weights, times values": s / sqrt(Dk) @ v,
-                "these are the weights; multiply them by the values": weigh(s / sqrt(Dk), mask),
-            }
-            | ({"k is not transposed: the sum runs over features": weigh(q @ k / sqrt(Dk), mask) @ v} if equal else {})
-            | ({ROUND.format("k.T"): weigh(q @ k.T / sqrt(Dk), mask) @ v} if equal and q.ndim == 3 else {}),
+            mistakes=mistaken("attention-forward", q, k, v, mask),
         )
 
 
@@ -99,23 +68,12 @@ def weights_and_values_backward(backward: Callable[..., Any]) -> None:
 
 
 def _product_gradients(backward: Callable[..., Any], w: np.ndarray, v: np.ndarray) -> None:
-    def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-        d_w, d_v = d_y @ transpose(v), transpose(w) @ d_y
-        d_s = ops.softmax.backward((w, -1), d_w)[0]
-        of_w = {
-            "it is transposed: the queries are the rows": transpose(d_w),
-            "this is d_v; the gradient of w comes first": d_v,
-            "this is already the gradient of the scores; here w is an input": d_s,
-        }
-        of_v = {"it is transposed: the keys are the rows": transpose(d_v)}
-        if w.shape == v.shape:
-            of_w["v is not transposed: the sum is over c, the last axis of both"] = d_y @ v
-            of_w[ROUND.format("v.T")] = d_y @ v.T
-            of_v["w is not transposed: the sum is over i, the queries"] = w @ d_y
-            of_v[ROUND.format("w.T")] = w.T @ d_y
-        return {"d_w": of_w, "d_v": of_v}
-
-    check_gradients(lambda d_y: backward(w, v, d_y), np.matmul, {"w": w, "v": v}, mistakes=mistakes)
+    check_gradients(
+        lambda d_y: backward(w, v, d_y),
+        np.matmul,
+        {"w": w, "v": v},
+        mistakes=lambda d_y: mistaken_parts("weights-and-values-backward", ["d_w", "d_v"], w, v, d_y),
+    )
 
 
 def scores_backward(backward: Callable[..., Any]) -> None:
@@ -131,24 +89,7 @@ def _masked_softmax_gradient(backward: Callable[..., Any], scores: np.ndarray, m
         lambda d_w: backward(w, d_w),
         lambda s: weigh(s, mask),
         {"s": scores},
-        mistakes=lambda d_w: {
-            "d_s": {
-                "the row sum is missing: each score also acts on the other weights of its row": w * d_w,
-                "the sum runs over the queries; the softmax runs along the keys, the last axis": w
-                * (d_w - (d_w * w).sum(axis=-2, keepdims=True)),
-                "the factor w_ij in front is missing": d_w - (d_w * w).sum(axis=-1, keepdims=True),
-                "the row sum adds up d_w alone; each term has a factor w_il": w
-                * (d_w - d_w.sum(axis=-1, keepdims=True)),
-                "multiply the row sum by w_ij too": w * d_w - (d_w * w).sum(axis=-1, keepdims=True),
-                "only the case i = j of the softmax is there": w * (1 - w) * d_w,
-                "it has a mean instead of the sum": w * (d_w - (d_w * w).mean(axis=-1, keepdims=True)),
-                "it has the mean of d_w instead of the sum of w_il d_w_il": w
-                * (d_w - d_w.mean(axis=-1, keepdims=True)),
-                "the row sum is added; subtract it": w * (d_w + (d_w * w).sum(axis=-1, keepdims=True)),
-                "this is the gradient of the weights; the softmax needs its own backward pass": d_w,
-                **squares(w, d_w, "w"),
-            }
-        },
+        mistakes=lambda d_w: mistaken_parts("scores-backward", ["d_s"], w, d_w),
     )
 
 
@@ -159,39 +100,13 @@ def queries_and_keys_backward(backward: Callable[..., Any]) -> None:
 
 
 def _scores_gradient(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray) -> None:
-    Dk, (Tq, Tk) = q.shape[-1], (q.shape[-2], k.shape[-2])
-
-    def mistakes(d_s: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-        d_q, d_k = d_s @ k, transpose(d_s) @ q
-        of_q: dict[str, np.ndarray] = {}
-        of_k: dict[str, np.ndarray] = {}
-        if Tq == Tk == Dk:
-            of_q["d_s is transposed, but the sum is over j, the keys: d_s k"] = transpose(d_s) @ k / sqrt(Dk)
-            of_q["k is transposed, but the sum is over j, the keys: d_s k"] = d_s @ transpose(k) / sqrt(Dk)
-            of_k["d_s is not transposed: the sum is over i, the queries"] = d_s @ q / sqrt(Dk)
-            of_k[ROUND.format("d_s.T")] = d_s.T @ q / sqrt(Dk)
-        return {
-            "d_q": of_q
-            | {
-                "the division is missing: every entry is sqrt(Dk) times too large": d_q,
-                "it is divided by Dk; divide by sqrt(Dk)": d_q / Dk,
-                "it is divided by sqrt(Tk); Dk is the number of features, q.shape[-1]": d_q / sqrt(Tk),
-                "this is d_k; the gradient of q comes first": d_k / sqrt(Dk),
-            },
-            "d_k": of_k
-            | {
-                "the division is missing: every entry is sqrt(Dk) times too large": d_k,
-                "it is divided by Dk, or twice by sqrt(Dk); divide once by sqrt(Dk)": d_k / Dk,
-                "it is transposed: the keys are the rows": transpose(d_k) / sqrt(Dk),
-            },
-        }
-
+    Dk = q.shape[-1]
     check_gradients(
         lambda d_s: backward(q, k, d_s),
         lambda q, k: q @ transpose(k) / sqrt(Dk),
         {"q": q, "k": k},
         sizes={"Dk": Dk},
-        mistakes=mistakes,
+        mistakes=lambda d_s: mistaken_parts("queries-and-keys-backward", ["d_q", "d_k"], q, k, d_s),
     )
 
 
@@ -206,46 +121,12 @@ def _attention_gradients(
 ) -> None:
     Dk = q.shape[-1]
     w = weigh(q @ transpose(k) / sqrt(Dk), mask)
-    equal = q.shape == k.shape == v.shape
-
-    def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-        d_w = d_y @ transpose(v)
-        row_sum, column_sum = ((d_w * w).sum(axis=axis, keepdims=True) for axis in (-1, -2))
-        d_s = w * (d_w - row_sum)
-        wrong = {
-            "the division by sqrt(Dk) is missing: every entry is sqrt(Dk) times too large": d_s * sqrt(Dk),
-            "it is divided by sqrt(Dk) twice": d_s / sqrt(Dk),
-            "the row sum of the softmax is missing in d_s": w * d_w,
-            "the row sum of the softmax runs over the queries; sum along the keys": w * (d_w - column_sum),
-            "d_w is used as d_s: the softmax needs its own backward pass": d_w,
-            "the factor w in front of d_s is missing": d_w - row_sum,
-            "the row sum of the softmax is missing in d_s, and so is the division by sqrt(Dk)": w * d_w * sqrt(Dk),
-            "multiply the row sum by w too": w * d_w - row_sum,
-        }
-        if equal:
-            for words, other in (("v is not transposed in d_w", v), (ROUND.format("v.T"), v.T)):
-                wrong[words] = ops.softmax.backward((w, -1), d_y @ other)[0]
-        of_q = {words: d_s @ k / sqrt(Dk) for words, d_s in wrong.items()}
-        of_k = {words: transpose(d_s) @ q / sqrt(Dk) for words, d_s in wrong.items()}
-        of_v = {"it is divided by sqrt(Dk); only queries and keys are": transpose(w) @ d_y / sqrt(Dk)}
-        if equal:
-            of_q["d_s is transposed; in d_q the sum is over the keys: d_s k"] = transpose(d_s) @ k / sqrt(Dk)
-            of_k["d_s is not transposed: in d_k the sum is over the queries"] = d_s @ q / sqrt(Dk)
-            of_k[ROUND.format("d_s.T")] = d_s.T @ q / sqrt(Dk)
-            of_q["this is d_k; the gradient of q comes first"] = transpose(d_s) @ q / sqrt(Dk)
-            of_q["this is d_v; the gradient of q comes first, then those of k and v"] = transpose(w) @ d_y
-            of_q["it uses q instead of k: in s a query is multiplied by the keys"] = d_s @ q / sqrt(Dk)
-            of_k["it uses k instead of q: in s a key is multiplied by the queries"] = transpose(d_s) @ k / sqrt(Dk)
-            of_v["w is not transposed: in d_v the sum is over the queries"] = w @ d_y
-            of_v[ROUND.format("w.T")] = w.T @ d_y
-        return {"d_q": of_q, "d_k": of_k, "d_v": of_v}
-
     check_gradients(
         lambda d_y: backward(q, k, v, w, d_y),
         lambda q, k, v: attention(q, k, v, mask),
         {"q": q, "k": k, "v": v},
         sizes={"Dk": Dk},
-        mistakes=mistakes,
+        mistakes=lambda d_y: mistaken_parts("attention-backward", ["d_q", "d_k", "d_v"], q, k, v, w, d_y),
     )
 
 
@@ -261,27 +142,9 @@ def _three_gradients(backward: Callable[..., Any], x: np.ndarray, w: list[np.nda
         _, saved = ops.scaled_dot_product_attention.forward(*(x @ weight for weight in w))
         return tuple(ops.scaled_dot_product_attention.backward(saved, d_y))
 
-    def mistakes(d_y: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
-        q, k, v = (part @ weight.T for part, weight in zip(parts(d_y), w, strict=True))
-        square = all(weight.shape[0] == weight.shape[1] for weight in w)
-        plain = sum(part @ weight for part, weight in zip(parts(d_y), w, strict=True)) if square else None
-        rest = "x is used three times, so add up the gradients of all uses"
-        return {
-            "d_x": {
-                f"only the share of the queries is there: {rest}": q,
-                f"only the share of the keys is there: {rest}": k,
-                f"only the share of the values is there: {rest}": v,
-                f"the share of the values is missing: {rest}": q + k,
-                f"the share of the keys is missing: {rest}": q + v,
-                f"the share of the queries is missing: {rest}": k + v,
-                "it is the mean of the three shares; add them up": (q + k + v) / 3,
-            }
-            | ({"the weights are not transposed: q = x W_q, and d_q goes back through W_q^T": plain} if square else {})
-        }
-
     check_gradients(
         lambda d_y: backward(*w, *parts(d_y)),
         lambda x: attention(*(x @ weight for weight in w)),
         {"x": x},
-        mistakes=mistakes,
+        mistakes=lambda d_y: mistaken_parts("self-attention-backward", ["d_x"], *w, *parts(d_y)),
     )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.learn.solutions import mistaken, mistaken_parts
 from minitransformer.learn.verdict import Wrong, agree, refuse_unsolved, take
 
 Function = Callable[[np.ndarray], np.ndarray]
@@ -36,15 +37,7 @@ def central_difference(central: Callable[..., Any]) -> None:
             f"central({label}, {x:g}, {h:g})",
             central(f, x, h),
             (f(x + h) - f(x - h)) / (2 * h),
-            mistakes={
-                "it is the forward difference; move x to the other side too": (f(x + h) - f(x)) / h,
-                "it is the backward difference; move x to the other side too": (f(x) - f(x - h)) / h,
-                "the two points are 2 * h apart": (f(x + h) - f(x - h)) / h,
-                "a / 2 * h is (a / 2) * h; put brackets around 2 * h": (f(x + h) - f(x - h)) / 2 * h,
-                "brackets are missing: only f(x - h) is divided": f(x + h) - f(x - h) / (2 * h),
-                "it is the central difference with the step h / 2": (f(x + h / 2) - f(x - h / 2)) / h,
-                "the sign is wrong: f(x + h) comes first": (f(x - h) - f(x + h)) / (2 * h),
-            },
+            mistakes=mistaken("central-difference", f, x, h),
         )
 
 
@@ -63,27 +56,11 @@ def measured_gradient(measured: Callable[..., Any]) -> None:
             d_y = rng.normal(size=f(x).shape)
             expected = exact(x, d_y) if h < 0.1 else _differences(f, x, d_y, h, -h)
             found = measured(f, x, d_y) if h < 0.1 else measured(f, x, d_y, h)
-            plain = _differences(f, x, np.ones_like(d_y), h, -h)
-            same = "only the entry of y with the same index is used; an entry of x can move them all: sum their shares"
-            view = "f returned a view of x, and x was moved in place; give f a new array"
             agree(
                 f"the measured gradient of {label} with h = {h:g}",
                 found,
                 expected,
-                mistakes=({view: np.zeros_like(x)} if label == "transpose" else {})
-                | ({same: _same_index(f, x, d_y, h)} if d_y.shape == x.shape else {})
-                | {
-                    "d_y is missing: this is the gradient of y.sum()": plain,
-                    "the values are summed before they are multiplied by d_y; multiply each entry by its own": plain
-                    * d_y.sum(),
-                    "it is a one-sided difference, with an error of the order of h": _differences(f, x, d_y, h, 0.0),
-                    "it is a one-sided difference to the left, with an error of the order of h": _differences(
-                        f, x, d_y, 0.0, -h
-                    ),
-                    "the points are 2 * h apart, so divide by 2 * h": 2 * expected,
-                    "a / 2 * h is (a / 2) * h; put brackets around 2 * h": expected * h * h,
-                    "it was measured with another step; use h": exact(x, d_y),
-                },
+                mistakes=mistaken("measured-gradient", f, x, d_y, h),
                 tolerance=1e-7,
             )
 
@@ -94,15 +71,6 @@ def _differences(f: Function, x: np.ndarray, d_y: np.ndarray, up: float, down: f
         step = np.zeros_like(x)
         step[index] = 1.0
         d_x[index] = (d_y * (f(x + up * step) - f(x + down * step))).sum() / (up - down)
-    return d_x
-
-
-def _same_index(f: Function, x: np.ndarray, d_y: np.ndarray, h: float) -> np.ndarray:
-    d_x = np.zeros_like(x)
-    for index in np.ndindex(x.shape):
-        step = np.zeros_like(x)
-        step[index] = h
-        d_x[index] = d_y[index] * (f(x + step) - f(x - step))[index] / (2 * h)
     return d_x
 
 
@@ -121,31 +89,8 @@ def relative_error_with_a_floor(error: Callable[..., Any]) -> None:
     for label, (a, n, floor) in cases.items():
         top = np.maximum(np.maximum(np.abs(a), np.abs(n)), floor)
         found = error(a, n, floor)
-        with np.errstate(all="ignore"):
-            mistakes = {
-                "it is the absolute error; divide by the size of the numbers": np.abs(a - n).max(),
-                "it is the mean over all entries; one wrong entry among many must show": (np.abs(a - n) / top).mean(),
-                "it is relative to the largest number of the whole array; divide each entry by its own size": (
-                    np.abs(a - n).max() / top.max()
-                ),
-                "the sign of a - n counts, so a claim that is too small passes": ((a - n) / top).max(),
-                "it is relative to the sum of both; take the larger": (
-                    np.abs(a - n) / np.maximum(np.abs(a) + np.abs(n), floor)
-                ).max(),
-                "it is relative to a alone; take the larger of both": (
-                    np.abs(a - n) / np.maximum(np.abs(a), floor)
-                ).max(),
-                "it is relative to n alone; take the larger of both": (
-                    np.abs(a - n) / np.maximum(np.abs(n), floor)
-                ).max(),
-                "the signs of a and n count in the denominator; take their absolute values": (
-                    np.abs(a - n) / np.maximum(np.maximum(a, n), floor)
-                ).max(),
-                "the floor is forgotten: this is rounding relative to itself": (
-                    np.abs(a - n) / np.maximum(np.abs(a), np.abs(n))
-                ).max(),
-            }
-        agree(f"the error for {label}", found, (np.abs(a - n) / top).max(), mistakes=mistakes, tolerance=1e-6)
+        known = mistaken("relative-error-with-a-floor", a, n, floor)
+        agree(f"the error for {label}", found, (np.abs(a - n) / top).max(), mistakes=known, tolerance=1e-6)
     for bad in (np.nan, np.inf, -np.inf):
         agree(f"the error if a has an entry {bad}", error(np.array([1.0, bad]), np.array([1.0, 2.0]), 1e-9), np.inf)
         agree(f"the error if n has an entry {bad}", error(np.array([1.0, 2.0]), np.array([1.0, bad]), 1e-9), np.inf)
@@ -207,32 +152,15 @@ def _one_direction(
         return f(x)
 
     h = 0.25  # so large that the measured slope is not the claimed one
+    known = mistaken_parts("along-one-direction", ["claimed", "measured"], f, x, d_y, d_x, p, h)
     claimed, measured = take(("claimed", "measured"), slopes(count_calls, x, d_y, d_x, p, h), ((), ()))
-    agree(
-        f"the claimed slope for {label}",
-        claimed,
-        (d_x * p).sum(),
-        mistakes={
-            "p is missing: x_j moves p_j times as fast as t": d_x.sum(),
-            "it is the mean over all entries; their shares add up": (d_x * p).mean(),
-            "it is not yet summed over the entries": d_x * p,
-            "the signs are lost": np.abs(d_x * p).sum(),
-            "it is the measured slope; that comes second": (d_y * (f(x + h * p) - f(x - h * p))).sum() / (2 * h),
-        },
-    )
+    agree(f"the claimed slope for {label}", claimed, (d_x * p).sum(), mistakes=known["claimed"])
     up, down = f(x + h * p), f(x - h * p)
     agree(
         f"the measured slope for {label}",
         measured,
         (d_y * (up - down)).sum() / (2 * h),
-        mistakes={
-            "d_y is missing: this is the slope of y.sum()": (up - down).sum() / (2 * h),
-            "the two points are 2 * h * p apart, so divide by 2 * h": (d_y * (up - down)).sum() / h,
-            "it is a one-sided difference": (d_y * (up - f(x))).sum() / h,
-            "p is missing: all entries move by h": (d_y * (f(x + h) - f(x - h))).sum() / (2 * h),
-            "it is not yet summed over the entries": d_y * (up - down) / (2 * h),
-            "it is the mean over all entries; the loss is their sum": (d_y * (up - down)).mean() / (2 * h),
-        },
+        mistakes=known["measured"],
         tolerance=1e-8,
     )
     if calls > 2:

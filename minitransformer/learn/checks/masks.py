@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer import ops
+from minitransformer.learn.solutions import mistaken
 from minitransformer.learn.verdict import Wrong, agree
 
 B, H, Tq, Tk, Dk, Dv = 2, 3, 4, 6, 5, 7
@@ -29,18 +30,7 @@ def causal_mask(causal_mask: Callable[..., Any]) -> None:
     """Check that it is boolean, and what it hides."""
     for n in (5, 1):
         found, lower = causal_mask(n), np.tri(n, dtype=bool)
-        agree(
-            "mask",
-            found,
-            lower,
-            mistakes={
-                "every query sees the future and not the past: the queries are the rows": lower.T,
-                "a query must see its own position too": np.tri(n, k=-1, dtype=bool),
-                "True and False are swapped: True = may attend": ~lower,
-                "this would be added to the scores; a mask is boolean, True = may attend": np.where(lower, 0, -np.inf),
-                "only the own position is seen: compare with >=, not ==": np.eye(n, dtype=bool),
-            },
-        )
+        agree("mask", found, lower, mistakes=mistaken("causal-mask", n))
         refuse_numbers(found)
 
 
@@ -52,35 +42,8 @@ def padding_mask(padding_mask: Callable[..., Any]) -> None:
         [[3, 1, 0, 2]],
     ):
         ids = np.array(rows)
-        seen = ids != 0
         found = padding_mask(ids)
-        agree(
-            "mask",
-            found,
-            seen[:, None, None, :],
-            mistakes={
-                "axes of length 1 are missing, for heads and queries: (B, Tk) must become (B, 1, 1, Tk)": seen,
-                "an axis of length 1 is missing: there is one for the heads and one for the queries": seen[:, None, :],
-                "the tokens are on the axis of the queries; the keys are the last axis": seen[:, None, :, None],
-                "the batch must be the first axis": seen[None, None],
-                "True and False are swapped: True = may attend": ~seen[:, None, None, :],
-                "this would be added to the scores; a mask is boolean, True = may attend": np.where(seen, 0, -np.inf)[
-                    :, None, None, :
-                ],
-                "it assumes that all padding is at the end; look at each token": (
-                    np.arange(seen.shape[1]) < seen.sum(axis=1, keepdims=True)
-                )[:, None, None, :],
-                "it is already repeated for every query; broadcasting does that": np.repeat(
-                    seen[:, None, None, :], seen.shape[1], axis=2
-                ),
-                "padding queries are hidden too; the mask is about keys": (
-                    seen[:, None, :, None] & seen[:, None, None]
-                ),
-                "one mask is used for all sentences; each has its own padding": np.broadcast_to(
-                    seen.all(axis=0), seen.shape
-                )[:, None, None, :],
-            },
-        )
+        agree("mask", found, (ids != 0)[:, None, None, :], mistakes=mistaken("padding-mask", ids))
         refuse_numbers(found)
 
 
@@ -106,36 +69,22 @@ def masks(rng: np.random.Generator, full: np.ndarray) -> Iterator[tuple[np.ndarr
 def mask_before_softmax(weights: Callable[..., Any]) -> None:
     """Check the weights, for small scores, for hidden ones that are much larger, and beside the lowest there are."""
     for small, mask in masks(np.random.default_rng(73), MASK):
-        where = f"w, for scores {small.shape} and a mask {mask.shape}"
-        _masked(weights, where, small, mask, _unmasked(small, mask))
+        _masked(
+            weights,
+            f"w, for scores {small.shape} and a mask {mask.shape}",
+            small,
+            mask,
+            mistaken("mask-before-softmax", small, mask),
+        )
     small, mask = next(masks(np.random.default_rng(73), MASK))
     large = np.where(MASK, small - 1e4, 1e4)
-    after = softmax(large) * mask
-    with np.errstate(invalid="ignore"):
-        twice = {
-            "the weights are divided a second time, after the mask: where hidden scores are large, nothing is left to "
-            "divide": after / after.sum(axis=-1, keepdims=True)
-        }
-    _masked(weights, "w, where hidden scores are large", large, mask, _unmasked(large, mask) | twice)
+    _masked(weights, "w, where hidden scores are large", large, mask, mistaken("mask-before-softmax", large, mask))
     lowest = np.where(MASK, np.finfo(np.float64).min, small)  # no finite number is below these
     _masked(weights, "w, where visible scores are the lowest finite numbers", lowest, mask, {})
 
 
-def _unmasked(scores: np.ndarray, mask: np.ndarray) -> dict[str, np.ndarray]:
-    return {
-        "the mask is applied after the softmax: hidden keys still have a share in the sum, and the weights of a row "
-        "do not sum to 1": softmax(scores) * mask,
-        "hidden scores become 0, and exp(0) is 1: they need -inf": softmax(scores * mask),
-        "the mask is the wrong way round: True = may attend": np.where(
-            mask.all(axis=-1, keepdims=True), np.nan, weigh(scores, ~mask)
-        ),
-        "True is added as a 1, which hides nothing": softmax(scores + mask),
-        "the mask is not used yet": softmax(scores),
-    }
-
-
 def _masked(
-    weights: Callable[..., Any], name: str, scores: np.ndarray, mask: np.ndarray, mistakes: Mapping[str, np.ndarray]
+    weights: Callable[..., Any], name: str, scores: np.ndarray, mask: np.ndarray, mistakes: Mapping[str, Any]
 ) -> None:
     with np.errstate(all="ignore"):
         found = weights(scores, mask)
@@ -163,23 +112,7 @@ def _sees_nothing(weights: Callable[..., Any], scores: np.ndarray, mask: np.ndar
     with np.errstate(all="ignore"):
         found = weights(scores, mask)
         _refuse_small_number(found, np.broadcast_to(~blind[..., 0], scores.shape[:-1]))
-        agree(
-            "w",
-            found,
-            right,
-            mistakes={
-                "the row that sees nothing is NaN: replace a maximum of -inf by 0, and a sum of 0 by 1": np.where(
-                    blind, np.nan, right
-                ),
-                "the row that sees nothing attends to everything; its weights should be 0": np.where(
-                    blind, 1 / scores.shape[-1], right
-                ),
-                "the row that sees nothing has weights of 1; they should be 0": np.where(blind, 1, right),
-                "the row that sees nothing attends as if there were no mask; its weights should be 0": np.where(
-                    blind, softmax(scores), right
-                ),
-            },
-        )
+        agree("w", found, right, mistakes=mistaken("a-row-that-sees-nothing", scores, mask))
     _refuse_nan(weights, scores, mask)
     with np.errstate(invalid="raise", divide="raise"):
         agree("w, where hidden scores are large,", weights(np.where(mask, scores, 1e4), mask), right)
