@@ -30,30 +30,6 @@ def log_probability(model, source, hypothesis):
     return sum(y[i, token] for i, token in enumerate(written))
 
 
-def slow_beam(model, source, width, alphas, limit, n_best):
-    """Search with lists, without a cache and without stopping before the limit; order the found for each alpha."""
-
-    live, finished = [([], 0.0)], []
-    for _ in range(limit):
-        continued = []
-        y = log_probabilities(model, source, *(tokens for tokens, _ in live))[:, -1] if live else []
-        for (tokens, log_p), row in zip(live, y, strict=True):
-            continued += [([*tokens, token], log_p + row[token]) for token in range(END, len(row))]
-        continued.sort(key=lambda hypothesis: -hypothesis[1])
-        live = [hypothesis for hypothesis in continued[:width] if hypothesis[0][-1] != END]
-        finished += [hypothesis for hypothesis in continued[:width] if hypothesis[0][-1] == END]
-    best = {}
-    for alpha in alphas:
-
-        def score(hypothesis, alpha=alpha):
-            tokens, log_p = hypothesis
-            return log_p / ((5 + len(tokens)) / 6) ** alpha
-
-        ordered = sorted(finished, key=score, reverse=True) + sorted(live, key=score, reverse=True)
-        best[alpha] = [[token for token in tokens if token != END] for tokens, _ in ordered][:n_best]
-    return best
-
-
 def tokens_of(found):
     return [[hypothesis.tokens for hypothesis in of_sentence] for of_sentence in found]
 
@@ -127,16 +103,6 @@ def test_a_beam_as_wide_as_all_sentences_orders_them_all(make_model, seed):
             np.testing.assert_allclose([h.score for h in found], [score[key] for key in ordered], rtol=1e-12)
             (best,) = beam_search(model, [source], beam=64, alpha=alpha, max_length=limit)[0]
             assert (*best.tokens, best.finished) == ordered[0], alpha
-
-
-@pytest.mark.parametrize("width", [2, 3, 5])
-@pytest.mark.parametrize("seed", range(3))
-def test_a_narrow_beam_finds_what_a_slow_search_finds(make_model, seed, width):
-    model, alphas = make_model(seed=seed, scale=0.25), (0, 0.6, 2)
-    expected = [slow_beam(model, source, width, alphas, 8, width) for source in SOURCES]
-    for alpha in alphas:
-        found = beam_search(model, pad(SOURCES), width, alpha, max_length=8, n_best=width)
-        assert tokens_of(found) == [best[alpha] for best in expected], alpha
 
 
 def test_the_hypotheses_of_a_sentence_differ_and_are_in_order(make_model):

@@ -1,12 +1,16 @@
 """The rules of a search that other programs have, held against a slow search with lists."""
 
+import random
+from functools import cache
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 
 import minitransformer as mt
 from minitransformer import tracing
 from minitransformer.data import END, PAD, START, pad
-from minitransformer.decoding import PAPER, SearchOptions, beam_search, greedy
+from minitransformer.decoding import PAPER, SearchOptions, beam_search, greedy, search
 from minitransformer.options import OptionError
 from minitransformer.training import Configuration
 
@@ -15,41 +19,106 @@ THEIRS = {"penalty": "length", "full_beam": True, "force_end": True, "most_writt
 RULES = [SearchOptions(**THEIRS, stop=stop) for stop in ("heuristic", "exact", "full")]
 RULES += [SearchOptions(**THEIRS, renormalise=True, forbidden=[3, 5]), SearchOptions(most_written=5)]
 
+MORE = 2
+"""The tokens by which a target sentence may exceed its source here, so that each sentence has a limit of its own."""
+VALUES = {
+    "beam": (1, 2, 4), "alpha": (0, 0.6, 2.0), "n_best": (1, 3), "max_length": (None, None, 3, 0),
+    "penalty": ("gnmt", "length"), "full_beam": (False, True), "stop": ("exact", "heuristic", "full"),
+    "most_written": (None, 5), "least_written": (0, 3), "force_end": (False, True), "limit_ends": (False, True),
+    "never": ({}, {"renormalise": True}, {"renormalise": True, "forbidden": [3, 5]}),
+}  # fmt: skip
+DRAWN = [{name: random.Random(f"0 {i} {name}").choice(values) for name, values in VALUES.items()} for i in range(96)]
 
-def slow_beam(model, source, width, alpha, rules):
-    """Return the best hypothesis of a search in which a finished hypothesis makes room for another."""
-    live, finished = [([], 0.0)], []
-    for length in range(1, rules.most_written + 1):
-        continued = []
+
+def step(logits, n_written, last, rules):
+    """Return the log-probabilities of the next token."""
+    y = logits.copy()
+    if rules.renormalise:
+        y[[PAD, START, *(rules.forbidden or ())]] = -np.inf
+    if n_written < rules.least_written:
+        y[END] = -np.inf
+    if rules.force_end and last:
+        y = np.where(np.arange(len(y)) == END, 0, -np.inf)
+    y = y - np.logaddexp.reduce(y)
+    y[[PAD, START]] = -np.inf
+    return y
+
+
+def slow_search(logits, most, beam, alpha, n_best, rules):
+    """Search with lists and without a cache: the best hypotheses as score, tokens and whether they have ended."""
+    n_compared, live, found = n_best if rules.stop == "exact" else beam, [([], 0.0)], []
+
+    def divisor(length):
+        return ((5 + length) / 6) ** alpha if rules.penalty == "gnmt" else length**alpha
+
+    if not most:
+        return [(0.0, [], False)]
+    for length in range(1, most + 1):
+        last, continued = length == most, []
         for tokens, log_p in live:
-            with mt.no_grad():
-                logits = model([source], [[START, *tokens]]).numpy()[0, -1].astype(np.float64)
-            if rules.renormalise:
-                logits[[PAD, START, *(rules.forbidden or ())]] = -np.inf
-            y = logits - np.logaddexp.reduce(logits)
-            y[[PAD, START]] = -np.inf
-            if rules.force_end and length == rules.most_written:
-                y = np.where(np.arange(len(y)) == END, 0, -np.inf)
+            y = step(logits(tokens), length - 1, last, rules)
             continued += [([*tokens, token], log_p + y[token]) for token in range(len(y)) if y[token] > -np.inf]
-        continued = sorted(continued, key=lambda one: -one[1])[: 2 * width]
-        finished += [(log_p / length**alpha, tokens) for tokens, log_p in continued[:width] if tokens[-1] == END]
-        finished = sorted(finished, key=lambda one: -one[0])[:width]
-        live = [one for one in continued if one[0][-1] != END][:width]
-        last = rules.most_written if rules.stop == "exact" else length
-        if len(finished) == width and (
-            rules.stop == "full" or not live or live[0][1] / last**alpha <= finished[-1][0]
-        ):  # fmt: skip
+        continued = sorted(continued, key=lambda one: -one[1])[: 2 * beam if rules.full_beam else beam]
+        ends = [tokens[-1] == END or (last and rules.limit_ends) for tokens, _ in continued]
+        found += [
+            (log_p / divisor(length), [token for token in tokens if token != END], tokens[-1] == END)
+            for (tokens, log_p), ended in zip(continued[:beam], ends, strict=False)
+            if ended
+        ]
+        found = sorted(found, key=lambda one: -one[0])[:n_compared]
+        live = [one for one, ended in zip(continued, ends, strict=True) if not ended][:beam]
+        if rules.stop != "exact" and len(found) == n_compared:
+            if rules.stop == "full" or not live or live[0][1] / divisor(length) <= found[-1][0]:
+                break
+    else:
+        found += [(log_p / divisor(most), tokens, False) for tokens, log_p in live][: n_compared - len(found)]
+    return found[:n_best]
+
+
+def slow_greedy(logits, most, rules):
+    tokens = []
+    while len(tokens) < most:
+        y = step(logits(tokens), len(tokens), len(tokens) + 1 == most, rules)
+        if y.argmax() == END:
             break
-    return finished[0][1][:-1]
+        tokens.append(int(y.argmax()))
+    return tokens
 
 
-@pytest.mark.parametrize("rules", RULES[:4])
-@pytest.mark.parametrize("alpha", [0, 1.5])
-def test_a_search_by_these_rules_finds_what_a_slow_one_finds(make_model, rules, alpha):
-    for seed in range(2):
-        model = make_model(seed=seed, scale=0.25).eval()
-        found = beam_search(model, pad(SOURCES), 3, alpha, rules=rules)
-        assert [one.tokens for (one,) in found] == [slow_beam(model, s, 3, alpha, rules) for s in SOURCES]
+def test_every_two_values_of_the_rules_are_drawn_together():
+    for one, other in combinations(VALUES, 2):
+        together = [(rules[one], rules[other]) for rules in DRAWN]
+        assert all(pair in together for pair in product(VALUES[one], VALUES[other])), (one, other)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_search_by_any_rules_finds_what_a_slow_one_finds(make_model, monkeypatch, seed):
+    monkeypatch.setattr(search, "MORE_THAN_SOURCE", MORE)
+    model = make_model(seed=seed, scale=0.25).eval()
+
+    @cache
+    def logits(source, *tokens):
+        with mt.no_grad():
+            return model([source], [[START, *tokens]]).numpy()[0, -1].astype(np.float64)
+
+    for drawn in DRAWN[seed::4]:
+        beam, alpha, n_best, max_length, never, *rest = map(
+            drawn.get, ("beam", "alpha", "n_best", "max_length", "never", "most_written")
+        )
+        rules = SearchOptions(**never, **{name: drawn[name] for name in SearchOptions.declarations() & drawn.keys()})
+        n_best = min(n_best, beam)
+        limit = next((n for n in (max_length, *rest) if n is not None), None)
+        most = [len(source) + MORE if limit is None else limit for source in SOURCES]
+        of = [lambda tokens, source=source: logits(tuple(source), *tokens) for source in SOURCES]
+        wanted = [slow_search(f, n, beam, alpha, n_best, rules) for f, n in zip(of, most, strict=True)]
+        found = beam_search(model, pad(SOURCES), beam, alpha, max_length, n_best, rules)
+        assert [[(one.tokens, one.finished) for one in several] for several in found] == [
+            [(tokens, finished) for _, tokens, finished in several] for several in wanted
+        ], drawn
+        for several, expected in zip(found, wanted, strict=True):
+            np.testing.assert_allclose([one.score for one in several], [one[0] for one in expected], atol=1e-12)
+        written = greedy(model, pad(SOURCES), max_length, rules)
+        assert written == [slow_greedy(f, n, rules) for f, n in zip(of, most, strict=True)], drawn
 
 
 @pytest.mark.parametrize("rules", RULES)
