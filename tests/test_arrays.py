@@ -15,7 +15,7 @@ from double.library import cupy as double
 from threadpoolctl import threadpool_info
 
 from minitransformer import arrays
-from minitransformer.arrays import BackendError, RowsGenerator, backend, blas, heap, use, xp
+from minitransformer.arrays import BackendError, RowsGenerator, backend, blas, heap, reductions, use, xp
 from minitransformer.arrays.reductions import max_along
 
 pytestmark = pytest.mark.numpy_only("chooses the library itself, or is about how NumPy does it")
@@ -476,6 +476,25 @@ def test_cache_slices(length):
     assert all(0 < part.stop - part.start <= 6 for part in slices)
     assert len(slices) == -(-length // 6)
     assert all(part.stop <= length for part in slices)
+
+
+@pytest.mark.parametrize("length", [0, 1, 16_383, 16_384, 16_385, 32_768, 5 * 16_384, 5 * 16_384 + 3])
+def test_above_a_cache_slice_each_entry_keeps_its_place(length, monkeypatch):
+    monkeypatch.setattr(reductions, "ROWS", 2)
+    x = np.random.default_rng(length).normal(size=length)
+    slices = [x[first : first + 16_384] for first in range(0, length, 16_384)]
+    squares = [math.fsum(part * part) for part in slices]
+    np.testing.assert_allclose(arrays.square_sums(x), squares, rtol=1e-13)
+    np.testing.assert_allclose(arrays.sigmoid(x), 1 / (1 + np.exp(-x)), rtol=1e-14)
+    np.testing.assert_allclose(arrays.erf(x), [math.erf(one) for one in x.tolist()], rtol=1e-14)
+    matrix = x[: length // 5 * 5].reshape(-1, 5)
+    np.testing.assert_array_equal(arrays.by_columns(matrix), matrix)
+    for number in (1, 2, 3, 7):
+        parts = arrays.even_parts(length, number)
+        assert [i for part in parts for i in range(length)[part]] == list(range(length))
+        assert max(len(range(length)[part]) for part in parts) <= -(-max(len(slices), 1) // number) * 16_384
+        sums = np.concatenate([arrays.square_sums(x[part]) for part in parts])
+        np.testing.assert_array_equal(sums, arrays.square_sums(x))
 
 
 def test_on_a_device_one_slice_is_enough(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.data import END, PAD, START, pad
-from minitransformer.decoding import Diverged, Hypothesis, beam, beam_search, greedy, length_penalty
+from minitransformer.decoding import Diverged, Hypothesis, beam, beam_search, greedy, length_penalty, rules
 
 WRITABLE = 3  # the first tokens are PAD, START and END; what follows are words
 SOURCES = [[3, 4, END], [7, END], [5, 5, 9, 10, 3, END], [8, 6, 3, 4, END]]
@@ -219,7 +219,7 @@ def test_of_equals_the_lower_id_and_the_earlier_hypothesis_come_first(make_model
 def test_equal_scores_of_different_lengths_keep_the_order_in_which_they_finished(make_model, monkeypatch):
     model = make_model(target_vocab=6)
     model.output.data[...] = 0
-    monkeypatch.setattr(beam, "length_penalty", lambda length, alpha: np.inf)  # all scores are 0
+    monkeypatch.setattr(rules, "length_penalty", lambda length, alpha: np.inf)  # all scores are 0
     for late in (False, True):
         (found,) = beam_search(model, [[3, END]], beam=3, max_length=6, n_best=3)
         assert [h.tokens for h in found] == [[], [3], [3, 3]], late

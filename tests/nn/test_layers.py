@@ -1,5 +1,7 @@
 """The sub-layers and the layers, each on its own."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -356,6 +358,15 @@ def test_a_decoder_layer_sees_no_later_position_whatever_the_mask(block_size):
 def test_impossible_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         SIZES.changed(**options)
+
+
+def test_heads_of_keys_must_divide_the_heads():
+    for heads, keys in product(range(1, 10), repeat=2):
+        if heads % keys:
+            with pytest.raises(ValueError, match=f"n_heads {heads} is not divisible by n_kv_heads {keys}$"):
+                SIZES.changed(n_heads=heads, d_k=2, n_kv_heads=keys)
+        else:
+            assert SIZES.changed(n_heads=heads, d_k=2, n_kv_heads=keys).kv_heads == keys
 
 
 def test_sizes_of_heads_follow_from_the_others():

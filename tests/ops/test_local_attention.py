@@ -43,7 +43,7 @@ def same_as_attention(q, k, v, mask, d_y, radius, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("r", [0, 1, 2, 3, 4, 6, 11, 12, 13, 100, np.int64(5)])
+@pytest.mark.parametrize("r", [0, 1, 2, 3, 4, 6, 11, 12, 13, 10**15, np.int64(5)])
 @pytest.mark.parametrize("length", [1, 2, 12, 13])
 def test_it_is_attention_under_a_band(length, r, causal):
     q, k, v, d_y = draw(length)

@@ -3,11 +3,13 @@
 import sys
 import warnings
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import minitransformer as mt
+from minitransformer.arrays import asarray, to_numpy
 from minitransformer.testing import prove, strategies
 from minitransformer.testing.examples import examples
 
@@ -67,3 +69,64 @@ def test_a_layer_used_twice_adds_both_gradients(data):
         return x
 
     mt.testing.gradcheck(twice, (x, weight, gain))
+
+
+ROWS_AND_SHARED = {
+    **{name: ([(3,)], []) for name in ("softmax", "log_softmax", "gelu", "silu")},
+    "swiglu": ([(6,)], []),
+    "rotary": ([(3, 4)], []),
+    "layer_norm": ([(5,)], [(5,), (5,)]),
+    "rms_norm": ([(5,)], [(5,)]),
+    "linear": ([(3,)], [(3, 4), (4,)]),
+    "feed_forward": ([(3,)], [(3, 4), (4,), (4, 2), (2,)]),
+    "scaled_dot_product_attention": ([(3, 2), (4, 2), (4, 3)], []),
+    "local_attention": ([(5, 2), (5, 2), (5, 3)], []),
+    "additive_attention": ([(3, 2), (4, 3), (4, 2)], [(2, 5), (3, 5), (5,), (5,)]),
+}
+"""The last axes of the inputs that each row or sentence has for itself, and the shapes of those that all share."""
+
+
+@pytest.mark.parametrize("leading", [(2, 3, 2), (17_011,)], ids=["several axes", "more than a cache slice"])
+@pytest.mark.parametrize("name", ROWS_AND_SHARED)
+def test_many_rows_or_axes_are_what_their_pieces_are(name, leading):
+    operation, (own, shared), rng = mt.ops.registry[name], ROWS_AND_SHARED[name], np.random.default_rng(7)
+    options = {"radius": 1} if name == "local_attention" else {}
+    weights = [asarray(rng.normal(size=shape)) for shape in shared]
+    inputs = [rng.normal(size=(*leading, *last)) for last in own]
+    y, saved = operation.forward(*map(asarray, inputs), *weights, **options)
+    y, d_y = to_numpy(y), rng.normal(size=y.shape)
+    found = [to_numpy(d) for d in operation.backward(saved, asarray(d_y))[: len(inputs) + len(weights)]]
+
+    n, axes = int(np.prod(leading)), len(leading)
+    flat = [x.reshape(n, *x.shape[axes:]) for x in (*inputs, d_y, y, *found[: len(inputs)])]
+    total = [np.zeros(w.shape) for w in weights]
+    for rows in np.array_split(np.arange(n), 12):
+        *pieces, d_piece, expected = (x[rows] for x in flat[: len(inputs) + 2])
+        value, saved = operation.forward(*map(asarray, pieces), *weights, **options)
+        gradients = [to_numpy(d) for d in operation.backward(saved, asarray(d_piece))[: len(found)]]
+        np.testing.assert_allclose(to_numpy(value), expected, rtol=1e-12, atol=1e-14)
+        for d, whole in zip(gradients, flat[len(inputs) + 2 :], strict=False):
+            np.testing.assert_allclose(d, whole[rows], rtol=1e-11, atol=1e-13)
+        total = [t + d for t, d in zip(total, gradients[len(inputs) :], strict=True)]
+    for t, d in zip(total, found[len(inputs) :], strict=True):
+        np.testing.assert_allclose(d, t, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("first", [0, 1, 63, 4095])
+@pytest.mark.parametrize("length", [1, 2, 3, 63, 64, 65, 128, 1025])
+def test_tables_of_positions_are_long_enough(length, first):
+    """Rotary positions turn pairs of features; ALiBi and the sinusoids have one row for each position."""
+    x, positions = np.random.default_rng(3).normal(size=(length, 6)), first + np.arange(length)[:, None]
+    angles = positions * 10000.0 ** (-np.arange(0, 6, 2) / 6)
+    turned = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
+    found = to_numpy(mt.ops.rotary.forward(asarray(x), first)[0])
+    np.testing.assert_allclose(found[:, 0::2] + 1j * found[:, 1::2], turned, rtol=1e-12, atol=1e-12)
+    for layout, where in (("interleaved", (slice(0, None, 2), slice(1, None, 2))), ("halves", (slice(3), slice(3, 6)))):
+        for scale, divisor in (("d_model", 6), ("d_model-2", 4)):
+            table = to_numpy(mt.ops.sinusoidal_positions(length, 6, layout=layout, scale=scale, first=first))
+            angles = positions * 10000.0 ** (-np.arange(0, 6, 2) / divisor)
+            np.testing.assert_allclose(table[:, where[0]], np.sin(angles), atol=1e-12)
+            np.testing.assert_allclose(table[:, where[1]], np.cos(angles), atol=1e-12)
+    distances = abs(np.arange(length)[:, None] - np.arange(length))
+    slopes = 2.0 ** (-8 * np.arange(1, 4) / 3)
+    np.testing.assert_allclose(to_numpy(mt.ops.alibi(3, length)), -slopes[:, None, None] * distances, rtol=1e-12)
