@@ -398,6 +398,8 @@ def test_a_copy_of_parameters_and_optimiser_trains_on_as_the_original_does(kind)
     adam.step(0.1)
     twins, twin = COPIES[kind]((parameters, adam))
     assert all(one is other for one, other in zip(twins, twin.parameters, strict=True))
+    for one in (adam, twin):
+        assert (one.betas, one.eps, one.weight_decay, one.step_count) == ((0.8, 0.9), 1e-6, 0.1, 1)
     before = [to_numpy(p.data).copy() for p in parameters]
     for step in (1, 2):
         give(twins, gradients_of(shapes, step))

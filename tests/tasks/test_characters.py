@@ -4,6 +4,7 @@ import os
 import sysconfig
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from minitransformer.data import RawCharacters
@@ -43,13 +44,41 @@ def test_whole_files_are_held_out(files):
     assert found.shared
 
 
-def test_more_files_are_held_out_up_to_a_twentieth(files):
-    for i in range(100):
-        files.append(files[0].with_name(f"more-{i}.txt"))
-        files[-1].write_text(f"{i:05d}\n")
-    found = corpus(files, held_out_characters=10)
-    assert len(found.held_out) == 10
-    assert len(corpus(files, held_out_characters=10_000).held_out) <= max(48, (8 * 36 + 600) // 20 + 43)
+@pytest.mark.parametrize("seed", range(200))
+def test_as_many_files_are_held_out_as_are_asked_for_up_to_a_twentieth(seed):
+    rng = np.random.default_rng(seed)
+    texts = [chr(200 + i) * n for i, n in enumerate(rng.integers(1, 4, rng.integers(1, 90)).tolist())]
+    asked, most = int(rng.integers(1, 10)), sum(map(len, texts)) // 20
+    held_out, train = characters._hold_out(texts, asked, rng)
+    if len(texts) == 1:
+        cut = len(texts[0]) - max(1, min(asked, most))
+        assert (train, held_out) == (texts[0][:cut], texts[0][cut:])
+        return
+    held, trained = ([len(texts[ord(letter) - 200]) for letter in dict.fromkeys(part)] for part in (held_out, train))
+    assert len(held) + len(trained) == len(texts)
+    assert len(held_out) == min(asked, sum(held))
+    assert sum(held) >= asked or sum(held) + trained[0] > most  # no other file is needed, or fits
+    for n in range(1, len(held)):
+        assert sum(held[:n]) < asked
+        assert sum(held[: n + 1]) <= most
+
+
+def test_what_is_said_of_the_text(files):
+    """Of eight files, one of them given twice, one is held out; of a single file, the end is."""
+    texts = [path.read_text() for path in files]
+    found = corpus([*files, files[2]], characters=150, held_out_characters=20)
+    assert found.notes == [
+        f"text: {sum(map(len, texts))} characters of your files (different files: 8), 150 characters to train on, "
+        "20 held out",
+        f"characters: {4 + len(set(found.train))}; one that occurs fewer than 1 times is an unknown one",
+    ]
+    assert corpus(files[:1], min_count=None).notes == [
+        f"text: {len(texts[0])} characters of your files (different files: 1), {len(texts[0]) - 1} characters to train "
+        "on, 1 held out",
+        f"characters: {4 + sum(texts[0][:-1].count(letter) > 1 for letter in set(texts[0]))}; one that occurs fewer "
+        "than 2 times is an unknown one",
+        "held out: the end of the only file, one character in 20",
+    ]
 
 
 def test_of_one_file_the_end_is_held_out(tmp_path):

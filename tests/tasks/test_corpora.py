@@ -7,6 +7,7 @@ import pytest
 
 from minitransformer.data import KnownFile, TextError, multi30k, pronunciation, references, tokenisers_to_json
 from minitransformer.tasks import build, recipe_file, recipe_names
+from minitransformer.tasks import text as text_task
 from minitransformer.training import Configuration
 
 LINES = [f"w{n} x{n % 7}" for n in range(100)]
@@ -17,7 +18,7 @@ ENTRIES = [f"WORD{chr(65 + n % 26)}{chr(65 + n // 26)}  W ER1 D {'AE' if n % 2 e
 def files(tmp_path):
     (tmp_path / "a.en").write_text("".join(f"{line}\n" for line in LINES))
     (tmp_path / "a.de").write_text("".join(f"{line.upper()}\n" for line in LINES))
-    (tmp_path / "v.tsv").write_text("w3 x3\tW3 X3\nnew one\tNEU EINS\nnew one\tEINS NEU\n")
+    (tmp_path / "v.tsv").write_text("w3 x3\tW3 X3\nw3 x3\tX3\nnew one\tNEU EINS\nnew one\tEINS NEU\n")
     (tmp_path / "words.dict").write_text("\n".join([*ENTRIES, "WORDAA(2)  W AO R D"]) + "\n")
     return tmp_path
 
@@ -43,7 +44,12 @@ def test_text_with_files_to_hold_out(files):
     assert len(found.train) == 100
     assert found.valid == found.held_out
     assert references(found.held_out)["new one"] == ["NEU EINS", "EINS NEU"]
-    assert any("1 of its sources are trained on too" in note for note in found.notes)
+    assert found.notes == [
+        "text: 100 pairs, none left out",
+        "held-out text: 4 pairs, none left out",
+        "held-out text: 1 of its sources are trained on too, which flatters the scores",
+        "length: 100 pairs, none left out",
+    ]
     assert set(found.files) == {f"{files}/{name}" for name in ("a.en", "a.de", "v.tsv")}
     assert found.example == "w3 x3"
     assert not found.shared
@@ -56,7 +62,44 @@ def test_text_without_files_to_hold_out(files):
     assert not {source for source, _ in found.train} & {source for source, _ in found.held_out}
     assert found.fingerprint() == text(files).fingerprint()
     assert found.held_out != text(files, seed=1).held_out
-    assert any("held out from the text" in note for note in found.notes)
+    assert found.notes[1:] == [
+        "held out from the text, because --valid-source is not given: 5 pairs of 2,000 or at most one in 20",
+        "length: 95 pairs, none left out",
+    ]
+    for n, most, held_out in ((2, 9, 1), (39, 9, 1), (40, 9, 2), (100, 3, 3)):
+        (files / "n.tsv").write_text("".join(f"{i}\t{i}\n{i}\tx{i}\n" for i in range(n)))
+        some = corpus("text", source=f"{files}/n.tsv", held_out=most)
+        assert (len(some.held_out), len(some.train)) == (2 * held_out, 2 * (n - held_out))
+
+
+@pytest.mark.parametrize("below", [30_000, 300_000, 1_000_000])
+def test_a_size_begins_with_its_first_token(below):
+    """The options as the documentation has them: below the bound, and from it on."""
+    before, after = text_task.suit(below - 1), text_task.suit(below)
+    batches = {30_000: (1024, 2048), 300_000: (2048, 4096), 1_000_000: (4096, 4096)}[below]
+    assert (before["batch_tokens"], after["batch_tokens"]) == batches
+    assert [(one["n_layers"], one["d_model"], one["peak"]) for one in (before, after)] == {
+        30_000: [(2, 128, 0.002), (2, 128, 0.002)],
+        300_000: [(2, 128, 0.002), (4, 128, 0.002)],
+        1_000_000: [(4, 128, 0.002), (3, 256, 0.001)],
+    }[below]
+    for one in (before, after):
+        steps = 3_300_000 * (below / 75_000) ** 0.75 / one["batch_tokens"]
+        assert abs(one["steps"] - steps) <= 51
+        assert (one["warmup_steps"], one["evaluate_every"]) == (one["steps"] // 10, one["steps"] // 10)
+    assert (text_task.suit(0)["steps"], text_task.suit(10**12)["steps"]) == (300, 20_000)
+
+
+@pytest.mark.parametrize(("letters", "longer"), [(3, 40), (900, 40), (400, 4000), (3, 40_000), (251, 40), (250, 40)])
+def test_a_vocabulary_has_room_for_the_letters_and_grows_with_the_longer_side(tmp_path, letters, longer):
+    lines = [f"{chr(0x4E00 + i % letters) * longer}\tx" for i in range(max(letters, 400))]
+    (tmp_path / "some.tsv").write_text("".join(f"{line}\n" for line in lines))
+    chosen = build("text").choose_by_size({"source": f"{tmp_path}/some.tsv", "train_pairs": max(letters, 100)})
+    n_letters, tokens = letters + 1, max(letters, 100) * longer // 4
+    assert chosen["vocabulary"] == max(100 * min(max(round(tokens / 4000), 5), 80), 2 * n_letters)
+    assert chosen["steps"] == text_task.suit(tokens)["steps"]
+    for kinds in ({"source_tokens": "words"}, {"target_tokens": "chars"}):
+        assert "vocabulary" not in build("text").choose_by_size({"source": f"{tmp_path}/some.tsv"} | kinds)
 
 
 def test_long_pairs_are_left_out_and_reported(files):
@@ -104,6 +147,8 @@ def test_pronunciation_of_a_dictionary(files):
     found = corpus_of(task, dictionary=f"{files}/words.dict", held_out=10, valid_pairs=7)
     parts = [references(pairs) for pairs in (found.train, found.valid, found.held_out)]
     assert [len(part) for part in parts] == [43, 7, 10]
+    assert found.notes[0] == "words: 43 to train on, 7 measured during training, 10 at the end"
+    assert len(references(corpus_of(task, dictionary=f"{files}/words.dict", held_out=10, valid_pairs=None).valid)) == 0
     words = [set(part) for part in parts]
     assert not words[0] & words[1] | words[1] & words[2] | words[0] & words[2]
     several = next(part["wordaa"] for part in parts if "wordaa" in part)
