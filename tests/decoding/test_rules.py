@@ -67,9 +67,9 @@ def slow_search(logits, most, beam, alpha, n_best, rules):
         ]
         found = sorted(found, key=lambda one: -one[0])[:n_compared]
         live = [one for one, ended in zip(continued, ends, strict=True) if not ended][:beam]
-        if rules.stop != "exact" and len(found) == n_compared:
-            if rules.stop == "full" or not live or live[0][1] / divisor(length) <= found[-1][0]:
-                break
+        enough = rules.stop != "exact" and len(found) == n_compared
+        if enough and (rules.stop == "full" or not live or live[0][1] / divisor(length) <= found[-1][0]):
+            break
     else:
         found += [(log_p / divisor(most), tokens, False) for tokens, log_p in live][: n_compared - len(found)]
     return found[:n_best]

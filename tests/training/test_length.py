@@ -107,3 +107,10 @@ def test_the_time_to_come_is_guessed_and_then_measured(tmp_path):
     trainer.train(run, lambda *_: seen.append((trainer.step, trainer.seconds, trainer.expected_seconds())))
     for step, seconds, expected in seen:
         assert expected == pytest.approx((6 - step) * seconds / step)
+    again, seen = Trainer(configuration(steps=9)), []
+    checkpoint = trainer.checkpoint()
+    again.restore(checkpoint._replace(state=checkpoint.state | {"seconds": 1e6}))  # on a slower machine
+    run.create(again.configuration, again.corpus, overwrite=True)
+    again.train(run, lambda *_: seen.append((again.step, again.seconds, again.expected_seconds())))
+    for step, seconds, expected in seen:
+        assert expected == pytest.approx((9 - step) * (seconds - 1e6) / (step - 6))

@@ -44,14 +44,14 @@ def batch_of(n, seed):
     return batch
 
 
-def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32):
+def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32, shares=SHARES):
     """Train for some steps; batches of one sentence leave shares empty."""
     model = Transformer(300, 300, d_model=d_model, n_heads=2, n_layers=1, d_ff=40, dropout=0.2, seed=1)
     own = {} if ranks is None else {"ranks": ranks}
     part = (0, 1) if ranks is None else (ranks.rank, ranks.size)
     optimiser = Adam(model.parameters(), weight_decay=0.1, part=part)
     losses = []
-    with Workers(model, SHARES, threads, 1, **own) as workers:
+    with Workers(model, shares, threads, 1, **own) as workers:
         for step, n in enumerate((5, 1, 3, 6)):
             group = [batch_of(n, 10 * step + i) for i in range(accumulate)]
             losses.append(float(training_step(model, optimiser, group, 1e-2, 0.1, workers, clip)))
@@ -59,10 +59,11 @@ def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32):
 
 
 @pytest.mark.parametrize(("clip", "accumulate"), [(None, 1), (0.3, 2)])
-@pytest.mark.parametrize(("size", "threads"), [(2, 1), (2, 2), (3, 1), (4, 1)])
-def test_processes_change_no_bit(size, threads, clip, accumulate):
-    losses, values, state, mean = train(clip=clip, accumulate=accumulate)
-    found = run_together(size, lambda ranks: train(ranks, threads, clip, accumulate))
+@pytest.mark.parametrize(("size", "threads", "shares"), [(2, 1, 4), (2, 2, 4), (3, 1, 4), (4, 1, 4), (4, 1, 8)])
+def test_processes_change_no_bit(size, threads, shares, clip, accumulate):
+    """Of eight shares of five sentences, those of the last process are empty."""
+    losses, values, state, mean = train(clip=clip, accumulate=accumulate, shares=shares)
+    found = run_together(size, lambda ranks: train(ranks, threads, clip, accumulate, shares=shares))
     for other_losses, other, other_state, _ in found:
         assert other_losses == losses
         assert np.array_equal(other, values)

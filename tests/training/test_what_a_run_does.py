@@ -415,23 +415,32 @@ def test_a_folder_is_locked_for_others_until_the_training_ends(tmp_path):
 # What is loaded
 
 
-def test_which_weights_translate(tmp_path):
-    trainer, folder = begun(tmp_path / "run", average_last=2, keep=2)
+@pytest.mark.parametrize("average_last", [1, 2])
+def test_which_weights_translate(tmp_path, monkeypatch, average_last):
+    """Each kind that is asked for, or by default the first that there is, whichever others there are."""
+    scored(monkeypatch)  # the first measurement is the best
+    trainer, folder = begun(tmp_path / "run", average_last=average_last, keep=2)
     trainer.train(folder)
-    assert folder.best_path.exists()
-    found = load(folder)
-    assert (found.weights, found.model.training) == ("mean", False)
-    mean = read_checkpoint(found.checkpoint.path).mean
-    assert mean.keys() == found.model.state_dict().keys()
-    for name, values in mean.items():
-        np.testing.assert_array_equal(to_numpy(found.model.state_dict()[name]), values)
-    assert found.checkpoint[:3] == ({}, {}, {})  # weights are held once
-    assert found.model.output.data.flags.f_contiguous or xp.ndarray is not np.ndarray  # as decoding reads it
-    assert [load(folder, name).weights for name in ("best", "last")] == ["best", "last"]
-    with pytest.raises(RunError, match="has no average"):
-        load(folder, "average")
     average(folder, 2)
-    assert load(folder).weights == "average"
+    newest = read_checkpoint(folder.checkpoints.files()[-1][1])
+    whole = {"average": read_checkpoint(folder.average_path).model, "mean": newest.mean}
+    whole |= {"best": read_checkpoint(folder.best_path).model, "last": newest.model}
+    for gone in ((), (folder.average_path,), (folder.average_path, folder.best_path)):
+        for path in gone:
+            path.unlink(missing_ok=True)
+        there = {"average": folder.average_path.exists(), "mean": average_last > 1, "best": folder.best_path.exists()}
+        kinds = [kind for kind in whole if there.get(kind, True)]
+        for asked in (None, *whole):
+            if asked not in (None, *kinds):
+                with pytest.raises(RunError, match=f"has no {asked}"):
+                    load(folder, asked)
+                continue
+            found = load(folder, asked)
+            assert (found.weights, found.model.training) == (asked or kinds[0], False)
+            for name, values in whole[found.weights].items():
+                np.testing.assert_array_equal(to_numpy(found.model.state_dict()[name]), values)
+            assert found.checkpoint[:3] == ({}, {}, {})  # weights are held once
+            assert found.model.output.data.flags.f_contiguous or xp.ndarray is not np.ndarray  # as decoding reads it
 
 
 def test_an_empty_text_has_an_empty_translation_and_options_reach_the_search(tmp_path, monkeypatch):
