@@ -47,6 +47,26 @@ def test_the_report_says_what_is_missing_and_why():
     assert max(map(len, report.splitlines())) <= 100
 
 
+def test_each_line_of_a_program_has_its_own_numbers():
+    """Every number of the table is worked out here: 0.04 s is 40 ms, and 2.5 times as long is 100 ms."""
+    report = speed_text(made_up.result(("toy", "small"), ours=0.04, eager=0.1, compiled=0.02)).splitlines()
+    for name in ("toy", "small"):
+        sizes = CONFIGURATIONS[name]
+        first = next(i for i, line in enumerate(report) if line.startswith(f"{name}: "))
+        assert report[first + 1 : first + 5] == [
+            "                        step   times ours                tokens/s      memory",
+            *(
+                f"  {label:17}{step:>9}   {ours:<24}{sizes.batch * sizes.length / seconds:>10,.0f}{memory:>12}"
+                for label, step, ours, seconds, memory in (
+                    ("minitransformer", "40 ms", "1", 0.04, "94 MB"),
+                    ("PyTorch eager", "100 ms", "2.50 (2.50 to 2.50)", 0.1, "392 MB"),
+                    ("torch.compile", "20 ms", "0.50 (0.50 to 0.50)", 0.02, "-"),
+                )
+            ),
+        ]
+    assert {CONFIGURATIONS[name].batch * CONFIGURATIONS[name].length for name in ("toy", "small")} == {768, 1536}
+
+
 def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     result = made_up.result(names=["toy"])
     programs = result["configurations"]["toy"]["programs"]

@@ -86,6 +86,20 @@ def test_a_length_of_the_command_line_wins_over_that_of_a_recipe(text, tmp_path,
     assert "steps and epochs both set the length of training; leave one out" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("steps", "accumulate", "options"), [(12, 1, []), (7, 2, []), (5, 3, ["--batch-tokens", "64"])]
+)
+def test_epochs_count_every_batch_of_a_step(text, tmp_path, capsys, steps, accumulate, options):
+    given = ["--steps", str(steps), "--accumulate", str(accumulate), *options]
+    assert main([*text, *SMALL, *given]) == 0
+    epochs, batches = re.search(
+        r"^          (\S+) epochs, batches in each: (\S+)$", capsys.readouterr().out, re.M
+    ).groups()
+    values = json.loads((tmp_path / "run" / "configuration.json").read_text())
+    assert (values["steps"], values["accumulate"]) == (steps, accumulate)
+    assert epochs == f"{steps * accumulate / int(batches):.1f}"
+
+
 def test_the_time_to_come_is_told_before_and_after_the_first_steps(text, monkeypatch, capsys):
     monkeypatch.setattr(progress, "FIRST", 3)
     monkeypatch.setattr("minitransformer.training.Trainer.expected_seconds", lambda trainer: 600.0)

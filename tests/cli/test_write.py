@@ -11,10 +11,11 @@ import pytest
 import minitransformer as mt
 from minitransformer.cli import main, text_runs
 from minitransformer.cli.pictures import translate_with_maps
-from minitransformer.data import START
+from minitransformer.data import START, Trigram
 from minitransformer.learn import find
 from minitransformer.learn.model import PARTS
-from minitransformer.training import RunFolder, TrainedRun
+from minitransformer.training import RunFolder, TrainedRun, evaluate_text
+from minitransformer.training.yardsticks import trigram_bits
 
 SMALL = [
     *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--steps", "4", "--warmup-steps", "2"),
@@ -177,8 +178,19 @@ def test_evaluate_compares_with_other_means(run, capsys, monkeypatch):
     held_out = RunFolder(run).held_out_text()
     alone = 8 * len(lzma.compress(held_out.encode(), preset=9 | lzma.PRESET_EXTREME)) / len(held_out)
     assert f"xz -9e, of the held-out text alone                    {alone:.3f}" in out
-    for line in ("this model  ", "a trigram model of the same training text", "after the training", "at temperature 1"):
-        assert line in out
+    trained = mt.load(run)
+    corpus = trained.task.corpus(trained.options.data, trained.options.seed, (trained.source, trained.target))
+    sizes = [
+        len(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+        for text in (corpus.train + held_out, corpus.train)
+    ]
+    after = 8 * (sizes[0] - sizes[1]) / len(held_out)
+    assert f"xz -9e, of the held-out text after the training text  {after:.3f}" in out
+    trigram = trigram_bits(Trigram(corpus.ids, len(trained.target)), trained.target, held_out)
+    assert f"a trigram model of the same training text             {trigram:.3f}" in out
+    bits = evaluate_text(trained.language_model, trained.target, held_out, trained.options.data.window).bits
+    assert f"  this model                                            {bits:.3f}" in out
+    assert f"{bits:.3f} bits per character on {len(held_out):,} held-out characters" in out
     assert "the held-out text itself                              100.0 % of 39" in out
 
 

@@ -14,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
+from minitransformer import nn
 from minitransformer.cli import main
 from minitransformer.data import END
 from minitransformer.learn.clinic import ASK, CAUSES, Chart, ScriptError, cases, diagnose, examine_text, judge, overview
@@ -284,6 +285,52 @@ def test_the_blank_score_is_that_of_a_model_without_weights():
     found = examine(script, n=3)
     assert blank == [False] * (len(blank) - 1) + [True]
     assert all(weight["start"] != weight["end"] for weight in found["weights"])
+
+
+@pytest.mark.parametrize("says", ["labels", "read", "shifted"])
+def test_what_is_measured_inside_a_model(monkeypatch, says):
+    """A model with known attention, which gives the right answer, repeats what it reads, or does neither."""
+    rows = examination_module.held_out(70, seed=3)
+    attention = iter([0.5, 0.25, 0.75])
+
+    def attend(this, x, memory=None, mask=None, causal=False, maps=None, **_):
+        """Give the first key a share, and the rest to the last."""
+        weights = np.zeros((len(x), 2, x.shape[1], (x if memory is None else memory).shape[1]))
+        share = next(attention)
+        weights[..., 0], weights[..., -1] = share, 1 - share
+        maps.append(weights)
+
+    def call(source, read):
+        if len(source) != 50 or asked:
+            return SimpleNamespace(data=np.eye(13)[(read + np.arange(read.shape[1])) % 13] * (1 + source[0, 0] % 2))
+        asked.append((source, read))
+        for layer in ((source,), (read,), (read, source)):
+            nn.MultiHeadAttention.__call__(None, *layer)
+        right = np.concatenate((read[:, 1:], np.full((50, 1), END)), axis=1)
+        right[np.arange(50), [len(row) for row in rows[:50]]] = END
+        given = {"labels": right, "read": read, "shifted": (read + 1) % 13}
+        return SimpleNamespace(data=np.eye(13)[given[says]])
+
+    asked = []
+    monkeypatch.setattr(nn.MultiHeadAttention, "__call__", attend)
+    model = type("Model", (), {"training": True, "__call__": lambda self, source, read: call(source, read)})()
+    found = examination_module._inside(model, rows)
+    source, read = asked[0]
+    counted = [(row, t) for row, tokens in enumerate(rows[:50]) for t in range(len(tokens) + 1)]
+    answers = [[*reversed(row), END] for row in rows[:50]]
+    said = {"labels": lambda row, t: answers[row][t], "read": lambda row, t: read[row, t]}
+    said["shifted"] = lambda row, t: (read[row, t] + 1) % 13
+    assert found["token_accuracy"] == pytest.approx(
+        np.mean([said[says](row, t) == answers[row][t] for row, t in counted])
+    )
+    assert found["copies_input"] == pytest.approx(np.mean([said[says](row, t) == read[row, t] for row, t in counted]))
+    assert (found["on_tokens"], found["on_padding"]) == (0.75, 0.25)  # the last key is always padding
+    assert found["looks_ahead"] > 0
+    width, length = len(rows[0]) + 3, len(rows[0]) + 1
+    shapes = {name: np.shape(found["maps"][name]) for name in ("encoder", "decoder", "cross")}
+    assert shapes == {"encoder": (width, width), "decoder": (length, length), "cross": (length, width)}
+    assert [found["maps"][name][0][0] for name in ("encoder", "decoder", "cross")] == [0.5, 0.25, 0.75]
+    assert (found["map_rows"], found["map_columns"]) == (read[0, :length].tolist(), source[0, :width].tolist())
 
 
 def test_the_norm_of_a_part_is_over_all_its_weights():

@@ -118,6 +118,18 @@ def test_thinned_keys_are_as_many_as_in_training():
     assert seen[:, :16].sum() == 50 * np.tri(16).sum()  # as many as there are
 
 
+@pytest.mark.parametrize("n", [8, 16])
+def test_each_query_draws_as_many_far_keys_as_near_ones(n):
+    batch = Recall(distance=1).draw(64, 400, np.random.default_rng(0))  # the answer is always near
+    seen = np.tril(thinned_keys(batch, n)[:, 0])
+    for at in range(64):
+        far = max(at + 1 - n // 2, 0)
+        share = min(n // 2 / far, 1) if far else 0
+        found = seen[:, at, :far].sum(axis=-1).mean()
+        assert abs(found - share * far) <= 5 * (far * share * (1 - share) / 400) ** 0.5
+        assert seen[:, at, far : at + 1].all()
+
+
 def test_each_piece_sees_itself_alone():
     batch, mask = pieces(Recall(distance=2), TINY)
     assert batch.ids.shape == (5, 32)

@@ -5,9 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from minitransformer.paper import recall
 from minitransformer.paper.extrapolation import measure_extrapolation
 from minitransformer.paper.layers import LAYERS
-from minitransformer.paper.recall import NO_TARGET, accuracy_by_position, draw_batch, measure_recall, train
+from minitransformer.paper.recall import (
+    NO_TARGET,
+    accuracy_by_position,
+    draw_batch,
+    measure_recall,
+    train,
+    train_at_best_rate,
+)
 from minitransformer.paper.recall_model import RecallModel, RecallSizes, chance, reach
 
 pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
@@ -115,6 +123,24 @@ def test_what_is_measured():
     # A rate that drives the loss up is not chosen, with whatever seed comes after.
     kind = measure_recall(sizes, told.append, distances=(1,), rates=(30.0, 0.01), seeds=(0, 1))["kinds"]
     assert all(points["points"][0]["rate"] == 0.01 for points in kind.values())
+
+
+@pytest.mark.parametrize("best", range(3))
+def test_the_best_rate_is_that_of_all_seeds(monkeypatch, best):
+    """Each rate is tried with the first seed, then the best one alone with the others."""
+    rates, seeds, calls = (0.1, 0.2, 0.3), (4, 7, 5), []
+
+    def train(model, sizes, distance, rate, seed):
+        calls.append((model, rate, seed, distance))
+        last = (rate != rates[best]) + seed / 10
+        return [100.0] * 5 + [last + 0.5] * 10 + [last - 0.5] * 10  # the mean of the last 20 is asked for
+
+    monkeypatch.setattr(recall, "train", train)
+    monkeypatch.setattr(recall, "accuracy_by_position", lambda model, sizes, distance, n: (model, distance, n))
+    found = train_at_best_rate(lambda seed: f"model {seed}", SMALL, 3, rates, seeds, n=9)
+    others = [("model 7", rates[best], 7, 3), ("model 5", rates[best], 5, 3)]
+    assert calls == [("model 4", rate, 4, 3) for rate in rates] + others
+    assert found == (rates[best], pytest.approx([0.4, 0.7, 0.5]), [(f"model {seed}", 3, 9) for seed in seeds])
 
 
 def test_longer_sentences_are_measured_by_position():

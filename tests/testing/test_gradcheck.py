@@ -12,7 +12,8 @@ from minitransformer import Operation, Tensor
 from minitransformer.arrays import asarray
 from minitransformer.testing import GradientError, examine, strategies
 from minitransformer.testing.case import Case
-from minitransformer.testing.gradcheck import gradcheck
+from minitransformer.testing.gradcheck import InputReport, gradcheck
+from minitransformer.testing.slopes import Slope
 
 RNG = np.random.default_rng(1)
 
@@ -190,6 +191,28 @@ def test_beside_a_kink_the_gradient_is_held_to_its_own_side():
     half = operation(lambda x: np.maximum(x, 0), lambda x, d: d * 0.5)
     with pytest.raises(AssertionError, match="2 of 2 entries wrong"):
         gradcheck(half, (x,))
+
+
+@pytest.mark.parametrize("sides", [None, (0.0, 1.0)])
+@pytest.mark.parametrize("claim", [0.5, 9.0])
+@pytest.mark.parametrize("index", [None, (1, 2)])
+def test_each_comparison_is_told_in_full(index, claim, sides):
+    """Of an entry or a direction, right or wrong, at a kink or not."""
+    record = InputReport("x", (2, 3))
+    record.enter(claim, Slope(0.5, 1e-9, sides), 1e-6, index)
+    what = "1 entry" if index else "0 entries and 1 direction"
+    kinks = ", kinks at [1, 2]" if index and sides else ""
+    if claim == 0.5:
+        assert str(record) == f"input x, shape (2, 3): {what} agrees, worst relative error 0.0e+00{kinks}"
+        return
+    place = "at [1, 2]" if index else "in a random direction"
+    error = (9 - 1.0) / 9 if sides else (9 - 0.5) / 9
+    assert str(record).splitlines() == [
+        f"input x, shape (2, 3): 1 of {what} wrong, the worst {place}{kinks}",
+        "    backward             9",
+        "    finite differences   0 on one side,  1 on the other" if sides else "    finite differences   0.5",
+        f"    relative error      {error: .2g}",
+    ]
 
 
 # What cannot be checked

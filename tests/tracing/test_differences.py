@@ -1,5 +1,7 @@
 """A gradient beside central differences: of parameters, steps and values inside, with and without edits."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -67,6 +69,23 @@ def test_the_curve_falls_as_h_squared_and_rises_where_rounding_takes_over(model)
     assert list(errors) == pytest.approx([10.0**-n for n in range(1, 13)])
     assert errors[1e-2] == pytest.approx(100 * errors[1e-3], rel=0.1)
     assert errors[1e-12] > 10 * min(errors.values())
+
+
+@pytest.mark.parametrize("key", [*ENTRIES, "source_embedding.table"])
+def test_the_error_that_is_told_is_that_of_the_point_with_the_least_noise(model, key):
+    """Change to the next step and rounding, eps max(1, |f|) / h, are the noise of a point; it must stay below 1e-6."""
+    index, objective = ENTRIES.get(key, (7, 0)), LogProbability(2, 3)
+    result = difference(model, SOURCE, TARGET, objective, [], key, index)
+    loss, points = trace(model, SOURCE, TARGET, objective).value, result.curve
+    rounding = [2.0**-52 * max(1.0, abs(loss)) / point.h for point in points]
+    changes = [abs(one.estimate - other.estimate) for one, other in pairwise(points)]
+    noise = [change + error for change, error in zip(changes, rounding[:-1], strict=True)]
+    best = noise.index(min(noise))
+    assert result.estimate == points[best].estimate
+    assert result.relative_error == points[best].error
+    for point in points:
+        scale = max(abs(result.gradient), abs(point.estimate), rounding[best] / 1e-6)
+        assert point.error == pytest.approx(abs(result.gradient - point.estimate) / scale, rel=1e-9)
 
 
 def test_an_overwritten_entry_moves_too(model):
