@@ -367,15 +367,13 @@ def only_these_projections(for_memory: bool, first: int, last: int) -> Callable[
     """Let the gradient of the inputs flow through some of the three projections only: numbers first to last."""
 
     def backward(saved: Any, d_y: Any) -> Any:
-        x, memory, w_in, w_out, *rest = saved
-        values = w_out.shape[0]
-        keys = (w_in.shape[1] - values) // 2
-        ends = (0, keys, 2 * keys, 2 * keys + values)
+        x, memory, w_in, has_b_in, sizes, *rest = saved
+        ends = np.cumsum((0, *sizes[:3]))
         if (memory is not None) == for_memory:
             kept = np.zeros_like(w_in)
             kept[:, ends[first] : ends[last]] = w_in[:, ends[first] : ends[last]]
             w_in = kept
-        return multi_head_attention.backward((x, memory, w_in, w_out, *rest), d_y)
+        return multi_head_attention.backward((x, memory, w_in, has_b_in, sizes, *rest), d_y)
 
     return backward
 
@@ -398,10 +396,10 @@ add(
 
 def heads_by_reshape(saved: Any, d_y: Any) -> Any:
     """Go from (B, T, H Dv) to (B, H, T, Dv) by a reshape alone."""
-    x, _, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention = saved
+    x, _, w_in, has_b_in, sizes, (concat, w_out, has_b_out), saved_attention = saved
     batch, length, _ = x.shape
     d_concat = rows(d_y) @ w_out.T
-    d_heads = d_concat.reshape(batch, n_heads, length, -1)  # wrong: (B, T, H, Dv), then swap the two in the middle
+    d_heads = d_concat.reshape(batch, sizes.n_heads, length, -1)  # wrong: (B, T, H, Dv), then swap two axes
     parts = attention.backward(saved_attention, d_heads)
     d_in = np.concatenate([d.swapaxes(1, 2).reshape(batch * length, -1) for d in parts], axis=1)
     d_x = (d_in @ w_in.T).reshape(x.shape)
@@ -431,7 +429,7 @@ GROUPS = example("grouped_query_attention", "cross")
 def one_head_of_each_group(saved: Any, d_y: Any) -> Any:
     """Take the gradient of the first head that shares keys and values for that of all of them."""
     gradients = list(grouped_query_attention.backward(saved, d_y))
-    x, memory, w_in, w_out, _, _, sizes, _, _, attended = saved
+    x, memory, w_in, _, sizes, _, (_, w_out, _), attended = saved
     group = sizes.n_heads // sizes.n_kv_heads
     d_heads = (d_y @ w_out.T).reshape(*x.shape[:2], sizes.n_heads, -1).swapaxes(1, 2)
     _, *copies = attention.backward(attended, d_heads)

@@ -17,8 +17,8 @@ from minitransformer.tracing.watching import run
 
 SHOWN = {
     "cross_entropy.losses", "cross_entropy.x", "feed_forward.a", "feed_forward.hidden", "layer_norm.x_hat",
-    "multi_head_attention.concat", "multi_head_attention.k", "multi_head_attention.projected[0]",
-    "multi_head_attention.projected[1]", "multi_head_attention.q", "multi_head_attention.v",
+    "multi_head_attention.concat", "multi_head_attention.k", "multi_head_attention.keys_values",
+    "multi_head_attention.q", "multi_head_attention.queries", "multi_head_attention.v",
     "scaled_dot_product_attention.scores", "scaled_dot_product_attention.weights", "softmax.x",
 }  # fmt: skip
 """The values of the Transformer's operations of which the backward pass computes a gradient."""
@@ -26,7 +26,7 @@ GROUPED = {
     "cross_entropy.losses", "cross_entropy.x", "scaled_dot_product_attention.scores",
     "scaled_dot_product_attention.weights", "softmax.x",
     *(f"grouped_query_attention.{name}" for name in (
-        "concat", "k", "k_heads", "k_turned", "projected[0]", "projected[1]", "q", "q_turned", "v", "v_heads")),
+        "concat", "k", "k_heads", "k_turned", "keys_values", "q", "q_turned", "queries", "v", "v_heads")),
 }  # fmt: skip
 LATER = {
     "rotary": {"norm": "rms", "activation": "swiglu", "positions": "rotary", "n_kv_heads": 1},

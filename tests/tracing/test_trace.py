@@ -169,7 +169,7 @@ def test_values_inside_an_operation_have_keys_of_their_own(traced, post):
     weights = traced[f"{CROSS}:scaled_dot_product_attention.weights"]
     np.testing.assert_allclose(weights, post.attention_maps(SOURCE, TARGET[:, :-1])["cross"][0], rtol=1e-12)
     keys = [line.key.partition(":")[2] for line in traced.step(CROSS).forward]
-    names = ("mask", "projected[0]", "projected[1]", "q", "k", "v")
+    names = ("mask", "queries", "keys_values", "q", "k", "v")
     assert keys[:6] == [f"multi_head_attention.{name}" for name in names]
     assert {line.depth for line in traced.step(CROSS).forward if line.function == "softmax"} == {2}
     assert {"multi_head_attention.concat", "softmax.exponentials", "multi_head_attention.y"} <= {*keys}

@@ -61,7 +61,7 @@ export function names(app, key, shape) {
   const keys = encoder || cross ? source : target;
   const square = operation === "softmax" || name === "mask" || (/attention$/.test(operation) && name === "bias")
     || (operation === "scaled_dot_product_attention" && WEIGHTS.test(name));
-  const ofKeys = cross && /^(d_)?([kv](_turned|_heads)?|memory|kv|projected\[1\]|sources\[1\])(\.|$)|^columns\[[12]\]/.test(name);
+  const ofKeys = cross && /^(d_)?([kv](_turned|_heads)?|memory|keys|values|keys_values)(\.|$)/.test(name);
   // The logits of a position score the token that follows it.
   const scored = trace.target_out.map(({ text }, i) => `${target[i]} → ${text}`);
   const rowNames = place === "" && rows === scored.length ? scored : ofKeys ? keys : rows === queries.length ? queries : rows === keys.length && cross ? keys : null;

@@ -21,6 +21,8 @@ from minitransformer.nn.layers import Residual
 from minitransformer.ops.cross_entropy import read_targets
 from minitransformer.ops.dropout import draw
 from minitransformer.ops.grouped_query_attention import sum_groups
+from minitransformer.ops.heads import Sizes
+from minitransformer.ops.multi_head_attention import check as check_heads
 from minitransformer.stand_ins import reference
 
 __all__ = ["PASSES"]
@@ -188,12 +190,10 @@ def attention_backward(f: Functions) -> StandIns:
     return {ops.scaled_dot_product_attention.backward: backward}
 
 
-def _projections(x: Array, memory: Array | None, w_in: Array, w_out: Array) -> list[tuple[Array, slice]]:
+def _projections(x: Array, memory: Array | None, sizes: Sizes) -> list[tuple[Array, slice]]:
     """Return what queries, keys and values are made of: an input, and columns of w_in."""
-    values = w_out.shape[0]
-    keys = (w_in.shape[1] - values) // 2
-    source = x if memory is None else memory
-    return [(x, slice(0, keys)), (source, slice(keys, 2 * keys)), (source, slice(2 * keys, None))]
+    source, first, last = x if memory is None else memory, sizes.queries, sizes.queries + sizes.keys
+    return [(x, slice(0, first)), (source, slice(first, last)), (source, slice(last, None))]
 
 
 def multi_head_attention(f: Functions) -> StandIns:
@@ -211,15 +211,16 @@ def multi_head_attention(f: Functions) -> StandIns:
         causal: bool = False,
         block_size: int | None = None,
     ) -> tuple[Array, Any]:
+        sizes = check_heads(x, memory, w_in, w_out, b_in, b_out, n_heads)
         heads = []
-        for source, part in _projections(x, memory, w_in, w_out):
+        for source, part in _projections(x, memory, sizes):
             projected = source @ w_in[:, part] + (0 if b_in is None else b_in[part])
             shape = (len(source), n_heads, source.shape[1], projected.shape[-1] // n_heads)
             heads.append(like(f["split-heads"](projected, n_heads), x, shape))
         o, saved = ops.scaled_dot_product_attention.forward(*heads, mask, causal, block_size)
         concat = like(f["merge-heads"](o), x, (*x.shape[:2], w_out.shape[0]))
         y = concat @ w_out + (0 if b_out is None else b_out)
-        return y, (x, memory, w_in, w_out, b_in is not None, b_out is not None, n_heads, concat, saved)
+        return y, (x, memory, w_in, b_in is not None, sizes, (concat, w_out, b_out is not None), saved)
 
     return {ops.multi_head_attention.forward: forward}
 
@@ -228,16 +229,16 @@ def multi_head_backward(f: Functions) -> StandIns:
     """Make stand-ins for the projections and the heads, backwards."""
 
     def backward(saved: Any, d_y: Array) -> tuple[Array | None, ...]:
-        x, memory, w_in, w_out, has_b_in, has_b_out, n_heads, concat, saved_attention = saved
+        x, memory, w_in, has_b_in, sizes, (concat, w_out, has_b_out), saved_attention = saved
         product = f["one-weight-for-a-batch"]
         d_concat, d_w_out = product(concat, w_out, d_y)
-        shape = (*x.shape[:2], n_heads, w_out.shape[0] // n_heads)
+        shape = (*x.shape[:2], sizes.n_heads, w_out.shape[0] // sizes.n_heads)
         d_heads = like(d_concat, x, shape).swapaxes(1, 2)
         d_projected = [
             like(f["merge-heads"](d), x, (len(d), d.shape[2], d.shape[1] * d.shape[3]))
             for d in ops.scaled_dot_product_attention.backward(saved_attention, d_heads)
         ]
-        projections = _projections(x, memory, w_in, w_out)
+        projections = _projections(x, memory, sizes)
         back = [product(source, w_in[:, part], d) for (source, part), d in zip(projections, d_projected, strict=True)]
         d_w_in = np.concatenate(
             [like(d_w, x, w_in[:, part].shape) for (_, d_w), (_, part) in zip(back, projections, strict=True)], axis=1
