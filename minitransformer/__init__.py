@@ -26,9 +26,11 @@ if TYPE_CHECKING:
         optim,
         paper,
         plots,
+        sharding,
         tasks,
         testing,
         tracing,
+        train,
         training,
     )
     from minitransformer.arrays import BackendError, backend, use
@@ -61,16 +63,29 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "kernels", "learn", "nn", "ops", "optim")
-PACKAGES += ("paper", "plots", "tasks", "testing", "tracing", "training")
-"""The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
+PACKAGES += ("paper", "plots", "sharding", "tasks", "testing", "tracing", "train", "training")
+"""The packages and modules that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "training", "trace": "tracing", "use": "arrays"}
 """The package of each name that is not from ``autograd``."""
 
 __all__ = ["BackendError", "Operation", "Tensor", "backend", "concatenate", "data", "decoding", "exp", "is_recording"]
 __all__ += ["kernels", "learn", "load", "log", "matmul", "max", "maximum", "mean", "nn", "no_grad", "ops", "optim"]
-__all__ += ["paper", "plots", "relu", "reshape", "sigmoid", "sqrt", "stack", "sum", "swapaxes", "tanh", "tasks"]
-__all__ += ["testing", "trace", "tracing", "training", "transpose", "use", "where"]
+__all__ += [
+    "paper",
+    "plots",
+    "relu",
+    "reshape",
+    "sharding",
+    "sigmoid",
+    "sqrt",
+    "stack",
+    "sum",
+    "swapaxes",
+    "tanh",
+    "tasks",
+]
+__all__ += ["testing", "trace", "tracing", "train", "training", "transpose", "use", "where"]
 
 # Importing operations, in any way, also loads the kernels that replace them on a GPU.
 stand_ins.load_later(lambda: importlib.import_module("minitransformer.kernels"))

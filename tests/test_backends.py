@@ -25,7 +25,7 @@ from minitransformer.training import (
     Trainer,
     load,
     resume,
-    training_step,
+    shared_step,
 )
 
 SMALL = {
@@ -101,7 +101,7 @@ def test_losses_of_ten_steps_agree_to_rounding(options, clip):
         with on(library):
             model = model_of(**options)
             optimiser = mt.optim.Adam(model.parameters())
-            losses = [training_step(model, optimiser, batch_of(n % 3), 0.004, 0.1, clip=clip) for n in range(10)]
+            losses = [shared_step(model, optimiser, batch_of(n % 3), 0.004, 0.1, clip=clip) for n in range(10)]
             found.append([float(loss) for loss in losses])
     assert found[0][-1] < found[0][0] - 0.1  # it is a training
     np.testing.assert_allclose(found[1][:5], found[0][:5], rtol=3e-6)
@@ -234,6 +234,6 @@ def test_a_step_of_any_kind_does_not_wait(options):
         batches = [batch_of(n) for n in range(options.pop("accumulated", 1))]
         with log.host_copies() as copies:
             for _ in range(3):
-                loss = training_step(model, optimiser, batches, 0.01, 0.1, **options)
+                loss = shared_step(model, optimiser, batches, 0.01, 0.1, **options)
         assert copies == []
         assert np.isfinite(to_numpy(loss))

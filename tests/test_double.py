@@ -17,7 +17,7 @@ import minitransformer as mt
 from minitransformer.arrays import to_numpy, use, using, xp
 from minitransformer.cli.processes import start_ranks
 from minitransformer.data import Batch
-from minitransformer.training import training_step
+from minitransformer.training import shared_step
 
 HOST = np.arange(6.0).reshape(2, 3)
 CONVERSION = r"Implicit conversion to a NumPy array is not allowed\. Please use `\.get\(\)`"
@@ -279,7 +279,7 @@ def test_a_training_step_does_not_wait_for_the_device(options):
     optimiser = mt.optim.Adam(model.parameters())
     before = model.state_dict()
     with log.host_copies() as copies:
-        losses = [training_step(model, optimiser, batch_of(), 0.01, 0.1) for _ in range(3)]
+        losses = [shared_step(model, optimiser, batch_of(), 0.01, 0.1) for _ in range(3)]
     assert copies == []
     with log.host_copies() as copies:
         numbers = [float(loss) for loss in losses]

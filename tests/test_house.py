@@ -34,6 +34,8 @@ LEVELS = {
     "kernels": 3,
     "nn": 3,
     "optim": 3,
+    "train": 4,
+    "sharding": 4,
     "decoding": 4,
     "tracing": 4,
     "training": 5,

@@ -34,8 +34,9 @@ from minitransformer.bench.ours import Program, build, random_batch, time_steps,
 from minitransformer.bench.turns import Outcome
 from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.data import PAD, Batch
-from minitransformer.optim import Adam, Gradients, Own
-from minitransformer.training import Workers, training_step
+from minitransformer.optim import Adam, Gradient
+from minitransformer.sharding import Sum
+from minitransformer.training import Workers, shared_step
 
 __all__ = ["WorkersShare", "prepare", "shrink", "summarise_anatomy"]
 
@@ -82,8 +83,8 @@ class WorkersShare:
             loss.backward(release=True)
         start = time.perf_counter()
         # Our own gradients take the place of the other workers': adding them takes as long.
-        gradients = Gradients([Own(self.parameters)] * self.workers)
-        self.optimiser.step(LEARNING_RATE, gradients, self._my_part)
+        gradient = Sum([Gradient(self.optimiser.buffer)] * self.workers)
+        self.optimiser.step(LEARNING_RATE, gradient, self._my_part)
         if account is not None:
             account.direction = "step"
             account.book("adam", "optimiser", time.perf_counter() - start)
@@ -110,7 +111,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
         with Workers(model, number, number) as team:
 
             def step() -> None:
-                training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
+                shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
 
             step()
             seconds = time_steps(step, times)
@@ -125,7 +126,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
                 alone += time_steps(share.step, 1)
                 share.step(account)
         tiny_step = time_steps(
-            lambda: training_step(tiny, tiny_optimiser, tiny_batch, LEARNING_RATE, LABEL_SMOOTHING, tiny_worker),
+            lambda: shared_step(tiny, tiny_optimiser, tiny_batch, LEARNING_RATE, LABEL_SMOOTHING, tiny_worker),
             TINY_STEPS,
         )
         return {

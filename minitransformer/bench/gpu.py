@@ -26,7 +26,7 @@ from minitransformer.bench.ours import WARM_UP, Program, build, random_batch
 from minitransformer.bench.pytorch import stepper
 from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.optim import Adam
-from minitransformer.training import Workers, training_step
+from minitransformer.training import Workers, shared_step
 
 __all__ = ["allow_tf32", "compare_with_rate", "matmul_rate", "prepare_ours", "prepare_pytorch"]
 
@@ -50,7 +50,7 @@ def prepare_ours(workload: Workload) -> Iterator[Program]:
     optimiser, team = Adam(model.parameters()), Workers(model)
 
     def step() -> Any:
-        return training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
+        return shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team)
 
     _block(step, synchronize, WARM_UP)
     yield (

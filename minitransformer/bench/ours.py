@@ -15,7 +15,7 @@ from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Work
 from minitransformer.data import Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
-from minitransformer.training import Workers, default_workers, training_step
+from minitransformer.training import Workers, default_workers, shared_step
 
 __all__ = ["WARM_UP", "Program", "build", "prepare", "prepare_growth", "random_batch", "time_steps", "workers_for"]
 
@@ -63,7 +63,7 @@ def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
     with Workers(model, number, number) as team:
 
         def step() -> float:
-            return float(training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+            return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
 
         time_steps(step, WARM_UP)
         yield lambda times: {"seconds": time_steps(step, times)}, {"workers": number, "kernels": blas.kernels()}
@@ -83,7 +83,7 @@ def prepare_growth(workload: Workload, workers: int | None) -> Iterator[Program]
     with Workers(model, number, number) as team, blas.threads(1) if number == 1 else nullcontext():
 
         def step(part: Batch = batch) -> float:
-            return float(training_step(model, optimiser, part, LEARNING_RATE, LABEL_SMOOTHING, team))
+            return float(shared_step(model, optimiser, part, LEARNING_RATE, LABEL_SMOOTHING, team))
 
         step(Batch(*(ids[:1, :1] for ids in batch)))
         for copy in team.models:

@@ -13,8 +13,8 @@ from minitransformer.bench.network import Network
 from minitransformer.bench.ours import WARM_UP, Program, build, random_batch, time_steps
 from minitransformer.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
 from minitransformer.optim import Adam
-from minitransformer.training import Workers, training_step
-from minitransformer.training.ranks import MPI
+from minitransformer.sharding import MPI
+from minitransformer.training import Workers, shared_step
 
 __all__ = ["DelayedMPI", "prepare"]
 
@@ -78,7 +78,7 @@ def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Progr
             return {"seconds": seconds, "peak": max(peaks, key=lambda peak: peak or 0), "received": received}
 
         def step() -> float:
-            return float(training_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+            return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
 
         time_steps(step, WARM_UP)
         while ranks.rank:

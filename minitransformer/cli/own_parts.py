@@ -18,6 +18,7 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.cli.model_drawing import draw_model
 from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note, percent
+from minitransformer.data import all_batches
 from minitransformer.learn import find, find_folder
 from minitransformer.learn.child import Ended
 from minitransformer.learn.model import (
@@ -31,9 +32,8 @@ from minitransformer.learn.model import (
     read_record,
     try_parts,
 )
+from minitransformer.sharding import ALONE
 from minitransformer.training import RunFolder, Trainer
-from minitransformer.training.ranks import ALONE
-from minitransformer.training.step import all_batches
 
 __all__ = [
     "add_training_options",

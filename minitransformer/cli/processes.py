@@ -14,7 +14,7 @@ from typing import TextIO
 
 from minitransformer.arrays import choose_card
 from minitransformer.cli.errors import UsageError
-from minitransformer.training.ranks import ALONE, Ranks, launched_rank, start
+from minitransformer.sharding import ALONE, Ranks, launched_rank, start
 
 __all__ = ["add_distributed", "quiet", "run_together", "start_ranks"]
 

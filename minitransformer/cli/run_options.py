@@ -10,8 +10,8 @@ from minitransformer.cli.parser import path
 from minitransformer.cli.progress import note
 from minitransformer.decoding import PAPER, SearchOptions
 from minitransformer.options import OptionError
+from minitransformer.sharding import ALONE
 from minitransformer.training import WEIGHTS, RunFolder, TrainedRun, load
-from minitransformer.training.ranks import ALONE
 
 __all__ = ["add_beam", "add_run", "check_beam", "choose_beam", "load_chosen"]
 

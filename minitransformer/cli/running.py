@@ -14,8 +14,8 @@ from minitransformer.cli.processes import quiet, run_together, start_ranks
 from minitransformer.data import MissingExtraError, UnknownTokenError
 from minitransformer.decoding import Diverged
 from minitransformer.files import FileError
+from minitransformer.sharding import ALONE, launched_rank
 from minitransformer.training import RunError
-from minitransformer.training.ranks import ALONE, launched_rank
 
 __all__ = ["discard_output", "run_command", "run_parsed"]
 

@@ -12,9 +12,9 @@ from minitransformer.cli.errors import UsageError
 from minitransformer.data import UNKNOWN, Trigram
 from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
+from minitransformer.sharding import Ranks
 from minitransformer.tasks import TextCorpus
 from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, evaluate_text
-from minitransformer.training.ranks import Ranks
 from minitransformer.training.scores import Share
 from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
 

@@ -1,6 +1,14 @@
 """Vocabularies and tokenisers, parallel text, and batches of sentence pairs by token count."""
 
-from minitransformer.data.batches import Batch, ParallelBatches, TextBatch, WindowBatches, pad, token_batches
+from minitransformer.data.batches import (
+    Batch,
+    ParallelBatches,
+    TextBatch,
+    WindowBatches,
+    all_batches,
+    pad,
+    token_batches,
+)
 from minitransformer.data.extras import MissingExtraError
 from minitransformer.data.known_files import KnownFile
 from minitransformer.data.multi30k import MULTI30K, read_multi30k
@@ -65,6 +73,7 @@ __all__ = [
     "Vocabulary",
     "WindowBatches",
     "Words",
+    "all_batches",
     "as_pairs",
     "encode_pairs",
     "hold_out_words",

@@ -301,3 +301,11 @@ class WindowBatches:
         for batch in range(start, self.batches_per_epoch):
             rows = windows[order[batch * self._rows : (batch + 1) * self._rows]].astype(np.int64)
             yield TextBatch(decoder_input(rows), rows)
+
+
+def all_batches(batches: ParallelBatches | WindowBatches, number: int = 0) -> Iterator[Batch | TextBatch]:
+    """Yield the batches of all epochs, without the first ``number``."""
+    epoch, start = divmod(number, batches.batches_per_epoch)
+    while True:
+        yield from batches.epoch(epoch, start)
+        epoch, start = epoch + 1, 0

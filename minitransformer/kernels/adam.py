@@ -2,64 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, xp
+from minitransformer.arrays import Array, asarray, uses_kernels, xp
 from minitransformer.kernels.source import TYPES, Source
+from minitransformer.optim import Adam, Buffer, Gradient
+from minitransformer.optim.adam import update_all
+from minitransformer.stand_ins import reference, stand_in
 
-__all__ = ["AdamStep"]
+__all__ = ["step"]
 
 source = Source("adam.cu", "adam_step")
 CHUNK = 4096
 THREADS = 256
+_CHUNKS: WeakKeyDictionary[Buffer, list[Array]] = WeakKeyDictionary()
 
 
-class AdamStep:
-    """The steps of one optimiser.
-
-    Parameters
-    ----------
-    ends : sequence of int
-        Parameter i is in the buffer from ends[i] to ends[i + 1].
-    decays : sequence of bool
-        Which parameters the weight decay is for.
-    """
-
-    def __init__(self, ends: Sequence[int], decays: Sequence[bool]) -> None:
+def _chunks(buffer: Buffer) -> list[Array]:
+    """Return, for each chunk, its start, length, parameter, place in that, and whether the weight decay is for it."""
+    if buffer not in _CHUNKS:
+        decays = [len(p.shape) > 1 for p in buffer.parameters]
         chunks = [
             (begin, min(CHUNK, last - begin), number, begin - first, decays[number])
-            for number, (first, last) in enumerate(pairwise(ends))
+            for number, (first, last) in enumerate(pairwise(buffer.ends))
             for begin in range(first, last, CHUNK)
         ]
-        self._n_chunks = len(chunks)
-        self._chunks = [asarray(np.array(column, dtype=np.int64)) for column in zip(*chunks, strict=True)]
+        _CHUNKS[buffer] = [asarray(np.array(column, dtype=np.int64)) for column in zip(*chunks, strict=True)]
+    return _CHUNKS[buffer]
 
-    def __call__(
-        self, gradients: Sequence[Array | None], theta: Array, mean: Array, mean_square: Array,
-        betas: tuple[float, float], rate: float, eps: float, decay: float,
-    ) -> bool:  # fmt: skip
-        """Update theta, mean and mean square as ``Adam.step`` does; return whether there is a kernel for these arrays.
 
-        Parameters
-        ----------
-        gradients : sequence of array or None
-            One for each parameter; None means zeros.
-        theta, mean, mean_square : arrays
-            The buffers, which are written to.
-        betas : pair of float
-        rate, eps, decay : float
-            As in ``θ -= rate * m / (sqrt(v) + eps) + decay * θ``.
-        """
-        if theta.dtype.name not in TYPES or any(g is not None and g.dtype != theta.dtype for g in gradients):
-            return False
-        whole = [None if g is None else xp.ascontiguousarray(g) for g in gradients]
-        places = asarray(np.array([0 if g is None else g.data.ptr for g in whole], dtype=np.uint64))
-        if self._n_chunks:
-            source.start(
-                "adam_step", theta.dtype, self._n_chunks, THREADS,
-                places, *self._chunks, *map(float, (*betas, rate, eps, decay)), theta, mean, mean_square,
-            )  # fmt: skip
-        return True
+def step(optimiser: Adam, learning_rate: float, gradient: Gradient, run: Callable[..., Iterable[Any]]) -> None:
+    """Move all parameters; falls back to the array code for several shares or processes, or for other types."""
+    buffer, arrays = optimiser.buffer, gradient.by_parameter()
+    theta = buffer.values
+    fits = arrays is not None and len(buffer.parts) == 1 and theta.dtype.name in TYPES
+    if arrays is None or not fits or any(g is not None and g.dtype != theta.dtype for g in arrays):
+        reference(update_all)(optimiser, learning_rate, gradient, run)
+        return
+    (beta1, beta2), t = optimiser.betas, optimiser.step_count
+    correction = (1 - beta2**t) ** 0.5
+    rate = learning_rate * correction / (1 - beta1**t)
+    numbers = beta1, beta2, rate, optimiser.eps * correction, learning_rate * optimiser.weight_decay
+    whole = [None if g is None else xp.ascontiguousarray(g) for g in arrays]
+    places = asarray(np.array([0 if g is None else g.data.ptr for g in whole], dtype=np.uint64))
+    if chunks := _chunks(buffer):
+        source.start(
+            "adam_step", theta.dtype, len(chunks[0]), THREADS,
+            places, *chunks, *map(float, numbers), theta, optimiser.mean, optimiser.mean_square,
+        )  # fmt: skip
+
+
+stand_in(update_all, step, uses_kernels)

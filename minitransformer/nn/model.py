@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, as_indices, by_columns, xp
+from minitransformer.autograd import Tensor
 from minitransformer.nn.cache import Cache
 from minitransformer.nn.decoder import Decoder
 from minitransformer.nn.embedding import Embedding, draw_table
@@ -43,6 +44,7 @@ class Model(Module):
     output: Parameter
     output_bias: Parameter | None
     decoder: Decoder
+    __call__: Callable[..., Tensor]
 
     def _begin(self, options: ModelOptions | None, changes: Mapping[str, Any], seed: int) -> np.random.Generator:
         """Set the options, the mode and the generator of dropout; return the generator of the initial weights."""

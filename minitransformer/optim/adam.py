@@ -1,37 +1,105 @@
-"""The Adam optimiser, over all parameters at once."""
+"""The Adam optimiser."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, asarray, cache_slices, check_floats, even_parts, to_numpy, uses_kernels, xp
+from minitransformer.arrays import Array, asarray, check_floats, to_numpy, xp
 from minitransformer.autograd import Tensor
-from minitransformer.kernels.adam import AdamStep
-from minitransformer.optim.gradients import Gradients, Own, Piece
+from minitransformer.optim.buffer import Buffer, Gradient
 from minitransformer.stand_ins import replaceable
 
 __all__ = ["Adam"]
 
 
-class Adam:
-    """Adam: steps scaled by running means of the gradient and of its square.
-
-    For each parameter θ with gradient g, at step t:
+@replaceable
+def update(
+    theta: Array,
+    g: Array,
+    m: Array,
+    v: Array,
+    t: int,
+    learning_rate: float,
+    betas: tuple[float, float],
+    eps: float,
+    decay: float = 0.0,
+    decayed: Iterable[slice] = (),
+) -> None:
+    """Move parameters once, in place.
 
         m = β1 m + (1 - β1) g            the mean gradient
         v = β2 v + (1 - β2) g²           the mean square
         θ = θ - lr · ((m / (1 - β1^t)) / (sqrt(v / (1 - β2^t)) + ε) + λ θ)
 
+    Parameters
+    ----------
+    theta, g, m, v : arrays, shape (n,)
+        Parameters θ, their gradient, and its running means; θ, m and v are written to.
+    t : int
+        The number of the step, from 1.
+    learning_rate : float
+        The size of the step, lr.
+    betas : pair of float
+        β1 and β2.
+    eps : float
+        ε.
+    decay : float
+        The weight decay λ.
+    decayed : iterable of slice
+        The entries that it is for.
+    """
+    beta1, beta2 = betas
+    # m / (1 - β1^t) / (sqrt(v / (1 - β2^t)) + ε), with numerator and denominator multiplied by sqrt(1 - β2^t)
+    correction = (1 - beta2**t) ** 0.5
+    rate = learning_rate * correction / (1 - beta1**t)
+    # m += (1 - β1) (g - m)
+    work = g - m
+    work *= 1 - beta1
+    m += work
+    # v = β2 v + (1 - β2) g²
+    xp.multiply(g, g, out=work)
+    work *= 1 - beta2
+    v *= beta2
+    v += work
+    # θ -= rate · m / (sqrt(v) + ε) + lr λ θ
+    xp.sqrt(v, out=work)
+    work += eps * correction
+    xp.divide(m, work, out=work)
+    work *= rate
+    for here in decayed:
+        work[here] += learning_rate * decay * theta[here]
+    theta -= work
+
+
+@replaceable
+def update_all(optimiser: Adam, learning_rate: float, gradient: Gradient, run: Callable[..., Iterable[Any]]) -> None:
+    """Move all parameters that an optimiser updates, one cache-sized slice at a time; see ``Adam.step``."""
+    buffer, first, decay = optimiser.buffer, optimiser.buffer.own.start, optimiser.weight_decay
+    matrices = {i for i, p in enumerate(optimiser.parameters) if len(p.shape) > 1} if decay else ()
+
+    def move(part: slice) -> None:
+        own = slice(part.start - first, part.stop - first)
+        m, v = optimiser.mean[own], optimiser.mean_square[own]
+        g = xp.empty_like(m)
+        gradient.write(part, g)
+        decayed = [here for i, here, _ in buffer.pieces(part) if i in matrices] if decay else ()
+        numbers = optimiser.step_count, learning_rate, optimiser.betas, optimiser.eps, decay
+        update(buffer.values[part], g, m, v, *numbers, decayed)
+
+    for _ in run(move, buffer.slices):
+        pass
+
+
+class Adam:
+    """Adam: steps scaled by running means of the gradient and of its square, as `update` computes them.
+
     The weight decay λ pulls parameters with two or more axes towards zero; biases and gains are exempt.
 
-    All parameters are stored in one array, and a parameter's ``data`` becomes a view of it. So a step is arithmetic on
-    long arrays, one cache-sized slice at a time, into which the gradients are collected.
+    All parameters are stored in one array, and a parameter's ``data`` becomes a view of it (`Buffer`).
 
     Parameters
     ----------
@@ -49,16 +117,10 @@ class Adam:
 
     Attributes
     ----------
-    values : array
-        All parameters in one array.
-    parts : list of slice
-        The values that each of the n optimisers updates.
-    own : slice
-        The values that this optimiser updates; ``mean`` and ``mean_square`` belong to them.
-    slices : list of (slice, list of Piece)
-        Its own part, in slices that fit a processor's cache.
-    pieces_of_parts : list of lists of Piece
-        For each part, the parameters that lie in it.
+    buffer : Buffer
+        All parameters in one array, and the part of it that this optimiser updates.
+    mean, mean_square : arrays
+        The running means m and v of that part.
 
     A copy (by ``copy.deepcopy`` or ``pickle``) has copies of the parameters. Copy the model in the same call, as in
     ``copy.deepcopy((model, optimiser))``: only then do they belong to the copied model.
@@ -123,57 +185,25 @@ class Adam:
             raise ValueError(f"Adam: expected a weight decay of 0 or more, found {weight_decay}")
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
         self.step_count = 0
-        self.parts = even_parts(sum(p.size for p in self.parameters), part[1])
-        self.own = self.parts[part[0]]
-        self.mean, self.mean_square = (xp.zeros(self.own.stop - self.own.start, dtype=dtype) for _ in range(2))
-        self._lay_out()
+        self.buffer = Buffer(self.parameters, part)
+        self.mean, self.mean_square = (xp.zeros_like(self.values[self.buffer.own]) for _ in range(2))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the views of ``_lay_out``: a copy needs a buffer of its own."""
-        names = ("parameters", "betas", "eps", "weight_decay", "step_count", "parts", "own", "mean", "mean_square")
-        return {name: getattr(self, name) for name in names}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        vars(self).update(state)
-        self._lay_out()
-
-    def _lay_out(self) -> None:
-        """Put all parameters into one array, ``values``, and make every ``data`` a view of it."""
-        self._ends = ends = list(accumulate((p.size for p in self.parameters), initial=0))
-        self.values = xp.zeros(ends[-1], dtype=self.mean.dtype)
-        self._views = [
-            self.values[first:last].reshape(p.shape)
-            for p, (first, last) in zip(self.parameters, pairwise(ends), strict=True)
-        ]
-        first = self.own.start
-        slices = [slice(first + one.start, first + one.stop) for one in cache_slices(self.mean.size)]
-        self.slices = [(part, _pieces(part, ends)) for part in slices]
-        self.pieces_of_parts = [_pieces(part, ends) for part in self.parts]
-        self._decays = [len(p.shape) > 1 for p in self.parameters]
-        self._fused = AdamStep(ends, self._decays) if uses_kernels() else None
-        self._gather()
-
-    def _gather(self) -> None:
-        """Make every ``data`` a view of the buffer again, keeping values assigned in the meantime."""
-        for p, value in zip(self.parameters, self._views, strict=True):
-            if p.shape != value.shape or (p.grad is not None and p.grad.shape != value.shape):
-                raise ValueError(
-                    f"Adam: a parameter had shape {value.shape}, and now has data of shape {p.shape} "
-                    f"and a gradient of shape {None if p.grad is None else p.grad.shape}"
-                )
-            if p.data is not value:
-                value[...] = asarray(p.data)
-                p.data = value
+    @property
+    def values(self) -> Array:
+        """All parameters in one array."""
+        return self.buffer.values
 
     def zero_grad(self) -> None:
         """Remove every gradient."""
-        self._gather()
+        self.buffer.gather()
         for p in self.parameters:
             p.grad = None
 
-    @replaceable
     def step(
-        self, learning_rate: float, gradients: Gradients | None = None, run: Callable[..., Iterable[Any]] = map
+        self,
+        learning_rate: float,
+        gradient: Gradient | None = None,
+        run: Callable[..., Iterable[Any]] = map,
     ) -> None:
         """Update every parameter, or this optimiser's part of them.
 
@@ -181,8 +211,8 @@ class Adam:
         ----------
         learning_rate : float
             The size of the step, lr.
-        gradients : Gradients, optional
-            The gradients of several shares, which are summed; by default the ``grad`` of the parameters.
+        gradient : Gradient, optional
+            The gradient, such as the sum over several shares; by default the ``grad`` of the parameters.
         run : callable
             Called as ``run(function, slices)``; like ``map``, but it may work on several slices at the same time.
 
@@ -193,46 +223,9 @@ class Adam:
         """
         if not (learning_rate >= 0 and math.isfinite(learning_rate)):
             raise ValueError(f"Adam: expected a finite learning rate of 0 or more, found {learning_rate}")
-        self._gather()
+        self.buffer.gather()
         self.step_count += 1
-        (beta1, beta2), t = self.betas, self.step_count
-        # θ -= lr · m̂ / (sqrt(v̂) + ε), with numerator and denominator multiplied by sqrt(1 - β2^t)
-        correction = (1 - beta2**t) ** 0.5
-        rate = learning_rate * correction / (1 - beta1**t)
-        eps = self.eps * correction
-        decay = learning_rate * self.weight_decay
-        gradients = Gradients([Own(self.parameters)]) if gradients is None else gradients
-        arrays = gradients.single(self._ends) if self._fused and len(self.parts) == 1 else None
-        buffers = self.values, self.mean, self.mean_square
-        if self._fused and arrays is not None and self._fused(arrays, *buffers, self.betas, rate, eps, decay):
-            return
-
-        def move(place: tuple[slice, list[Piece]]) -> None:
-            part, pieces = place
-            here = slice(part.start - self.own.start, part.stop - self.own.start)
-            theta, m, v = self.values[part], self.mean[here], self.mean_square[here]
-            g = xp.empty_like(m)
-            gradients.write_sum(part, pieces, g)
-            # m += (1 - β1) (g - m)
-            work = g - m
-            work *= 1 - beta1
-            m += work
-            # v = β2 v + (1 - β2) g²
-            xp.multiply(g, g, out=work)
-            work *= 1 - beta2
-            v *= beta2
-            v += work
-            xp.sqrt(v, out=work)
-            work += eps
-            xp.divide(m, work, out=work)
-            work *= rate
-            for i, inside, _ in pieces if decay else ():
-                if self._decays[i]:
-                    work[inside] += decay * theta[inside]
-            theta -= work
-
-        for _ in run(move, self.slices):
-            pass
+        update_all(self, learning_rate, gradient or Gradient(self.buffer), run)
 
     def state_dict(self) -> dict[str, Array]:
         """Return a copy of the state, as NumPy arrays; of the running means, its own part."""
@@ -257,19 +250,6 @@ class Adam:
                 raise ValueError(f"Adam: {name} must have shape {shape}, found {found}")
             if not (np.isfinite(state[name]) & np.greater_equal(state[name], least)).all():
                 raise ValueError(f"Adam: {name} must be finite and at least {least}")
-        self.mean[...] = asarray(state["mean"][self.own])
-        self.mean_square[...] = asarray(state["mean_square"][self.own])
+        self.mean[...] = asarray(state["mean"][self.buffer.own])
+        self.mean_square[...] = asarray(state["mean_square"][self.buffer.own])
         self.step_count = int(state["step_count"])
-
-
-def _pieces(part: slice, ends: list[int]) -> list[Piece]:
-    """Return the parts of parameters in a slice; parameter i extends from ends[i] to ends[i + 1]."""
-    pieces = []
-    i = bisect_right(ends, part.start) - 1
-    while i + 1 < len(ends) and ends[i] < part.stop:
-        first, last = max(ends[i], part.start), min(ends[i + 1], part.stop)
-        if first < last:
-            here = slice(first - part.start, last - part.start)
-            pieces.append(Piece(i, here, slice(first - ends[i], last - ends[i])))
-        i += 1
-    return pieces

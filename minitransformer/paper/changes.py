@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.bench.machine import describe
+from minitransformer.data import all_batches
 from minitransformer.durable import write_durably
 from minitransformer.files import read_json
 from minitransformer.nn import LanguageModel, Transformer
@@ -37,12 +38,11 @@ from minitransformer.optim import Adam
 from minitransformer.options import Options, option
 from minitransformer.paper.means import mean_interval
 from minitransformer.paper.variations import Result, check_seeds, train_variations
+from minitransformer.sharding import Workers, shared_step
 from minitransformer.tasks import build
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import writing
-from minitransformer.training.step import all_batches, training_step
 from minitransformer.training.trainer import Trainer
-from minitransformer.training.workers import Workers
 
 __all__ = ["Sizes", "base_configuration", "choose_sizes", "compare", "measure_changes", "rows_of", "with_sizes"]
 
@@ -182,7 +182,7 @@ def _relative_costs(trainer: Trainer, rows: Mapping[str, Configuration]) -> dict
             c = row.training
             with Workers(model, c.shares or 1, c.workers, c.blas_threads) as workers:
                 begun = time.process_time()
-                training_step(model, adam, batch, 1e-6, c.label_smoothing, workers, c.clip)
+                shared_step(model, adam, batch, 1e-6, c.label_smoothing, workers, c.clip)
                 times[turn, column] = time.process_time() - begun
     relative = np.median(times[UNTIMED:] / times[UNTIMED:, :1], axis=0)
     return dict(zip(rows, map(float, relative), strict=True))

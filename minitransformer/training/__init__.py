@@ -1,8 +1,9 @@
 """Training: the training loop, its measurements, and the run folder."""
 
+from minitransformer.sharding import Workers, clip_gradient, default_workers, shared_step
+from minitransformer.train import training_step
 from minitransformer.training.averaging import average
 from minitransformer.training.checkpoints import Checkpoint
-from minitransformer.training.clipping import clip_gradients
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.evaluation import Sample, Scores, evaluate
@@ -11,10 +12,8 @@ from minitransformer.training.locking import lock_folder
 from minitransformer.training.options import TrainingOptions
 from minitransformer.training.resuming import has_ended, resume
 from minitransformer.training.run import RunFolder
-from minitransformer.training.step import training_step
 from minitransformer.training.text_evaluation import TextScores, evaluate_text
 from minitransformer.training.trainer import Result, Trainer
-from minitransformer.training.workers import Workers, default_workers
 
 __all__ = [
     "WEIGHTS",
@@ -31,7 +30,7 @@ __all__ = [
     "TrainingOptions",
     "Workers",
     "average",
-    "clip_gradients",
+    "clip_gradient",
     "default_workers",
     "evaluate",
     "evaluate_text",
@@ -39,5 +38,6 @@ __all__ = [
     "load",
     "lock_folder",
     "resume",
+    "shared_step",
     "training_step",
 ]

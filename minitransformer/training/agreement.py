@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from platform import python_version
 
 from minitransformer.arrays import backend, blas, card
+from minitransformer.sharding import Ranks, check_shares, check_workers, default_workers
 from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.errors import RunError
 from minitransformer.training.provenance import digests_of
-from minitransformer.training.ranks import Ranks, check_agreement
-from minitransformer.training.workers import check_shares, check_workers, default_workers
 
-__all__ = ["check_data", "check_options", "compare_processors", "with_shares"]
+__all__ = ["check_agreement", "check_data", "check_options", "compare_processors", "with_shares"]
 
 
 def with_shares(configuration: Configuration, ranks: Ranks) -> Configuration:
@@ -24,6 +25,31 @@ def with_shares(configuration: Configuration, ranks: Ranks) -> Configuration:
     check_shares(shares, ranks)
     threads = training.blas_threads or blas.default_threads(shares)
     return ranks.first(lambda: configuration.changed(shares=shares, blas_threads=threads))
+
+
+def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
+    """Refuse processes that do not agree.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        The processes.
+    values : mapping
+        The values that must be equal in all processes, by names for the message.
+
+    Raises
+    ------
+    RunError
+        In all processes, if one has another value than the first process.
+    """
+    expected, *others = ranks.gather(dict(values))
+    for rank, found in enumerate(others, 1):
+        for name in expected:
+            if found[name] != expected[name]:
+                raise RunError(
+                    f"process {rank} has another {name} than process 0: {found[name]!r}, expected {expected[name]!r}; "
+                    "start every process with the same options, data and packages"
+                )
 
 
 def check_options(configuration: Configuration, ranks: Ranks) -> None:

@@ -16,7 +16,7 @@ from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser, 
 from minitransformer.decoding import PAPER, Diverged, SearchOptions, naming_the_longest, source_sentence, translate
 from minitransformer.nn import Transformer
 from minitransformer.options import OptionError
-from minitransformer.training.ranks import ALONE, Ranks
+from minitransformer.sharding import ALONE, Ranks
 from minitransformer.training.scores import Quality, Share, bleu, chrf, error_rate, exact_match, token_accuracy
 
 __all__ = ["Sample", "Scores", "check_bleu", "evaluate"]

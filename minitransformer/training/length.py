@@ -10,14 +10,12 @@ from itertools import islice
 import numpy as np
 
 from minitransformer.arrays import backend, blas
-from minitransformer.data import ParallelBatches, WindowBatches
+from minitransformer.data import ParallelBatches, WindowBatches, all_batches
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
+from minitransformer.sharding import ALONE, Ranks, Workers, shared_step
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.options import TrainingOptions
-from minitransformer.training.ranks import ALONE, Ranks
-from minitransformer.training.step import all_batches, training_step
-from minitransformer.training.workers import Workers
 
 __all__ = ["fix_length", "guess_seconds", "measure_step"]
 
@@ -85,7 +83,7 @@ def measure_step(
         for number in range(UNTIMED + MOST):
             begun = time.perf_counter()
             group = list(islice(every, training.accumulate))
-            loss = training_step(model, optimiser, group, 1e-6, training.label_smoothing, workers, training.clip)
+            loss = shared_step(model, optimiser, group, 1e-6, training.label_smoothing, workers, training.clip)
             float(loss)  # synchronise: a GPU works asynchronously
             times = [*times, time.perf_counter() - begun] if number >= UNTIMED else []
             if ranks.first(partial(_are_enough, times)):

@@ -13,12 +13,12 @@ from minitransformer.data import UNKNOWN, Tokeniser, UnknownTokenError, normalis
 from minitransformer.decoding import SamplingOptions, sample, translate
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.nn.module import without_initial_weights
+from minitransformer.sharding import ALONE, Ranks
 from minitransformer.tasks import Task
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
-from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState, State, TrainingState
 

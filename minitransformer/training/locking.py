@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 
+from minitransformer.sharding import ALONE, Ranks
 from minitransformer.training.errors import RunError
-from minitransformer.training.ranks import ALONE, Ranks
 
 __all__ = ["lock_folder"]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from minitransformer.arrays import backend
+from minitransformer.sharding import ALONE, Ranks
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_state
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
 from minitransformer.training.loading import load
-from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import TrainingState
 from minitransformer.training.trainer import Trainer

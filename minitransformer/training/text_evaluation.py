@@ -16,8 +16,8 @@ from minitransformer.data import PAD, UNKNOWN, Tokeniser, pad
 from minitransformer.data.batches import decoder_input
 from minitransformer.decoding import Diverged
 from minitransformer.nn import LanguageModel
+from minitransformer.sharding import ALONE, Ranks
 from minitransformer.training.evaluation import NUMBERS, WIDTH
-from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.scores import Share, token_accuracy
 
 __all__ = ["UNKNOWN_BITS", "TextScores", "evaluate_text"]

@@ -10,11 +10,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from minitransformer.arrays import Array, asarray, backend, to_numpy, xp
-from minitransformer.data import PAD, MissingExtraError
+from minitransformer.data import PAD, MissingExtraError, all_batches
 from minitransformer.decoding import Diverged, longest_sentence
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
 from minitransformer.options import OptionError
+from minitransformer.sharding import ALONE, Ranks, Workers, shared_step
 from minitransformer.tasks import Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
@@ -26,12 +27,9 @@ from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.length import fix_length, guess_seconds
 from minitransformer.training.loading import TrainedRun, load
 from minitransformer.training.provenance import Provenance
-from minitransformer.training.ranks import ALONE, Ranks
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import State, TrainingState
-from minitransformer.training.step import all_batches, training_step
 from minitransformer.training.text_evaluation import TextScores, evaluate_text
-from minitransformer.training.workers import Workers
 
 __all__ = ["Best", "Result", "Trainer"]
 
@@ -253,7 +251,7 @@ class Trainer:
                 group = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)
                 self._unread.append(
-                    training_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
+                    shared_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
                 )
                 self.step += 1
                 due = self.step % LOG_EVERY == 0 or self.step == c.steps
@@ -326,7 +324,7 @@ class Trainer:
         c = self.configuration.training
         if c.average_last > 1 and self.step > c.steps - c.average_last:
             self.averaged += 1
-            self.mean_weights += (self.optimiser.values[self.optimiser.own] - self.mean_weights) / self.averaged
+            self.mean_weights += (self.optimiser.values[self.optimiser.buffer.own] - self.mean_weights) / self.averaged
 
     def evaluate(self, held_out: list[tuple[str, str]] | str) -> Scores | TextScores:
         """Measure the model on pairs of texts, greedily, or on one text."""
@@ -375,8 +373,8 @@ class Trainer:
         if self.ranks.size == 1:
             return own
         whole = xp.empty_like(self.optimiser.values)
-        whole[self.optimiser.own] = own
-        self.ranks.share_out(whole, self.optimiser.parts)
+        whole[self.optimiser.buffer.own] = own
+        self.ranks.share_out(whole, self.optimiser.buffer.parts)
         return whole
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -393,7 +391,7 @@ class Trainer:
                 raise ValueError(f"averaged is {state.averaged}, but it holds {len(checkpoint.mean)} arrays of a mean")
             if checkpoint.mean:
                 self.model.load_state_dict(checkpoint.mean)
-                self.mean_weights[...] = self.optimiser.values[self.optimiser.own]
+                self.mean_weights[...] = self.optimiser.values[self.optimiser.buffer.own]
             self.model.load_state_dict(checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             if self.optimiser.step_count != state.step:

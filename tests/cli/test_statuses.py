@@ -17,8 +17,8 @@ from minitransformer.cli.options import describe, read_configuration
 from minitransformer.cli.output_paths import check_writable
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import PAPER, Diverged, Hypothesis
+from minitransformer.sharding import ALONE
 from minitransformer.training import RunError, Sample, Scores
-from minitransformer.training.ranks import ALONE
 
 
 def ending(monkeypatch, command, what):

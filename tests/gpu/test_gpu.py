@@ -15,7 +15,7 @@ from minitransformer.arrays import BackendError, asarray, device_memory, free_de
 from minitransformer.bench import CONFIGURATIONS
 from minitransformer.bench.ours import build, random_batch
 from minitransformer.cli import main
-from minitransformer.training import training_step
+from minitransformer.training import shared_step
 
 pytestmark = pytest.mark.gpu
 
@@ -39,7 +39,7 @@ def stepper(name):
     sizes = CONFIGURATIONS[name]
     model, batch = build(sizes), random_batch(sizes)
     optimiser = mt.optim.Adam(model.parameters())
-    return lambda: training_step(model, optimiser, batch, 1e-4, 0.1)
+    return lambda: shared_step(model, optimiser, batch, 1e-4, 0.1)
 
 
 def time_of(step, times=20, rounds=5):
@@ -80,7 +80,7 @@ def test_recomputing_takes_less_memory():
         free_device_memory()
         model = mt.nn.Transformer(8000, 8000, dropout=0.1, recompute=recompute)
         optimiser = mt.optim.Adam(model.parameters())
-        training_step(model, optimiser, batch, 1e-4, 0.1)
+        shared_step(model, optimiser, batch, 1e-4, 0.1)
         synchronize()
         found.append(device_memory())
         del model, optimiser

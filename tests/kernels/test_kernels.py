@@ -352,28 +352,28 @@ def test_the_gradient_of_an_embedding_of_nothing(rng, n, table):
 
 @dtypes
 @pytest.mark.parametrize("weight_decay", [0.0, 0.7])
-def test_adam(rng, dtype, weight_decay):
+def test_adam(rng, dtype, weight_decay, monkeypatch):
     shapes = [(3,), (), (129, 131), (5, 1, 7), (0, 4), (20_001,), (1,), (11, 13)]
     start = [rng.standard_normal(shape).astype(dtype) for shape in shapes]
-    copies = []
-    for kernels in (True, False):
-        arrays.use("cupy", kernels=kernels)
+    copies, start_kernel = [], adam.source.start
+    for _ in range(2):
         parameters = [mt.Tensor(asarray(value.copy()), requires_grad=True) for value in start]
         copies.append((parameters, mt.optim.Adam(parameters, weight_decay=weight_decay)))
-    arrays.use("cupy", kernels=True)
     for step in range(3):
         gradients = [None if i == step else rng.standard_normal(shape).astype(dtype) for i, shape in enumerate(shapes)]
         gradients[2] = np.asfortranarray(gradients[2]) if gradients[2] is not None else None
-        for parameters, optimiser in copies:
+        for kernels, (parameters, optimiser) in zip((False, True), copies, strict=True):
+            arrays.use("cupy", kernels=kernels)
             for parameter, gradient in zip(parameters, gradients, strict=True):
                 parameter.grad = None if gradient is None else asarray(gradient)
+            starts = []
+            monkeypatch.setattr(adam.source, "start", lambda *args, n=starts: (n.append(1), start_kernel(*args)))
             optimiser.step(0.01)
-        (_, first), (_, second) = copies
+            assert len(starts) == kernels
+        (_, second), (_, first) = copies
         for name in ("values", "mean", "mean_square"):
             found, wanted = (to_numpy(getattr(one, name)) for one in (first, second))
             np.testing.assert_allclose(found, wanted, rtol=4 * np.finfo(dtype).eps, atol=1e-3 * np.finfo(dtype).eps)
-    assert first._fused is not None
-    assert second._fused is None
 
 
 def test_an_operation_uses_its_stand_in_only_where_it_may(rng):
@@ -527,19 +527,19 @@ def test_dropout_refuses_what_the_operation_refuses(rng, wrong):
         dropout.forward(uniform(rng, "float32", 3, 5), wrong, generator(np.random.PCG64DXSM, 3))
 
 
-@pytest.mark.parametrize("changed", ["gradient", "theta"])
-def test_adam_has_no_kernel_for_other_types(changed):
-    step = adam.AdamStep([0, 2, 3], [True, False])
-    other = {"gradient": "float64", "theta": "float16"}[changed]
-    buffers = [xp.ones(3, dtype="float16" if changed == "theta" else "float32") for _ in range(3)]
-    gradients = [xp.ones(2, dtype=buffers[0].dtype), xp.ones(1, dtype=other)]
-    assert not step(gradients, *buffers, (0.9, 0.98), 0.1, 1e-9, 0.0)
-    assert all((buffer == 1).all() for buffer in buffers)
-
-
-def test_adam_of_parameters_without_entries_starts_nothing():
-    buffers = [xp.ones(0, dtype="float32") for _ in range(3)]
-    assert adam.AdamStep([0, 0], [True])([xp.ones((0, 3), dtype="float32")], *buffers, (0.9, 0.98), 0.1, 1e-9, 0.0)
+@pytest.mark.parametrize(("dtype", "of_gradient"), [("float32", "float64"), ("float32", "float32")])
+def test_adam_starts_its_kernel_only_for_entries_of_one_type(dtype, of_gradient, monkeypatch):
+    """Otherwise the array code does the work."""
+    starts = []
+    monkeypatch.setattr(adam.source, "start", lambda *args: starts.append(args))
+    for sizes in ((2, 1), (0,)):
+        parameters = [mt.Tensor(xp.ones(n, dtype=dtype), requires_grad=True) for n in sizes]
+        for parameter in parameters:
+            parameter.grad = xp.ones(parameter.shape, dtype=of_gradient)
+        optimiser = mt.optim.Adam(parameters)
+        optimiser.step(0.1)
+        assert len(starts) == (dtype == of_gradient)
+        assert all((to_numpy(p.data) < 1).all() for p in parameters) or starts
 
 
 @pytest.mark.parametrize("n", [1, 127, 128, 129, 1000, 1025, 32_000, 500_000])

@@ -8,7 +8,7 @@ import pytest
 import minitransformer as mt
 from minitransformer import arrays
 from minitransformer.data import Batch
-from minitransformer.training import training_step
+from minitransformer.training import shared_step
 
 pytestmark = pytest.mark.usefixtures("gpu")
 
@@ -24,7 +24,7 @@ def losses(dtype, steps=3, **options):
         rng = np.random.default_rng(step)
         source, written, wanted = (rng.integers(1, 11, (4, length)) for length in (7, 5, 5))
         source[1, 3:] = written[2, 4:] = wanted[2, 4:] = 0
-        found.append(training_step(model, adam, Batch(source, written, wanted), 0.01, 0.1))
+        found.append(shared_step(model, adam, Batch(source, written, wanted), 0.01, 0.1))
     return [float(loss) for loss in found]
 
 

@@ -13,6 +13,7 @@ import pytest
 from minitransformer import ops
 from minitransformer.cli import main
 from minitransformer.cli.model_drawing import draw_model
+from minitransformer.data import all_batches
 from minitransformer.decoding import length_penalty
 from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.learn import bank, find
@@ -33,11 +34,10 @@ from minitransformer.learn.model.trial import engine_gradients
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.optim import warmup
 from minitransformer.plots.own_parts import parts_figure
+from minitransformer.sharding import Workers
 from minitransformer.stand_ins import in_use, reference, standing_in
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, Trainer, training_step
-from minitransformer.training.step import all_batches
-from minitransformer.training.workers import Workers
+from minitransformer.training import Configuration, Trainer, shared_step
 
 TINY = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "workers": 1, "batch_tokens": 96, "train_pairs": 60,
@@ -178,10 +178,10 @@ def test_other_models_can_be_trained_too(solved, changes):
     engine, own = trainer(**changes), trainer(**changes)
     batch = next(iter(engine.batches.epoch(0)))
     smoothing = engine.configuration.training.label_smoothing
-    losses = [training_step(engine.model.train(), engine.optimiser, batch, 0.01, smoothing) for _ in range(3)]
+    losses = [shared_step(engine.model.train(), engine.optimiser, batch, 0.01, smoothing) for _ in range(3)]
     with Parts.open(solved).in_place():
         for loss in losses:
-            found = training_step(own.model.train(), own.optimiser, batch, 0.01, smoothing)
+            found = shared_step(own.model.train(), own.optimiser, batch, 0.01, smoothing)
             assert float(found) == pytest.approx(float(loss), rel=1e-4)
 
 
@@ -190,7 +190,7 @@ def test_the_gradients_of_several_workers_are_added_up(solved):
     batch = next(iter(engine.batches.epoch(0)))
     for one, parts in ((engine, Parts(solved, {})), (own, Parts.open(solved))):
         with parts.in_place(), Workers(one.model, 2) as workers:
-            training_step(one.model, one.optimiser, batch, 0.01, 0.1, workers)
+            shared_step(one.model, one.optimiser, batch, 0.01, 0.1, workers)
     np.testing.assert_allclose(own.optimiser.values, engine.optimiser.values, atol=1e-4)
 
 
@@ -206,9 +206,9 @@ def test_with_every_part_the_learners_no_backward_pass_of_the_engine_is_executed
     batch = next(iter(own.batches.epoch(0)))
     with standing_in(dict.fromkeys(engine_gradients(), refuse)):
         with pytest.raises(AssertionError, match="of the engine was executed"):
-            training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+            shared_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
         with Parts.open(solved).in_place():
-            assert np.isfinite(training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1))
+            assert np.isfinite(shared_step(own.model.train(), own.optimiser, batch, 0.01, 0.1))
 
 
 def test_later_parts_stand_in_for_the_engines(solved):
@@ -218,9 +218,9 @@ def test_later_parts_stand_in_for_the_engines(solved):
     for engine in engines:
         with standing_in({engine: refuse}):
             with pytest.raises(AssertionError, match="of the engine was executed"):
-                training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+                shared_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
             with Parts.open(solved).in_place():
-                training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+                shared_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
 
 
 @pytest.mark.parametrize("changes", [{}, {**LATER, "schedule": "warmup", "dropout": 0.1}], ids=["paper", "later"])
@@ -239,10 +239,10 @@ def test_a_decoder_alone_takes_the_parts_that_it_uses(solved, tmp_path, changes)
 def test_a_decoder_alone_is_trained_by_own_parts(solved, tmp_path, changes):
     engine, own = text_trainer(tmp_path, **changes), text_trainer(tmp_path, **changes)
     batch = next(all_batches(engine.batches))
-    losses = [training_step(engine.model.train(), engine.optimiser, batch, 0.01, 0.1) for _ in range(3)]
+    losses = [shared_step(engine.model.train(), engine.optimiser, batch, 0.01, 0.1) for _ in range(3)]
     with standing_in(dict.fromkeys(engine_gradients(), refuse)), Parts.open(solved).in_place():
         for loss in losses:
-            found = training_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
+            found = shared_step(own.model.train(), own.optimiser, batch, 0.01, 0.1)
             assert float(found) == pytest.approx(float(loss), rel=1e-4)
 
 

@@ -1,6 +1,6 @@
 """`mpiexec minitransformer ...`: the same bits as one process, one voice, and an end to every fault.
 
-Needs mpi4py and the mpiexec of its MPI: MPICH's or Open MPI's. `tests/training/test_ranks.py` does without.
+Needs mpi4py and the mpiexec of its MPI: MPICH's or Open MPI's. `tests/sharding/test_ranks.py` does without.
 """
 
 import json
@@ -44,8 +44,8 @@ SLOW = """
 import os, sys, time
 from pathlib import Path
 import minitransformer.training.trainer as trainer
-from minitransformer.training.ranks import launched_rank
-step = trainer.training_step
+from minitransformer.sharding import launched_rank
+step = trainer.shared_step
 steps = []
 def slow(*arguments):
     steps.append(1)
@@ -53,7 +53,7 @@ def slow(*arguments):
         raise RuntimeError("this process fails")
     time.sleep({seconds})
     return step(*arguments)
-trainer.training_step = slow
+trainer.shared_step = slow
 fsync = os.fsync
 def slow_fsync(number):
     checkpoints = Path("run/checkpoints")

@@ -192,7 +192,7 @@ def test_the_gradient_is_the_sum_over_shares():
     kept = [[None if g is None else np.array(g) for g in copy] for copy in gradients]
     for tensors, copy in zip([parameters, *replicas], gradients, strict=True):
         give(tensors, copy)
-    shares = mt.optim.Gradients([mt.optim.Own(tensors) for tensors in (parameters, *replicas)])
+    shares = mt.sharding.Sum([mt.optim.Gradient(adam.buffer, tensors) for tensors in (parameters, *replicas)])
     adam.step(0.01, shares, lambda function, items: [function(item) for item in reversed(list(items))])
     total = [
         sum((copy[i] for copy in kept if copy[i] is not None), start=np.zeros(shape)) for i, shape in enumerate(SIZES)
@@ -220,7 +220,7 @@ def test_optimisers_that_share_the_work_move_what_one_moves(number):
             one.step(0.01)
         for one in each:
             for other in each:
-                one.values[other.own] = other.values[other.own]
+                one.values[other.buffer.own] = other.values[other.buffer.own]
             assert np.array_equal(to_numpy(one.values), to_numpy(whole.values))
     states = [one.state_dict() for one in each]
     names = ("mean", "mean_square")
@@ -229,7 +229,7 @@ def test_optimisers_that_share_the_work_move_what_one_moves(number):
         assert np.array_equal(together[name], whole.state_dict()[name])
     again = mt.optim.Adam(parameters_of(SIZES, dtype="float32"), part=(1, 2))
     again.load_state_dict({**together, "step_count": 3})
-    assert np.array_equal(again.state_dict()["mean"], together["mean"][again.own])
+    assert np.array_equal(again.state_dict()["mean"], together["mean"][again.buffer.own])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

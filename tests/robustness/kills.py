@@ -17,7 +17,7 @@ import numpy as np
 
 from minitransformer import cli
 from minitransformer.durable import write_whole
-from minitransformer.training import RunError, RunFolder, Scores, load, training_step
+from minitransformer.training import RunError, RunFolder, Scores, load, shared_step
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.run import SETTING_UP
 from robustness.disk import Disk, Killed, changes, names
@@ -109,9 +109,9 @@ def _interrupted_after(steps):
         done.append(1)
         if len(done) == steps:
             signal.raise_signal(signal.SIGINT)
-        return training_step(*arguments)
+        return shared_step(*arguments)
 
-    with patch("minitransformer.training.trainer.training_step", step):
+    with patch("minitransformer.training.trainer.shared_step", step):
         yield
 
 

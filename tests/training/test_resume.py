@@ -13,7 +13,7 @@ import pytest
 
 from minitransformer.arrays import backend
 from minitransformer.cli import main
-from minitransformer.training import RunError, RunFolder, Trainer, load, resume, training_step
+from minitransformer.training import RunError, RunFolder, Trainer, load, resume, shared_step
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 from minitransformer.training.locking import lock_folder
 
@@ -94,10 +94,10 @@ def test_kill_at_any_moment_changes_nothing(whole, tmp_path):
 PLACES = [
     ("flush_to_disk", 2),  # while the run folder is created
     ("flush_folder", 3),
-    ("training_step", 2),
+    ("shared_step", 2),
     ("flush_folder", 2),
     ("flush_to_disk", 1),
-    ("training_step", 8),
+    ("shared_step", 8),
     ("flush_folder", 3),
     ("flush_to_disk", 4),
 ]
@@ -125,7 +125,7 @@ for line in sys.stdin:
     child = os.fork()
     if child == 0:
         if place:
-            stop_in(trainer if place == "training_step" else durable, place, number)
+            stop_in(trainer if place == "shared_step" else durable, place, number)
         sys.exit(main(arguments))
     _, status = os.waitpid(child, 0)
     print("\\nended", os.waitstatus_to_exitcode(status), flush=True)
@@ -165,9 +165,9 @@ def test_an_interruption_at_any_step_changes_nothing(whole, tmp_path, monkeypatc
         for number in signals if len(steps) == stop - 1 else ():
             signal.raise_signal(number)
         steps.append(1)
-        return training_step(*arguments)
+        return shared_step(*arguments)
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", interrupted)
     path = tmp_path / "run"
     assert main(["train", *SMALL, "--out", str(path)]) == 130
     monkeypatch.undo()

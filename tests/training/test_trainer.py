@@ -19,7 +19,7 @@ from minitransformer.training import (
     Trainer,
     load,
     resume,
-    training_step,
+    shared_step,
 )
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.interruption import deferred_interrupt
@@ -81,11 +81,11 @@ def test_the_model_is_the_mean_of_the_last_steps_weights(tmp_path, monkeypatch):
     weights = []
 
     def watched(model, *rest):
-        loss = training_step(model, *rest)
+        loss = shared_step(model, *rest)
         weights.append(model.state_dict())
         return loss
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", watched)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", watched)
     _, folder, _, _ = trained(tmp_path, average_last=4)
     checkpoint = folder.checkpoints.load()
     for name, found in load(folder).model.state_dict().items():
@@ -120,10 +120,10 @@ def test_measurements_are_logged(tmp_path, monkeypatch):
     losses = []
 
     def noted(*arguments):
-        losses.append(training_step(*arguments))
+        losses.append(shared_step(*arguments))
         return losses[-1]
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", noted)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", noted)
     _, folder, _, scores = trained(tmp_path)
     *evaluations, final = [line for line in folder.measurements.read() if "exact_match" in line]
     training = [line for line in folder.measurements.read() if "loss" in line]
@@ -200,9 +200,9 @@ def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_checkpoint_bef
         steps.append(1)
         if len(steps) == 5:
             model.output.data[...] = np.nan
-        return training_step(model, optimiser, *rest)
+        return shared_step(model, optimiser, *rest)
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", poisoned)
     with pytest.raises(Diverged, match="the loss is nan at step 5"):
         trained(tmp_path)
     checkpoint = RunFolder(tmp_path / "run").checkpoints.load()
@@ -216,10 +216,10 @@ def test_losses_that_are_read_late_are_checked_before_anything_is_saved(tmp_path
 
     def poisoned(*arguments):
         steps.append(1)
-        loss = training_step(*arguments)
+        loss = shared_step(*arguments)
         return loss * np.nan if len(steps) == 2 else loss
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", poisoned)
     monkeypatch.setattr("minitransformer.training.trainer.backend", lambda: "cupy")
     with pytest.raises(Diverged, match="the loss is nan at step 2"):
         trained(tmp_path, evaluate_every=5, save_every=4)
@@ -246,12 +246,12 @@ def test_a_weight_that_is_not_a_number_is_never_saved(tmp_path, monkeypatch, nam
 
     def poisoned(model, optimiser, *rest):
         steps.append(1)
-        loss = training_step(model, optimiser, *rest)
+        loss = shared_step(model, optimiser, *rest)
         if len(steps) == 6:
             (model.output.data if name == "weight" else optimiser.mean_square)[:1] = np.inf
         return loss
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", poisoned)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", poisoned)
     with np.errstate(all="ignore"), pytest.raises(Diverged, match=f"a {name} is not a finite number after step 6"):
         trained(tmp_path)
     assert RunFolder(tmp_path / "run").checkpoints.load().state["step"] == 3
@@ -276,12 +276,12 @@ def test_a_second_ctrl_c_saves_no_weights_that_are_half_moved(tmp_path, monkeypa
         steps.append(1)
         if len(steps) == step:
             signal.raise_signal(signal.SIGINT)
-        loss = training_step(model, optimiser, *arguments)
+        loss = shared_step(model, optimiser, *arguments)
         if len(steps) == step:
             signal.raise_signal(signal.SIGINT)
         return loss
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path)
     checkpoint = RunFolder(tmp_path / "run").checkpoints.load()
@@ -295,7 +295,7 @@ def test_a_training_step_follows_the_gradient():
     model = Transformer(7, 9, d_model=6, n_heads=2, n_layers=1, d_ff=10, dropout=0, dtype="float64", seed=1)
     batch = Batch(*(np.random.default_rng(i).integers(1, 7, (3, 4)) for i in range(3)))
     before = model.state_dict()
-    training_step(model, Adam(model.parameters()), batch, 1e-3, 0.1)
+    shared_step(model, Adam(model.parameters()), batch, 1e-3, 0.1)
     for parameter, (name, values) in zip(model.parameters(), before.items(), strict=True):
         gradient = to_numpy(parameter.grad)
         clear = np.abs(gradient) > 1e-6
@@ -310,9 +310,9 @@ def test_what_the_recipe_says_of_a_step_reaches_it(tmp_path, monkeypatch):
 
     def recorded(model, optimiser, batches, rate, label_smoothing, workers, clip):
         asked.append((len(batches), label_smoothing, clip))
-        return training_step(model, optimiser, batches, rate, label_smoothing, workers, clip)
+        return shared_step(model, optimiser, batches, rate, label_smoothing, workers, clip)
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", recorded)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", recorded)
     trained(tmp_path, steps=4, label_smoothing=0.3, clip=0.7, accumulate=2)
     assert asked == [(2, 0.3, 0.7)] * 4
 
@@ -417,11 +417,11 @@ def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path, monkeypatch):
     def interrupted(*arguments):
         if len(steps) == 4:
             signal.raise_signal(signal.SIGINT)
-        loss = training_step(*arguments)
+        loss = shared_step(*arguments)
         steps.append(1)
         return loss
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", interrupted)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         trained(tmp_path)
     assert len(steps) == 5

@@ -15,8 +15,9 @@ import minitransformer as mt
 from minitransformer import durable
 from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.decoding import Diverged, hypotheses, longest_sentence, translate
-from minitransformer.optim import Gradients, Own
+from minitransformer.optim import Gradient
 from minitransformer.options import OptionError
+from minitransformer.sharding import Sum
 from minitransformer.tasks import build
 from minitransformer.training import (
     Checkpoint,
@@ -27,14 +28,14 @@ from minitransformer.training import (
     Trainer,
     TrainingOptions,
     average,
-    clip_gradients,
+    clip_gradient,
     evaluate,
     evaluation,
     load,
     loading,
     lock_folder,
     resume,
-    training_step,
+    shared_step,
 )
 from minitransformer.training.checkpoints import Checkpoints, read_checkpoint, write_checkpoint
 from minitransformer.training.scores import Quality, bleu
@@ -96,9 +97,9 @@ def test_a_run_that_goes_on_trains_on_the_batches_that_follow(tmp_path, monkeypa
 
     def recorded(model, optimiser, batches, *rest):
         groups.append([batch.source.tolist() for batch in batches])
-        return training_step(model, optimiser, batches, *rest)
+        return shared_step(model, optimiser, batches, *rest)
 
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", recorded)
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", recorded)
     changes = {"accumulate": 2, "keep": 3}
     trainer, folder = begun(tmp_path / "run", **changes)
     trainer.train(folder)
@@ -297,10 +298,10 @@ def test_a_gradient_whose_squares_float32_cannot_hold_is_shortened():
     for weight in weights:
         weight.grad = asarray(np.full(weight.shape, 1e20, dtype=np.float32))
     optimiser = mt.optim.Adam(weights)
-    clipped, length = clip_gradients(Gradients([Own(weights)]), optimiser, 2.0)
+    clipped, length = clip_gradient(Sum([Gradient(optimiser.buffer)]), optimiser.buffer, 2.0)
     assert float(length) == pytest.approx(1e20 * 8**0.5)
     found = xp.empty_like(optimiser.values)
-    clipped.write_sum(*optimiser.slices[0], found)
+    clipped.write(optimiser.buffer.slices[0], found)
     assert found.dtype == np.float32
     np.testing.assert_allclose(to_numpy(found), 2 / 8**0.5, rtol=1e-6)
 
@@ -566,7 +567,7 @@ def test_the_speed_is_that_of_training_alone(tmp_path, monkeypatch):
         return call
 
     monkeypatch.setattr("minitransformer.training.trainer.time", SimpleNamespace(perf_counter=lambda: now[0]))
-    monkeypatch.setattr("minitransformer.training.trainer.training_step", taking(1, training_step))
+    monkeypatch.setattr("minitransformer.training.trainer.shared_step", taking(1, shared_step))
     trainer, folder = begun(tmp_path / "run")
     trainer.evaluate = taking(1000, trainer.evaluate)
     speeds = []

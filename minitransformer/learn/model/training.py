@@ -22,6 +22,7 @@ from minitransformer.decoding.search import as_sources, exclude, limits, to_host
 from minitransformer.learn.model.passes import Functions, StandIns, like
 from minitransformer.nn import Transformer
 from minitransformer.nn.module import xavier
+from minitransformer.optim.adam import update
 
 __all__ = ["TRAINING"]
 
@@ -98,30 +99,29 @@ def schedule(f: Functions) -> StandIns:
 
 
 def adam(f: Functions) -> StandIns:
-    """Make stand-ins for a step of Adam on all parameters, laid side by side."""
+    """Make stand-ins for a step of Adam on a slice of all parameters, laid side by side."""
 
     def step(
-        self: optim.Adam,
+        theta: Array,
+        g: Array,
+        m: Array,
+        v: Array,
+        t: int,
         learning_rate: float,
-        gradients: optim.Gradients | None = None,
-        run: Callable[..., Iterable[Any]] = map,
+        betas: tuple[float, float],
+        eps: float,
+        decay: float = 0.0,
+        decayed: Iterable[slice] = (),
     ) -> None:
-        if self.weight_decay:
+        if decay:
             raise ValueError(
                 "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
             )
-        self._gather()
-        self.step_count += 1
-        gradients = optim.Gradients([optim.Own(self.parameters)]) if gradients is None else gradients
-        g = np.empty_like(self.values)
-        for part, pieces in self.slices:
-            gradients.write_sum(part, pieces, g[part])
-        given = (self.values, g, self.mean, self.mean_square)
-        found = f["adam-step"](*given, self.step_count, learning_rate, *self.betas, self.eps)
-        for array, value in zip((self.values, self.mean, self.mean_square), found, strict=True):
+        found = f["adam-step"](theta, g, m, v, t, learning_rate, *betas, eps)
+        for array, value in zip((theta, m, v), found, strict=True):
             array[...] = value
 
-    return {optim.Adam.step: step}
+    return {update: step}
 
 
 def targets(f: Functions) -> StandIns:

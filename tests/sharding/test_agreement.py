@@ -6,10 +6,16 @@ import pytest
 
 from minitransformer.arrays import backend, blas, card
 from minitransformer.data import MissingExtraError
+from minitransformer.sharding import ALONE, launched_rank, ranks, start
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunError, ranks
-from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
-from minitransformer.training.ranks import ALONE, check_agreement, launched_rank, start
+from minitransformer.training import Configuration, RunError
+from minitransformer.training.agreement import (
+    check_agreement,
+    check_data,
+    check_options,
+    compare_processors,
+    with_shares,
+)
 
 from .together import run_together
 

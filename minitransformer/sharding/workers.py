@@ -24,14 +24,14 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from minitransformer import ops
 from minitransformer.arrays import Array, RowsGenerator, backend, blas, xp
-from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch, TextBatch
 from minitransformer.nn import LanguageModel, Transformer
-from minitransformer.optim import Adam, Flat, Gradients, Own
+from minitransformer.optim import Adam, Gradient
 from minitransformer.options import OptionError
-from minitransformer.training.ranks import ALONE, Ranks
+from minitransformer.sharding.gradients import Flat, Sum
+from minitransformer.sharding.ranks import ALONE, Ranks
+from minitransformer.train import add_gradient
 
 __all__ = ["Workers", "check_shares", "check_workers", "default_workers"]
 
@@ -118,37 +118,34 @@ class Workers:
         self._undo = ExitStack()
         self._sent: Array | None = None  # reused in every step: new memory can cost more than the exchange
 
-    def collect(self, optimiser: Adam) -> Gradients:
+    def collect(self, optimiser: Adam) -> Sum:
         """Return the gradients of all shares, left by ``gradients``, for the parameters that the optimiser updates.
 
         Gradients of other processes' shares are received: each process sends the others their parts.
         """
-        own = [Own(parameters) for parameters in self._parameters]
+        buffer = optimiser.buffer
+        own = [Gradient(buffer, parameters) for parameters in self._parameters]
         if self.ranks.size == 1:
-            return Gradients(own)
+            return Sum(own)
         others = [rank != self.ranks.rank for rank in range(self.ranks.size)]
-        lengths = [other * (part.stop - part.start) for part, other in zip(optimiser.parts, others, strict=True)]
-        size, dtype, sent = len(own) * sum(lengths), optimiser.values.dtype, self._sent
+        lengths = [other * (part.stop - part.start) for part, other in zip(buffer.parts, others, strict=True)]
+        size, dtype, sent = len(own) * sum(lengths), buffer.values.dtype, self._sent
         if sent is None or (sent.size, sent.dtype) != (size, dtype):
             sent = self._sent = xp.empty(size, dtype=dtype)
         places = iter(np.cumsum([0, *(length for length in lengths for _ in own)]).tolist())
         jobs = [(rank, share, next(places)) for rank in range(self.ranks.size) for share in own]
 
-        def write(job: tuple[int, Own, int]) -> None:
+        def write(job: tuple[int, Gradient, int]) -> None:
             rank, share, start = job
             if others[rank]:
-                out = sent[start : start + lengths[rank]]
-                Gradients([share]).write_sum(optimiser.parts[rank], optimiser.pieces_of_parts[rank], out)
+                share.write(buffer.parts[rank], sent[start : start + lengths[rank]])
 
         self.each(write, jobs)
-        here, numbers = optimiser.mean.size, np.diff(self._cuts).tolist()
+        here, numbers = buffer.own.stop - buffer.own.start, np.diff(self._cuts).tolist()
         sizes = [other * number * here for other, number in zip(others, numbers, strict=True)]
         received = self.ranks.exchange(sent, [len(own) * length for length in lengths], sizes)
-        blocks = [
-            Flat(received[place * here : (place + 1) * here], optimiser.own.start)
-            for place in range(self.shares - len(own))
-        ]
-        return Gradients([*blocks[: self.own.start], *own, *blocks[self.own.start :]])
+        blocks = [Flat(received[place * here : (place + 1) * here], buffer) for place in range(self.shares - len(own))]
+        return Sum([*blocks[: self.own.start], *own, *blocks[self.own.start :]])
 
     def __enter__(self) -> Workers:
         threads = self.blas_threads or blas.default_threads(self.shares)
@@ -204,13 +201,7 @@ class Workers:
             if self.shares > 1:  # each draws, for its rows, what one share would draw for the whole batch
                 twin.rng.bit_generator.state = state
                 twin.rng.before, twin.rng.after = first, n - last
-            predict: Callable[..., Tensor] = twin
-            logits = predict(*share.inputs, rng=twin.rng)
-            loss = ops.cross_entropy(logits, share.target_output, label_smoothing=label_smoothing, ignore_index=PAD)
-            del logits  # the graph keeps what it needs
-            weight = _target_tokens(share) / tokens
-            loss.backward(weight, release=True)
-            return weight * loss.data
+            return add_gradient(twin, share, label_smoothing, _target_tokens(share) / tokens, twin.rng)
 
         try:
             losses = self.each(work, self.own)

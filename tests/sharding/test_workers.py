@@ -20,7 +20,7 @@ from minitransformer.training import (
     Workers,
     default_workers,
     resume,
-    training_step,
+    shared_step,
 )
 
 SMALL = {
@@ -99,7 +99,7 @@ def steps(number, delays=None, dtype="float32", threads=None):
             for worker in workers.models:
                 worker.encoder.layers[0] = Slow(worker.encoder.layers[0], delays)
         for step in range(5):
-            losses.append(float(training_step(model, optimiser, batch_of(8, step), 1e-2, 0.1, workers)))
+            losses.append(float(shared_step(model, optimiser, batch_of(8, step), 1e-2, 0.1, workers)))
     return losses, optimiser.values
 
 
@@ -148,7 +148,7 @@ def test_all_workers_look_at_the_same_weights():
     model = model_of()
     optimiser = Adam(model.parameters())
     with Workers(model, 3) as workers:
-        training_step(model, optimiser, batch_of(6), 1e-2, 0.1, workers)
+        shared_step(model, optimiser, batch_of(6), 1e-2, 0.1, workers)
         for twin in workers.models:
             both = zip(twin.parameters(), model.parameters(), strict=True)
             assert all(np.shares_memory(p.data, q.data) for p, q in both)
@@ -238,7 +238,7 @@ def test_a_number_below_one_is_refused(number):
 def test_by_default_each_core_has_a_worker_if_it_has_enough_to_do(monkeypatch):
     monkeypatch.setattr(blas, "cores", lambda: 8)
     assert [default_workers(n) for n in (1, 300, 512, 1100, 10**6)] == [1, 1, 2, 4, 8]
-    monkeypatch.setattr("minitransformer.training.workers.backend", lambda: "cupy")
+    monkeypatch.setattr("minitransformer.sharding.workers.backend", lambda: "cupy")
     assert default_workers(10**6) == 1
     with pytest.raises(ValueError, match="workers must be 1 with cupy, found 2"):
         Workers(model_of(), 2, 2)

@@ -7,8 +7,9 @@ from minitransformer.arrays import to_numpy, xp
 from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
-from minitransformer.optim import Adam, Gradients, Own
-from minitransformer.training import Workers, clip_gradients, training_step
+from minitransformer.optim import Adam, Gradient
+from minitransformer.sharding import Sum
+from minitransformer.training import Workers, clip_gradient, shared_step
 
 THREADS = pytest.mark.numpy_only("workers are threads that share the cores of a CPU")
 BY_WORKERS = pytest.mark.parametrize("number", [1, *(pytest.param(n, marks=THREADS) for n in (2, 3))])
@@ -30,19 +31,19 @@ def gradient(model, batches, number):
     with Workers(model, number) as workers:
         loss = float(workers.gradients(batches, 0.1))
         optimiser = Adam(model.parameters())
-        found, _ = clip_gradients(workers.collect(optimiser), optimiser, np.inf)
+        found, _ = clip_gradient(workers.collect(optimiser), optimiser.buffer, np.inf)
     return loss, whole_of(found, optimiser)
 
 
 def whole_of(gradients, optimiser):
     whole = xp.empty_like(optimiser.values)
-    for part, pieces in optimiser.slices:
-        gradients.write_sum(part, pieces, whole[part])
+    for part in optimiser.buffer.slices:
+        gradients.write(part, whole[part])
     return to_numpy(whole)
 
 
-def own(model):
-    return Gradients([Own(model.parameters())])
+def own(optimiser):
+    return Sum([Gradient(optimiser.buffer)])
 
 
 @BY_WORKERS
@@ -77,7 +78,7 @@ def test_a_long_gradient_is_shortened_and_keeps_its_direction(number):
     with Workers(model, number) as workers:
         for longest, factor in ((length / 4, 0.25), (length * 1.01, 1.0)):
             workers.gradients(batch_of(6, 0), 0.1)
-            clipped, found_length = clip_gradients(workers.collect(optimiser), optimiser, longest, workers.each)
+            clipped, found_length = clip_gradient(workers.collect(optimiser), optimiser.buffer, longest, workers.each)
             assert float(found_length) == pytest.approx(length, rel=1e-12)
             found = whole_of(clipped, optimiser)
             np.testing.assert_allclose(found, factor * whole, rtol=1e-9, atol=1e-15)
@@ -87,7 +88,7 @@ def test_clipping_is_part_of_the_step():
     def after(clip):
         model = model_of()
         optimiser = Adam(model.parameters(), eps=1.0)  # with a large eps, Adam's steps are as long as the gradient
-        training_step(model, optimiser, batch_of(6, 0), 1.0, 0.1, clip=clip)
+        shared_step(model, optimiser, batch_of(6, 0), 1.0, 0.1, clip=clip)
         return to_numpy(optimiser.values).copy()
 
     np.testing.assert_array_equal(after(None), after(1e9))
@@ -99,14 +100,15 @@ def test_float32_stays_float32():
     workers = Workers(model)
     workers.gradients(batch_of(6, 0), 0.1)
     optimiser = Adam(model.parameters())
-    clipped, _ = clip_gradients(workers.collect(optimiser), optimiser, 1e-3)
-    assert {array.dtype for array in clipped.single(optimiser._ends)} == {np.dtype("float32")}
+    clipped, _ = clip_gradient(workers.collect(optimiser), optimiser.buffer, 1e-3)
+    assert {array.dtype for array in clipped.by_parameter()} == {np.dtype("float32")}
     assert all(p.grad.dtype == "float32" for p in model.parameters())
 
 
 def test_nothing_is_shortened_where_there_is_no_gradient():
     model = model_of()
-    clipped, length = clip_gradients(own(model), optimiser := Adam(model.parameters()), 1.0)
+    optimiser = Adam(model.parameters())
+    clipped, length = clip_gradient(own(optimiser), optimiser.buffer, 1.0)
     assert float(length) == 0
     assert not whole_of(clipped, optimiser).any()
     assert all(p.grad is None for p in model.parameters())
@@ -116,7 +118,8 @@ def test_a_gradient_of_zeros_stays_one():
     model = model_of()
     for p in model.parameters():
         p.grad = p.data * 0
-    clipped, length = clip_gradients(own(model), optimiser := Adam(model.parameters()), 1.0)
+    optimiser = Adam(model.parameters())
+    clipped, length = clip_gradient(own(optimiser), optimiser.buffer, 1.0)
     assert float(length) == 0
     assert not whole_of(clipped, optimiser).any()
 
@@ -128,14 +131,13 @@ def test_the_length_does_not_depend_on_the_number_of_processes(seed):
     parameters = [Tensor(xp.zeros(size), requires_grad=True) for size in (30_001, 7, 20_000, 5_003)]
     for parameter in parameters:
         parameter.grad = xp.asarray(rng.normal(size=parameter.size))
-    gradients = Gradients([Own(parameters)])
 
     def length(processes):
         optimisers = [Adam(parameters, part=(rank, processes)) for rank in range(processes)]
         sums = []
         for optimiser in optimisers:
-            clip_gradients(gradients, optimiser, 1.0, map, lambda own: sums.append(own) or [own])
-        (found,) = {float(clip_gradients(gradients, one, 1.0, map, lambda own: sums)[1]) for one in optimisers}
+            clip_gradient(own(optimiser), optimiser.buffer, 1.0, map, lambda own: sums.append(own) or [own])
+        (found,) = {float(clip_gradient(own(one), one.buffer, 1.0, map, lambda own: sums)[1]) for one in optimisers}
         return found
 
     assert length(1) == length(2) == length(3) == length(4)

@@ -17,9 +17,8 @@ import numpy as np
 
 from minitransformer.arrays import Array, asarray, blas, to_numpy, xp
 from minitransformer.data import MissingExtraError
-from minitransformer.training.errors import RunError
 
-__all__ = ["ALONE", "MPI", "Alone", "Ranks", "check_agreement", "launched_rank", "start"]
+__all__ = ["ALONE", "MPI", "Alone", "Ranks", "launched_rank", "start"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -194,31 +193,6 @@ def launched_rank(environment: Mapping[str, str] = os.environ) -> int | None:
         if environment.get(size, "1") != "1":
             return int(environment.get(rank, "0"))
     return None
-
-
-def check_agreement(ranks: Ranks, values: Mapping[str, object]) -> None:
-    """Refuse processes that do not agree.
-
-    Parameters
-    ----------
-    ranks : Ranks
-        The processes.
-    values : mapping
-        The values that must be equal in all processes, by names for the message.
-
-    Raises
-    ------
-    RunError
-        In all processes, if one has another value than the first process.
-    """
-    expected, *others = ranks.gather(dict(values))
-    for rank, found in enumerate(others, 1):
-        for name in expected:
-            if found[name] != expected[name]:
-                raise RunError(
-                    f"process {rank} has another {name} than process 0: {found[name]!r}, expected {expected[name]!r}; "
-                    "start every process with the same options, data and packages"
-                )
 
 
 def start(distributed: str | None = None) -> Ranks:

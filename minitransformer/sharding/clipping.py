@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from minitransformer.arrays import Array, backend, square_sums, xp
-from minitransformer.optim import Adam, Flat, Gradients
+from minitransformer.optim import Buffer
+from minitransformer.sharding.gradients import Flat, Sum
 
-__all__ = ["clip_gradients"]
+__all__ = ["clip_gradient"]
 
 
-def clip_gradients(
-    gradients: Gradients,
-    optimiser: Adam,
+def clip_gradient(
+    gradient: Sum,
+    buffer: Buffer,
     longest: float,
     run: Callable[..., Iterable[Any]] = map,
     gather: Callable[[list[Array]], list[list[Array]]] = lambda squares: [squares],
-) -> tuple[Gradients, Array]:
+) -> tuple[Sum, Array]:
     """Return the clipped gradient of all shares, and its norm before clipping.
 
     With g the sum over the shares, for all parameters together::
@@ -31,10 +32,10 @@ def clip_gradients(
 
     Parameters
     ----------
-    gradients : Gradients
+    gradient : Sum
         The gradients of all shares.
-    optimiser : Adam
-        It defines this process's part of the gradient and its slices.
+    buffer : Buffer
+        The parameters; it defines this process's part of the gradient and its slices.
     longest : float
         The largest norm that is not scaled down.
     run : callable
@@ -44,23 +45,22 @@ def clip_gradients(
 
     Returns
     -------
-    gradients : Gradients
+    gradient : Sum
     length : array, shape ()
         In float64.
     """
-    start = optimiser.own.start
-    total = xp.empty_like(optimiser.mean)
+    start = buffer.own.start
+    total = xp.empty_like(buffer.values[buffer.own])
 
-    def add_up(place: tuple[slice, Any]) -> Array:
-        part, pieces = place
+    def add_up(part: slice) -> Array:
         out = total[part.start - start : part.stop - start]
-        gradients.write_sum(part, pieces, out)
+        gradient.write(part, out)
         return square_sums(out)
 
-    parts = gather(list(run(add_up, optimiser.slices)))
+    parts = gather(list(run(add_up, buffer.slices)))
     length = xp.sqrt(xp.concatenate([squares for part in parts for squares in part]).sum())
-    whole = Flat(total, start)
+    whole = Flat(total, buffer)
     if backend() == "numpy" and not length > longest:
-        return Gradients([whole]), length  # saves a pass; on a GPU reading the norm would cost more than the pass
+        return Sum([whole]), length  # saves a pass; on a GPU reading the norm would cost more than the pass
     factor = xp.where(length > longest, longest / length, 1.0).astype(total.dtype)  # float64 would widen it
-    return Gradients([whole], factor), length
+    return Sum([whole], factor), length

@@ -9,17 +9,17 @@ from minitransformer.arrays import blas, cache_slices
 from minitransformer.autograd import Tensor
 from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
-from minitransformer.optim import Adam, Gradients, Own
+from minitransformer.optim import Adam, Gradient
+from minitransformer.sharding import ALONE, Sum
 from minitransformer.tasks import build
 from minitransformer.training import (
     Configuration,
     RunFolder,
     Trainer,
     Workers,
-    clip_gradients,
-    training_step,
+    clip_gradient,
+    shared_step,
 )
-from minitransformer.training.ranks import ALONE
 
 from .together import run_together
 
@@ -54,7 +54,7 @@ def train(ranks=None, threads=1, clip=None, accumulate=1, d_model=32, shares=SHA
     with Workers(model, shares, threads, 1, **own) as workers:
         for step, n in enumerate((5, 1, 3, 6)):
             group = [batch_of(n, 10 * step + i) for i in range(accumulate)]
-            losses.append(float(training_step(model, optimiser, group, 1e-2, 0.1, workers, clip)))
+            losses.append(float(shared_step(model, optimiser, group, 1e-2, 0.1, workers, clip)))
     return losses, optimiser.values.copy(), model.rng.bit_generator.state, optimiser.mean
 
 
@@ -141,6 +141,6 @@ def test_the_norm_does_not_depend_on_who_added_up_what():
         parameter = Tensor(np.zeros_like(gradient), requires_grad=True)
         parameter.grad = gradient
         optimiser = Adam([parameter], part=(ranks.rank, ranks.size))
-        return float(clip_gradients(Gradients([Own([parameter])]), optimiser, 1.0, map, ranks.gather)[1])
+        return float(clip_gradient(Sum([Gradient(optimiser.buffer)]), optimiser.buffer, 1.0, map, ranks.gather)[1])
 
     assert [norm(ALONE), *run_together(2, norm), *run_together(3, norm)] == [1] * 6

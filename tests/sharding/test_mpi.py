@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minitransformer.training import ranks
-from minitransformer.training.ranks import MPI
+from minitransformer.sharding import MPI, ranks
 
 from .together import run_together
 
