@@ -15,8 +15,9 @@ same edited solutions as answers. The patients of the clinic and the planted fau
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,8 @@ from typing import Any
 import numpy as np
 
 from minitransformer.learn.bank import SOURCES, find
-from minitransformer.learn.watch import copy_inputs
 
-__all__ = ["edit", "mistaken", "mistaken_parts", "read_mistakes", "solution_of"]
+__all__ = ["edit", "mistaken", "mistaken_parts", "read_mistakes", "solution_of", "wrong_solutions"]
 
 
 def edit(text: str, old: str, new: str, where: str) -> str:
@@ -43,11 +43,13 @@ def edit(text: str, old: str, new: str, where: str) -> str:
 
 
 @cache
-def solution_of(name: str, old: str = "", new: str = "") -> Callable[..., Any]:
-    """Return the function that solves an exercise, as it is or with an edit."""
+def solution_of(name: str, *edits: tuple[str, str]) -> Callable[..., Any]:
+    """Return the function that solves an exercise, as it is or with edits, each old and new text."""
     exercise, names = find(name), {"__name__": f"solution_{name}"}
     text, where = exercise.solution, f"the solution of {name}"
-    exec(compile(edit(text, old, new, where) if old else text, where, "exec"), names)
+    for old, new in edits:
+        text = edit(text, old, new, where)
+    exec(compile(text, where, "exec"), names)
     [asked] = exercise.asks_for
     function: Any = names[asked]
     return function
@@ -57,6 +59,12 @@ def solution_of(name: str, old: str = "", new: str = "") -> Callable[..., Any]:
 def read_mistakes(path: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the edits of a list by the names of the exercises: each with ``old``, ``new`` and what it ``says``."""
     return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def wrong_solutions(name: str, *edits: tuple[str, str]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the solutions of an exercise with one known mistake each, after its sentence; all have the same edits."""
+    for mistake in read_mistakes((SOURCES / find(name).file).with_name("mistakes.toml")).get(name, ()):
+        yield mistake["says"], solution_of(name, (mistake["old"], mistake["new"]), *edits)
 
 
 def mistaken(name: str, *inputs: Any) -> dict[str, Any]:
@@ -70,15 +78,15 @@ def mistaken_parts(name: str, parts: Sequence[str], *inputs: Any) -> dict[str, d
     Mistakes that fail on these inputs, such as a forgotten transpose, are left out.
     """
 
-    def run(old: str = "", new: str = "") -> list[Any]:
-        found = solution_of(name, old, new)(*copy_inputs(inputs))
+    def run(function: Callable[..., Any]) -> list[Any]:
+        found = function(*deepcopy(inputs))
         return [found] if len(parts) == 1 else list(found)
 
     known: dict[str, dict[str, Any]] = {part: {} for part in parts}
-    right = run()
-    for mistake in read_mistakes((SOURCES / find(name).file).with_name("mistakes.toml")).get(name, ()):
+    right = run(solution_of(name))
+    for says, wrong in wrong_solutions(name):
         with suppress(Exception), np.errstate(all="ignore"):
-            for part, found, expected in zip(parts, run(mistake["old"], mistake["new"]), right, strict=True):
+            for part, found, expected in zip(parts, run(wrong), right, strict=True):
                 if not np.array_equal(found, expected):
-                    known[part].setdefault(mistake["says"], found)
+                    known[part].setdefault(says, found)
     return known

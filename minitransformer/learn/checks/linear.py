@@ -37,28 +37,6 @@ def one_weight_for_a_batch(backward: Callable[..., Any]) -> None:
     check_cases(check, ((2, 2, 2, 2), (3, 2, 4, 5), (1, 3, 4, 5), (3, 1, 4, 5)))
 
 
-def unlike_rows(x: np.ndarray, d_y: np.ndarray, name: str, d_name: str) -> dict[str, np.ndarray]:
-    """Return the gradient of a weight where only one of two arrays was made a matrix of all rows, or none.
-
-    NumPy multiplies these by chance only: if there is one sentence, if it has one position, or if all sizes are equal.
-    """
-    B, T, D = x.shape
-    wrong: dict[str, np.ndarray] = {}
-    if B == 1:
-        words = f"{name} is one matrix of all rows, and {d_name} is not: reshape it in the same way"
-        wrong[words] = x.reshape(-1, D).T @ d_y
-    if B == T:
-        words = f"{name}.T reverses all three axes; make one matrix of all rows first, then transpose"
-        wrong[words] = x.T @ d_y
-    if T == D:
-        words = f"{name} is not transposed, and a sum is missing: all sentences share the weight"
-        wrong[words] = x @ d_y
-    if T == 1:
-        words = f"{d_name} is one matrix of all rows, and {name} is not: {name}.T reverses all three axes"
-        wrong[words] = x.T @ d_y.reshape(-1, d_y.shape[-1])
-    return wrong
-
-
 def _one_weight(backward: Callable[..., Any], x: np.ndarray, w: np.ndarray) -> None:
     check_gradients(
         lambda d_y: backward(x, w, d_y),

@@ -34,6 +34,11 @@ class Mistakes(list[Wrong]):
         return take
 
 
+def in_other_forms(name: str, old: str, *forms: str) -> list[tuple[str, Any]]:
+    """Return an exercise's solution with one piece written otherwise, once for each form."""
+    return [(name, solution_of(name, (old, form))) for form in forms]
+
+
 CHAPTERS = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
 LISTS = [*sorted(SOURCES.glob("*/mistakes.toml")), *sorted(Path(__file__).parent.glob("*.toml"))]
 
@@ -44,7 +49,7 @@ def all_wrong() -> Iterator[Wrong]:
         for name, edits in read_mistakes(path).items():
             for one in edits:
                 words = re.compile(one["matches"]) if "matches" in one else one["says"]
-                yield name, words, solution_of(name, one["old"], one["new"])
+                yield name, words, solution_of(name, (one["old"], one["new"]))
     for chapter in CHAPTERS:
         yield from getattr(chapter, "wrong", ())
 

@@ -1,8 +1,7 @@
 """Chapter 3."""
 
 import numpy as np
-
-from minitransformer.learn.solutions import solution_of
+from learn.answers import in_other_forms
 
 
 def row_by_row(x, mean, r, gain, d_y):
@@ -13,22 +12,18 @@ def row_by_row(x, mean, r, gain, d_y):
     return d_x, d_gain
 
 
-def in_the_form(name, old, *forms):
-    return [(name, solution_of(name, old, new)) for new in forms]
-
-
 right = [
-    *in_the_form("sum-along-an-axis", ", x.shape).copy()", ", x.shape)", ", x.shape) + np.zeros(x.shape)"),
-    *in_the_form("mean-of-what-counts", "np.where(keep, (d_y / n)[:, None], 0.0)", "keep * (d_y / n)[:, None]"),
-    *in_the_form("matmul-backward", "d_y @ w.T, x.T @ d_y", '(w @ d_y.T).T, np.einsum("ta,tf->af", x, d_y)'),
-    *in_the_form(
+    *in_other_forms("sum-along-an-axis", ", x.shape).copy()", ", x.shape)", ", x.shape) + np.zeros(x.shape)"),
+    *in_other_forms("mean-of-what-counts", "np.where(keep, (d_y / n)[:, None], 0.0)", "keep * (d_y / n)[:, None]"),
+    *in_other_forms("matmul-backward", "d_y @ w.T, x.T @ d_y", '(w @ d_y.T).T, np.einsum("ta,tf->af", x, d_y)'),
+    *in_other_forms(
         "one-weight-for-a-batch",
         "x.reshape(-1, D).T @ d_y.reshape(-1, F)",
         "(x.swapaxes(1, 2) @ d_y).sum(axis=0)",
         "np.tensordot(x, d_y, axes=([0, 1], [0, 1]))",
     ),
-    *in_the_form("add-with-broadcasting", "return d_x, d_y", "return [d_x, d_y]"),
-    *in_the_form(
+    *in_other_forms("add-with-broadcasting", "return d_x, d_y", "return [d_x, d_y]"),
+    *in_other_forms(
         "linear-backward",
         "d_rows.sum(axis=0)",
         "d_y.sum(axis=(0, 1))",

@@ -1,6 +1,6 @@
 """Chapter 2."""
 
-from minitransformer.learn.solutions import solution_of
+from learn.answers import in_other_forms
 
 
 def by_depth(parts, loss):
@@ -18,9 +18,6 @@ def by_depth(parts, loss):
 right = [
     ("order-of-a-graph", lambda parts, loss: by_depth(parts, loss)),
     ("add-up-the-shares", lambda x, d_L: d_L * (2 * x + 1)),
-    ("add-up-the-shares", solution_of("add-up-the-shares", "d[name] + share if name in d else", "d.get(name, 0) +")),
-    (
-        "stop-the-gradient",
-        solution_of("stop-the-gradient", "d[name] += share", "d[name] = d[output] * slope + d[name]"),
-    ),
+    *in_other_forms("add-up-the-shares", "d[name] + share if name in d else", "d.get(name, 0) +"),
+    *in_other_forms("stop-the-gradient", "d[name] += share", "d[name] = d[output] * slope + d[name]"),
 ]
