@@ -5,14 +5,18 @@ decides may change, to the default of the program that wrote the folder. Expecte
 """
 
 import json
+import struct
+from itertools import product
 
 import numpy as np
 import pytest
-from ctranslate2_folders import CONFIG, TOKENS, model_bin, variables, write_folder
+from ctranslate2_folders import CONFIG, TOKENS, model_bin, text, variables, write_folder
 from marian_folders import SIZES, configuration, sentencepiece_model, tensors, tokens, write_tokenisers
 from marian_npz import SETTINGS, arrays, write_vocabulary
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
+from minitransformer import ops
+from minitransformer.arrays import to_numpy
 from minitransformer.data import Characters, Pieces, Words
 from minitransformer.exchange import read_ctranslate2, read_huggingface, read_marian
 from minitransformer.files import FileError
@@ -358,3 +362,174 @@ def test_an_option_of_both_stacks_comes_before_one_that_is_said_once(tmp_path):
         assert found[0] == read_ctranslate2(write_folder(tmp_path / name, values)).model
         change = {"num_heads": {"n_heads": 4}, "pre_norm": {"norm": "post"}, "activation": {"activation": "gelu"}}
         assert found[1] == found[0] | change[name]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Each spelling, type and edge
+
+YAML = {
+    "word: 0": "word", "'it''s': 0": "it's", '"a\\"b": 0': 'a"b', '"\\u00e9\\x41\\t\\\\": 0': "éA\t\\",
+    '"\\0\\n\\r": 0': "\0\n\r",
+    "a:b: 0": "a:b", "? a long key\n: 0": "a long key",
+    "? 'quoted ''key'''\n:   0": "quoted 'key'", "':': 0": ":", "'\u2581x': 0 ": "\u2581x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_tokens_of_marian_in_every_spelling(tmp_path, end):
+    write_marian(tmp_path)
+    for line, token in YAML.items():
+        lines = [line.replace(": 0", ": 2").replace(":   0", ":   2"), "</s>: 0", "<unk>: 1"]
+        lines += [f"t{number}: {number}" for number in range(3, 14)]
+        (tmp_path / "v.yml").write_text(end.join("\n".join(lines).split("\n")), encoding="utf-8", newline="")
+        assert read_marian(tmp_path).source.tokens[4] == token
+
+
+@pytest.mark.parametrize(
+    ("beam", "normalize", "right"),
+    [("1", "0", True), ("9999", "999", True), ("10000", "1", False), ("0", "1", False), ("-1", "1", False),
+     ("6", "0.123456789", True), ("6", "1000", False), ("6", "-1", False), ("6", "1.", False), ("06", "1", False)],
+)  # fmt: skip
+def test_numbers_of_marian_at_their_edges(tmp_path, beam, normalize, right):
+    write_marian(tmp_path)
+    text = (tmp_path / "decoder.yml").read_text().replace("0.6", normalize).replace("size: 3", f"size: {beam}")
+    (tmp_path / "decoder.yml").write_text(text)
+    if right:
+        assert options(read_marian(tmp_path)) == MARIAN | {"beam": int(beam), "alpha": float(normalize)}
+    else:
+        with pytest.raises(FileError, match="expected numbers"):
+            read_marian(tmp_path)
+
+
+def test_what_marian_adds_to_its_weights_changes_nothing(tmp_path):
+    write_marian(tmp_path, {"models", "a.npz"})
+    expected = read_marian(tmp_path).state
+    with np.load(tmp_path / "b.npz") as file:
+        found = {name: np.asfortranarray(array) for name, array in file.items()}
+    np.savez(tmp_path / "b.npz", decoder_c_mt=np.zeros((1, 3), "f4"), **{"special:other": np.zeros(2, "i1")}, **found)
+    np.savez(tmp_path / "b.optimizer.npz", adam=np.zeros(2))
+    read = read_marian(tmp_path)
+    assert options(read) == MARIAN
+    assert all(np.array_equal(read.state[name], array) for name, array in expected.items())
+
+
+@pytest.mark.parametrize(
+    ("types", "kind"),
+    [({}, "float32"), ({"model.encoder.layers.0.fc1.bias": "f8"}, "float64"), ({None: "f2"}, "float32")],
+)
+def test_the_type_of_a_hugging_face_model_is_the_widest_of_its_tensors(tmp_path, types, kind):
+    write_huggingface_folder(tmp_path)
+    expected = read_huggingface(tmp_path).state
+    found = load_file(tmp_path / "model.safetensors")
+    found = {name: array.astype(types.get(name, types.get(None, "f4"))) for name, array in found.items()}
+    for stack in ("encoder", "decoder"):
+        waves = to_numpy(ops.sinusoidal_positions(9, 16, layout="halves"))
+        found[f"model.{stack}.embed_positions.weight"] = waves.astype(types.get(None, "f4"))
+    save_file(found, tmp_path / "model.safetensors")
+    read = read_huggingface(tmp_path)
+    assert options(read) == HUGGINGFACE | {"dtype": kind}
+    assert {f"{array.dtype}" for array in read.state.values()} == {kind}
+    for name, array in read.state.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-3, atol=1e-4)
+    found["model.encoder.embed_positions.weight"] = waves.astype("f4") + np.float32(2e-5)
+    save_file(found, tmp_path / "model.safetensors")
+    with pytest.raises(FileError, match="holds other numbers than sines"):
+        read_huggingface(tmp_path)
+
+
+@pytest.mark.parametrize("tie", [True, False])
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize("names", [("shared",), ("encoder.embed_tokens", "decoder.embed_tokens")])
+def test_every_way_of_sharing_the_tables_of_hugging_face(tmp_path, names, both, tie):
+    """Newer versions write one table where older ones write two; the output is another one if it is not tied."""
+    write_huggingface_folder(tmp_path, share_encoder_decoder_embeddings=both, tie_word_embeddings=tie)
+    found = {k: v for k, v in load_file(tmp_path / "model.safetensors").items() if "embed" not in k and "head" not in k}
+    table = numbered(np.random.default_rng(3).normal(0, 0.3, (V, 16)).astype("f4"))
+    last = table if tie else -table
+    save_file(
+        found | {f"model.{name}.weight": table.copy() for name in names} | {"lm_head.weight": last.copy()},
+        tmp_path / "model.safetensors",
+    )
+    if not both and names == ("shared",):
+        with pytest.raises(FileError, match=r"has no tensor model\.encoder\.embed_tokens"):
+            read_huggingface(tmp_path)
+        return
+    read, order = read_huggingface(tmp_path), [V - 1, V - 1, 0, 1, *range(2, V - 1)]
+    assert read.model["share_embeddings"] == (("all" if both else "target") if tie else "inputs")
+    assert ("output" in read.state, "target_embedding.table" in read.state) == (not tie, tie and not both)
+    np.testing.assert_array_equal(read.state["source_embedding.table"], table[order])
+    if not tie:
+        np.testing.assert_array_equal(read.state["output"], -table[order])
+
+
+i8, f4 = np.int8, np.float32
+SCALES = [
+    ("scale_embeddings", i8(0), False), ("scale_embeddings", i8(1), True), ("scale_embeddings", f4(1), False),
+    ("scale_embeddings", f4(8**0.5), True), ("multiply", f4(8**0.5), True), ("multiply", f4(1), False),
+    ("multiply", i8(0), False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "scaled"), SCALES)
+def test_every_way_of_scaling_the_embeddings_of_ctranslate2(tmp_path, name, value, scaled):
+    tables = {"encoder": "encoder/embeddings_0", "decoder": "decoder/embeddings"}
+    names = [f"{s}/{name}" if name != "multiply" else f"{table}/multiply_by_sqrt_depth" for s, table in tables.items()]
+    folder = write_folder(tmp_path, variables() | {one: np.asarray(value) for one in names})
+    assert read_ctranslate2(folder).model["scale_embeddings"] == scaled
+
+
+def test_what_ctranslate2_has_beside_the_weights(tmp_path):
+    plain = options(read_ctranslate2(write_folder(tmp_path)))
+    more = {
+        f"{stack}{name}": np.asarray(i8(1))
+        for stack in ("", "encoder/", "decoder/")
+        for name in ("alignment_layer", "alignment_heads", "embeddings_merge", "alibi_use_positive_positions")
+    }
+    assert options(read_ctranslate2(write_folder(tmp_path, variables() | more))) == plain
+    for old in (False, True):
+        zeros = write_folder(tmp_path, variables() | {"decoder/start_from_zero_embedding": np.asarray(i8(1))},
+                             **({"version": 5, "revision": 6} if old else {}))  # fmt: skip
+        if old:
+            (zeros / "config.json").unlink()
+        found = read_ctranslate2(zeros)
+        assert found.model["source_end"]  # only Marian's decoders do, and its sources have an end
+        assert not found.state["target_embedding.table"][1].any()
+    alone = {name: value for name, value in variables().items() if not ("self_attention" in name and "bias" in name)}
+    found = read_ctranslate2(write_folder(tmp_path, alone))
+    assert found.model["attention_bias"]
+    assert not found.state["encoder.layers.0.self_attention.b_in"].any()
+    assert found.state["decoder.layers.0.cross_attention.b_in"].any()
+    for place in (0, 5):
+        tokens = [*TOKENS[:place], "<pad>", *TOKENS[place + 1 :]] if place else ["<pad>", *TOKENS[1:]]
+        notes = read_ctranslate2(write_folder(tmp_path, tokens=tokens)).notes
+        assert notes[0] == "padding is never written here"
+    (tmp_path / "source.spm").write_bytes(sentencepiece_model())  # one of two is not used
+    assert isinstance(read_ctranslate2(write_folder(tmp_path)).source, Words)
+    table = np.random.default_rng(0).normal(size=(7, 8)).astype("f4")
+    learned = {f"{stack}/position_encodings/encodings": table for stack in ("encoder", "decoder")}
+    found = read_ctranslate2(write_folder(tmp_path, variables() | learned)).model
+    assert (found["positions"], found["max_length"], found["longest"]) == ("learned", 7, 6)
+    for layout, scale, first in product(("interleaved", "halves"), ("d_model", "d_model-2"), range(3)):
+        waves = to_numpy(ops.sinusoidal_positions(40, 8, "float32", layout, scale, first))
+        learned = {f"{stack}/position_encodings/encodings": waves for stack in ("encoder", "decoder")}
+        found = read_ctranslate2(write_folder(tmp_path, variables() | learned)).model
+        assert (found["position_layout"], found["position_scale"], found["first_position"]) == (layout, scale, first)
+
+
+def test_numbers_of_every_type_in_model_bin(tmp_path):
+    """bfloat16 is the upper half of float32; int16 without a scale is divided by 1000."""
+    name, values = "decoder/embeddings/weight", variables()
+    table = (2.0 ** (np.arange(13 * 8).reshape(13, 8) % 5 - 2)).astype("f4")
+    data = model_bin(values | {name: table})
+    head = text(name) + struct.pack("<B2I", 2, 13, 8)
+    whole = head + struct.pack("<BI", 0, table.nbytes) + table.tobytes()
+    assert whole in data
+    upper = (table.view(np.uint32) >> 16).astype(np.uint16)
+    whole16 = head + struct.pack("<BI", 5, upper.nbytes) + upper.tobytes()
+    folder = write_folder(tmp_path)
+    expected = read_ctranslate2(write_folder(tmp_path, values | {name: table})).state["target_embedding.table"]
+    (folder / "model.bin").write_bytes(data.replace(whole, whole16))
+    np.testing.assert_array_equal(read_ctranslate2(folder).state["target_embedding.table"], expected)
+    thousand = values | {name: (1000 * table).astype("i2")}
+    found = read_ctranslate2(write_folder(tmp_path, thousand)).state["target_embedding.table"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
