@@ -67,6 +67,52 @@ def test_each_line_of_a_program_has_its_own_numbers():
     assert {CONFIGURATIONS[name].batch * CONFIGURATIONS[name].length for name in ("toy", "small")} == {768, 1536}
 
 
+def test_the_anatomy_is_told_number_by_number():
+    """The step of a worker alone takes 0.9 of 50 ms; each kind has its share of these 45 ms."""
+    result = made_up.result(("toy",))
+    result["configurations"]["toy"]["anatomy"] = summarise_anatomy(
+        made_up.inside(step=0.05), CONFIGURATIONS["toy"].changed(batch=7)
+    )
+    report = speed_text(result).split("\n\n")[-1]
+    lines = [line.split() for line in report.splitlines()]
+    assert report.splitlines()[0] == "  where the time goes: one of 2 workers, alone, 4 sentences, 45 ms"
+    shares = [0.5, 0.08, 0.09, 0.06, 0.02, 0.08, 0.05, 0.12]
+    assert [line[-3:] for line in lines[1:9]] == [["ms", f"{share:.1%}", "#" * round(40 * share)] for share in shares]
+    assert [float(line[-4]) for line in lines[1:9]] == pytest.approx([45 * share for share in shares], rel=0.02)
+    words = " ".join(" ".join(line) for line in lines[9:])
+    assert "autograd and Python: 4.4% of that (2 ms: the same graph" in words
+    assert "matrix products: 5 GFLOP a step. Alone, this machine does them at 500 GFLOP/s at best, which would" in words
+    assert "would take 10 ms; the whole step reaches 100 GFLOP/s, 20% of that" in words
+
+
+@pytest.mark.parametrize("counts", [(1, 2, 3), (5, 0, 1), (0, 4, 0), (3, 0, 0)])
+@pytest.mark.parametrize("rounds", [1, 2, 5])
+def test_rounds_and_equal_sentences_are_counted_in_words(counts, rounds):
+    result = made_up.decoding() | {"rounds": rounds}
+    same, ties, different = counts
+    found = {"sentences": sum(counts), "same": same, "ties": ties, "different": different}
+    result["decoding"]["toy"]["searches"]["greedy"]["agreement"] = found
+    words = " ".join(decoding_text(result).split())
+    told = f"of {sum(counts)} sentences {same} are equal; {ties} differ only where two choices are equal up to rounding"
+    assert (f"{told}, {different} differ otherwise" in words) == (same < sum(counts))
+    plural = "1 round " if rounds == 1 else f"{rounds} rounds "
+    for report in (words, " ".join(speed_text(made_up.result() | {"rounds": rounds}).split())):
+        assert f"Medians over {plural}in which the programs took turns" in report
+
+
+def test_memory_is_that_of_the_last_round_and_times_of_all():
+    def outcome(label, *rounds):
+        return Outcome(label, {}, [{"seconds": list(seconds), "peak": peak} for peak, seconds in rounds])
+
+    found = compare({
+        "ours": outcome("a", (1, (1.0, 1.0, 9.0)), (2, (2.0, 2.0)), (3, (4.0, 4.0))),
+        "eager": outcome("b", (6, (3.0, 3.0, 5.0)), (5, (4.0, 4.0)), (4, (4.0, 4.0))),
+    })  # fmt: skip
+    assert [(one["median"], one["peak"]) for one in found.values()] == [(2.0, 3), (4.0, 4)]
+    times = found["eager"]["times_ours"]
+    assert (times["median"], times["least"], times["most"], times["rounds"]) == (2.0, 1.0, 3.0, [3.0, 2.0, 1.0])
+
+
 def test_the_report_goes_without_pytorch_and_without_an_anatomy():
     result = made_up.result(names=["toy"])
     programs = result["configurations"]["toy"]["programs"]

@@ -94,6 +94,8 @@ def test_of_a_large_model_the_file_holds_a_part_of_each_matrix(tmp_path, session
     assert "first 10 rows and columns" in data["left_out"]
     [found] = data["sentences"][0]["traces"]
     tokens = {one["id"] for name in ("source", "target_in", "target_out") for one in trace[name]}
+    for one in data["sentences"][0]["translate"]["tokens"]:
+        tokens |= {one["id"], *(other["id"] for other in one["alternatives"])}
     vocabularies = len(session.run.source), len(session.run.target)
     for key, tensor in (found["tensors"] | data["parameters"]).items():
         stored = found["arrays"][tensor["array"]] if "array" in tensor else tensor
@@ -161,6 +163,36 @@ def test_arrays_of_the_same_bytes_stay_apart(numbers, monkeypatch):
         np.testing.assert_array_equal(array(stored), part.ravel())
         assert tensor["shape"] == list(whole.shape)
     assert len(found["arrays"]) < len(arrays) + 1
+
+
+@pytest.mark.parametrize("limit", [20, 10**9])
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("objective", [None, {"kind": "log_probability", "position": 0, "token": 5}])
+def test_what_is_asked_for_is_written(tmp_path, session, monkeypatch, external, limit, objective):
+    """Halves for large models and for files beside the page, and the objective that was given."""
+    monkeypatch.setattr(saved, "MANY_PARAMETERS", limit)
+    page, *beside = save(tmp_path / "p.html", session, TEXTS[1:], objective, external=external, differences=False)
+    data = read(page)
+    types = {one["type"] for one in data["parameters"].values()}
+    assert types <= ({"float16", "product"} if external or limit == 20 else {"float32"})
+    sentence = unpack(beside[0].read_text().split('"')[1]) if external else data["sentences"][0]
+    [traced] = sentence["traces"]
+    assert traced["objective"] == (objective or {"kind": "loss"})
+    asked = {"text": TEXTS[1]} | ({"objective": objective} if objective else {})
+    assert traced["answer"] == session.trace(asked)
+
+
+def test_a_zero_stays_zero_in_a_matrix_of_low_rank():
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        values = np.random.default_rng(seed).normal(size=(40, 2)) @ rng.normal(size=(2, 40))
+        values[3], values[:, 7] = 0, 0
+        stored = saved._Halves()(values)
+        assert stored["type"] == "product"
+        found = array(stored).reshape(40, 40)
+        assert not found[3].any()
+        assert not found[:, 7].any()
+        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("exponent", [-300, -20, 0, 3, 200])

@@ -198,6 +198,29 @@ def test_a_gradient_agrees_with_its_difference(session, trace):
     assert len(found["curve"][0]) == 3
 
 
+@pytest.mark.parametrize("objective", [None, {"kind": "difference", "position": 1, "token": 5, "other": 7}])
+@pytest.mark.parametrize("edits", [[], [{"kind": "head_off", "step": f"{CROSS}/multi_head_attention", "head": 0}]])
+@pytest.mark.parametrize("checkpoint", [None, 1])
+@pytest.mark.parametrize("target", [None, [5, 6, 7]])
+def test_a_difference_is_that_of_the_whole_trace(session, objective, edits, checkpoint, target):
+    """Of its objective, its edits, its checkpoint and its target."""
+    asked = {"objective": objective, "edits": edits, "checkpoint": checkpoint, "target": target}
+    answer = session.trace({"text": "one"} | {name: value for name, value in asked.items() if value})
+    ids = [START, *(token["id"] for token in answer["target_out"])]
+    assert target is None or ids[1:] == target
+    model = tracing.in_double(session.models.at(checkpoint))
+    chosen = tracing.LogProbabilityDifference(1, 5, 7) if objective else tracing.Loss()
+    changes = [tracing.HeadOff(f"{CROSS}/multi_head_attention", 0)] if edits else []
+    source, key = [[token["id"] for token in answer["source"]]], f"{CROSS}.w_out"
+    whole = tracing.trace(model, source, [ids], chosen, changes)
+    assert answer["objective"]["value"] == pytest.approx(whole.value)
+    found = session.difference({"trace": answer["id"], "key": key, "index": [6, 1]})
+    expected = tracing.difference(model, source, [ids], chosen, changes, key, (6, 1))
+    assert found["gradient"] == pytest.approx(expected.gradient)
+    assert found["gradient"] == pytest.approx(whole[f"d:{key}"][6, 1])
+    np.testing.assert_allclose([point[1] for point in found["curve"]], [point.estimate for point in expected.curve])
+
+
 def test_an_edit_is_predicted_to_first_order(session, trace):
     key = f"{CROSS}.w_out"
     before = session.array(trace["id"], key)[0, 0]
