@@ -13,6 +13,7 @@ import pytest
 from ctranslate2_folders import CONFIG, TOKENS, model_bin, text, variables, write_folder
 from marian_folders import SIZES, configuration, sentencepiece_model, tensors, tokens, write_tokenisers
 from marian_npz import SETTINGS, arrays, write_vocabulary
+from marian_npz import write_folder as write_marian_npz
 from safetensors.numpy import load_file, save_file
 
 from minitransformer import ops
@@ -290,11 +291,76 @@ def test_the_special_tokens_of_hugging_face_are_those_of_the_rules(tmp_path):
     write_huggingface_folder(tmp_path, generation=RULES | ids, pad_token_id=2, eos_token_id=[0, 5])
     assert options(read_huggingface(tmp_path)) == HUGGINGFACE | {"kinds": (Pieces, Pieces, False)}
     write_huggingface_folder(tmp_path, generation=RULES | ids | {"decoder_start_token_id": 3})
-    assert options(read_huggingface(tmp_path))["ids"] == [V, 4, 1, 2]
+    found = options(read_huggingface(tmp_path))
+    # the start is a token of its own, so forbidding padding is not enough, and other tokens move by one
+    assert found == HUGGINGFACE | {"ids": [V, 4, 1, 2], "notes": [NEVER], "forbidden": [5, 7]}
     for name in ("pad_token_id", "eos_token_id", "decoder_start_token_id"):
         write_huggingface_folder(tmp_path, generation=RULES | ids | {name: [0, 5]})
         with pytest.raises(FileError, match=rf"generation_config.json: {name} is \[0, 5\], expected the id of one"):
             read_huggingface(tmp_path)
+
+
+OFF_AND_ON = {
+    "do_sample": (False, True), "num_beam_groups": (1, 2), "no_repeat_ngram_size": (0, 3),
+    "encoder_no_repeat_ngram_size": (0, 1), "repetition_penalty": (1.0, 1.1), "encoder_repetition_penalty": (1.0, 0.9),
+    "diversity_penalty": (0.0, 0.5), "min_length": (0, 1), "min_new_tokens": (0, 1), "forced_bos_token_id": (None, 3),
+    "suppress_tokens": ([], [3]), "begin_suppress_tokens": ([], [3]), "sequence_bias": ({}, {"x": 1.0}),
+    "exponential_decay_length_penalty": (None, [3, 1.1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OFF_AND_ON)
+def test_rules_of_hugging_face_that_are_not_known_must_be_off(tmp_path, name):
+    off, on = OFF_AND_ON[name]
+    for where in ("config", "generation"):
+        for value in (off, on):
+            said = {name: value}
+            given = {"generation": RULES | said} if where == "generation" else said
+            write_huggingface_folder(tmp_path, **given)
+            if value is off or value == off:
+                assert options(read_huggingface(tmp_path)) == HUGGINGFACE
+            else:
+                with pytest.raises(FileError, match=f"{name} is .*this search has no such rule"):
+                    read_huggingface(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("said", "activation"),
+    [("relu", "relu"), ("swish", "silu"), ("silu", "silu"), ("gelu", "gelu"), ("quick_gelu", "quick_gelu")],
+)
+def test_activations_by_the_names_of_each_program(tmp_path, said, activation):
+    write_huggingface_folder(tmp_path, activation_function=said)
+    assert read_huggingface(tmp_path).model["activation"] == activation
+    number = np.asarray(np.int8({"relu": 0, "silu": 2, "gelu": 3, "quick_gelu": 4}[activation]))
+    both = {f"{stack}/activation": number for stack in ("encoder", "decoder")}
+    assert read_ctranslate2(write_folder(tmp_path, variables() | both)).model["activation"] == activation
+    theirs = {"relu": "relu", "silu": "swish", "quick_gelu": "gelu"}.get(activation)
+    if theirs is not None:  # Marian's gelu is the product with a sigmoid
+        folder = write_marian_npz(tmp_path / "marian", settings={"transformer-ffn-activation": theirs})
+        assert read_marian(folder).model["activation"] == activation
+
+
+def test_separate_vocabularies_of_hugging_face(tmp_path):
+    """The decoder's start token has an id of its own in each; where the source lacks it, its padding stands there."""
+    for token in (tokens(30)[5], "only in the target"):
+        write_huggingface_folder(tmp_path, {"lm_head.weight"}, vocab_size=V, decoder_vocab_size=len(tokens(30)))
+        write_tokenisers(tmp_path, separate=True)
+        target = [token if place == 5 else one for place, one in enumerate(tokens(30))]
+        (tmp_path / "target_vocab.json").write_text(json.dumps({one: place for place, one in enumerate(target)}))
+        n = len(target)
+        config = json.loads((tmp_path / "config.json").read_text())
+        ids = {"pad_token_id": n - 1, "decoder_start_token_id": 5, "bad_words_ids": [[n - 1], [5]]}
+        (tmp_path / "config.json").write_text(json.dumps(config | ids))
+        found = load_file(tmp_path / "model.safetensors")
+        for name in ("model.decoder.embed_tokens.weight", "final_logits_bias"):
+            found[name] = found[name][:n] if "embed" in name else found[name][:, :n]
+        save_file(found, tmp_path / "model.safetensors")
+        read = read_huggingface(tmp_path)
+        own = tokens().index(token) if token in tokens() else V - 1
+        source, written = (np.rint(read.state[f"{side}_embedding.table"][:4, 0]) for side in ("source", "target"))
+        assert source.tolist() == [V, own + 1, 1, 2]
+        assert written.tolist() == [n, 6, 1, 2]
+        assert read.model["share_embeddings"] == "target"
 
 
 def test_weights_of_hugging_face_are_not_read_from_a_pickle_beside_them(tmp_path):

@@ -125,6 +125,17 @@ def test_what_is_measured():
     assert all(points["points"][0]["rate"] == 0.01 for points in kind.values())
 
 
+def test_each_seed_and_distance_draws_other_sentences():
+    losses = {
+        (seed, distance): train(RecallModel("recurrent", SMALL, 0), replace(SMALL, steps=2), distance, 0.01, seed)[0]
+        for seed in (0, 1)
+        for distance in (1, 2)
+    }
+    assert len({*losses.values()}) == 4
+    again = train(RecallModel("recurrent", SMALL, 0), replace(SMALL, steps=2), 2, 0.01, 1)
+    assert again[0] == losses[1, 2]
+
+
 @pytest.mark.parametrize("best", range(3))
 def test_the_best_rate_is_that_of_all_seeds(monkeypatch, best):
     """Each rate is tried with the first seed, then the best one alone with the others."""
@@ -141,6 +152,28 @@ def test_the_best_rate_is_that_of_all_seeds(monkeypatch, best):
     others = [("model 7", rates[best], 7, 3), ("model 5", rates[best], 5, 3)]
     assert calls == [("model 4", rate, 4, 3) for rate in rates] + others
     assert found == (rates[best], pytest.approx([0.4, 0.7, 0.5]), [(f"model {seed}", 3, 9) for seed in seeds])
+
+
+def test_each_kind_and_distance_has_its_own_models(monkeypatch):
+    asked, told = [], []
+
+    def train_at_best_rate(make, sizes, distance, rates, seeds):
+        asked.append((make, distance))
+        return rates[1], [0.5, 0.25], [np.array([0.25, 0.75]), np.array([1.0, 1.0])]
+
+    monkeypatch.setattr(recall, "train_at_best_rate", train_at_best_rate)
+    found = measure_recall(SMALL, told.append, distances=(1, 9), rates=(0.1, 0.2), seeds=(3, 4))
+    assert [distance for _, distance in asked] == [1, 9] * len(LAYERS)
+    for (make, _), kind in zip(asked[::2], LAYERS, strict=True):  # after all of them have been made
+        for seed in (3, 4):
+            expected, own = RecallModel(kind, SMALL, seed).state_dict(), make(seed).state_dict()
+            assert own.keys() == expected.keys()
+            assert all(np.array_equal(own[name], expected[name]) for name in own)
+    point = {"rate": 0.2, "losses": [0.5, 0.25], "accuracy": [0.5, 1.0]}
+    for kind in found["kinds"].values():
+        assert kind["points"] == [{"distance": distance, **point} for distance in (1, 9)]
+    names = [(kind, distance) for kind in LAYERS for distance in (1, 9)]
+    assert told == [f"{kind}, {distance} back: 0.500, 1.000 at rate 0.2" for kind, distance in names]
 
 
 def test_longer_sentences_are_measured_by_position():
