@@ -72,10 +72,12 @@ def mistaken(name: str, *inputs: Any) -> dict[str, Any]:
     return mistaken_parts(name, ["result"], *inputs)["result"]
 
 
-def mistaken_parts(name: str, parts: Sequence[str], *inputs: Any) -> dict[str, dict[str, Any]]:
+def mistaken_parts(
+    name: str, parts: Sequence[str], *inputs: Any, edits: Sequence[tuple[str, str]] = ()
+) -> dict[str, dict[str, Any]]:
     """Return the results of known mistakes for each named part of the result, as far as the part is wrong.
 
-    Mistakes that fail on these inputs, such as a forgotten transpose, are left out.
+    Mistakes that fail on these inputs, such as a forgotten transpose, are left out. All solutions have the ``edits``.
     """
 
     def run(function: Callable[..., Any]) -> list[Any]:
@@ -83,8 +85,8 @@ def mistaken_parts(name: str, parts: Sequence[str], *inputs: Any) -> dict[str, d
         return [found] if len(parts) == 1 else list(found)
 
     known: dict[str, dict[str, Any]] = {part: {} for part in parts}
-    right = run(solution_of(name))
-    for says, wrong in wrong_solutions(name):
+    right = run(solution_of(name, *edits))
+    for says, wrong in wrong_solutions(name, *edits):
         with suppress(Exception), np.errstate(all="ignore"):
             for part, found, expected in zip(parts, run(wrong), right, strict=True):
                 if not np.array_equal(found, expected):

@@ -67,24 +67,24 @@ def backward(p, kept, d_y):
     d_h, d["d_w2"] = product(kept["h"], "w2", d_s2)
     d["d_b2"] = d_s2.sum(axis=(0, 1))
     d_a = d_h * (kept["h"] > 0)
-    d_u, d["d_w1"] = product(kept["u"], "w1", d_a)
+    inside, d["d_w1"] = product(kept["u"], "w1", d_a)
     d["d_b1"] = d_a.sum(axis=(0, 1))
     # u = norm(s1), s1 = x + c w_o; u is used twice
-    d_s1 = norm(d_u + d_s2, 1)
+    d_u = inside + d_s2
+    d_s1 = norm(d_u, 1)
     d_c, d["d_w_o"] = product(kept["c"], "w_o", d_s1)
     # c = weights v, weights = softmax(scores), scores = q k^T / sqrt(Dk)
     d_heads = d_c.reshape(b, t, n_heads, dk).swapaxes(1, 2)
     d_weights = d_heads @ turn(kept["v"])
     row_sum = (d_weights * kept["weights"]).sum(axis=-1, keepdims=True)
-    d_scores = kept["weights"] * (d_weights - row_sum) / np.sqrt(dk)
-    of_heads = {
-        "w_q": d_scores @ kept["k"],
-        "w_k": turn(d_scores) @ kept["q"],
-        "w_v": turn(kept["weights"]) @ d_heads,
-    }
+    d_scores = kept["weights"] * (d_weights - row_sum)
+    d_scaled = d_scores / np.sqrt(dk)
+    d_q = d_scaled @ kept["k"]
+    d_k = turn(d_scaled) @ kept["q"]
+    d_v = turn(kept["weights"]) @ d_heads
     # q, k and v are made of x, which is used four times
     d["d_x"] = d_s1
-    for name, d_z in of_heads.items():
+    for name, d_z in (("w_q", d_q), ("w_k", d_k), ("w_v", d_v)):
         d_z = d_z.swapaxes(1, 2).reshape(b, t, n_heads * dk)
         share, d[f"d_{name}"] = product(kept["x"], name, d_z)
         d["d_x"] = d["d_x"] + share
