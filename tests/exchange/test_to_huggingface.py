@@ -5,6 +5,7 @@ import os
 from dataclasses import replace
 from itertools import combinations_with_replacement
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ import minitransformer as mt
 from minitransformer.arrays import to_numpy
 from minitransformer.cli import main
 from minitransformer.data import END, PAD, START, Characters
-from minitransformer.exchange import ExportError, read_huggingface, write_huggingface, write_run
+from minitransformer.exchange import ExportError, read_huggingface, to_huggingface, write_huggingface, write_run
 from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")
@@ -121,6 +122,37 @@ def test_every_pair_of_rules_is_written(tmp_path):
         read = read_huggingface(tmp_path / f"{number}")
         assert rules.changed(**{"force_end": False} | dict(read.search)) == expected, pair
         assert notes == [LIMIT] * (rules.most_written is None) + [OTHER_BEAM] * (not same)
+
+
+def test_everything_that_a_folder_says(tmp_path):
+    """The whole configuration, from options that all differ from the defaults of transformers."""
+    options = {"n_decoder_layers": 1, "share_embeddings": False, "scale_embeddings": False, "activation": "silu"}
+    run = trained(tmp_path / "run", two=True, search=ALL_RULES, dropout=0.3, **options)
+    write_huggingface(run, tmp_path / "there")
+    found = json.loads((tmp_path / "there" / "config.json").read_text())
+    n_source, n_target = len(run.source.tokens), len(run.target.tokens)
+    assert n_source != n_target
+    assert found == {
+        "architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True, "d_model": 12,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 2, "encoder_ffn_dim": 10, "decoder_ffn_dim": 10,
+        "encoder_layers": 2, "decoder_layers": 1, "activation_function": found["activation_function"],
+        "scale_embedding": False, "dropout": 0.3, "attention_dropout": 0.0, "activation_dropout": 0.0,
+        "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False, "static_position_embeddings": True,
+        "max_position_embeddings": 1024, "vocab_size": n_source, "decoder_vocab_size": n_target, "pad_token_id": 0,
+        "decoder_start_token_id": 1, "bos_token_id": 1, "eos_token_id": 2, "forced_eos_token_id": 2, "dtype": "float64",
+    }  # fmt: skip
+    assert found["activation_function"] in ("silu", "swish")
+    names = json.loads((tmp_path / "there" / "tokenizer_config.json").read_text())
+    assert (names["separate_vocabs"], names["pad_token"], names["eos_token"]) == (True, *run.source.tokens[:3:2])
+    assert names["unk_token"] == run.source.tokens[3]
+
+
+@pytest.mark.parametrize("other", ["ab", "ba", "abc", "ac"])
+def test_two_vocabularies_are_separate_unless_all_tokens_are_the_same(other):
+    source, target = (SimpleNamespace(tokens=("<pad>", "<start>", "<end>", "<unk>", *own)) for own in ("ab", other))
+    files = to_huggingface._vocabularies(source, target)
+    assert files["tokenizer_config.json"]["separate_vocabs"] == (other != "ab") == ("target_vocab.json" in files)
+    assert files.get("target_vocab.json", files["vocab.json"]) == {token: i for i, token in enumerate(target.tokens)}
 
 
 REFUSED = {

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from minitransformer.plots import changes_picture
-from minitransformer.plots.changes import COLOURS, MARGIN, draw_changes
+from minitransformer.plots.changes import COLOURS, MARGIN, MARKERS, draw_changes
 
 
 def row(*values, mean, low, high):
@@ -16,7 +16,7 @@ RESULT = {
     "rows": {
         "base": {"changes": {}, "bits": [1.0, 2.0, 3.0]},
         "pre-norm": row(0.25, 0.5, 0.5, mean=0.4, low=0.3, high=0.7),
-        "GELU": row(0.5, 1, 2, mean=1, low=0.4, high=2.5),
+        "GELU": row(0.5, 1, 2, mean=1.2, low=0.4, high=2.5),
         "ALiBi": row(1, 2, 4, mean=2, low=1.5, high=50),
     },
 }  # fmt: skip
@@ -30,6 +30,10 @@ def test_rows_intervals_and_colours():
     intervals = [line for line in axes.lines if line.get_linewidth() == 2.2]
     assert [list(line.get_xdata()) for line in intervals] == [[0.3, 0.7], [0.4, 2.5], [1.5, 50]]
     assert [line.get_color() for line in intervals] == [COLOURS[-1], COLOURS[0], COLOURS[1]]
+    means = [line for line in axes.lines if line.get_marker() in MARKERS.values() and line.get_zorder() == 4]
+    assert [(line.get_xdata()[0], line.get_marker()) for line in means] == [
+        (0.4, MARKERS[-1]), (1.2, MARKERS[0]), (2, MARKERS[1]),
+    ]  # fmt: skip
     margin = 16**MARGIN  # the seeds are from 1/4 to 4
     assert axes.get_xlim() == pytest.approx((0.25 / margin, 4 * margin))
     (arrow,) = [line for line in axes.lines if line.get_marker() in ("<", ">")]

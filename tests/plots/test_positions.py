@@ -19,6 +19,8 @@ def test_lines_are_means_within_the_range_of_the_seeds(what, means):
     draw_positions(axes, RESULT, "one", what)
     lines = [line for line in axes.lines if not line.get_label().startswith("_")]
     assert [line.get_label() for line in lines] == ["sinusoidal", "learned", "rotary", "ALiBi", "no positions"]
+    chance = [list(line.get_ydata()) for line in axes.lines if line.get_label().startswith("_")]
+    assert chance == ([[0.25, 0.25]] if what == "accuracy" else [])
     assert len({line.get_color() for line in lines}) == len(LINES) == 5
     for i, (line, band) in enumerate(zip(lines, axes.collections, strict=True)):
         np.testing.assert_allclose(line.get_ydata(), np.array(means) + i * SPREAD)

@@ -35,9 +35,15 @@ def test_lines_and_reaches():
     draw_recall(axes, RECALL)
     lines = {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
     assert lines.keys() == KINDS.keys()
-    for line, up in zip(lines.values(), SPREAD, strict=True):
+    for line, band, up in zip(lines.values(), axes.collections, SPREAD, strict=True):
+        corners = band.get_paths()[0].vertices
+        for distance in (1, 8, 9):
+            ends = corners[corners[:, 0] == distance, 1]
+            assert (ends.min(), ends.max()) == pytest.approx((1 / (distance + 1) + up, 1 / distance + up))
         assert line.get_xdata().tolist() == [1, 8, 9]
         assert line.get_ydata() == pytest.approx([3 / 4 + up, 17 / 144 + up, 19 / 180 + up])
+    across = [line.get_ydata() for line in axes.lines if line.get_linestyle() == ":" and line.get_label()[0] == "_"]
+    assert [0.125, 0.125] in [list(y) for y in across]  # chance
     assert {"reach 15 ", "reach 8 ", " chance"} == {text.get_text() for text in axes.texts}
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "8"]  # 9 has no room
 

@@ -9,6 +9,7 @@ import minitransformer as mt
 from minitransformer.tracing import (
     HeadOff,
     LogProbability,
+    LogProbabilityDifference,
     Loss,
     SetEntry,
     SetMask,
@@ -71,10 +72,18 @@ def test_the_curve_falls_as_h_squared_and_rises_where_rounding_takes_over(model)
     assert errors[1e-12] > 10 * min(errors.values())
 
 
+class Shifted(LogProbability):
+    """A small number beside a large one, which is rounded."""
+
+    def __call__(self, logits, targets):
+        return 1e-9 * super().__call__(logits, targets) + 50.0
+
+
+@pytest.mark.parametrize("objective", [LogProbability(2, 3), Shifted(2, 3)])
 @pytest.mark.parametrize("key", [*ENTRIES, "source_embedding.table"])
-def test_the_error_that_is_told_is_that_of_the_point_with_the_least_noise(model, key):
+def test_the_error_that_is_told_is_that_of_the_point_with_the_least_noise(model, key, objective):
     """Change to the next step and rounding, eps max(1, |f|) / h, are the noise of a point; it must stay below 1e-6."""
-    index, objective = ENTRIES.get(key, (7, 0)), LogProbability(2, 3)
+    index = ENTRIES.get(key, (7, 0))
     result = difference(model, SOURCE, TARGET, objective, [], key, index)
     loss, points = trace(model, SOURCE, TARGET, objective).value, result.curve
     rounding = [2.0**-52 * max(1.0, abs(loss)) / point.h for point in points]
@@ -86,6 +95,24 @@ def test_the_error_that_is_told_is_that_of_the_point_with_the_least_noise(model,
     for point in points:
         scale = max(abs(result.gradient), abs(point.estimate), rounding[best] / 1e-6)
         assert point.error == pytest.approx(abs(result.gradient - point.estimate) / scale, rel=1e-9)
+
+
+@pytest.mark.parametrize("sentence", [0, 1])
+@pytest.mark.parametrize("position", [0, 3])
+@pytest.mark.parametrize(("token", "other"), [(2, 5), (5, 2), (4, 4)])
+def test_each_objective_is_that_of_its_sentence_position_and_tokens(model, sentence, position, token, other):
+    logits = model(SOURCE, TARGET[:, :-1])
+    rows = np.asarray(logits.data)
+    logs = rows - np.log(np.exp(rows).sum(axis=-1, keepdims=True))
+    one, two = logs[sentence, position, token], logs[sentence, position, other]
+    found = LogProbability(position, token, sentence)(logits, TARGET[:, 1:])
+    both = LogProbabilityDifference(position, token, other, sentence)(logits, TARGET[:, 1:])
+    np.testing.assert_allclose([found.item(), both.item()], [one, one - two], atol=1e-12)
+    counted, smoothing = TARGET[:, 1:] != 0, token / 10
+    right = np.take_along_axis(logs, TARGET[:, 1:, None], -1)[..., 0]
+    losses = -(1 - smoothing) * right - smoothing * logs.mean(axis=-1)
+    found = Loss(label_smoothing=smoothing)(logits, TARGET[:, 1:]).item()
+    np.testing.assert_allclose(found, losses[counted].mean())
 
 
 def test_an_overwritten_entry_moves_too(model):
