@@ -92,12 +92,15 @@ def test_a_length_of_the_command_line_wins_over_that_of_a_recipe(text, tmp_path,
 def test_epochs_count_every_batch_of_a_step(text, tmp_path, capsys, steps, accumulate, options):
     given = ["--steps", str(steps), "--accumulate", str(accumulate), *options]
     assert main([*text, *SMALL, *given]) == 0
-    epochs, batches = re.search(
-        r"^          (\S+) epochs, batches in each: (\S+)$", capsys.readouterr().out, re.M
-    ).groups()
+    out = capsys.readouterr().out
+    epochs, batches = re.search(r"^          (\S+) epochs, batches in each: (\S+)$", out, re.M).groups()
     values = json.loads((tmp_path / "run" / "configuration.json").read_text())
     assert (values["steps"], values["accumulate"]) == (steps, accumulate)
     assert epochs == f"{steps * accumulate / int(batches):.1f}"
+    tokens, speed = re.search(r"^([\d,]+) target tokens, ([\d,]+) in a second$", out, re.M).groups()
+    seconds = float(re.search(r"^training time: (\S+) s$", out, re.M)[1])
+    slowest, fastest = (int(tokens.replace(",", "")) / max(seconds + error, 1e-3) for error in (0.06, -0.06))
+    assert slowest - 1 <= int(speed.replace(",", "")) <= fastest + 1
 
 
 def test_the_time_to_come_is_told_before_and_after_the_first_steps(text, monkeypatch, capsys):

@@ -20,6 +20,8 @@ from minitransformer import ops
 from minitransformer.arrays import to_numpy
 from minitransformer.data import Characters, Pieces, Words
 from minitransformer.exchange import read_ctranslate2, read_huggingface, read_marian
+from minitransformer.exchange.published import arrange
+from minitransformer.exchange.reading import Fields, read_tokens, shown
 from minitransformer.files import FileError
 
 pytest.importorskip("sentencepiece")
@@ -361,6 +363,42 @@ def test_separate_vocabularies_of_hugging_face(tmp_path):
         assert source.tolist() == [V, own + 1, 1, 2]
         assert written.tolist() == [n, 6, 1, 2]
         assert read.model["share_embeddings"] == "target"
+
+
+EDGES = [
+    ("integer", {"at_least": 2, "at_most": 5}, [2, 5, 3], [1, 6, True, 2.0, "3", None]),
+    ("number", {"below": 1}, [0, 0.0, 0.999, 0.5], [1, 1.0, -1e-9, True, "0.5", None]),
+    ("boolean", {}, [True, False], [0, 1, "true", None]),
+    ("text", {}, ["", "a", {"content": "b"}], [1, {"content": 1}, {}, None, []]),
+]
+
+
+@pytest.mark.parametrize(("kind", "limits", "right", "wrong"), EDGES)
+def test_each_kind_of_value_at_its_edges(tmp_path, kind, limits, right, wrong):
+    for value in (*right, *wrong):
+        (tmp_path / "a.json").write_text(json.dumps({"x": value}))
+        read = getattr(Fields(tmp_path / "a.json"), kind)
+        if value in right and type(value) in {type(one) for one in right}:
+            assert read("x", **limits) == (value["content"] if isinstance(value, dict) else value)
+        else:
+            with pytest.raises(FileError, match=r"x is .*, expected "):
+                read("x", **limits)
+    with pytest.raises(FileError, match="y is missing, expected "):
+        read("y", **limits)
+    assert read("y", right[0], **limits) == right[0]
+
+
+def test_a_list_of_tokens_line_by_line(tmp_path):
+    table = {"a\nb\n": ["a", "b"], "a\nb": ["a", "b"], "a\n\n": ["a", ""], "a\r\nb\r\n": ["a", "b"],
+             "a\r\nb\n": ["a\r", "b"]}  # fmt: skip
+    for text_, expected in table.items():
+        (tmp_path / "shared_vocabulary.txt").write_bytes(text_.encode())
+        assert read_tokens(tmp_path, "shared") == (tmp_path / "shared_vocabulary.txt", expected)
+    assert read_tokens(tmp_path, "source") is None
+    assert [len(shown("x" * n)) for n in (78, 79, 500)] == [80, 83, 83]
+    assert shown("x" * 79) == "'" + "x" * 79 + "..."
+    both = arrange(["</s>", "<unk>", "a", "b"], pad=3, start=0, end=0, unknown=1, where=tmp_path)
+    assert [both.ours(number) for number in (0, 1, 2, 3)] == [2, 3, 4, 0]
 
 
 def test_weights_of_hugging_face_are_not_read_from_a_pickle_beside_them(tmp_path):

@@ -301,17 +301,21 @@ def test_what_is_measured_inside_a_model(monkeypatch, says):
         maps.append(weights)
 
     def call(source, read):
-        if len(source) != 50 or asked:
-            return SimpleNamespace(data=np.eye(13)[(read + np.arange(read.shape[1])) % 13] * (1 + source[0, 0] % 2))
+        if asked:  # other tokens from position 3 on change what is said at position 2 a little, later ones much
+            assert (read[:, :3] == asked[0][1][:, :3]).all()
+            assert (read[:, 3:] != asked[0][1][:, 3:]).all()
+            moved = np.where(np.arange(read.shape[1]) < 2, 0.0, np.where(np.arange(read.shape[1]) == 2, 0.5, 9.0))
+            return SimpleNamespace(data=first[0] + moved[:, None])
         asked.append((source, read))
         for layer in ((source,), (read,), (read, source)):
             nn.MultiHeadAttention.__call__(None, *layer)
         right = np.concatenate((read[:, 1:], np.full((50, 1), END)), axis=1)
         right[np.arange(50), [len(row) for row in rows[:50]]] = END
         given = {"labels": right, "read": read, "shifted": (read + 1) % 13}
-        return SimpleNamespace(data=np.eye(13)[given[says]])
+        first.append(np.eye(13)[given[says]])
+        return SimpleNamespace(data=first[0])
 
-    asked = []
+    asked, first = [], []
     monkeypatch.setattr(nn.MultiHeadAttention, "__call__", attend)
     model = type("Model", (), {"training": True, "__call__": lambda self, source, read: call(source, read)})()
     found = examination_module._inside(model, rows)
@@ -325,12 +329,33 @@ def test_what_is_measured_inside_a_model(monkeypatch, says):
     )
     assert found["copies_input"] == pytest.approx(np.mean([said[says](row, t) == read[row, t] for row, t in counted]))
     assert (found["on_tokens"], found["on_padding"]) == (0.75, 0.25)  # the last key is always padding
-    assert found["looks_ahead"] > 0
+    assert found["looks_ahead"] == 0.5
     width, length = len(rows[0]) + 3, len(rows[0]) + 1
     shapes = {name: np.shape(found["maps"][name]) for name in ("encoder", "decoder", "cross")}
     assert shapes == {"encoder": (width, width), "decoder": (length, length), "cross": (length, width)}
     assert [found["maps"][name][0][0] for name in ("encoder", "decoder", "cross")] == [0.5, 0.25, 0.75]
     assert (found["map_rows"], found["map_columns"]) == (read[0, :length].tolist(), source[0, :width].tolist())
+
+
+def test_texts_are_written_in_a_batch_again_and_alone():
+    """Of ten rows the first two are written again, and alone; each way is wrong in another place."""
+    rows, calls = [[3 + i, 4, 5 + i] for i in range(8)] + [[3, 3, 4]] * 2, []
+    right = [[*row[::-1], END] for row in rows]
+
+    def write(model, source):
+        calls.append(source.shape)
+        texts = [list(text) for text in right[: len(source)]] if len(source) > 1 else [right[len(calls) - 3][:]]
+        wrong = {1: [0, 4, 5], 2: [1]}.get(len(calls), [])
+        return [[11, *text[1:]] if i in wrong else text for i, text in enumerate(texts)]
+
+    found = _writing(SimpleNamespace(write=write), None, rows)
+    more = examination_module.MORE_PADDING
+    assert calls == [(10, 4 + more), (2, 4 + more), (1, 4), (1, 4)]
+    assert (found["score"], found["alone_score"], found["repeated"]) == (0.7, 1.0, 0.0)
+    assert [sample["wanted"] for sample in found["samples"]] == right[:2]
+    assert [sample["wide"] == sample["wanted"] for sample in found["samples"]] == [False, True]
+    assert [sample["again"] == sample["wanted"] for sample in found["samples"]] == [True, False]
+    assert [sample["alone"] == sample["wanted"] for sample in found["samples"]] == [True, True]
 
 
 def test_the_norm_of_a_part_is_over_all_its_weights():
