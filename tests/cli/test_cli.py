@@ -11,15 +11,20 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+import minitransformer as mt
 from minitransformer.arrays import namespace
-from minitransformer.cli import main
+from minitransformer.cli import main, pictures
 from minitransformer.cli.progress import percent
+from minitransformer.data import END, START
 from minitransformer.data.vocabulary import Vocabulary
-from minitransformer.training import RunFolder
+from minitransformer.training import RunFolder, Scores
+from minitransformer.training.evaluation import Sample
 
 SMALL = [
     *("--d-model", "16", "--n-heads", "2", "--n-layers", "1", "--d-ff", "24", "--steps", "8", "--warmup-steps", "4"),
@@ -471,3 +476,55 @@ def test_too_little_memory_is_said_in_words(monkeypatch, capsys):
     monkeypatch.setattr(cli.COMMANDS["train"], "run", wrong)
     with pytest.raises(ZeroDivisionError):
         main(["train"])
+
+
+@pytest.mark.parametrize("n_wrong", [0, 1, 10, 11, 13])
+def test_every_score_of_an_evaluation_is_its_own(run, capsys, monkeypatch, n_wrong):
+    """All numbers differ, and none of them comes from the model."""
+    samples = [Sample(f"s{i}", ["good"], "bad" if i < n_wrong else "good") for i in range(n_wrong + 3)]
+    found = Scores(exact_match=0.25, token_accuracy=0.5, loss=1.23456, samples=samples)
+    monkeypatch.setattr("minitransformer.cli.evaluate.evaluate", lambda *_: found)
+    capsys.readouterr()
+    assert main(["evaluate", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    wrong = [line for i in range(min(n_wrong, 10)) for line in (f"✗ s{i}  ->  bad", "    it should be  good")]
+    more = [f"... and {n_wrong - 10} more"] if n_wrong > 10 else []
+    assert lines[: len(wrong + more)] == wrong + more
+    assert lines[len(wrong + more) + 1 :] == [
+        f"exact match on {n_wrong + 3} held-out numbers: 25.00 %",
+        "token accuracy, given all tokens before: 50.000 %",
+        "loss: 1.2346 nats per token",
+    ]
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_maps_are_those_of_the_translation(run, monkeypatch, finished):
+    """With the length penalty of the run, and with the end only if it was written."""
+    trained, asked = mt.load(run), []
+    rules = trained.options.search.changed(alpha=1.75)
+    trained = trained._replace(options=replace(trained.options, search=rules))
+
+    def hypotheses(*_, **options):
+        asked.append(options)
+        return [[SimpleNamespace(tokens=(5, 6, 7), finished=finished)]]
+
+    monkeypatch.setattr(pictures, "hypotheses", hypotheses)
+    maps, source, target, written = pictures.translate_with_maps(trained, "one two")
+    assert asked == [{"alpha": 1.75, "rules": rules}]
+    ids = [5, 6, 7, *[END] * finished]
+    assert target == [trained.target.labels[i] for i in ids]
+    assert written == trained.target.decode([5, 6, 7])
+    expected = trained.model.attention_maps([[*trained.source.encode("one two"), END]], [[START, *ids[:-1]]])
+    for kind, layers in maps.items():
+        for layer, other in zip(layers, expected[kind], strict=True):
+            np.testing.assert_array_equal(layer, other[0])
+    assert [len(source), len(target)] == list(maps["cross"][0].shape[:0:-1])
+
+
+@pytest.mark.parametrize("sharp", range(3))
+def test_the_clearest_layer_is_the_most_decided_on_average(sharp):
+    """One large weight in a layer does not outweigh rows that are all decided."""
+    layers = [np.full((2, 3, 4), 0.25) for _ in range(3)]
+    layers[sharp - 1][:, 0] = [1, 0, 0, 0]
+    layers[sharp][:] = [0.7, 0.1, 0.1, 0.1]
+    np.testing.assert_allclose(pictures._clearest_layer(layers), layers[sharp].mean(axis=0))

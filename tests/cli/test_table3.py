@@ -67,6 +67,14 @@ def test_the_table(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("little_data")
+@pytest.mark.parametrize(("steps", "last"), [(450, 150), (7, 2), (2, 1)])
+def test_a_third_of_the_steps_is_averaged(tmp_path, monkeypatch, steps, last):
+    monkeypatch.setattr("minitransformer.cli.table3.variations", lambda rows, **options: pytest.fail(f"{options}"))
+    told = f"{ {'steps': steps, 'average_last': last, 'evaluate_every': steps} }"
+    with pytest.raises(pytest.fail.Exception, match=re.escape(told)):
+        main(["table3", "--steps", str(steps), "--out", str(tmp_path / "runs")])
+
+
 def test_a_run_of_another_configuration_is_not_overwritten(tmp_path, capsys):
     assert main(["table3", "E", "--steps", "1", "--out", str(tmp_path)]) == 0
     assert main(["table3", "E", "--steps", "2", "--out", str(tmp_path)]) == 2

@@ -137,6 +137,22 @@ def test_every_combination_of_options_is_that_of_the_search(run, folder, monkeyp
     assert not any(token["forced"] for token in found["tokens"])
 
 
+def test_a_target_has_as_many_tokens_as_may_be_written(session):
+    most = session.reading.most_written(session.reading.read("one two")[0])
+    assert len(session.trace({"text": "one two", "target": [5] * most})["target_out"]) == most
+    assert [token["id"] for token in session.trace({"text": "one two", "target": [6]})["target_out"]] == [6]
+    for wrong in ([5] * (most + 1), []):
+        with pytest.raises(RequestError, match=f"the target has {len(wrong)} tokens, expected 1 to {most}"):
+            session.trace({"text": "one two", "target": wrong})
+    size = len(session.run.target)
+    for token, right in ((0, False), (1, True), (size - 1, True), (size, False)):
+        if right:
+            session.trace({"text": "one two", "target": [token]})
+        else:
+            with pytest.raises(RequestError, match=f"the token {token}, expected ids from 1 to {size - 1}"):
+                session.trace({"text": "one two", "target": [token]})
+
+
 def test_the_description_names_the_weights_and_the_search(run, folder):
     for weights, search in (("average", RULES), ("best", {}), ("mean", {"alpha": 0.0})):
         rules = run.options.search.changed(**search)
