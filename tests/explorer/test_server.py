@@ -231,3 +231,19 @@ def test_a_second_server_finds_another_port(talking):
         assert first.address == f"http://127.0.0.1:{first.server_port}/{first.token}/"
         with pytest.raises(PortError, match=f"port {first.server_port} cannot be used: .*; choose another one"):
             Explorer(talking, first.server_port)
+
+
+def test_a_body_may_be_as_long_as_is_said(server, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 40)
+    assert [ask(server, "/{}/model", b"{}".ljust(n))[0] for n in (39, 40, 41)] == [200, 200, 413]
+
+
+def test_an_answer_to_head_ends_with_its_headers(server):
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as connection:
+        host = f"127.0.0.1:{server.server_port}"
+        connection.sendall(f"HEAD /{server.token}/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert b"\r\nContent-Length: " in answer
+    assert answer.endswith(b"\r\n\r\n")
+    assert answer.count(b"\r\n\r\n") == 1
