@@ -478,6 +478,20 @@ def test_cache_slices(length):
     assert all(part.stop <= length for part in slices)
 
 
+def test_arrays_are_of_one_floating_point_type_of_four_bytes_or_more():
+    names = {"a": np.ones(1, "float32"), "b": None, "c": np.ones(2, "float32")}
+    arrays.check_floats("op", **names)
+    for name, dtype, words in (
+        ("a", "float16", "a must be float32 or float64, found float16"),
+        ("c", "float16", "c must be float32 or float64, found float16"),
+        ("c", "int32", "c must hold floating-point numbers, found int32"),
+        ("c", "bool", "c must hold floating-point numbers, found bool"),
+        ("c", "float64", "a is float32 and c float64; convert all to one type"),
+    ):
+        with pytest.raises(TypeError, match=f"^op: {words}"):
+            arrays.check_floats("op", **names | {name: np.ones(2, dtype)})
+
+
 @pytest.mark.parametrize("length", [0, 1, 16_383, 16_384, 16_385, 32_768, 5 * 16_384, 5 * 16_384 + 3])
 def test_above_a_cache_slice_each_entry_keeps_its_place(length, monkeypatch):
     monkeypatch.setattr(reductions, "ROWS", 2)

@@ -51,11 +51,23 @@ def test_unknown_tokens_are_each_named_once():
     assert "'zwanzig'" in message
 
 
-def test_a_few_of_many_unknown_tokens_are_named():
-    with pytest.raises(ValueError, match="unknown tokens '0' at position 1, ") as caught:
-        Vocabulary(["a"]).encode([str(i) for i in range(3000)])
-    assert "'9' at position 10, ... and 2,990 others; use only" in str(caught.value)
-    assert len(str(caught.value)) < 400
+@pytest.mark.parametrize(
+    ("n", "others"), [(1, ""), (9, ""), (10, ""), (11, ", ... and 1 others"), (3000, ", ... and 2,990 others")]
+)
+@pytest.mark.parametrize(("known", "more"), [(1, ""), (40, ""), (41, ", ...")])
+def test_a_few_of_many_unknown_tokens_are_named(n, others, known, more):
+    words = [chr(0x4E00 + i) for i in range(known)]
+    with pytest.raises(UnknownTokenError) as caught:
+        Vocabulary(words).encode([words[0], *(str(i) for i in range(n))])
+    named = ", ".join(f"'{i}' at position {i + 2}" for i in range(min(n, 10)))
+    assert str(caught.value) == (
+        f"unknown token{'s' if n > 1 else ''} {named}{others}; use only the {known} tokens of the vocabulary: "
+        f"{', '.join(map(repr, words[:40]))}{more}"
+    )
+
+
+def test_any_id_may_stand_for_unknown_tokens():
+    assert [SMALL.encode(["x", "und"], unknown) for unknown in (0, 3)] == [[0, 4], [3, 4]]
 
 
 def test_repeated_and_special_tokens_are_refused():

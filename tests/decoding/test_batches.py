@@ -31,6 +31,8 @@ def test_a_long_sentence_does_not_lengthen_its_neighbours(monkeypatch):
     monkeypatch.setattr(batches, "TOKENS", 12)
     in_batches(lambda ids: seen.append(ids.shape) or [0] * len(ids), [[3] * n for n in (2, 4, 1, 3, 40, 5)], workers=1)
     assert seen == [(3, 3), (2, 5), (1, 40)]
+    in_batches(lambda ids: seen.append(ids.shape) or [0] * len(ids), [[3] * 4] * 4, workers=1)
+    assert seen[3:] == [(3, 4), (1, 4)]  # twelve tokens may be in one batch
 
 
 def test_full_memory_names_the_longest_text(model, monkeypatch):

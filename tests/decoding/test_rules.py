@@ -168,4 +168,5 @@ def test_tokens_are_forbidden_only_where_their_probability_goes_to_others():
     with pytest.raises(OptionError, match="forbidden tokens need renormalise"):
         SearchOptions(forbidden=[3])
     with pytest.raises(OptionError, match="ids of 0 or more"):
-        SearchOptions(forbidden=[-3], renormalise=True)
+        SearchOptions(forbidden=[-1], renormalise=True)
+    assert SearchOptions(forbidden=[0], renormalise=True).forbidden == [0]

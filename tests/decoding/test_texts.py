@@ -43,7 +43,7 @@ def test_nothing_is_written_beyond_the_learned_positions(learned, tokens, favour
     assert [len(text.split()) for text in written] == [52, 59, 60, 60]
 
 
-def test_the_options_of_the_search_reach_it(model, tokens, monkeypatch):
+def test_texts_are_searched_as_their_ids_are(model, tokens):
     sources = ["a b c", "d", "e e a"]
     ids = [[*tokens.encode(text), END] for text in sources]
     for options in ({"beam": 3}, {"beam": 3, "alpha": 2.0}, {"beam": 4, "alpha": 0.0, "n_best": 3}):
@@ -51,21 +51,30 @@ def test_the_options_of_the_search_reach_it(model, tokens, monkeypatch):
         expected = [beam_search(model, [sentence], **options)[0] for sentence in ids]
         assert [[h.tokens for h in several] for several in found] == [[h.tokens for h in few] for few in expected]
         np.testing.assert_allclose([h[0].score for h in found], [h[0].score for h in expected], rtol=1e-12)
-    asked = []
-    monkeypatch.setattr(texts, "beam_search", lambda model, ids, **options: asked.append(options) or [[]] * len(ids))
-    hypotheses(model, tokens, sources, beam=3, alpha=0.25, n_best=2)
-    assert asked[0] == {"beam": 3, "alpha": 0.25, "n_best": 2, "rules": PAPER}
 
 
-def test_the_width_of_the_beam_decides_how_a_text_is_translated(model, tokens, monkeypatch):
-    calls = []
-    monkeypatch.setattr(texts, "greedy", lambda *_, **__: calls.append("greedy") or [[]])
-    monkeypatch.setattr(
-        texts, "beam_search", lambda *_, **__: calls.append("beam") or [[Hypothesis([], 0.0, 0.0, True)]]
-    )
-    for beam in (1, 2, 3):
-        translate(model, tokens, tokens, ["a"], beam)
-    assert calls == ["greedy", "beam", "beam"]
+@pytest.mark.parametrize("beam", [1, 2, 3])
+def test_the_width_of_the_beam_decides_and_every_option_reaches_the_search(model, tokens, monkeypatch, beam):
+    asked, rules = [], PAPER.changed(alpha=0.9, penalty="length")
+
+    def noted(name):
+        def search(model, ids, **options):
+            asked.append((name, options))
+            return [[Hypothesis([], 0.0, 0.0, True)] if name == "beam" else []] * len(ids)
+
+        return search
+
+    def spread(function, items):
+        asked.append("spread")
+        return function(items)
+
+    monkeypatch.setattr(texts, "greedy", noted("greedy"))
+    monkeypatch.setattr(texts, "beam_search", noted("beam"))
+    whole = {"beam": beam, "alpha": 0.25, "n_best": 1, "rules": rules}
+    translate(model, tokens, tokens, ["a"], beam, 0.25, spread, rules)
+    hypotheses(model, tokens, ["a"], beam, 0.25, 1, spread, rules)
+    first = ("greedy", {"rules": rules}) if beam == 1 else ("beam", whole)
+    assert asked == ["spread", first, "spread", ("beam", whole)]
 
 
 def test_texts_come_back_in_their_order(learned, tokens):

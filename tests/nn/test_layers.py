@@ -286,7 +286,9 @@ def test_a_cache_keeps_a_copy_of_what_it_is_given():
     assert rows_and_positions(cache) == [[0, 1]]
 
 
-@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 1], [1], [2, 0, 0], [1, 2, 0], [], [0, 0, 1, 1, 2, 2, 0]])
+@pytest.mark.parametrize(
+    "rows", [[0, 1, 2], [2, 1], [1], [2, 0, 0], [1, 2, 0], [], [0, 1, 2, 1], [0, 0, 1, 1, 2, 2, 0]]
+)
 def test_a_cache_keeps_rows(rows):
     cache = KeysAndValues()
     cache.extend(*numbered(3, 2))

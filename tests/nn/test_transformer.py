@@ -182,7 +182,8 @@ def test_dropout_is_where_the_paper_has_it(norm, monkeypatch):
     model.decode(TARGET, model.encode(SOURCE))  # without a generator, whatever the mode
     model.step([[1]] * 3, model.new_cache(SOURCE))
     model.attention_maps(SOURCE, TARGET)
-    model.eval()(SOURCE, TARGET)
+    for _ in range(2):  # the mode is set, not changed
+        model.eval()(SOURCE, TARGET)
     assert drops == []
     model(SOURCE, TARGET, rng)
     assert len(drops) == 12

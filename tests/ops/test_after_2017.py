@@ -1,6 +1,7 @@
 """The operations of later models, rms_norm, swiglu and rotary: values by loops, invariances, large inputs."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -148,6 +149,18 @@ def test_alibi_is_a_line_for_each_head():
     assert to_numpy(mt.ops.alibi(3, 0)).shape == (3, 0, 0)
     assert mt.ops.alibi(2, 4, "float32").dtype == np.float32
     np.testing.assert_array_equal(mt.ops.alibi_slopes(8), 0.5 ** np.arange(1, 9))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, None])
+def test_attention_by_blocks_keeps_no_weights(size):
+    x, w_out = RNG.normal(size=(2, 4, 8)), RNG.normal(size=(8, 8))
+    for n_kv_heads, rotate, bias in product((1, 2), (False, True), (None, RNG.normal(size=(4, 4)))):
+        options = {"n_heads": 2, "n_kv_heads": n_kv_heads, "rotate": rotate, "bias": bias}
+        w_in = RNG.normal(size=(8, 8 + 8 * n_kv_heads))
+        wanted, _ = grouped_query_attention.forward(x, None, w_in, w_out, **options)
+        y, saved = grouped_query_attention.forward(x, None, w_in, w_out, block_size=size, **options)
+        np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-13)
+        assert (saved[-1][-1] is None) == (size in (1, 2))  # several blocks compute them again
 
 
 def test_a_bias_hides_what_a_mask_hides():

@@ -118,10 +118,11 @@ for x, memory, w_in, w_out in (
             lambda x=x, memory=memory, w_in=w_in, w_out=w_out: ops.grouped_query_attention(
                 a(*x), None if memory is None else a(*memory), a(*w_in), a(*w_out), n_heads=2, n_kv_heads=1
             ), shapes(x=x, w_in=w_in, w_out=w_out), expected("(B, Tq, D)", "(D, H Dk + G (Dk + Dv))"))  # fmt: skip
-refuses(ValueError, "grouped_query_attention",
-        lambda: ops.grouped_query_attention(
-            a(2, 3, 4), a(2, 3, 4), a(4, 8), a(4, 4), n_heads=2, n_kv_heads=1, rotate=True
-        ), says("rotate", "self-attention"), found("a memory"))  # fmt: skip
+for memory in (a(2, 3, 4), x := a(2, 3, 4)):
+    refuses(ValueError, "grouped_query_attention",
+            lambda x=x, memory=memory: ops.grouped_query_attention(
+                x, memory, a(4, 8), a(4, 4), n_heads=2, n_kv_heads=1, rotate=True
+            ), says("rotate", "self-attention"), found("a memory"))  # fmt: skip
 for n_heads, length in ((0, 3), (2.5, 3), (2, -1), (2, 0.5)):
     refuses(ValueError, "alibi", lambda n=n_heads, t=length: ops.alibi(n, t), says("whole number", "at least"),
             found(length if n_heads == 2 else n_heads))  # fmt: skip

@@ -108,6 +108,7 @@ def test_long_pairs_are_left_out_and_reported(files):
     assert len(found.train) == len(found.ids) == 75
     assert found.notes[-1] == "length: 100 pairs, 25 left out: 25 with a source of more than 4 tokens"
     assert max(len(source) for source, _ in found.ids) == 4
+    assert found.tokens == 25 * (2 + 3 + 4) + 75  # the longer side of each pair, with its end
 
 
 def test_known_tokenisers_are_not_learned_again(files):

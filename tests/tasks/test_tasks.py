@@ -31,6 +31,9 @@ def test_pairs_are_one_to_one_and_reproducible(task):
     assert pairs == draw(task, 3000)
     assert pairs != draw(task, 3000, seed=1)
     assert draw(task, 0) == []
+    assert task.population == {"copy": 11_111_111_110, "reverse": 11_111_111_110, "dates": 73_049}.get(
+        task.name, 991_000 if task.options.get("to") == "de" else 1_000_000
+    )
 
 
 @every_task
