@@ -478,6 +478,16 @@ def test_cache_slices(length):
     assert all(part.stop <= length for part in slices)
 
 
+def test_a_bias_has_the_type_of_the_scores_and_a_watch_takes_nan_for_itself():
+    assert arrays.as_bias(np.ones(3), (2, 3), np.dtype("float32"), "op").dtype == "float32"
+    watch = arrays.Watch(x := np.array([np.nan, 1.0]))
+    watch.lend()
+    assert not watch.has_changed()
+    x[1] = 2
+    watch.lend()
+    assert watch.has_changed()
+
+
 def test_arrays_are_of_one_floating_point_type_of_four_bytes_or_more():
     names = {"a": np.ones(1, "float32"), "b": None, "c": np.ones(2, "float32")}
     arrays.check_floats("op", **names)

@@ -1,5 +1,6 @@
 """What ``import minitransformer as mt`` gives."""
 
+import inspect
 import subprocess
 import sys
 
@@ -17,6 +18,38 @@ def test_everything_that_is_promised_is_there():
     assert {"data", "load", "plots", "tasks", "training", "decoding", "softmax"} - set(dir(mt)) == {"softmax"}
     with pytest.raises(AttributeError, match="no attribute 'softmax'"):
         _ = mt.softmax
+
+
+DEFAULTS = {
+    mt.data.Bpe.train: {"size": 8000},
+    mt.data.Merges.train: {"merges": 10_000, "min_count": 1},
+    mt.data.Words.train: {"min_count": 2, "marker": ""},
+    mt.data.Characters.train: {"min_count": 1},
+    mt.data.RawCharacters.train: {"min_count": 1},
+    mt.data.train_tokenisers: {"source": "bpe", "target": "bpe", "shared": True},
+    mt.decoding.beam_search: {"beam": 4, "alpha": 0.6, "n_best": 1},
+    mt.decoding.hypotheses: {"beam": 1, "alpha": 0.6, "n_best": 1},
+    mt.decoding.translate: {"beam": 1, "alpha": 0.6},
+    mt.decoding.in_batches: {"size": 64},
+    mt.training.TrainedRun.write: {"prompt": "", "length": 500, "seed": 0},
+    mt.training.TrainedRun.continuation: {"prompt": "", "seed": 0},
+    mt.training.evaluate: {"measures": (), "beam": 1, "alpha": 0.6, "bleu_tokenize": "13a"},
+    mt.training.Workers: {"shares": 1},
+    mt.optim.Adam: {"betas": (0.9, 0.98), "eps": 1e-9, "weight_decay": 0.0},
+    mt.nn.Transformer: {"seed": 0},
+    mt.nn.LanguageModel: {"seed": 0},
+}
+"""Numbers and words that a caller gets without asking for them, as the documentation has them."""
+
+
+def test_defaults_are_those_of_the_documentation():
+    for function, defaults in DEFAULTS.items():
+        found = {name: one.default for name, one in inspect.signature(function).parameters.items()}
+        assert {name: found[name] for name in defaults} == defaults, function
+    for operation in mt.ops.registry.values():  # both forms of an operation have the same
+        forms = [inspect.signature(form).parameters for form in (operation.forward, operation.composed)]
+        for name in forms[0].keys() & forms[1].keys():
+            assert forms[0][name].default == forms[1][name].default, (operation, name)
 
 
 def test_packages_are_loaded_when_they_are_first_used():

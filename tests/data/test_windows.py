@@ -67,6 +67,7 @@ def test_an_epoch_depends_on_its_number_and_the_seed_alone():
 def test_impossible_windows_are_refused(ids, window, tokens, message):
     with pytest.raises(ValueError, match=message):
         WindowBatches(ids, window, tokens, 0)
+    assert WindowBatches(IDS[:5], 5, 5, 0).batches_per_epoch == 1
     for number, start in ((-1, 0), (0, -1), (0, 99)):
         with pytest.raises(ValueError, match=r"WindowBatches.epoch: found the number"):
             next(WindowBatches(IDS, 5, 16, 0).epoch(number, start))

@@ -27,30 +27,6 @@ def test_halves_are_the_same_features_in_another_order(d_model):
     np.testing.assert_array_equal(halves, alternating[:, [*range(0, d_model, 2), *range(1, d_model, 2)]])
 
 
-def test_the_first_position_is_an_offset():
-    for options in ({}, {"layout": "halves", "scale": "d_model-2"}):
-        np.testing.assert_array_equal(positions(5, 6, first=3, **options), positions(8, 6, **options)[3:])
-
-
-def test_the_other_scale_ends_at_the_longest_wave():
-    """The formula of tensor2tensor and OpenNMT-tf: log 10000 is cut into D/2 - 1 equal steps."""
-    found = to_numpy(positions(30, 8, scale="d_model-2", layout="halves"))
-    angles = np.arange(30)[:, None] * np.exp(np.arange(4) * -(np.log(10000.0) / 3))
-    np.testing.assert_allclose(found, np.concatenate([np.sin(angles), np.cos(angles)], axis=1), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("distance", [1, 7, 40])
-def test_a_distance_is_a_rotation(distance):
-    d_model = 16
-    found = to_numpy(positions(100, d_model))
-    for pair in range(d_model // 2):
-        angle = distance / 10000 ** (2 * pair / d_model)
-        # sin(a + b) = sin a cos b + cos a sin b; cos(a + b) = cos a cos b - sin a sin b
-        turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-        waves = found[:, 2 * pair : 2 * pair + 2]
-        np.testing.assert_allclose(waves[distance:], waves[:-distance] @ turn.T, rtol=0, atol=1e-13)
-
-
 def rotation(k, d_model):
     """Return the matrix that is made of k alone: PE(pos + k) = PE(pos) @ rotation(k)."""
     matrix = np.zeros((d_model, d_model))

@@ -115,7 +115,10 @@ def test_many_rows_or_axes_are_what_their_pieces_are(name, leading):
 @pytest.mark.parametrize("first", [0, 1, 63, 4095])
 @pytest.mark.parametrize("length", [1, 2, 3, 63, 64, 65, 128, 1025])
 def test_tables_of_positions_are_long_enough(length, first):
-    """Rotary positions turn pairs of features; ALiBi and the sinusoids have one row for each position."""
+    """Rotary positions turn pairs of features; ALiBi and the sinusoids, in each layout, have a row for each position.
+
+    The scale "d_model-2" is that of tensor2tensor and OpenNMT-tf: log 10000 is cut into D/2 - 1 equal steps.
+    """
     x, positions = np.random.default_rng(3).normal(size=(length, 6)), first + np.arange(length)[:, None]
     angles = positions * 10000.0 ** (-np.arange(0, 6, 2) / 6)
     turned = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)

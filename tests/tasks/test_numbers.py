@@ -116,6 +116,7 @@ def test_short_and_round_numbers_are_drawn_too():
     assert set(range(100)) <= set(numbers)
     thousands = [number for number in numbers if number >= 1000 and number % 1000 == 0]
     assert len(thousands) > 200
+    assert 60 < numbers.count(0) < 300  # one in ten of the numbers of one digit, which are a sixth of a half
 
 
 def test_german_thousands_that_num2words_misspells_are_left_out():

@@ -73,6 +73,21 @@ def test_trial_steps_leave_no_trace(monkeypatch):
     assert found.model.rng.bit_generator.state == wanted.model.rng.bit_generator.state
 
 
+def test_trial_steps_are_steps_of_the_training(monkeypatch):
+    """With the same batches, smoothing, clipping and weight decay."""
+    seen = []
+
+    def step(model, optimiser, group, rate, smoothing, workers, clip):
+        seen.append((optimiser.weight_decay, len(group), smoothing, workers.shares, clip))
+        return 0.0
+
+    monkeypatch.setattr(length, "training_step", step)
+    monkeypatch.setattr(length, "SECONDS", -1)
+    own = {"weight_decay": 0.2, "accumulate": 3, "label_smoothing": 0.3, "shares": 2, "clip": 0.7}
+    Trainer(configuration(minutes=0.01, workers=1, **own))
+    assert seen == [tuple(own.values())] * (length.UNTIMED + length.FEWEST)
+
+
 @pytest.mark.parametrize(
     ("lengths", "words"),
     [
