@@ -114,9 +114,10 @@ def smoothed(text, vocab, before, token):
     return own
 
 
-def test_the_trigram_is_that_of_plain_counting():
-    rng = np.random.default_rng(0)
-    text, other = rng.integers(3, 7, 60).tolist(), rng.integers(2, 8, 20).tolist()
+@pytest.mark.parametrize("length", [1, 2, 3, 9, 60])
+def test_the_trigram_is_that_of_plain_counting(length):
+    rng = np.random.default_rng(length)
+    text, other = rng.integers(3, 7, length).tolist(), rng.integers(2, 8, 20).tolist()
     trigram = Trigram(np.array(text), 8)
     found = trigram.probabilities(np.array(other))
     for i, token in enumerate(other):

@@ -8,7 +8,7 @@ from minitransformer.arrays import backend, blas, card
 from minitransformer.data import MissingExtraError
 from minitransformer.sharding import ALONE, launched_rank, ranks, start
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunError
+from minitransformer.training import Configuration, RunError, agreement
 from minitransformer.training.agreement import (
     check_agreement,
     check_data,
@@ -64,6 +64,20 @@ def test_by_default_each_worker_of_each_process_has_a_share(configuration, optio
     configuration = configuration.changed(**options)
     found = run_together(2, lambda ranks: with_shares(configuration, ranks).training.shares)
     assert found == [shares, shares]
+
+
+@pytest.mark.parametrize("shares", [None, 6])
+@pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.parametrize("threads", [None, 5])
+def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
+    configuration, monkeypatch, shares, workers, threads
+):
+    monkeypatch.setattr(agreement.blas, "default_threads", lambda n: 100 + n)
+    monkeypatch.setattr(agreement, "default_workers", lambda tokens: 3 if tokens == 64 else 0)
+    given = {"shares": shares, "workers": workers, "blas_threads": threads}
+    found = with_shares(configuration.changed(**given), ALONE).training
+    number = shares or workers or 3
+    assert (found.shares, found.blas_threads, found.workers) == (number, threads or 100 + number, workers)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def test_whole_files_are_held_out(files):
     assert found.held_out not in found.train
     assert len(found.train) == sum(map(len, texts)) - len(found.held_out)
     assert found.target.decode(found.ids.tolist()) == found.train
-    assert found.valid == found.held_out[:20_000]
+    for n in (5, 20_000):
+        assert corpus(files, valid_characters=n).valid == found.held_out[:n]
     assert found.files.keys() == {str(path) for path in files}
     assert len({corpus(files, seed=seed).held_out for seed in range(20)}) > 4
     assert found.source is found.target
