@@ -123,6 +123,20 @@ def test_use_cupy_where_it_works(monkeypatch):
     assert xp.exp is np.exp
 
 
+@pytest.mark.parametrize(("number", "card"), [(0, 0), (1, 1), (2, 2), (3, 0), (7, 1)])
+def test_more_processes_than_cards_share_them(monkeypatch, number, card):
+    library, used = a_cupy(), []
+    device = lambda n: SimpleNamespace(use=lambda: used.append(n))  # noqa: E731
+    library.cuda = SimpleNamespace(Device=device, runtime=SimpleNamespace(getDeviceCount=lambda: 3))
+    monkeypatch.setitem(sys.modules, "cupy", library)
+    monkeypatch.setattr(arrays.namespace, "_chosen_card", None)
+    use("cupy")
+    assert used == []
+    arrays.choose_card(number)
+    use("cupy")
+    assert used == [card]
+
+
 def test_names_that_the_library_does_not_have():
     with pytest.raises(AttributeError, match="expp"):
         _ = xp.expp

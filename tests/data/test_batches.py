@@ -138,6 +138,12 @@ def test_a_batch_may_be_written_to():
     assert same(before, list(batches.epoch(0)))
 
 
+def test_the_end_of_a_source_counts_only_where_it_follows_one():
+    assert ParallelBatches([([3, 4], [5])], 2, 0, source_end=False).batches_per_epoch == 1
+    with pytest.raises(ValueError, match="sentence 0 has 3 tokens, but a batch may hold 2"):
+        ParallelBatches([([3, 4], [5])], 2, 0)
+
+
 def test_wrong_use_is_refused():
     pairs = [([5], [6])]
     with pytest.raises(ValueError, match="no sentence pairs"):

@@ -105,7 +105,8 @@ def test_a_vocabulary_has_room_for_the_letters_and_grows_with_the_longer_side(tm
 def test_long_pairs_are_left_out_and_reported(files):
     (files / "a.en").write_text("".join(f"{line}{' y' * (n % 4)}\n" for n, line in enumerate(LINES)))
     found = text(files, longest=4, valid_source=f"{files}/v.tsv")
-    assert len(found.train) == len(found.ids) == 75
+    assert len(found.train) == 75
+    assert [(found.source.encode(one), found.target.encode(other)) for one, other in found.train] == found.ids
     assert found.notes[-1] == "length: 100 pairs, 25 left out: 25 with a source of more than 4 tokens"
     assert max(len(source) for source, _ in found.ids) == 4
     assert found.tokens == 25 * (2 + 3 + 4) + 75  # the longer side of each pair, with its end
@@ -156,6 +157,9 @@ def test_pronunciation_of_a_dictionary(files):
     assert several == ["W ER D IY", "W AO R D"]
     assert found.source.kind == "chars"
     assert found.target.kind == "words"
+    for too_many, option in (({"held_out": 60}, "held-out"), ({"held_out": 10, "valid_pairs": 50}, "valid-pairs")):
+        with pytest.raises(ValueError, match=f"cannot hold out .* words: .*; give a smaller --{option}$"):
+            corpus_of(task, dictionary=f"{files}/words.dict", **too_many)
     with pytest.raises(ValueError, match="found a dictionary and a folder of data"):
         corpus_of(task, dictionary=f"{files}/words.dict", data=".")
 

@@ -1,6 +1,7 @@
 """How long to train: in steps, epochs or minutes; the time that it takes is expected and measured."""
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -37,8 +38,9 @@ def test_epochs_become_steps_and_the_schedule_fits_them():
     for name in ("warmup_steps", "average_last", "evaluate_every"):
         assert getattr(found, name) == max(1, round(getattr(own, name) * found.steps / own.steps))
     assert found.save_every == 3  # it was picked
-    halved = Trainer(configuration(epochs=3, accumulate=2)).configuration.training
-    assert halved.steps == round(3 * per_epoch / 2)
+    for epochs, n in product((1, 1.3, 1.45, 1.6, 2.5, 3), (1, 2, 3)):
+        steps = Trainer(configuration(epochs=epochs, accumulate=n)).configuration.training.steps
+        assert abs(steps - epochs * per_epoch / n) <= 0.5
     assert Trainer(configuration(epochs=1e-6, warmup_steps=1)).configuration.training.steps == 1
 
 
