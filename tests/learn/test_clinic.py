@@ -358,6 +358,19 @@ def test_texts_are_written_in_a_batch_again_and_alone():
     assert [sample["alone"] == sample["wanted"] for sample in found["samples"]] == [True, True]
 
 
+def test_the_zeros_of_all_gradients_are_counted():
+    grads = {"table": np.array([0.0, 0.0, 1.0]), "decoder.0.a": None, "decoder.0.b": np.array([[2.0, 0.0]], "f4")}
+    parameters = [(name, SimpleNamespace(grad=grad)) for name, grad in grads.items()]
+    model = SimpleNamespace(
+        parameters=lambda: [one for _, one in parameters], named_parameters=lambda: iter(parameters)
+    )
+    recorder = examination_module.Recorder([2])
+    recorder.losses.append(1.0)
+    recorder.watch(model, 2, 0.5)
+    assert recorder.gradients == {"types": ["float32", "float64"], "zeros": 0.6}
+    assert recorder.norms == {2: {"table": 1.0, "decoder 1": 2.0}}
+
+
 def test_the_norm_of_a_part_is_over_all_its_weights():
     weights = {"decoder.0.a": [3.0], "decoder.0.b": [0.0, 4.0], "table": [2.0]}
     named = [(name, SimpleNamespace(grad=np.array(grad))) for name, grad in weights.items()]

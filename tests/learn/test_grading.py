@@ -324,3 +324,18 @@ def test_one_student_cannot_harm_the_next(hand_in):
     hand_in("Ada/01-scalars/01_product_rule.py", f"import shutil\nshutil.rmtree({str(folder)!r})\n")
     results = [*map(partial(grade, exercises=[FIRST]), read_submissions(folder, [FIRST]))]
     assert [result.state(FIRST.name) for result in results] == ["wrong", "right"]
+
+
+@pytest.mark.parametrize("name", ["anna", "=1+1", "+1", "-1", "@cmd", " =1", "a=1", "a-b"])
+def test_a_result_counts_and_names_what_it_holds(name):
+    """No name becomes a formula, and only right verdicts count as right."""
+    verdicts = {"a": Verdict(True, "", solved=True), "b": Verdict(False, "no", solved=True), "c": None}
+    verdicts |= {"d": Verdict(False, "open", solved=False), "e": Verdict(True, "", solved=True)}
+    result = Result(name, verdicts)
+    told = result.describe()
+    assert (told["right"], told["of"]) == (2, 5)
+    assert [one["state"] for one in told["exercises"].values()] == ["right", "wrong", "missing", "open", "right"]
+    header, row = csv.reader(io.StringIO(write_csv([result]).decode("utf-8-sig")))
+    assert header == ["student", "right", "of", *verdicts]
+    assert row[1:] == ["2", "5", "right", "wrong", "missing", "open", "right"]
+    assert row[0].startswith("'") == (name.lstrip()[0] in "=+-@")
