@@ -1,7 +1,7 @@
 """A course of nine weeks, planned from the tutorials, the exercises and the clinic.
 
-``course.toml`` names the tutorials and patients of each week, a lab and some questions. An exercise belongs to the week
-of the tutorial that teaches it. So nothing is left out, and nothing comes twice.
+``course.toml`` names the tutorials and patients of each week, a lab and some questions, and holds the texts of the
+plan. An exercise belongs to the week of the tutorial that teaches it. So nothing is left out, and nothing comes twice.
 """
 
 from __future__ import annotations
@@ -73,9 +73,15 @@ class Week:
 
 
 @cache
+def _data() -> dict[str, Any]:
+    """Return what the course's file contains."""
+    return tomllib.loads(DATA.read_text(encoding="utf-8"))
+
+
+@cache
 def weeks() -> tuple[Week, ...]:
     """Return the weeks of the course."""
-    data: dict[str, Any] = tomllib.loads(DATA.read_text(encoding="utf-8"))
+    data = _data()
     tutorials = {name: Tutorial(name, **entry) for name, entry in data["tutorials"].items()}
     return tuple(
         Week(
@@ -122,7 +128,7 @@ def _overview() -> str:
         f"| {', '.join(map(str, week.patients))} | {_hours(week.minutes)} |"
         for week in weeks()
     ]
-    return OVERVIEW.format(
+    return _data()["texts"]["overview"].format(
         rows="\n".join(rows),
         weeks=len(weeks()),
         exercises=len(bank()),
@@ -144,7 +150,9 @@ def _describe(week: Week) -> str:
         f"- Patient {number} ({PATIENT_MINUTES} minutes): `minitransformer learn clinic {number}`"
         for number in week.patients
     ]
-    return WEEK.format(
+    texts = _data()["texts"]
+    hand_in = texts["exercises" if week.exercises else "no_exercises"]
+    return texts["week"].format(
         week=week,
         time=_hours(week.minutes),
         goals=";\n".join(f"- {goal}" for goal in goals),
@@ -153,7 +161,7 @@ def _describe(week: Week) -> str:
         observe=textwrap.fill(week.lab.observe, WIDTH),
         patients="\n".join(patients),
         questions="\n".join(f"{i}. {question}" for i, question in enumerate(week.questions, start=1)),
-        hand_in=EXERCISES.format(n=len(week.exercises), rows=_rows(week)) if week.exercises else NO_EXERCISES,
+        hand_in=hand_in.format(n=len(week.exercises), rows=_rows(week)),
     )
 
 
@@ -162,105 +170,3 @@ def _rows(week: Week) -> str:
     return "\n".join(
         f"| `{one.name}` | `{one.file}` | {title} |" for one, title in zip(week.exercises, titles, strict=True)
     )
-
-
-OVERVIEW = """# A course in {weeks} weeks
-
-From the derivative of a product to a Transformer that the students' own code trains: {tutorials} tutorials,
-{exercises} exercises, {patients} patients of the clinic and {weeks} labs. Students need Python, NumPy and the
-derivative of a function of one variable. One student needs about {total} in all.
-
-| week | topic | tutorials | exercises | patients | time |
-|---|---|---|---|---|---|
-{rows}
-
-The time of a tutorial is the one that it states; an exercise counts {exercise} minutes, a patient {patient}. The files
-`week-N.md` are written for students. They contain no solutions, and no diagnosis of a patient.
-
-## Before the first week
-
-Each student installs the package from a clone of the repository, which contains the tutorials:
-
-```sh
-python -m pip install -e ".[tutorials]"
-minitransformer learn list
-```
-
-The second command makes the folder `my-exercises/`. From then on no network is needed. All of you need the same
-version: `minitransformer --version`.
-
-## Each week
-
-1. Before class, students read the tutorials and solve exercises. `minitransformer learn` checks each file when it is
-   saved.
-2. In class: the lab, the patient of the clinic, the questions.
-3. After class, students hand in the folder `my-exercises`. Give each student a folder:
-
-```text
-submissions/
-  Ada/my-exercises/
-  Grace/my-exercises/
-```
-
-```sh
-minitransformer course --grade submissions --week 3 --out week-3.csv
-```
-
-prints a table and writes it as CSV: a row for each student and a column for each exercise. The cells are `right`,
-`wrong`, `open` (nothing is written at the TODO) or `missing` (there is no file). Each right exercise is one point. Labs
-and patients are not graded by the command: discuss them in class.
-
-## What the points mean
-
-The solutions are part of the package (`minitransformer learn solution NAME`). So points show who has worked, not who
-has understood: let students explain one of their functions in class.
-
-Submissions run on your machine with your rights. Limits of time and memory stop accidents such as an endless loop. They
-are no protection against a program that means to do harm: for strangers' code use a container or another account.
-"""
-WEEK = """# Week {week.number}: {week.title}
-
-About {time} for a student.
-
-## Goals
-
-After this week you can
-
-{goals}.
-
-## Read
-
-{tutorials}
-
-## Lab: {week.lab.title}
-
-{week.lab.minutes} minutes.
-
-```sh
-{commands}
-```
-
-{observe}
-
-## Clinic
-
-{patients}
-
-Bring the cause, the measurement that shows it, and the corrected script.
-
-## Questions for the discussion
-
-{questions}
-
-## Hand in
-
-{hand_in}"""
-EXERCISES = """Hand in your folder `my-exercises` with these {n} exercises solved. Each right one is a point.
-`minitransformer learn check NAME` checks one as the grader does.
-
-| exercise | file | what it asks for |
-|---|---|---|
-{rows}
-"""
-NO_EXERCISES = """No exercises are due. Hand in the picture of the two loss curves of the lab, with a paragraph on it.
-"""
