@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import tomllib
 from collections.abc import Callable
+from importlib import import_module
 from math import sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from wrong_entry import VALUE, Entry, Weak, case, example, normal
 
 from minitransformer import Operation
+from minitransformer.learn.solutions import edit
 from minitransformer.ops import (
     additive_attention,
     convolution,
@@ -36,14 +41,30 @@ from minitransformer.ops import scaled_dot_product_attention as attention
 from minitransformer.ops.linear import rows
 
 OPERATIONS: list[Entry] = []
+EDITS = tomllib.loads(Path(__file__).with_name("edits.toml").read_text(encoding="utf-8"))
 
 
 def add(
-    right: Operation, backward: Callable[..., Any], forward: Callable[..., Any] | None = None, **texts: Any
+    right: Operation,
+    backward: Callable[..., Any] | None = None,
+    forward: Callable[..., Any] | None = None,
+    *,
+    name: str,
+    **texts: Any,
 ) -> None:
-    """Add an operation with a wrong backward pass, or with a wrong forward pass as well."""
+    """Add an operation with a wrong backward pass, or a wrong forward pass as well. Else it is made by its edit."""
+    backward = backward or edited(right, **EDITS[name])
     wrong = Operation(forward or right.forward, backward, composed=right.composed, name=right.name)
-    OPERATIONS.append(Entry(operation=right.name, wrong=wrong, right=right, **texts))
+    OPERATIONS.append(Entry(name=name, operation=right.name, wrong=wrong, right=right, **texts))
+
+
+def edited(right: Operation, old: str, new: str) -> Callable[..., Any]:
+    """Return the backward pass of an operation in whose source file a piece is replaced."""
+    module = import_module(f"minitransformer.ops.{right.name}")
+    names: dict[str, Any] = {"__name__": module.__name__}
+    exec(compile(edit(inspect.getsource(module), old, new, module.__name__), str(module.__file__), "exec"), names)
+    backward: Callable[..., Any] = names["backward"]
+    return backward
 
 
 def scaled(right: Operation, place: int, factor: float) -> Callable[..., Any]:
@@ -64,68 +85,40 @@ SCORES = example("softmax", "last axis")
 
 add(
     softmax,
-    lambda saved, d_y: (0 * d_y,),
     name="softmax: identically zero",
     example=SCORES,
     weak=Weak(),
 )
 
 
-def softmax_over_batch(saved: Any, d_y: Any) -> Any:
-    """Divide by the length of the first axis."""
-    (d_x,) = softmax.backward(saved, d_y)
-    return (d_x / len(d_x),)
-
-
 add(
     softmax,
-    softmax_over_batch,
     name="softmax: divided by the batch size",
     example=SCORES,
     weak=Weak(example=case(normal(1, 5)), cotangent="random"),
 )
 add(
     softmax,
-    lambda saved, d_y: (saved[0] * d_y,),
     name="softmax: no row sum",
     example=SCORES,
     weak=Weak(example=case(0.1 * normal(1, 300)), absolute=1e-2),
 )
 add(
     softmax,
-    lambda saved, d_y: softmax.backward((saved[0], 0), d_y),
     name="softmax: along the wrong axis",
     example=SCORES,
     weak=Weak(example=case(normal(5)), cotangent="random"),
 )
 add(
     softmax,
-    lambda saved, d_y: (d_y.copy(),),
     name="softmax: passed through",
     example=SCORES,
     weak=Weak(numbers=False),
 )
 
 
-def softmax_into_d_y(saved: Any, d_y: Any) -> Any:
-    """Save an array by overwriting what was handed in."""
-    y, axis = saved
-    d_y *= y
-    d_y -= y * d_y.sum(axis=axis, keepdims=True)
-    return (d_y.copy(),)
-
-
-def softmax_into_saved(saved: Any, d_y: Any) -> Any:
-    """Save an array by overwriting what the forward pass kept."""
-    y, axis = saved
-    row_sum = (d_y * y).sum(axis=axis, keepdims=True)
-    y *= d_y - row_sum
-    return (y.copy(),)
-
-
 add(
     softmax,
-    softmax_into_d_y,
     name="softmax: writes into d_y",
     example=SCORES,
     message="backward wrote into d_output",
@@ -133,7 +126,6 @@ add(
 )
 add(
     softmax,
-    softmax_into_saved,
     name="softmax: writes into what was saved",
     example=SCORES,
     message="backward wrote into a saved array",
@@ -141,7 +133,6 @@ add(
 )
 add(
     log_softmax,
-    lambda saved, d_y: (d_y - np.exp(saved[0]),),
     name="log-softmax: a cotangent of sum one",
     example=example("log_softmax", "last axis"),
     weak=Weak(cotangent="one-hot"),
@@ -155,14 +146,12 @@ SOME = np.array([[True, False, True, True, False], [False] * 5, [True] * 5])
 
 add(
     masking,
-    lambda saved, d_y: (d_y.copy(),),
     name="masking: the gradient passes the mask",
     example=case(normal(2, 3, 5), SOME),
     weak=Weak(example=example("masking", "all may attend"), cotangent="random"),
 )
 add(
     masking,
-    lambda saved, d_y: (d_y if saved.all() else np.where(saved, d_y, 0),),
     name="masking: hands on d_y itself",
     example=example("masking", "all may attend"),
     message="shares memory with d_output",
@@ -502,70 +491,44 @@ NORM = example("layer_norm", "random gain")
 GAIN_ONE = case(normal(2, 3, 5), np.ones(5), np.zeros(5))
 
 
-def layer_norm_with(
-    gain: str = "inside", mean: bool = True, along: float = 1.0, rstd: bool = True, eps: float = 1e-5
-) -> Callable[..., Any]:
-    """Return layer norm's backward pass with a part changed: (d - mean(d) - x̂ mean(d x̂)) / σ, d = gain d_y."""
-
-    def backward(saved: Any, d_y: Any) -> Any:
-        x_hat, scale, g = saved
-        d = d_y * g if gain == "inside" else d_y
-        shift = d.mean(axis=-1, keepdims=True) if mean else 0
-        d_x = d - shift - along * x_hat * (d * x_hat).mean(axis=-1, keepdims=True)
-        if eps != 1e-5:  # 1 / σ² = 1 / (var + 1e-5)
-            scale = 1 / np.sqrt(1 / scale**2 - 1e-5 + eps)
-        d_x = d_x * (scale if rstd else 1) * (g if gain == "outside" else 1)
-        others = tuple(range(d_y.ndim - 1))
-        return d_x, (d_y * x_hat).sum(axis=others), d_y.sum(axis=others)
-
-    return backward
-
-
 add(
     layer_norm,
-    layer_norm_with(gain="outside"),
     name="layer norm: right for a uniform gain only",
     example=NORM,
     weak=Weak(example=GAIN_ONE, cotangent="random"),
 )
 add(
     layer_norm,
-    layer_norm_with(gain="none"),
     name="layer norm: gain forgotten",
     example=NORM,
     weak=Weak(example=GAIN_ONE, cotangent="random"),
 )
 add(
     layer_norm,
-    layer_norm_with(mean=False),
     name="layer norm: no mean term",
     example=NORM,
     weak=Weak(numbers=False),
 )
 add(
     layer_norm,
-    layer_norm_with(along=0.0),
     name="layer norm: no x̂ term",
     example=NORM,
     weak=Weak(example=GAIN_ONE),
 )
 add(
     layer_norm,
-    layer_norm_with(rstd=False),
     name="layer norm: standard deviation forgotten",
     example=NORM,
     weak=Weak(example=GAIN_ONE),
 )
 add(
     layer_norm,
-    layer_norm_with(along=5 / 4),
     name="layer norm: variance over D - 1",
     example=NORM,
     weak=Weak(example=GAIN_ONE),
 )
 add(
     layer_norm,
-    layer_norm_with(eps=0.0),
     name="layer norm: epsilon forgotten",
     example=NORM,
     weak=Weak(cotangent="random", absolute=1e-2),
@@ -575,29 +538,14 @@ ROWS = normal(2, 3, 5)
 ROWS_OF_MEAN_0 = case(ROWS - ROWS.mean(axis=-1, keepdims=True), np.ones(5))
 
 
-def rms_norm_with(mean: bool = False, along: bool = True) -> Callable[..., Any]:
-    """Return RMSNorm's backward pass with a term more or less: (d - x̂ mean(d x̂)) / ρ, d = gain d_y."""
-
-    def backward(saved: Any, d_y: Any) -> Any:
-        x_hat, rrms, gain = saved
-        d = d_y * gain
-        d_x = d - (d.mean(axis=-1, keepdims=True) if mean else 0)
-        d_x = d_x - along * x_hat * (d * x_hat).mean(axis=-1, keepdims=True)
-        return d_x * rrms, rms_norm.backward(saved, d_y)[1]
-
-    return backward
-
-
 add(
     rms_norm,
-    rms_norm_with(mean=True),
     name="rms norm: the mean term of layer norm",
     example=example("rms_norm", "random gain"),
     weak=Weak(numbers=False),
 )
 add(
     rms_norm,
-    rms_norm_with(along=False),
     name="rms norm: no x̂ term",
     example=example("rms_norm", "random gain"),
     weak=Weak(example=ROWS_OF_MEAN_0),
@@ -635,38 +583,20 @@ AFFINE = example("linear", "with bias")
 SQUARE = case(normal(2, 3, 4), normal(4, 4), normal(4))
 
 
-def linear_with(d_x: Any = None, d_bias: Any = None) -> Callable[..., Any]:
-    """Return linear's backward pass with one gradient replaced by a function of (x, weight, d_y)."""
-
-    def backward(saved: Any, d_y: Any) -> Any:
-        x, weight, _ = saved
-        found = list(linear.backward(saved, d_y))
-        if d_x is not None:
-            found[0] = d_x(x, weight, d_y)
-        if d_bias is not None:
-            found[2] = d_bias(x, weight, d_y)
-        return found
-
-    return backward
-
-
 add(
     linear,
-    linear_with(d_x=lambda x, weight, d_y: d_y @ weight),
     name="linear: weight not transposed",
     example=SQUARE,
     weak=Weak(numbers=False),
 )
 add(
     linear,
-    linear_with(d_bias=lambda x, weight, d_y: rows(d_y).mean(axis=0)),
     name="linear: mean for the bias",
     example=AFFINE,
     weak=Weak(example=case(normal(1, 4), normal(4, 5), normal(5)), cotangent="random"),
 )
 add(
     linear,
-    linear_with(d_bias=lambda x, weight, d_y: d_y.sum(axis=0)),
     name="linear: bias over the batch axis only",
     example=AFFINE,
     message="the gradient of bias has shape",
@@ -674,24 +604,14 @@ add(
 )
 add(
     linear,
-    linear_with(d_x=lambda x, weight, d_y: np.full_like(x, 123.0)),
     name="linear: 123",
     example=AFFINE,
     weak=Weak(numbers=False),
 )
 
 
-def relu_of_output(saved: Any, d_y: Any) -> Any:
-    """Ask of the output of the ReLU what should be asked of its input; >= 0 holds for all."""
-    x, hidden, w1, w2 = saved
-    d_a = rows(d_y) @ w2.T * (rows(hidden) >= 0)
-    d_x = (d_a @ w1.T).reshape(x.shape)
-    return d_x, rows(x).T @ d_a, d_a.sum(axis=0), rows(hidden).T @ rows(d_y), rows(d_y).sum(axis=0)
-
-
 add(
     feed_forward,
-    relu_of_output,
     name="feed-forward: output >= 0",
     example=example("feed_forward", ""),
     weak=Weak(
@@ -702,12 +622,6 @@ add(
 FAR = case(np.array([[40.0, -50.0], [-60.0, 70.0]]))
 
 
-def silu_without_beta(saved: Any, d_y: Any) -> Any:
-    """Leave out the factor that the sigmoid's derivative has."""
-    y, z, _ = saved
-    return (d_y * (z + y * (1 - z)),)
-
-
 def gelu_by_another(saved: Any, d_y: Any) -> Any:
     """Differentiate x σ(1.702 x), which some programs call GELU."""
     return silu.backward(silu.forward(saved[0], 1.702)[1], d_y)
@@ -715,21 +629,18 @@ def gelu_by_another(saved: Any, d_y: Any) -> Any:
 
 add(
     silu,
-    lambda saved, d_y: (d_y * saved[1],),
     name="silu: the sigmoid alone",
     example=example("silu", "β 1"),
     weak=Weak(example=FAR, cotangent="random"),
 )
 add(
     silu,
-    silu_without_beta,
     name="silu: beta forgotten",
     example=example("silu", "β 1.702"),
     weak=Weak(example=example("silu", "β 1"), cotangent="random"),
 )
 add(
     gelu,
-    lambda saved, d_y: (d_y * saved[1],),
     name="gelu: the probability alone",
     example=case(normal(3, 5)),
     weak=Weak(example=FAR, cotangent="random"),
@@ -758,12 +669,6 @@ def other_half_backward(saved: Any, d_y: Any) -> Any:
     return (np.concatenate((d_x[..., n:], d_x[..., :n]), axis=-1),)
 
 
-def gate_without_its_slope(saved: Any, d_y: Any) -> Any:
-    """Take the sigmoid in the gate for a constant."""
-    b, z, u = saved
-    return (np.concatenate((d_y * b * z, d_y * u), axis=-1),)
-
-
 add(
     swiglu,
     other_half_backward,
@@ -775,19 +680,12 @@ add(
 )
 add(
     swiglu,
-    gate_without_its_slope,
     name="swiglu: the gate's sigmoid as a constant",
     example=GATES,
     weak=Weak(example=case(np.array([[40.0, -50.0, 1.5, -0.5]])), cotangent="random"),
 )
 
 AT_ZERO = example("rotary", "from position 0")
-
-
-def rotated_forwards(saved: Any, d_y: Any) -> Any:
-    """Rotate the gradient by the same angle, instead of the opposite one."""
-    cos, sin = saved
-    return rotary.backward((cos, -sin), d_y)
 
 
 def halves_for_pairs(saved: Any, d_y: Any) -> Any:
@@ -800,7 +698,6 @@ def halves_for_pairs(saved: Any, d_y: Any) -> Any:
 
 add(
     rotary,
-    rotated_forwards,
     name="rotary: the gradient rotated forwards",
     example=AT_ZERO,
     weak=Weak(example=case(normal(1, 6)), cotangent="random"),
@@ -817,32 +714,14 @@ IDS = example("embedding", "repeated ids")
 DISTINCT = case(np.array([[1, 3], [0, 4]]), normal(6, 2))
 
 
-def embedding_set(saved: Any, d_y: Any) -> Any:
-    """Set the rows of the table's gradient; of repeated ids the last remains."""
-    ids, shape = saved
-    d_table = np.zeros(shape, dtype=d_y.dtype)
-    d_table[ids] = d_y
-    return None, d_table
-
-
-def embedding_by_count(saved: Any, d_y: Any) -> Any:
-    """Divide each row by how often its id occurs."""
-    ids, shape = saved
-    _, d_table = embedding.backward(saved, d_y)
-    counts = np.bincount(ids.reshape(-1), minlength=shape[0])[:, None]
-    return None, d_table / np.maximum(counts, 1).astype(d_table.dtype)
-
-
 add(
     embedding,
-    embedding_set,
     name="embedding: = for repeated ids",
     example=IDS,
     weak=Weak(example=DISTINCT, cotangent="random"),
 )
 add(
     embedding,
-    embedding_by_count,
     name="embedding: divided by the count",
     example=IDS,
     weak=Weak(example=DISTINCT, cotangent="random"),
@@ -865,7 +744,6 @@ def dropout_draws_again(saved: Any, d_y: Any) -> Any:
 
 add(
     dropout,
-    lambda saved, d_y: (d_y * saved[0],),
     name="dropout: no factor",
     example=DROPPED,
     weak=Weak(example=NOTHING_DROPPED, cotangent="random"),
@@ -889,63 +767,38 @@ PADDED = example("cross_entropy", "smoothed, padded")
 TIED = case(np.round(LOSS.inputs[0]), LOSS.inputs[1])
 
 
-def divided_by_all(saved: Any, d_loss: Any) -> Any:
-    """Divide by the number of rows, padding included."""
-    _, targets, _, n, _, _ = saved
-    return (cross_entropy.backward(saved, d_loss)[0] * (n / len(targets)), None)
-
-
-def ignored_rows_counted(saved: Any, d_loss: Any) -> Any:
-    """Give ignored rows a gradient too."""
-    p, targets, counts, *rest = saved
-    return cross_entropy.backward((p, targets, np.ones_like(counts), *rest), d_loss)
-
-
-def target_by_value(saved: Any, d_loss: Any) -> Any:
-    """Find the target by comparing numbers: every token with the same logit is taken for it."""
-    p, targets, _, n, _, shape = saved
-    is_target = (p == p[np.arange(len(p)), targets][:, None]).astype(p.dtype)
-    return (((is_target.sum(axis=-1, keepdims=True) * p - is_target) * (d_loss / n)).reshape(shape), None)
-
-
 add(
     cross_entropy,
-    divided_by_all,
     name="cross-entropy: divided by all tokens",
     example=PADDED,
     weak=Weak(example=LOSS),
 )
 add(
     cross_entropy,
-    ignored_rows_counted,
     name="cross-entropy: padding has a gradient",
     example=PADDED,
     weak=Weak(example=LOSS),
 )
 add(
     cross_entropy,
-    target_by_value,
     name="cross-entropy: zero on tied logits",
     example=TIED,
     weak=Weak(example=LOSS),
 )
 add(
     cross_entropy,
-    lambda saved, d_loss: cross_entropy.backward((*saved[:4], 0.0, saved[5]), d_loss),
     name="cross-entropy: smoothing forgotten",
     example=example("cross_entropy", "tied logits"),
     weak=Weak(example=LOSS),
 )
 add(
     cross_entropy,
-    lambda saved, d_loss: (cross_entropy.backward(saved, d_loss)[0] * saved[3], None),
     name="cross-entropy: sum for mean",
     example=LOSS,
     weak=Weak(example=case(normal(1, 5), np.array([2]))),
 )
 add(
     cross_entropy,
-    lambda saved, d_loss: cross_entropy.backward(saved, np.ones_like(d_loss)),
     name="cross-entropy: upstream gradient ignored",
     example=LOSS,
     weak=Weak(),
@@ -958,33 +811,14 @@ add(
 STATES = example("recurrence", "with h0")
 
 
-def recurrence_with(way_back: Callable[[Any], Any], later: bool = False) -> Callable[..., Any]:
-    """Return backpropagation through time with another matrix on the way back, or d_U with the states one later."""
-
-    def backward(saved: Any, d_y: Any) -> Any:
-        x, w, u, h0, h = saved
-        back, d_a = way_back(u), d_y * (1 - h * h)
-        for t in reversed(range(x.shape[1] - 1)):
-            d_a[:, t] += (d_a[:, t + 1] @ back) * (1 - h[:, t] ** 2)
-        h0_or_zero = np.zeros_like(h[:, 0]) if h0 is None else h0
-        before = h if later else np.concatenate([h0_or_zero[:, None], h[:, :-1]], axis=1)
-        d_u = rows(before).T @ rows(d_a)
-        d_h0 = None if h0 is None else d_a[:, 0] @ back
-        return (rows(d_a) @ w.T).reshape(x.shape), rows(x).T @ rows(d_a), d_u, rows(d_a).sum(axis=0), d_h0
-
-    return backward
-
-
 add(
     recurrence,
-    recurrence_with(np.zeros_like),
     name="recurrence: no way back",
     example=STATES,
     weak=Weak(example=case(normal(2, 1, 3), normal(3, 5), normal(5, 5), normal(5)), cotangent="random"),
 )
 add(
     recurrence,
-    recurrence_with(lambda u: u),
     name="recurrence: U not transposed",
     example=STATES,
     weak=Weak(
@@ -993,7 +827,6 @@ add(
 )
 add(
     recurrence,
-    recurrence_with(np.transpose, later=True),
     name="recurrence: d_U one position late",
     example=STATES,
     weak=Weak(numbers=False),
@@ -1111,23 +944,6 @@ add(
 ADDITIVE = example("additive_attention", "no mask")
 
 
-def additive_with(slope: bool = True, exchanged: bool = False, mean: bool = False) -> Callable[..., Any]:
-    """Return additive attention's backward pass with a part changed."""
-
-    def backward(saved: Any, d_y: Any) -> Any:
-        q, k, v, w_q, w_k, w, hidden, weights = saved
-        (d_scores,) = softmax.backward((weights, -1), d_y @ v.swapaxes(-1, -2))
-        d_z = d_scores[..., None] * w * (1 - hidden**2 if slope else 1)
-        axes = (-3, -2) if exchanged else (-2, -3)
-        d_from_q, d_from_k = (rows(d_z.sum(axis=axis)) for axis in axes)
-        d_b = rows(d_z).sum(axis=0) / (q.shape[-2] if mean else 1)
-        d_q, d_k = (d_from_q @ w_q.T).reshape(q.shape), (d_from_k @ w_k.T).reshape(k.shape)
-        d_w = d_scores.reshape(-1) @ rows(hidden)
-        return d_q, d_k, weights.swapaxes(-1, -2) @ d_y, rows(q).T @ d_from_q, rows(k).T @ d_from_k, d_b, d_w
-
-    return backward
-
-
 def additive_case(t_q: int, t_k: int, size: float = 1.0) -> Any:
     """Return inputs of additive attention, with hidden units of some size."""
     q, k = size * normal(2, t_q, 4), size * normal(2, t_k, 6)
@@ -1136,21 +952,18 @@ def additive_case(t_q: int, t_k: int, size: float = 1.0) -> Any:
 
 add(
     additive_attention,
-    additive_with(slope=False),
     name="additive attention: no slope of the tanh",
     example=ADDITIVE,
     weak=Weak(example=additive_case(3, 5, 0.003), cotangent="random", absolute=1e-2),
 )
 add(
     additive_attention,
-    additive_with(exchanged=True),
     name="additive attention: sums exchanged",
     example=additive_case(4, 4),
     weak=Weak(numbers=False),
 )
 add(
     additive_attention,
-    additive_with(mean=True),
     name="additive attention: mean for the bias",
     example=ADDITIVE,
     weak=Weak(example=additive_case(1, 5), cotangent="random"),
