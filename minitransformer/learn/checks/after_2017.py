@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,13 +57,16 @@ def swiglu_backward(backward: Callable[..., Any]) -> None:
     """Check the gradient of gates and values, for gates of both signs."""
     rng = np.random.default_rng(103)
     for shape in ((3, 6), (2, 3, 8), (2,)):
-        x = 1.5 * rng.normal(size=shape)
-        check_gradients(
-            partial(backward, x),
-            lambda x: ops.swiglu.forward(x)[0],
-            {"x": x},
-            mistakes=partial(mistaken_parts, "swiglu-backward", ["d_x"], x),
-        )
+        _swiglu_gradient(backward, 1.5 * rng.normal(size=shape))
+
+
+def _swiglu_gradient(backward: Callable[..., Any], x: np.ndarray) -> None:
+    check_gradients(
+        lambda d_y: backward(x, d_y),
+        lambda x: ops.swiglu.forward(x)[0],
+        {"x": x},
+        mistakes=lambda d_y: mistaken_parts("swiglu-backward", ["d_x"], x, d_y),
+    )
 
 
 def grouped_heads_backward(backward: Callable[..., Any]) -> None:

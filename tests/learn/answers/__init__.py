@@ -8,7 +8,7 @@ function, in a file a chapter. What must be said is some words, or a pattern.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -19,19 +19,6 @@ from minitransformer.learn.solutions import read_mistakes, solution_of
 
 Wrong = tuple[str, "str | re.Pattern[str]", Any]
 """The exercise, what must be said, and the answer."""
-
-
-class Mistakes(list[Wrong]):
-    """Wrong answers, collected where they are written: ``@wrong("exercise", "words")`` before a function."""
-
-    def __call__(self, name: str, words: str | re.Pattern[str]) -> Callable[[Any], Any]:
-        """Return what takes a function, or any other answer."""
-
-        def take(answer: Any) -> Any:
-            self.append((name, words, answer))
-            return answer
-
-        return take
 
 
 def in_other_forms(name: str, old: str, *forms: str) -> list[tuple[str, Any]]:

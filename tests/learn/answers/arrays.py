@@ -23,6 +23,8 @@ right = [
         "np.tensordot(x, d_y, axes=([0, 1], [0, 1]))",
     ),
     *in_other_forms("add-with-broadcasting", "return d_x, d_y", "return [d_x, d_y]"),
+    *in_other_forms("add-with-broadcasting", "append(d.sum", "append(d_z if d_z.shape == a.shape else d.sum"),
+    *in_other_forms("linear-backward", "x.reshape(-1, D).T @ d_rows", 'np.einsum("bta,btf->af", x, d_y)'),
     *in_other_forms(
         "linear-backward",
         "d_rows.sum(axis=0)",
