@@ -85,7 +85,7 @@ NUMBERS = (
 
 PLACES = {
     "docs/tutorials/": "../", "docs/": "../../", "minitransformer/": "../../../minitransformer/",
-    "README.md": "../../index.md", "tutorials/ko": "../index.md",
+    "README.md": "../../index.md", "tutorials/ko": "../index.md", "tutorials/t": "../../../tutorials/t",
 }  # fmt: skip
 """Where the links of the Korean README lead from its place on the site, tutorials/ko/index."""
 

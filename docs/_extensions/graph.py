@@ -23,6 +23,7 @@ from minitransformer.learn import Exercise, bank
 ROOT = Path(__file__).parents[2]
 OPS, TESTS, GALLERY_CODE = "minitransformer/ops", "tests/ops", "tests/gallery"
 GALLERY, EXERCISES = "gallery-of-wrong-gradients", "guides/exercises"
+ONE_FILE = "tutorials/transformer.py"
 
 sys.path.insert(0, str(ROOT / GALLERY_CODE))
 from gallery_page import EXERCISES as MISTAKES  # noqa: E402
@@ -228,6 +229,14 @@ def exercises_of(derivation: str) -> list[Exercise]:
     return [exercise for exercise in bank() if derivation_for(exercise)[0] == derivation]
 
 
+def in_one_file(derivation: str) -> list[str]:
+    """Return the functions of the Transformer in one file that a derivation is about."""
+    others = {"scaled-dot-product-attention": ["attention"], "masking": ["softmax"]}
+    others["multi-head-attention"] = ["split", "merge", "multi_head_attention"]
+    names = others.get(derivation, [derivation.replace("-", "_")])
+    return [function for function in definitions(ONE_FILE).values() if function.removesuffix("_backward") in names]
+
+
 @cache
 def tests_of(derivation: str) -> tuple[str, ...]:
     """Return the test files of an operation: its own, or those that call it, and the properties that all must have."""
@@ -306,6 +315,7 @@ def back_links(derivation: str) -> str:
     return "\n\n## Linked from here\n\n" + items((
         ("Code", [to_file(path)]),
         ("Equations in the code", lines),
+        ("The Transformer in one file", (link(f"`{at}`", f"source:{ONE_FILE}#{at}") for at in in_one_file(derivation))),
         ("Tutorials", map(to_section, readers_of(derivation))),
         ("Exercises", (to_exercise(one) + equation_of(one) for one in exercises_of(derivation))),
         ("Wrong gradients", (to_entry(entry) for entry in entries() if entry_derivation(entry) == derivation)),
@@ -356,15 +366,18 @@ def related(path: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     derivation = derivation_of(path)
     mistakes = [entry for entry in entries() if entry_source(entry) == path]
     is_test = path.startswith("tests/")
-    if is_test and derivation is None:
+    if path == ONE_FILE:
+        about = [name for name in derivations() if in_one_file(name)]
+    elif is_test and derivation is None:
         about = [name for name in derivations() if path in tests_of(name)]
     else:
         about = [derivation] if derivation else []
     yield "Derivation", [(derivation_title(name), f"site:derivations/{name}") for name in about]
-    if is_test:
+    if is_test or path == ONE_FILE:
         yield "Code", [(source_of(name), f"source:{source_of(name)}") for name in about]
     elif derivation and path == source_of(derivation):
         yield "Tutorials", [(title_of(section), section.target) for section in readers_of(derivation)]
+        yield "In one file", [(name, f"source:{ONE_FILE}#{name}") for name in in_one_file(derivation)]
         yield "Exercises", [(e.name, f"site:{EXERCISES}#{e.name}") for e in exercises_of(derivation)]
     if not is_test:
         yield "Wrong gradients", [(entry.name, f"site:{GALLERY}#{anchor(entry.name)}") for entry in mistakes]
@@ -375,7 +388,7 @@ def related(path: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
 def pages() -> set[str]:
     """Return the source files that the graph itself leads to."""
     known: set[Any] = {source_of(name) for name in derivations()} | {entry_source(entry) for entry in entries()}
-    known |= {test for name in derivations() for test in tests_of(name)}
+    known |= {test for name in derivations() for test in tests_of(name)} | {ONE_FILE}
     return known | {f"{GALLERY_CODE}/{name}.py" for name in ("wrong_operations", "wrong_core", "test_gallery")}
 
 

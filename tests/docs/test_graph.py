@@ -94,6 +94,19 @@ def test_every_derivation_leads_to_its_operation_and_tests():
         assert all((ROOT / path).is_file() for path in graph.tests_of(name))
 
 
+def test_the_transformer_in_one_file_and_the_derivations_of_its_parts_lead_to_each_other():
+    parts = {function: name for name in graph.derivations() for function in graph.in_one_file(name)}
+    pairs = {name for name in graph.definitions(graph.ONE_FILE).values() if name.endswith("_backward")}
+    assert pairs - parts.keys() == {f"{name}_backward" for name in ("encoder_layer", "decoder_layer", "model", "loss")}
+    related = dict(graph.related(graph.ONE_FILE))
+    for function, name in parts.items():
+        assert f"[`{function}`](source:{graph.ONE_FILE}#{function})" in graph.back_links(name)
+        assert (function, f"source:{graph.ONE_FILE}#{function}") in dict(graph.related(graph.source_of(name)))[
+            "In one file"
+        ]
+        assert f"site:derivations/{name}" in dict(map(reversed, related["Derivation"]))
+
+
 def test_the_equations_of_the_code_are_found_where_they_are():
     lines = (ROOT / "minitransformer/ops/softmax.py").read_text(encoding="utf-8").splitlines()
     found = graph.cited_lines("minitransformer/ops/softmax.py")

@@ -64,6 +64,15 @@ def test_a_perfect_model_has_the_loss_that_is_said():
     assert f"{whole.cross_entropy(np.log(best), ids)[0]:.2f}" == said
 
 
+def test_the_site_leads_from_each_pair_to_where_it_is_derived():
+    text = (FILE.parents[1] / "docs" / "one-file.md").read_text(encoding="utf-8")
+    for function in backward_functions():
+        (row,) = re.findall(rf"^\| .*transformer\.py#{function.name}\).*$", text, re.M)
+        assert f"transformer.py#{function.name.removesuffix('_backward')})" in row
+        assert re.search(r"\(derivations/|\(\.\./tutorials/\d", row)
+        assert "(../minitransformer/" in row
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The engine
 
