@@ -17,7 +17,7 @@ def asarray(data: Any) -> Array:
     TypeError
         If it does not consist of numbers, or is a masked array.
     """
-    array = data if hasattr(data, "dtype") else np.asarray(data)
+    array = data if hasattr(getattr(data, "dtype", None), "kind") else _read(data)
     if isinstance(array, np.ma.MaskedArray):
         raise TypeError(
             "found a masked array, whose mask would be lost, expected a plain array; "
@@ -28,14 +28,25 @@ def asarray(data: Any) -> Array:
     return xp.asarray(array)
 
 
+def _read(data: Any) -> Array:
+    """Return a NumPy array of lists, numbers, or the array of another library, such as a tensor of PyTorch."""
+    try:
+        return np.asarray(data)
+    except (TypeError, RuntimeError, BufferError) as error:
+        raise TypeError(
+            f"expected numbers, found a {type(data).__name__} that NumPy cannot read; convert it to a NumPy array "
+            f"first (NumPy says: {error})"
+        ) from error
+
+
 def operand(data: Any) -> Any:
     """Return an argument of an operation: lists become arrays, floating-point arrays are moved to the device.
 
     Whole numbers stay on the host, where they can be checked without waiting for a device; anything else is returned
     unchanged.
     """
-    if isinstance(data, list | tuple):
-        data = np.asarray(data)
+    if isinstance(data, list | tuple) or not hasattr(getattr(data, "dtype", np.dtype), "kind"):
+        data = _read(data)
     moves = isinstance(data, np.ndarray) and (data.dtype.kind == "f" or isinstance(data, np.ma.MaskedArray))
     return asarray(data) if moves else data
 

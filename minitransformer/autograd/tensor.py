@@ -95,8 +95,10 @@ class Tensor:
     ----------
     data : array
         The values. Change them before the forward pass or after the backward pass. In between, ``backward`` raises an
-        error if they were written to through a leaf's ``data``; after assigning a new array, the old graph remains
-        correct.
+        error if they were written to through the ``data`` of a leaf with ``requires_grad``; after assigning a new
+        array, the old graph remains correct. It does not notice other changes in place, such as those of a tensor
+        without ``requires_grad``, of a result, or through an array that was taken from ``data`` before the forward
+        pass: then the gradients mix old and new values.
     grad : array or None
         Sum of the gradients so far, in ``data``'s shape; only leaves (tensors that no operation made) collect one.
     requires_grad : bool
@@ -125,9 +127,6 @@ class Tensor:
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         if isinstance(data, Tensor):
             raise TypeError("Tensor: the data is a Tensor already; use tensor.detach() for one without its graph")
-        data = data if hasattr(data, "dtype") else np.asarray(data)
-        if data.dtype.kind not in "fiub":
-            raise TypeError(f"Tensor: the data must be numbers, found {data.dtype}")
         self._data: Array = asarray(data)
         self.requires_grad = requires_grad
         self.grad: Array | None = None

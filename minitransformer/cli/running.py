@@ -25,7 +25,12 @@ Command = Callable[[argparse.Namespace], int]
 def run_parsed(parse: Callable[[], argparse.Namespace], run: Command) -> int:
     """Parse arguments, run the command, return its exit status; only the first of several processes prints."""
     errors = sys.stderr
-    with quiet(launched_rank()):
+    try:
+        rank = launched_rank()
+    except ValueError as error:
+        print(f"minitransformer: {one_line(error)}", file=sys.stderr)
+        return 2
+    with quiet(rank):
         args = parse()
         return run_together(lambda: run_command(args, run), lambda: getattr(args, "ranks", ALONE), errors)
 

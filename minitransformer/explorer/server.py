@@ -14,9 +14,10 @@ import secrets
 import sys
 import threading
 import traceback
-from contextlib import nullcontext
+from collections import OrderedDict
+from contextlib import nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socket import socket
+from socket import SHUT_RDWR, socket
 from time import monotonic
 from typing import Any
 
@@ -39,6 +40,8 @@ SECONDS = 60.0
 PATIENCE = 10.0
 """How long a request waits for the model while another request uses it, in seconds."""
 MOST_CONNECTIONS = 32
+PLACE_SECONDS = 1.0
+"""How long a new connection waits for the place of one that is closed for it."""
 LOOK_UPS = ("model", "sources", "formulas", "tensor")
 """The requests that do not run the model. They do not wait for those that do."""
 HEADERS = {
@@ -82,6 +85,8 @@ class Explorer(ThreadingHTTPServer):
         self.page = page_files()
         self.busy = threading.Lock()
         self.connections = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self.waiting: OrderedDict[socket, None] = OrderedDict()
+        """The connections whose next request has not been read yet; the one that has waited longest comes first."""
         ports = [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + N_PORTS), 0]
         for place, number in enumerate(ports):
             try:
@@ -107,10 +112,16 @@ class Explorer(ThreadingHTTPServer):
         self.server_name, self.server_port = HOST, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection in a thread of its own; close it if there are too many."""
+        """Answer a connection in a thread of its own.
+
+        If there are too many, close the one that has waited longest for its request; if none waits, close the new one.
+        """
         if not self.connections.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
+            with suppress(KeyError, OSError):
+                self.waiting.popitem(last=False)[0].shutdown(SHUT_RDWR)  # its thread ends, and leaves its place
+            if not self.connections.acquire(timeout=PLACE_SECONDS):
+                self.shutdown_request(request)
+                return
         try:
             super().process_request(request, client_address)
         except BaseException:
@@ -122,6 +133,7 @@ class Explorer(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
+            self.waiting.pop(request, None)
             self.connections.release()
 
     def handle_error(self, request: socket | tuple[bytes, socket], client_address: Any) -> None:
@@ -211,6 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Answer a request that is read within the time limit."""
         self.incoming.start()
+        self.server.waiting[self.connection] = None
         super().handle_one_request()
 
     def do_GET(self) -> None:
@@ -250,6 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) < int(length):
             return None
         self.close_connection = self.headers.get("Connection", "").lower() == "close"
+        self.server.waiting.pop(self.connection, None)
         status, answer = self.server.answer(name, body)
         return self._send(status, answer, "application/json")
 
@@ -274,6 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(status, _encode({"error": message}), "application/json")
 
     def _send(self, status: int, data: bytes, kind: str) -> None:
+        self.server.waiting.pop(self.connection, None)
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", f"{len(data)}")

@@ -188,10 +188,22 @@ def _starts(sizes: Sequence[int]) -> list[int]:
 
 
 def launched_rank(environment: Mapping[str, str] = os.environ) -> int | None:
-    """Return the rank that an MPI launcher gave this process; None if none started several processes."""
+    """Return the rank that an MPI launcher gave this process; None if none started several processes.
+
+    Raises
+    ------
+    ValueError
+        If an environment variable holds no rank.
+    """
     for size, rank in LAUNCHERS.items():
         if environment.get(size, "1") != "1":
-            return int(environment.get(rank, "0"))
+            found = environment.get(rank, "0")
+            if not (found.isascii() and found.isdigit()):
+                raise ValueError(
+                    f"the environment variable {rank} is {found!r}, expected the number of this process, as {size} is "
+                    f"{environment[size]!r}; unset both, or start the processes with mpiexec or srun"
+                )
+            return int(found)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ class Measurements:
         RunError
             If the file cannot be written.
         """
-        if not self.path.exists():
+        if not os.path.lexists(self.path):  # a link that leads nowhere is replaced too
             return
         kept = [line for line in self.read() if line["step"] <= step and not line.get("final")]
         text = "".join(f"{json.dumps(line)}\n" for line in kept)

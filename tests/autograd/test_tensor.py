@@ -1,6 +1,8 @@
 """What a tensor is: its attributes, its types, and what it refuses."""
 
 import tracemalloc
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import minitransformer as mt
 from minitransformer.arrays import asarray, to_numpy, xp
 from minitransformer.autograd.rules import RULES
 
+torch = import_module("torch") if find_spec("torch") else None
 BINARY = [
     lambda x, y: x + y,
     lambda x, y: x - y,
@@ -235,8 +238,58 @@ def test_a_step_of_the_optimiser_between_the_passes_is_noticed():
 
 @pytest.mark.parametrize("data", ["text", ["a"], [None], 1j, [object()]])
 def test_only_numbers_are_data(data):
-    with pytest.raises(TypeError, match="the data must be numbers, found"):
+    with pytest.raises(TypeError, match="expected numbers, found"):
         mt.Tensor(data)
+
+
+class Foreign:
+    """An array of another library, whose types are not NumPy's."""
+
+    dtype = "foreign.float32"
+
+    def __init__(self, values):
+        self.values, self.shape = values, np.shape(values)
+
+    def __array__(self, *_, **__):
+        if self.values is None:
+            raise RuntimeError("call detach()")
+        return np.asarray(self.values, dtype=np.float32)
+
+
+def test_arrays_of_other_libraries_are_read_or_the_message_says_what_to_do():
+    for make in (Foreign, *([torch.tensor] if torch else [])):
+        x = leaf([1.0, 2.0, 3.0], "float32")
+        assert to_numpy(mt.Tensor(make([1.0, 2.0])).data).tolist() == [1, 2]
+        assert to_numpy((x * make([1.0, 0.0, 2.0])).data).tolist() == [1, 0, 6]
+        np.testing.assert_allclose(to_numpy(mt.ops.softmax(make([0.0, 0.0])).data), [0.5, 0.5])
+    needs_detach = [Foreign(None), *([torch.ones(2, requires_grad=True)] if torch else [])]
+    for data in needs_detach:
+        for use in (mt.Tensor, mt.ops.softmax, lambda data: leaf([1.0, 2.0]) + data):
+            with pytest.raises(TypeError, match=r"NumPy cannot read; convert it to a NumPy array first .*detach\(\)"):
+                use(data)
+
+
+CHANGES = {
+    "a leaf": (lambda a, k, middle, taken: a.data, True),
+    "a constant": (lambda a, k, middle, taken: k.data, False),
+    "a result": (lambda a, k, middle, taken: middle.data, False),
+    "an array that was taken before": (lambda a, k, middle, taken: taken, False),
+}
+
+
+@pytest.mark.parametrize("changed", CHANGES)
+def test_changes_in_place_are_noticed_as_the_docstring_says(changed):
+    find, is_noticed = CHANGES[changed]
+    a, k = leaf([1.0, 2.0]), mt.Tensor([3.0, 4.0])
+    taken = a.data
+    middle = a * k
+    loss = (middle * middle).sum()
+    find(a, k, middle, taken)[0] = 99.0
+    if is_noticed:
+        with pytest.raises(RuntimeError, match="changed in place"):
+            loss.backward()
+    else:
+        loss.backward()
 
 
 def test_a_tensor_is_no_data():

@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -183,10 +183,48 @@ def test_one_request_at_a_time_uses_the_model(server, talking, monkeypatch):
 
 
 def test_too_many_connections_are_closed(talking, monkeypatch):
+    """Only those whose request is answered at the time count."""
     monkeypatch.setattr(module, "MOST_CONNECTIONS", 1)
-    closed = pytest.raises((ConnectionError, http.client.BadStatusLine))
-    with serving(talking) as server, socket.create_connection(("127.0.0.1", server.server_port)), closed:
-        ask(server, "/{}/")
+    monkeypatch.setattr(module, "PLACE_SECONDS", 0.01)
+    with serving(talking) as server:
+        statuses = []
+        first = threading.Thread(target=lambda: statuses.append(ask(server, "/{}/trace", {"do": "wait"})[0]))
+        first.start()
+        assert talking.entered.wait(10)
+        with pytest.raises((ConnectionError, http.client.BadStatusLine)):
+            ask(server, "/{}/")
+        talking.leave.set()
+        first.join()
+        assert statuses == [200]
+
+
+BEGUN = {
+    "nothing": "",
+    "half of the headers": "GET / HTTP/1.1\r\nHost: {host}\r\n",
+    "half of the body": "POST /{token}/model HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    "Content-Length: 99\r\n\r\n{{",
+}
+
+
+@pytest.mark.parametrize("begun", BEGUN)
+def test_connections_that_ask_nothing_make_room(talking, begun):
+    with serving(talking) as server, ExitStack() as stack:
+        host = f"127.0.0.1:{server.server_port}"
+        text = BEGUN[begun].format(token=server.token, host=host).encode()
+        for _ in range(2 * module.MOST_CONNECTIONS):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port)))
+            with suppress(ConnectionError):
+                connection.sendall(text)
+        used = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+        for _ in range(3):  # it was used last, so it is not the one that makes room
+            used.request("GET", f"/{server.token}/")
+            assert used.getresponse().read()
+            first = used.sock
+            assert ask(server, "/{}/")[0] == 200
+        used.request("GET", f"/{server.token}/")
+        assert used.getresponse().status == 200
+        assert used.sock is first
+        used.close()
 
 
 def test_a_request_that_trickles_in_is_cut_off(talking, monkeypatch):

@@ -104,10 +104,10 @@ def test_a_checkpoint_that_goes_while_it_is_averaged_is_not_missed(folder, check
     def late(path):
         if "00000004" in path.name and path.exists():
             folder.checkpoints.save(saved, folder.configuration().training.changed(steps=6))
+            folder.measurements.append({"step": 6, "final": True})
         return real(path)
 
     monkeypatch.setattr(averaging, "read_checkpoint", late)
-    folder.measurements.append({"step": 6, "final": True})
     assert average(folder, 1)[1] == [6]
 
 

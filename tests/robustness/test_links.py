@@ -70,6 +70,17 @@ def test_files_that_are_links_are_replaced(kills, linked, before, command, end):
         agree(folder, kills.root / end)
 
 
+def test_measurements_that_are_a_link_to_nothing_are_replaced_before_training(kills, tmp_path):
+    shutil.copytree(kills.root / "interrupted", tmp_path / "run")
+    measurements = tmp_path / "run" / "metrics.jsonl"
+    measurements.unlink()
+    measurements.symlink_to(tmp_path / "outside")
+    outcome = run(("resume", "RUN"), tmp_path / "run")
+    assert outcome.status == 0, outcome.words
+    assert not measurements.is_symlink()
+    assert not (tmp_path / "outside").exists()
+
+
 def test_a_linked_folder_of_checkpoints_is_not_written_through(kills, linked):
     outside, folder = linked("interrupted", folder_too=True)
     kept = contents(outside)

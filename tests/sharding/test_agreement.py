@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from minitransformer.arrays import backend, blas, card
+from minitransformer.cli import main
 from minitransformer.data import MissingExtraError
 from minitransformer.sharding import ALONE, launched_rank, ranks, start
 from minitransformer.tasks import build
@@ -92,6 +93,16 @@ def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
 )
 def test_launchers_are_recognised(environment, rank):
     assert launched_rank(environment) == rank
+
+
+@pytest.mark.parametrize("rank", ["x", "", "-1", "1.5", "²"])
+def test_a_launcher_that_gives_no_rank_is_told_in_a_line(capsys, monkeypatch, rank):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    monkeypatch.setenv("PMI_RANK", rank)
+    assert main(["translate", "run", "x"]) == 2
+    err = capsys.readouterr().err
+    assert f"PMI_RANK is {rank!r}, expected the number of this process" in err
+    assert err.count("\n") == 1
 
 
 def test_mpi_is_imported_only_where_it_is_asked_for(monkeypatch):
