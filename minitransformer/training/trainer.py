@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitransformer.arrays import Array, asarray, backend, to_numpy, xp
-from minitransformer.data import PAD, MissingExtraError, all_batches
-from minitransformer.decoding import Diverged, longest_sentence
+from minitransformer.arrays import backend, to_numpy, xp
+from minitransformer.data import PAD, all_batches
+from minitransformer.decoding import Diverged
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.optim import Adam
-from minitransformer.options import OptionError
 from minitransformer.sharding import ALONE, Ranks, Workers, shared_step
-from minitransformer.tasks import Task, TextCorpus
 from minitransformer.tasks.corpus import Tokenisers
-from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
 from minitransformer.training.checkpoints import Checkpoint, read_state, write_checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
-from minitransformer.training.evaluation import Scores, check_bleu, evaluate
+from minitransformer.training.evaluation import Scores, evaluate
 from minitransformer.training.interruption import deferred_interrupt
-from minitransformer.training.length import fix_length, guess_seconds
+from minitransformer.training.length import guess_seconds
 from minitransformer.training.loading import TrainedRun, load
+from minitransformer.training.losses import Losses
+from minitransformer.training.mean_weights import MeanWeights, whole
+from minitransformer.training.preparing import prepare
 from minitransformer.training.provenance import Provenance
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import State, TrainingState
@@ -59,22 +58,6 @@ def _ignore(*values: Any) -> None:
     """Do nothing."""
 
 
-def _check_bleu_of(task: Task, configuration: Configuration) -> None:
-    """Raise an error for options of BLEU that cannot be used, before any work starts."""
-    by = configuration.training.best_by
-    if task.decoder_only and by != "loss":
-        raise OptionError(f"best_by must be loss for the task {task.name}, found {by}", "best_by")
-    needed = by == "bleu"
-    if "bleu" in task.measures:
-        try:
-            check_bleu(configuration.data.bleu_tokenize)
-        except MissingExtraError:
-            if needed:
-                raise
-    elif needed:
-        raise OptionError(f"best_by must be loss or exact_match for the task {task.name}, found bleu", "best_by")
-
-
 class Trainer:
     """A training run in memory: data, model, optimiser and progress.
 
@@ -101,32 +84,14 @@ class Trainer:
         self, configuration: Configuration, tokenisers: Tokenisers | None = None, ranks: Ranks = ALONE
     ) -> None:
         self.ranks = ranks
-        check_options(configuration, ranks)
-        self.notes = compare_processors(ranks)
-        configuration = with_shares(configuration, ranks)
-        options = configuration.training
-        self.task: Task = configuration.build_task()
-        _check_bleu_of(self.task, configuration)
-        self.corpus = self.task.corpus(configuration.data, configuration.seed, tokenisers)
-        check_data(self.corpus, ranks)
+        made = prepare(configuration, tokenisers, ranks)
+        self.notes, self.configuration, self.task, self.corpus = made.notes, made.configuration, made.task, made.corpus
         self.source, self.target = self.corpus.source, self.corpus.target
-        try:
-            self.batches = self.corpus.batches(options.batch_tokens, configuration.seed, configuration.model.source_end)
-        except OptionError:
-            raise
-        except ValueError as error:
-            raise OptionError(f"batch_tokens {options.batch_tokens}: {error}", "batch_tokens") from error
-        build_model = partial(configuration.build_model, len(self.source), len(self.target), self.corpus.shared)
-        self.model = build_model().eval()
-        if isinstance(self.model, Transformer):
-            self._refuse_longer(longest_sentence(self.model))
-        self.configuration, self._step_seconds = fix_length(configuration, self.batches, build_model, ranks)
-        part = ranks.rank, ranks.size
-        self.optimiser = Adam(self.model.parameters(), weight_decay=options.weight_decay, part=part)
+        self.batches, self.model, self._step_seconds = made.batches, made.model, made.step_seconds
+        decay, part = self.configuration.training.weight_decay, (ranks.rank, ranks.size)
+        self.optimiser = Adam(self.model.parameters(), weight_decay=decay, part=part)
         self.step = 0
-        self.averaged = 0
-        """The number of steps in the mean below."""
-        self.mean_weights: Array = xp.zeros_like(self.optimiser.mean)
+        self.mean = MeanWeights(self.optimiser)
         self.best: Best | None = None
         self.waited = 0
         """The number of measurements since the best."""
@@ -135,24 +100,7 @@ class Trainer:
         self.tokens = 0
         """Target tokens trained on so far."""
         self._begun: tuple[int, float] | None = None  # steps and seconds when training began or was resumed
-        self._losses: list[float] = []  # since the last line of the log
-        self._unread: list[Array] = []  # the latest of them, which may still be on the device
-
-    def _refuse_longer(self, most: int | None) -> None:
-        """Raise a ValueError for sentences longer than the learned positions; start or end token takes one."""
-        if most is None or isinstance(self.corpus, TextCorpus):
-            return
-        held_out = [
-            (self.source.encode(source), self.target.encode(target))
-            for source, target in (*self.corpus.valid, *self.corpus.held_out)
-        ]
-        for which, pairs in (("", self.corpus.ids), (" that is held out", held_out)):
-            longest = max(max(len(side) for side in pair) for pair in pairs) + 1
-            if longest > most:
-                raise ValueError(
-                    f"found a sentence{which} of {longest} tokens, but only {most} learned positions; leave it out, or "
-                    "train with sinusoidal ones, which have no limit"
-                )
+        self._losses = Losses()
 
     @cached_property
     def provenance(self) -> dict[str, Any]:
@@ -250,23 +198,24 @@ class Trainer:
             while not self.finished:
                 group = list(islice(batches, c.accumulate))
                 rate = self.configuration.learning_rate(self.step + 1)
-                self._unread.append(
+                self._losses.append(
                     shared_step(self.model, self.optimiser, group, rate, c.label_smoothing, workers, c.clip)
                 )
                 self.step += 1
                 due = self.step % LOG_EVERY == 0 or self.step == c.steps
-                loss = self._read_losses() if due or backend() == "numpy" else None
-                self._average()
+                losses = self._losses.read(self.step) if due or backend() == "numpy" else []
+                if c.average_last > 1 and self.step > c.steps - c.average_last:
+                    self.mean.add()
                 written = sum(int((batch.target_output != PAD).sum()) for batch in group)
                 self.tokens += written
                 tokens += written
                 self.seconds = time.perf_counter() - started
                 speed = tokens / (time.perf_counter() - since)
-                on_step(loss, rate, speed)
+                on_step(losses[-1] if losses else None, rate, speed)
                 if due:
-                    mean = sum(self._losses) / len(self._losses)
+                    mean = sum(losses) / len(losses)
                     self._log(run, loss=mean, learning_rate=rate, tokens_per_second=round(speed))
-                    since, tokens, self._losses = time.perf_counter(), 0, []
+                    since, tokens, self._losses = time.perf_counter(), 0, Losses()
                 if self.step % c.evaluate_every == 0 or self.step == c.steps:
                     self._measure(run, on_evaluation)
                     self.seconds = time.perf_counter() - started
@@ -276,17 +225,6 @@ class Trainer:
                     self._save(run)
                 if stop:
                     raise KeyboardInterrupt
-
-    def _read_losses(self) -> float | None:
-        """Copy the losses of the last steps to the host at once; return the last one."""
-        if self._unread:
-            first = self.step - len(self._unread) + 1
-            losses, self._unread = to_numpy(xp.stack(self._unread)).tolist(), []
-            for step, loss in enumerate(losses, first):
-                if not math.isfinite(loss):
-                    raise Diverged(f"the loss is {loss} at step {step}")
-            self._losses += losses
-        return self._losses[-1] if self._losses else None
 
     def _measure(self, run: RunFolder, on_evaluation: Callable[[Scores | TextScores], None]) -> None:
         """Measure the weights, and save them if they are the best so far."""
@@ -305,7 +243,7 @@ class Trainer:
         on_evaluation(scores)
 
     def _save(self, run: RunFolder) -> None:
-        self._read_losses()
+        self._losses.read(self.step)
         self._check_weights()
         checkpoint = self.checkpoint()  # every process has a part of it
         self.ranks.first(lambda: run.save(checkpoint, self.configuration.training))
@@ -318,13 +256,6 @@ class Trainer:
     def _log(self, run: RunFolder, **values: float) -> None:
         if self.ranks.rank == 0:
             run.measurements.append({"step": self.step, **values, "seconds": round(self.seconds, 3)})
-
-    def _average(self) -> None:
-        """Bring the mean of the last steps' weights up to date (section 6.1 averages the last checkpoints)."""
-        c = self.configuration.training
-        if c.average_last > 1 and self.step > c.steps - c.average_last:
-            self.averaged += 1
-            self.mean_weights += (self.optimiser.values[self.optimiser.buffer.own] - self.mean_weights) / self.averaged
 
     def evaluate(self, held_out: list[tuple[str, str]] | str) -> Scores | TextScores:
         """Measure the model on pairs of texts, greedily, or on one text."""
@@ -345,37 +276,20 @@ class Trainer:
 
     def checkpoint(self) -> Checkpoint:
         """Return all that is needed to resume here, and the mean of the weights so far, on the host."""
-        self._read_losses()
         state = TrainingState(
             step=self.step,
             seconds=self.seconds,
             tokens=self.tokens,
-            losses=self._losses,
-            averaged=self.averaged,
+            losses=self._losses.read(self.step),
+            averaged=self.mean.steps,
             best=self.best,
             waited=self.waited,
             dropout=self.model.rng.bit_generator.state,
             provenance=self.provenance,
         )
-        weights = self.model.state_dict()
-        mean = {}
-        if self.averaged:
-            whole, kept = self._whole(self.mean_weights), self.optimiser.values.copy()
-            self.optimiser.values[...] = whole
-            mean = self.model.state_dict()
-            self.optimiser.values[...] = kept
-        own = self.optimiser.state_dict()
-        moments = {name: to_numpy(self._whole(asarray(own[name]))) for name in ("mean", "mean_square")}
-        return Checkpoint(weights, own | moments, mean, state.flat())
-
-    def _whole(self, own: Array) -> Array:
-        """Return a whole array from the parts that the processes' optimisers update."""
-        if self.ranks.size == 1:
-            return own
-        whole = xp.empty_like(self.optimiser.values)
-        whole[self.optimiser.buffer.own] = own
-        self.ranks.share_out(whole, self.optimiser.buffer.parts)
-        return whole
+        own, mean = self.optimiser.state_dict(), self.mean.state_dict(self.model, self.ranks)
+        moments = {name: to_numpy(whole(own[name], self.optimiser, self.ranks)) for name in ("mean", "mean_square")}
+        return Checkpoint(self.model.state_dict(), own | moments, mean, state.flat())
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Return to a checkpoint's state; training then continues as it did, to the bit.
@@ -387,11 +301,7 @@ class Trainer:
         """
         state = read_state(checkpoint, TrainingState)
         try:
-            if bool(checkpoint.mean) != bool(state.averaged):
-                raise ValueError(f"averaged is {state.averaged}, but it holds {len(checkpoint.mean)} arrays of a mean")
-            if checkpoint.mean:
-                self.model.load_state_dict(checkpoint.mean)
-                self.mean_weights[...] = self.optimiser.values[self.optimiser.buffer.own]
+            self.mean.load_state_dict(self.model, checkpoint.mean, state.averaged)
             self.model.load_state_dict(checkpoint.model)
             self.optimiser.load_state_dict(checkpoint.optimiser)
             if self.optimiser.step_count != state.step:
@@ -403,8 +313,8 @@ class Trainer:
             where = f"{checkpoint.path}: " if checkpoint.path else ""
             raise RunError(f"{where}the checkpoint does not belong to this configuration: {error}") from error
         self.step, self.seconds, self.tokens = state.step, state.seconds, state.tokens
-        self.averaged, self.waited, self._losses = state.averaged, state.waited, list(state.losses)
+        self.waited, self._losses = state.waited, Losses(state.losses)
         c = self.configuration.training
         if self.step <= c.steps - c.average_last:  # steps were added, so the last ones are still to come
-            self.averaged, self.mean_weights[...] = 0, 0
-        self.best, self._unread = None if state.best is None else Best(state.best[0], int(state.best[1])), []
+            self.mean.clear()
+        self.best = None if state.best is None else Best(state.best[0], int(state.best[1]))

@@ -83,7 +83,7 @@ def test_trial_steps_are_steps_of_the_training(monkeypatch):
         seen.append((optimiser.weight_decay, len(group), smoothing, workers.shares, clip))
         return 0.0
 
-    monkeypatch.setattr(length, "training_step", step)
+    monkeypatch.setattr(length, "shared_step", step)
     monkeypatch.setattr(length, "SECONDS", -1)
     own = {"weight_decay": 0.2, "accumulate": 3, "label_smoothing": 0.3, "shares": 2, "clip": 0.7}
     Trainer(configuration(minutes=0.01, workers=1, **own))

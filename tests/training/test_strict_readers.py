@@ -176,11 +176,11 @@ def test_data_may_be_moved(run, tmp_path):
 
 
 def test_the_mean_begins_anew_where_the_last_steps_are_yet_to_come(run):
-    assert resume(run, refuse).averaged == 4
+    assert resume(run, refuse).mean.steps == 4
     edit(run, steps=8)
     trainer = resume(run, refuse)
-    assert trainer.averaged == 0
-    assert not trainer.mean_weights.any()
+    assert trainer.mean.steps == 0
+    assert not trainer.mean.values.any()
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["", "earlier version"])

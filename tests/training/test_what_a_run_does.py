@@ -38,6 +38,7 @@ from minitransformer.training import (
     shared_step,
 )
 from minitransformer.training.checkpoints import Checkpoints, read_checkpoint, write_checkpoint
+from minitransformer.training.preparing import refuse_longer
 from minitransformer.training.scores import Quality, bleu
 from minitransformer.training.trainer import Best
 
@@ -241,13 +242,11 @@ def test_every_sentence_is_held_against_the_learned_positions(files, part):
         for pair in ((text, "y1"), ("x1", text)):
             longer = (trainer.source.encode(pair[0]), trainer.target.encode(pair[1])) if part == "ids" else pair
             corpus = replace(trainer.corpus, **{part: [*getattr(trainer.corpus, part), longer]})
-            trainer.corpus, before = corpus, trainer.corpus
             if refused:
                 with pytest.raises(ValueError, match="of 7 tokens, but only 6 learned positions"):
-                    trainer._refuse_longer(6)
+                    refuse_longer(corpus, 6)
             else:
-                trainer._refuse_longer(6)
-            trainer.corpus = before
+                refuse_longer(corpus, 6)
 
 
 def test_one_embedding_needs_one_vocabulary():

@@ -1,0 +1,71 @@
+"""The mean of the last steps' weights (section 6.1 averages the last checkpoints)."""
+
+from __future__ import annotations
+
+from minitransformer.arrays import Array, asarray, xp
+from minitransformer.nn import Model
+from minitransformer.optim import Adam
+from minitransformer.sharding import Ranks
+
+__all__ = ["MeanWeights", "whole"]
+
+
+class MeanWeights:
+    """The mean of the weights that an optimiser's process updates.
+
+    Parameters
+    ----------
+    optimiser : Adam
+        It holds the weights.
+
+    Attributes
+    ----------
+    steps : int
+        The number of steps in the mean.
+    values : array
+        The mean, of the optimiser's part of the weights.
+    """
+
+    def __init__(self, optimiser: Adam) -> None:
+        self._optimiser = optimiser
+        self.steps = 0
+        self.values: Array = xp.zeros_like(optimiser.mean)
+
+    def add(self) -> None:
+        """Add the weights as they are now."""
+        self.steps += 1
+        self.values += (self._optimiser.values[self._optimiser.buffer.own] - self.values) / self.steps
+
+    def state_dict(self, model: Model, ranks: Ranks) -> dict[str, Array]:
+        """Return the mean as weights of the model, by name; nothing if there is none."""
+        if not self.steps:
+            return {}
+        weights = self._optimiser.values
+        mean, kept = whole(self.values, self._optimiser, ranks), weights.copy()
+        weights[...] = mean
+        found = model.state_dict()
+        weights[...] = kept
+        return found
+
+    def load_state_dict(self, model: Model, state: dict[str, Array], steps: int) -> None:
+        """Load a mean from ``state_dict``; the model's own weights must be loaded afterwards."""
+        if bool(state) != bool(steps):
+            raise ValueError(f"averaged is {steps}, but it holds {len(state)} arrays of a mean")
+        if state:
+            model.load_state_dict(state)
+            self.values[...] = self._optimiser.values[self._optimiser.buffer.own]
+        self.steps = steps
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.steps, self.values[...] = 0, 0
+
+
+def whole(own: Array, optimiser: Adam, ranks: Ranks) -> Array:
+    """Return a whole array from the parts that the processes' optimisers update."""
+    if ranks.size == 1:
+        return asarray(own)
+    array = xp.empty_like(optimiser.values)
+    array[optimiser.buffer.own] = asarray(own)
+    ranks.share_out(array, optimiser.buffer.parts)
+    return array

@@ -1,0 +1,92 @@
+"""From a configuration to what a training run begins with: data, batches and a model."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from minitransformer.data import MissingExtraError, ParallelBatches, WindowBatches
+from minitransformer.decoding import longest_sentence
+from minitransformer.nn import LanguageModel, Transformer
+from minitransformer.options import OptionError
+from minitransformer.sharding import Ranks
+from minitransformer.tasks import Corpus, Task, TextCorpus
+from minitransformer.tasks.corpus import Tokenisers
+from minitransformer.training.agreement import check_data, check_options, compare_processors, with_shares
+from minitransformer.training.configuration import Configuration
+from minitransformer.training.evaluation import check_bleu
+from minitransformer.training.length import fix_length
+
+__all__ = ["prepare", "refuse_longer"]
+
+
+class Prepared(NamedTuple):
+    """What a training run begins with."""
+
+    configuration: Configuration
+    """With a number of steps, shares and BLAS threads."""
+    task: Task
+    corpus: Corpus | TextCorpus
+    batches: ParallelBatches | WindowBatches
+    model: Transformer | LanguageModel
+    step_seconds: float | None
+    """The time of a step, if it was measured."""
+    notes: list[str]
+    """What the user should know about the processes."""
+
+
+def prepare(configuration: Configuration, tokenisers: Tokenisers | None, ranks: Ranks) -> Prepared:
+    """Make the data and the model of a configuration; see `Trainer` for parameters and errors."""
+    check_options(configuration, ranks)
+    notes = compare_processors(ranks)
+    configuration = with_shares(configuration, ranks)
+    task = configuration.build_task()
+    _check_bleu(task, configuration)
+    corpus = task.corpus(configuration.data, configuration.seed, tokenisers)
+    check_data(corpus, ranks)
+    tokens = configuration.training.batch_tokens
+    try:
+        batches = corpus.batches(tokens, configuration.seed, configuration.model.source_end)
+    except OptionError:
+        raise
+    except ValueError as error:
+        raise OptionError(f"batch_tokens {tokens}: {error}", "batch_tokens") from error
+    build_model = partial(configuration.build_model, len(corpus.source), len(corpus.target), corpus.shared)
+    model = build_model().eval()
+    if isinstance(model, Transformer) and not isinstance(corpus, TextCorpus):
+        refuse_longer(corpus, longest_sentence(model))
+    configuration, step_seconds = fix_length(configuration, batches, build_model, ranks)
+    return Prepared(configuration, task, corpus, batches, model, step_seconds, notes)
+
+
+def _check_bleu(task: Task, configuration: Configuration) -> None:
+    """Raise an error for options of BLEU that cannot be used, before any work starts."""
+    by = configuration.training.best_by
+    if task.decoder_only and by != "loss":
+        raise OptionError(f"best_by must be loss for the task {task.name}, found {by}", "best_by")
+    needed = by == "bleu"
+    if "bleu" in task.measures:
+        try:
+            check_bleu(configuration.data.bleu_tokenize)
+        except MissingExtraError:
+            if needed:
+                raise
+    elif needed:
+        raise OptionError(f"best_by must be loss or exact_match for the task {task.name}, found bleu", "best_by")
+
+
+def refuse_longer(corpus: Corpus, most: int | None) -> None:
+    """Raise a ValueError for sentences longer than the learned positions; start or end token takes one."""
+    if most is None:
+        return
+    held_out = [
+        (corpus.source.encode(source), corpus.target.encode(target))
+        for source, target in (*corpus.valid, *corpus.held_out)
+    ]
+    for which, pairs in (("", corpus.ids), (" that is held out", held_out)):
+        longest = max(max(len(side) for side in pair) for pair in pairs) + 1
+        if longest > most:
+            raise ValueError(
+                f"found a sentence{which} of {longest} tokens, but only {most} learned positions; leave it out, or "
+                "train with sinusoidal ones, which have no limit"
+            )
