@@ -14,6 +14,9 @@ from minitransformer.testing.adapters import Mutates, forbid_writing, fresh
 from minitransformer.testing.dtypes import Precision, precision_of
 from minitransformer.testing.slopes import EPS
 
+MOST_LOST = 1 / 4
+"""A step of which rounding takes more than this part says nothing."""
+
 __all__ = ["Case", "Result", "arrays_in", "draw_cotangent", "fresh", "is_float", "nearly_same", "same_bits"]
 
 
@@ -151,21 +154,24 @@ class Case:
     ) -> Callable[[float], tuple[float, float]]:
         """Return L as a function of how far input i has moved in a direction, and the size of the terms of L.
 
-        In the precision ``eps`` of the input a step is rounded. What that changes, beside ``middle`` = L(0), is added
-        to the size.
+        The entries of x move by what rounding leaves of a step. What that changes, beside ``middle`` = L(0), is added
+        to the size, in units of the precision ``eps``; the size is infinite if rounding takes a quarter of the step.
         """
         start, precision = to_numpy(self.inputs[i]), self.precision(i)
+        at = direction != 0
         length = float(np.abs(direction).sum())
 
         def move(t: float) -> tuple[float, float]:
-            moved = precision.round(start + t * direction)
+            step = t * direction
+            moved = precision.round(start + step)
             inputs = [moved if j == i else x for j, x in enumerate(self.inputs)]
             with np.errstate(all="ignore"):  # a step may lead out of the domain; a shorter one will not
                 terms = cotangent.reshape(-1) * self.value(inputs).reshape(-1)
             loss, size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
-            if start.dtype != np.float64 and t and length:
-                rounded = np.abs(moved.astype(np.float64) - start - t * direction).sum() / abs(t * length)
-                size += float(abs(loss - middle) * rounded) / eps
+            if t and length:
+                taken = moved[at].astype(np.float64) - start[at]
+                lost = float(np.abs(taken - step[at]).sum()) / abs(t * length)
+                size += abs(loss - middle) * lost / eps if lost <= MOST_LOST else np.inf
             return loss, size
 
         return move

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import EPS, N_STEPS, Slope, first_step, glance, measure
 
-__all__ = ["Claim", "Stop"]
+__all__ = ["UNCLEAR", "Claim", "Stop"]
 
 ROUNDINGS = 16.0
 """The error of a backward pass may be this many times the change by one rounding of its arguments."""
@@ -25,6 +25,10 @@ TRIES = 3
 OBVIOUS = 1e-3
 """A relative difference that a few steps more would not remove."""
 FAR = 100.0
+UNCLEAR = 0.01
+"""If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
+LARGER, MOST_LARGER = 2.0**8, 16
+"""By how much steps grow while rounding hides the slope, and how often."""
 SAME = 64.0
 """Two calls may differ by this many roundings: sums depend on the memory layout."""
 
@@ -113,15 +117,43 @@ class Claim:
             slope, is_smooth = glance(loss, self.middle, length * self._glance_step(along * length))
             difference, size = abs(slope.value - along), max(abs(slope.value), abs(along))
             if is_smooth and difference <= self.tolerance * size:
-                return slope
-            if is_smooth and (is_wrong or not known) and not difference <= OBVIOUS * size + FAR * slope.error:
+                if not self._is_hidden(i, slope, along):
+                    return slope
+            elif is_smooth and (is_wrong or not known) and not difference <= OBVIOUS * size + FAR * slope.error:
                 return slope._replace(error=slope.error + self.tolerance * size)
         enough = 1 if is_wrong or not known else N_STEPS
-        slope = measure(
-            loss, self.middle, first_step(self.eps) * length, along, self.tolerance, eps=self.eps, enough=enough
-        )
+
+        def from_step(h: float) -> Slope:
+            return measure(loss, self.middle, h, along, self.tolerance, eps=self.eps, enough=enough)
+
+        slope = from_step(first_step(self.eps) * length)
+        if known and self._is_hidden(i, slope, along):
+            slope = self._with_larger_steps(i, slope, along, length, from_step)
         if known and slope.sides is None and slope.disagreement(along, self.tolerance) > self.tolerance:
             slope = slope._replace(error=slope.error + self.noise_along(i, direction))
+        return slope
+
+    def _is_hidden(self, i: int, slope: Slope, along: float) -> bool:
+        """Return whether rounding hides a slope: its error is large beside it and beside all gradients of an input."""
+        largest = max(abs(slope.value), abs(along), float(np.abs(self.gradients[i]).max(initial=0.0)))
+        return slope.error > UNCLEAR * largest > 0
+
+    def _with_larger_steps(
+        self, i: int, slope: Slope, along: float, length: float, from_step: Callable[[float], Slope]
+    ) -> Slope:
+        """Return a slope from larger steps, while they reduce its error.
+
+        Steps longer than ``length`` may miss what the function does near x, so they confirm a claim and refute none.
+        """
+        for n in range(1, MOST_LARGER):
+            h = first_step(self.eps) * LARGER**n
+            larger = from_step(h * length)
+            better = larger.sides is None and larger.error < slope.error  # False if it is not finite
+            if not better or (h > 1 and larger.disagreement(along, self.tolerance) > self.tolerance):
+                break
+            slope = larger
+            if not self._is_hidden(i, slope, along):
+                break
         return slope
 
     def _glance_step(self, slope: float) -> float:

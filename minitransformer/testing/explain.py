@@ -9,10 +9,9 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing import causes
 from minitransformer.testing.adapters import Malformed
-from minitransformer.testing.claim import Claim, Stop
+from minitransformer.testing.claim import UNCLEAR, Claim, Stop
 from minitransformer.testing.comparison import compare_all
 from minitransformer.testing.gradcheck import InputReport
-from minitransformer.testing.low_precision import UNCLEAR
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["likely_cause", "outputs_at_fault"]

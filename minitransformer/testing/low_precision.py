@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.claim import ROUNDINGS, Claim
+from minitransformer.testing.claim import ROUNDINGS, UNCLEAR, Claim
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import EPS
 
-__all__ = ["UNCLEAR", "Loss", "losses", "typical_sizes", "widen"]
+__all__ = ["Loss", "losses", "typical_sizes", "widen"]
 
-UNCLEAR = 0.01
-"""If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
 TRIES = 8
 NEARBY = 2.0**-6
 """How far away another rounding of the value is searched for, relative to the inputs."""

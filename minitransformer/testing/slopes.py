@@ -16,6 +16,10 @@ A kink shows in the slopes on both sides: their difference does not shrink with 
 At a kink every number between the two slopes is a subgradient. At a jump the slopes grow as h shrinks: there is no
 gradient.
 
+The smallest step is the one that still moves x: next to 1e8, numbers of float64 are 1.5e-8 apart, and x + h is x for any
+h below half of that. A function that turns more often than that, or between all steps that were taken, looks like
+noise: between two steps it does not run as a cubic polynomial through them. Then nothing is decided.
+
 Functions of other precisions take the same measurement with their own ε: steps from ε^(1/5) down to about ε^(1/2).
 """
 
@@ -37,8 +41,19 @@ FAR = 100.0
 """A claim is refuted by two measurements that are this many times farther from it than from each other."""
 COARSEST = 2.0**16
 """The most that rounding inside L moves L by, beside terms of size 1, in units of ε."""
+BETWEEN = np.array([-64, -32, 0, 32, 64, -53, -11, 29, 47]) / 64
+"""Where L is compared with a cubic polynomial, in units of h: where a step knows it, and at other distances."""
+ROUNDINGS = 16.0
+"""By how many roundings of x those inside L may change L, at its measured slope."""
+RESOLVED = 64.0
+"""What turns within this many of the smallest steps may look like noise."""
+POWERS = np.vander(BETWEEN, 4)
+CUBIC = POWERS @ np.linalg.pinv(POWERS)
+"""The matrix that replaces values at these points by those of the nearest cubic polynomial."""
 CLOSEST = 2.0**10
 """A kink that is fewer roundings of the input away counts as one at the input."""
+SAME = 0.25
+"""At a kink, slopes of a side differ by less than this part of the change there; at a jump, the rises do."""
 N_STEPS = 5
 """How many steps are tried, from the first one down to about the square root of ε."""
 MOST_SMALLER = 8
@@ -54,6 +69,8 @@ class Slope(NamedTuple):
     """A bound on the truncation and rounding error of the value."""
     sides: tuple[float, float] | None = None
     """The lower and the higher of the slopes to the left and right, if there is a kink."""
+    h: float = 0.0
+    """The step."""
 
     def disagreement(self, claimed: float, tolerance: float) -> float:
         """Return the relative error of a claim: above the tolerance it is wrong; infinite if it is not finite."""
@@ -79,6 +96,8 @@ class Step(NamedTuple):
     noise: float
     left: float
     right: float
+    values: tuple[float, ...]
+    """L(-h), L(-h/2), L(0), L(h/2) and L(h)."""
 
     @property
     def jump(self) -> float:
@@ -125,7 +144,8 @@ def measure(
     Parameters
     ----------
     loss : callable
-        ``loss(t) -> (L, size)``: the value, and the sum of the absolute values of its terms.
+        ``loss(t) -> (L, size)``: the value, and the sum of the absolute values of its terms; infinite if rounding
+        hides the step t.
     middle : float
         L(0), which is the same whatever is moved.
     step : float
@@ -149,7 +169,10 @@ def measure(
     steps: list[Step] = []
     shrink = 2.0 ** -max(1, round(0.075 * -log2(eps)))  # 1/16 in float64, 1/4 in float32, 1/2 in float16
     for n in range(N_STEPS):
-        steps.append(take_step(loss, middle, step * shrink**n, eps))
+        taken = take_step(loss, middle, step * shrink**n, eps)
+        if steps and taken.rounding == np.inf:
+            break
+        steps.append(taken)
         result = _best(steps)
         # A verdict needs an error well below the slope, or below the resolution that rounding leaves.
         precise = result.error <= max(tolerance * abs(result.value), 2 * steps[-1].rounding)
@@ -167,19 +190,20 @@ def measure(
         more += _smaller(loss, middle, steps[-1].h / 64, claimed - result.value, eps, 1 / 64)
     quantum = _quantum(loss, step, eps)
     if quantum and eps > EPS:
-        quantum = max(quantum, _scatter(loss, 2 * step * eps**0.8))
+        quantum = max(quantum, _scatter(loss, 8 * step * eps**0.8))
     kink = _kink(steps, quantum)
     closer = _closer(loss, middle, steps, quantum, eps, kink)
     found = kink or _kink(steps, quantum)
     if closer is None and found and np.isinf(found.value):  # noise in L(0) looks like a jump at 0
         quantum = max(
-            quantum, _scatter(loss, steps[-1].h / 16, steps[-1].h), _scatter(loss, steps[-1].h / 16, -steps[-1].h)
+            quantum, _scatter(loss, steps[-1].h / 4, steps[-1].h), _scatter(loss, steps[-1].h / 4, -steps[-1].h)
         )
         found = _kink(steps, quantum)
     if closer is None and found:
         return found
     steps += more + (closer or [])
-    return _best(sorted(steps, key=lambda step: -step.h), SAFETY, quantum)
+    steps = sorted((s for s in steps if s.rounding != np.inf), key=lambda step: -step.h) or steps
+    return _settle(loss, steps, claimed, tolerance, quantum, eps, step / first_step(eps))
 
 
 def glance(loss: Callable[[float], tuple[float, float]], middle: float, h: float) -> tuple[Slope, bool]:
@@ -203,7 +227,7 @@ def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: fl
     slope = (4 * fine - coarse) / 3
     noise = abs(high - 4 * high2 + 6 * middle - 4 * low2 + low)
     left, right = (middle - low2) / (h / 2), (high2 - middle) / (h / 2)
-    return Step(h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right)
+    return Step(h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right, (low, low2, middle, high2, high))
 
 
 def _smaller(
@@ -255,12 +279,43 @@ def _quantum(loss: Callable[[float], tuple[float, float]], step: float, eps: flo
     return 4 * eps  # no change at all: among terms of size 1 it would be invisible
 
 
-def _scatter(loss: Callable[[float], tuple[float, float]], spacing: float, middle: float = 0.0) -> float:
-    """Return how far L scatters about a straight line at nine points around the middle: rounding inside L."""
-    points = spacing * np.arange(-4.0, 5.0)
-    values = np.array([loss(float(middle + t))[0] for t in points])
-    values -= values.mean()
-    return float(2 * np.abs(values - points * (points @ values) / (points @ points)).max())
+def _scatter(
+    loss: Callable[[float], tuple[float, float]], h: float, middle: float = 0.0, known: tuple[float, ...] = ()
+) -> float:
+    """Return how far L scatters about a cubic polynomial within h of the middle: rounding inside L, or missed turns."""
+    values = np.array([*known, *(loss(middle + h * float(t))[0] for t in BETWEEN[len(known) :])])
+    return float(2 * np.abs(values - CUBIC @ values).max()) if np.isfinite(values).all() else 0.0
+
+
+def _settle(
+    loss: Callable[[float], tuple[float, float]],
+    steps: list[Step],
+    claimed: float,
+    tolerance: float,
+    noise: float,
+    eps: float,
+    length: float,
+) -> Slope:
+    """Return the best slope; if it contradicts the claim, only after a look between the points that it rests on.
+
+    Rounding explains little scatter: as much as changes of the value, or of x, by some roundings. A claim that differs by d may be right although L scatters by more, if L turns
+    within scatter / d, and so short a step moves nothing: then the error is infinite.
+    """
+    size, scatters = steps[0].rounding * steps[0].h / (8 * eps), dict[float, float]()
+    while True:
+        slope = _best(steps, SAFETY, noise)
+        difference = abs(claimed - slope.value)
+        if not slope.disagreement(claimed, tolerance) > tolerance:
+            return slope
+        if slope.h in scatters:
+            explained = eps * max(COARSEST * size, ROUNDINGS * length * abs(slope.value))
+            hidden = explained < scatters[slope.h] < RESOLVED * steps[-1].h * difference
+            return slope._replace(error=float("inf")) if hidden else slope
+        scatter = _scatter(loss, slope.h, known=next(s.values for s in steps if s.h == slope.h))
+        if eps > EPS:  # between stairs, a low precision stands still
+            scatter = max(scatter, _scatter(loss, 16 * slope.h))
+        scatters[slope.h] = scatter
+        noise = max(noise, scatter)
 
 
 def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
@@ -269,7 +324,7 @@ def _best(steps: list[Step], safety: float = 1.0, noise: float = 0.0) -> Slope:
     for s in reversed(steps):
         # Rounding noise does not fall with h as truncation does, so a smaller step reveals the noise in a larger one.
         noise = max(noise, s.noise)
-        found.append(Slope(s.slope, safety * (s.truncation + noise / s.h) + s.rounding))
+        found.append(Slope(s.slope, safety * (s.truncation + noise / s.h) + s.rounding, h=s.h))
     # A larger step that contradicts a smaller one has missed a detail, such as a narrow steep part.
     trusted: list[Slope] = []
     for slope in found:
@@ -285,10 +340,11 @@ def _kink(steps: list[Step], noise: float) -> Slope | None:
     if len(clear) < 3 or any(s.jump <= 64 * s.rounding + 1e-6 * (abs(s.left) + abs(s.right)) for s in clear):
         return None
     last = clear[-1]
-    if all(0.8 < s.jump / last.jump < 1.25 for s in clear):
+    if all(max(abs(s.left - last.left), abs(s.right - last.right)) < SAME * last.jump for s in clear):
         sides = min(last.left, last.right), max(last.left, last.right)
         return Slope(last.slope, last.rounding, sides)  # the kink itself causes the other signs of an error
-    if all(0.8 < s.jump * s.h / (last.jump * last.h) < 1.25 for s in clear):
+    rises = [(s.left * s.h, s.right * s.h) for s in clear]
+    if all(max(abs(left - rises[-1][0]), abs(right - rises[-1][1])) < SAME * last.jump * last.h for left, right in rises):
         return Slope(float("inf"), 0.0)
     return None
 
@@ -315,9 +371,11 @@ def _closer(
             small = 0.5 * (kink.sides[1] - kink.sides[0] if kink.sides else max(s.jump for s in steps))
         if 128 * (last.rounding + noise / last.h) >= max(small, last.jump):
             return None
+        if kink is None and last.jump <= small:
+            return []
         smaller = take_step(loss, middle, last.h / 16, eps)
         if last.jump <= small:
-            return [smaller] if kink else []
+            return [smaller]
         if smaller.h < least:
             return None
         steps.append(smaller)

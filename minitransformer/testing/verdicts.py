@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from minitransformer.testing.claim import Claim
+from minitransformer.testing.claim import UNCLEAR, Claim
 from minitransformer.testing.comparison import errors_over_steps
 from minitransformer.testing.explain import likely_cause, outputs_at_fault
 from minitransformer.testing.gradcheck import InputReport
-from minitransformer.testing.low_precision import UNCLEAR, Loss
+from minitransformer.testing.low_precision import Loss
 from minitransformer.testing.report import Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS
 

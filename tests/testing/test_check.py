@@ -163,17 +163,19 @@ def test_what_rounding_hides_is_undecided_and_another_precision_named():
     def far_in_float32(x):
         return far(x.astype(np.float32))
 
-    for backward in (lambda x, d_y: d_y, lambda x, d_y: 2 * d_y):
-        for dtype in TYPES:
-            report = verdict(far_in_float32, backward, [1, 0.3, -2], dtype=dtype)
-            assert report.verdict == "undecided"
-            assert report.cause.endswith(
-                "float64 would do, but the function computes in float32 whatever its inputs are"
-            )
+    for dtype in TYPES:
+        report = verdict(far_in_float32, lambda x, d_y: 2 * d_y, [1, 0.3, -2], dtype=dtype)
+        assert report.verdict == "undecided"
+        assert report.cause.endswith("float64 would do, but the function computes in float32 whatever its inputs are")
+        assert verdict(far_in_float32, lambda x, d_y: d_y, [1, 0.3, -2], dtype=dtype).verdict == "right"
     for dtype in TYPES:
         assert verdict(far, lambda x, d_y: d_y, [1, 0.3, -2], dtype=dtype).verdict == "right"
         assert verdict(far, lambda x, d_y: 2 * d_y, [1, 0.3, -2], dtype=dtype).verdict == "wrong"
-    report = verdict(lambda x: x + 1e20, lambda x, d_y: d_y, [1, 0.3])
+    assert verdict(lambda x: x + 1e20, lambda x, d_y: d_y, [1, 0.3]).verdict == "right"
+    for factor in (1, 2):
+        report = verdict(lambda x: np.sin(x) + 1e20, lambda x, d_y, k=factor: k * np.cos(x) * d_y, [1, 0.3])
+        assert report.verdict == "undecided"
+    report = verdict(lambda x: x + 1e20, lambda x, d_y: 2 * d_y, [1, 0.3])
     assert report.verdict == "undecided"
     assert report.cause.endswith("give inputs at which the function changes more")
 
