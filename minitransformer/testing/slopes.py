@@ -227,7 +227,9 @@ def take_step(loss: Callable[[float], tuple[float, float]], middle: float, h: fl
     slope = (4 * fine - coarse) / 3
     noise = abs(high - 4 * high2 + 6 * middle - 4 * low2 + low)
     left, right = (middle - low2) / (h / 2), (high2 - middle) / (h / 2)
-    return Step(h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right, (low, low2, middle, high2, high))
+    return Step(
+        h, coarse, slope, abs(slope - fine), 8 * eps * size / h, noise, left, right, (low, low2, middle, high2, high)
+    )
 
 
 def _smaller(
@@ -344,7 +346,9 @@ def _kink(steps: list[Step], noise: float) -> Slope | None:
         sides = min(last.left, last.right), max(last.left, last.right)
         return Slope(last.slope, last.rounding, sides)  # the kink itself causes the other signs of an error
     rises = [(s.left * s.h, s.right * s.h) for s in clear]
-    if all(max(abs(left - rises[-1][0]), abs(right - rises[-1][1])) < SAME * last.jump * last.h for left, right in rises):
+    if all(
+        max(abs(left - rises[-1][0]), abs(right - rises[-1][1])) < SAME * last.jump * last.h for left, right in rises
+    ):
         return Slope(float("inf"), 0.0)
     return None
 
