@@ -16,8 +16,8 @@ A kink shows in the slopes on both sides: their difference does not shrink with 
 At a kink every number between the two slopes is a subgradient. At a jump the slopes grow as h shrinks: there is no
 gradient.
 
-The smallest step is the one that still moves x: next to 1e8, numbers of float64 are 1.5e-8 apart, and x + h is x for any
-h below half of that. A function that turns more often than that, or between all steps that were taken, looks like
+The smallest step is the one that still moves x: next to 1e8, numbers of float64 are 1.5e-8 apart, and x + h is x for
+any h below half of that. A function that turns more often than that, or between all steps that were taken, looks like
 noise: between two steps it does not run as a cubic polynomial through them. Then nothing is decided.
 
 Functions of other precisions take the same measurement with their own ε: steps from ε^(1/5) down to about ε^(1/2).
@@ -300,8 +300,9 @@ def _settle(
 ) -> Slope:
     """Return the best slope; if it contradicts the claim, only after a look between the points that it rests on.
 
-    Rounding explains little scatter: as much as changes of the value, or of x, by some roundings. A claim that differs by d may be right although L scatters by more, if L turns
-    within scatter / d, and so short a step moves nothing: then the error is infinite.
+    Rounding explains little scatter: what changes the value, or x, by some roundings. A claim that differs by d may be
+    right although L scatters by more, if L turns within scatter / d, and so short a step moves nothing: then the error
+    is infinite.
     """
     size, scatters = steps[0].rounding * steps[0].h / (8 * eps), dict[float, float]()
     while True:
