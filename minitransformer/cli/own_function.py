@@ -20,7 +20,7 @@ from minitransformer.testing.examples import Example, examples_of_signature
 
 __all__ = ["add_arguments", "refuse", "run"]
 
-OPTIONS = ("signature", "dtype", "backward")
+OPTIONS = ("signature", "dtype", "backward", "detects")
 CHECKER = os.path.dirname(testing.__file__), __file__
 """The source files of the checker, of which an error of the user's function shows no lines."""
 
@@ -55,6 +55,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the backward pass of MODULE:FUNCTION: d_x, d_w = backward(x, w, d_y). Without it, the function "
         "is called with the tensors that it takes: of minitransformer, PyTorch, JAX, MyGrad or HIPS autograd",
     )
+    parser.add_argument(
+        "--detects",
+        type=float,
+        metavar="ERROR",
+        default=argparse.SUPPRESS,
+        help="the relative error that the check of MODULE:FUNCTION must be able to find, such as 1e-3",
+    )
 
 
 def refuse(args: argparse.Namespace) -> None:
@@ -72,6 +79,9 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError('a function needs --signature with the shapes of its arrays, such as "(B, T, D), (D, F)"')
     if args.seed < 0:
         raise UsageError(f"--seed must be 0 or more, found {args.seed}")
+    detects = getattr(args, "detects", None)
+    if detects is not None and not detects > 0:
+        raise UsageError(f"--detects must be a relative error above 0, such as 1e-3; found {detects:g}")
     check_writable(args, "plot")
     dtype = _dtype(getattr(args, "dtype", "float64"))
     try:
@@ -83,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"{'case':16}  {'verdict':16}  {'worst entry':16}  {'backward':>12}  {'differences':>12}")
     rows = []
     for example in cases:
-        rows.append(_examine(function, backward, example, args.seed))
+        rows.append(_examine(function, backward, example, args.seed, detects))
         print(_line(rows[-1]), flush=True)
     failures = [row for row in rows if not row.right]
     for row in failures:
@@ -93,9 +103,15 @@ def run(args: argparse.Namespace) -> int:
     return 1 if failures else 0
 
 
-def _examine(function: Callable[..., Any], backward: Callable[..., Any] | None, example: Example, seed: int) -> _Row:
+def _examine(
+    function: Callable[..., Any],
+    backward: Callable[..., Any] | None,
+    example: Example,
+    seed: int,
+    detects: float | None,
+) -> _Row:
     try:
-        return _Row(example, examine(function, backward=backward, inputs=example.inputs, seed=seed))
+        return _Row(example, examine(function, backward=backward, inputs=example.inputs, detects=detects, seed=seed))
     except Exception as error:  # any error of the user's function belongs in the table
         return _Row(example, None, _traceback(error))
 

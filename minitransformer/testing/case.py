@@ -145,6 +145,10 @@ class Case:
         """Return the precision of an input with a gradient."""
         return precision_of(self.inputs[i], self.inputs[i])
 
+    def sizes(self, i: int) -> Array:
+        """Return the absolute values of an input, on the host."""
+        return np.abs(to_numpy(self.inputs[i]))
+
     def value(self, inputs: Sequence[Any]) -> Array:
         """Return the value of the function for some inputs, on the host."""
         return _numbers(self.call(inputs)[0])

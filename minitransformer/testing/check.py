@@ -24,6 +24,7 @@ from minitransformer.autograd import Operation
 from minitransformer.testing.adapters import Malformed, Mutates, find_adapter
 from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_all
+from minitransformer.testing.input_report import require_sensible, shortfall
 from minitransformer.testing.jumps import why_coarse
 from minitransformer.testing.low_precision import losses, widen
 from minitransformer.testing.real_case import RealCase
@@ -47,6 +48,7 @@ def examine(
     order: int = 1,
     max_entries: int = MAX_ENTRIES,
     n_directions: int = N_DIRECTIONS,
+    detects: float | None = None,
     seed: int = 0,
 ) -> Report:
     """Return a report on a function's gradient: its verdict, the cause, and the worst entry.
@@ -82,6 +84,9 @@ def examine(
         some random directions, which move all entries at once; see the notes.
     n_directions : int
         How many directions.
+    detects : float, optional
+        The relative error that the check must be able to find, such as 1e-3. If a backward pass with such an error, in
+        one entry or in all, might have passed with these inputs, the verdict is "undecided". See ``Report.power``.
     seed : int
         Seeds the gradient of the output, the choice of entries and the directions.
 
@@ -127,6 +132,7 @@ def examine(
         raise ValueError(
             f"check: max_entries is {max_entries} and n_directions {n_directions}; expected 0 or more, and not both 0"
         )
+    require_sensible(detects, "check")
     if names is None and not isinstance(function, Operation):
         names = _parameters(function, inputs)
     pair = tuple(backward) if isinstance(backward, Sequence) else (backward, None)
@@ -148,6 +154,9 @@ def examine(
             text = f"the backward pass cannot be differentiated: {type(error).__name__}: {error}".rstrip(": ")
             report = Report(f"the backward pass of {case.name}", "malformed", text)
         report.order = 2
+    lacking = shortfall(report.power, detects) if report.verdict == "right" or report.subgradient else ""
+    if lacking:
+        report.verdict, report.cause = "undecided", lacking
     return report
 
 
@@ -174,7 +183,7 @@ def _compare(claim: Claim, max_entries: int, n_directions: int) -> tuple[Report,
     wide = widen(claim)
     measured, why_not_float64 = (claim, wide) if isinstance(wide, str) else (wide, "")
     report = compare(measured, why_not_float64)
-    if measured.eps <= EPS and report.verdict in ("wrong", "kink"):
+    if measured.eps <= EPS and report.verdict in ("wrong", "kink", "undecided"):
         why_not_float64 = why_coarse(claim, measured)
         if why_not_float64:
             measured, report = claim, compare(claim, why_not_float64)
@@ -211,7 +220,7 @@ def check(function: Callable[..., Any], **arguments: Any) -> Report:
     ----------
     function : callable
         The function.
-    inputs, backward, options, names, d_output, kinks, order, max_entries, n_directions, seed
+    inputs, backward, options, names, d_output, kinks, order, max_entries, n_directions, detects, seed
         As in ``examine``.
 
     Returns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,15 @@ from minitransformer.testing.adapters import Plain, Tensors
 from minitransformer.testing.case import draw_cotangent, nearly_same, same_bits
 from minitransformer.testing.hidden import Hidden, where_not_finite
 from minitransformer.testing.layout import Output, leaves
+from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.real_case import RealCase
 from minitransformer.testing.report import Verdict
-from minitransformer.testing.slopes import EPS, N_STEPS, Slope, first_step, glance, measure
 
-__all__ = ["UNCLEAR", "Claim", "Stop"]
+__all__ = ["Claim", "Stop"]
 
 ROUNDINGS = 16.0
 """The error of a backward pass may be this many times the change by one rounding of its arguments."""
 TRIES = 3
-OBVIOUS = 1e-3
-"""A relative difference that a few steps more would not remove."""
-FAR = 100.0
-UNCLEAR = 0.01
-"""If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
-LARGER, MOST_LARGER = 2.0**8, 16
-"""By how much steps grow while rounding hides the slope, and how often."""
 SAME = 64.0
 """Two calls may differ by this many roundings: sums depend on the memory layout."""
 
@@ -42,7 +35,7 @@ class Stop(Exception):
         self.cause = cause
 
 
-class Claim:
+class Claim(Measurement):
     """The gradients of L = Σ d_output y that a backward pass claims, in float64 on the host.
 
     Parameters
@@ -60,6 +53,8 @@ class Claim:
         If the function or its backward pass is not deterministic, not finite, writes into an argument, or returns
         anything but arrays of floating-point numbers of the right shape.
     """
+
+    case: RealCase
 
     def __init__(self, case: RealCase, rng: np.random.Generator, d_output: Any = None) -> None:
         self.case, self.rng = case, rng
@@ -81,7 +76,8 @@ class Claim:
     def _differentiate(self, d_output: Array) -> None:
         """Take the gradients for a gradient of the output, a vector."""
         self.d_output = d_output
-        self.middle = float((d_output.astype(np.float64) * self.output.vector).sum(dtype=np.longdouble))
+        terms = d_output.astype(np.float64) * self.output.vector
+        self.middle, self.size = float(terms.sum(dtype=np.longdouble)), float(np.abs(terms).sum())
         self.none: set[int] = set()
         """The inputs for which the backward pass returned None."""
         self.gradients = self._pull_back(d_output)
@@ -102,65 +98,6 @@ class Claim:
         sizes = np.concatenate([np.full(y.size, np.abs(y).max(initial=0.0)) for _, y in self.output.parts])
         scales = 1.0 if len(self.output.parts) == 1 else 2.0 ** -np.ceil(np.log2(np.maximum(sizes, 1.0)))
         return self.output.rounded(scales * draw_cotangent(self.rng, self.output.vector.shape))
-
-    def slope(self, i: int, direction: Array, length: float, is_wrong: bool = False) -> Slope:
-        """Measure how L changes along a direction in one input, which is smooth over about this length.
-
-        A claim is accepted after two calls of the function where it agrees with their difference. Many calls are made
-        before it is refuted, unless the gradient ``is_wrong`` elsewhere.
-        """
-        gradient = self.gradients[i]
-        known = gradient.shape == direction.shape
-        along = float((gradient * direction).sum()) if known else float("nan")
-        loss = self.case.loss(i, direction, self.d_output.astype(np.float64), self.middle, self.eps)
-        if self.eps <= EPS:
-            slope, is_smooth = glance(loss, self.middle, length * self._glance_step(along * length))
-            difference, size = abs(slope.value - along), max(abs(slope.value), abs(along))
-            if is_smooth and difference <= self.tolerance * size:
-                if not self._is_hidden(i, slope, along):
-                    return slope
-            elif is_smooth and (is_wrong or not known) and not difference <= OBVIOUS * size + FAR * slope.error:
-                return slope._replace(error=slope.error + self.tolerance * size)
-        enough = 1 if is_wrong or not known else N_STEPS
-
-        def from_step(h: float) -> Slope:
-            return measure(loss, self.middle, h, along, self.tolerance, eps=self.eps, enough=enough)
-
-        slope = from_step(first_step(self.eps) * length)
-        if known and self._is_hidden(i, slope, along):
-            slope = self._with_larger_steps(i, slope, along, length, from_step)
-        if known and slope.sides is None and slope.disagreement(along, self.tolerance) > self.tolerance:
-            slope = slope._replace(error=slope.error + self.noise_along(i, direction))
-        return slope
-
-    def _is_hidden(self, i: int, slope: Slope, along: float) -> bool:
-        """Return whether rounding hides a slope: its error is large beside it and beside all gradients of an input."""
-        largest = max(abs(slope.value), abs(along), float(np.abs(self.gradients[i]).max(initial=0.0)))
-        return slope.error > UNCLEAR * largest > 0
-
-    def _with_larger_steps(
-        self, i: int, slope: Slope, along: float, length: float, from_step: Callable[[float], Slope]
-    ) -> Slope:
-        """Return a slope from larger steps, while they reduce its error.
-
-        Steps longer than ``length`` may miss what the function does near x, so they confirm a claim and refute none.
-        """
-        for n in range(1, MOST_LARGER):
-            h = first_step(self.eps) * LARGER**n
-            larger = from_step(h * length)
-            better = larger.sides is None and larger.error < slope.error  # False if it is not finite
-            if not better or (h > 1 and larger.disagreement(along, self.tolerance) > self.tolerance):
-                break
-            slope = larger
-            if not self._is_hidden(i, slope, along):
-                break
-        return slope
-
-    def _glance_step(self, slope: float) -> float:
-        """Return the step at which the errors of D(h), about h² and ε |L| / (h |slope|), are equal."""
-        size = float(np.abs(self.d_output * self.output.vector).sum())
-        ratio = size / abs(slope) if np.isfinite(slope) and slope else np.inf
-        return float(np.clip((EPS * ratio) ** (1 / 3), 2.0**-17, 2.0**-10))
 
     def noise(self, i: int) -> Array:
         """Return how much one rounding of the inputs changes the gradient of an input, entry by entry."""

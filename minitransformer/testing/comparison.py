@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array
+from minitransformer.arrays import Array, to_numpy
 from minitransformer.testing.case import draw_cotangent
 from minitransformer.testing.claim import Claim
-from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.input_report import InputReport
+from minitransformer.testing.measurement import Measurement
 from minitransformer.testing.slopes import glance
 
-__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare_all", "errors_over_steps"]
+__all__ = ["MAX_ENTRIES", "N_DIRECTIONS", "compare_all", "compare_input", "errors_over_steps"]
 
 MAX_ENTRIES, N_DIRECTIONS = 256, 8
 LEAST = 0.5
@@ -27,22 +28,25 @@ def compare_all(
 ) -> dict[int, InputReport]:
     """Compare the gradients of real inputs, and of the other parts of complex ones, with finite differences."""
     parts = {i: claim.case.leaf_of(i)[1] for i in inputs}
-    records = {j: _compare(claim, j, max_entries, n_directions) for j in sorted({j for p in parts.values() for j in p})}
+    records = {
+        j: compare_input(claim, j, max_entries, n_directions) for j in sorted({j for p in parts.values() for j in p})
+    }
+    largest = {}
     for places in parts.values():
-        largest = max(records[j].largest for j in places)
-        for j in places:
-            records[
-                j
-            ].largest = largest  # the imaginary part of a gradient may be 0, up to the rounding of the real one
+        for j in places:  # the imaginary part of a gradient may be 0, up to the rounding of the real one
+            largest[j] = max(records[k].largest for k in places), max(records[k].size for k in places)
+    for j, record in records.items():
+        record.largest, record.size = largest[j]
     return records
 
 
-def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> InputReport:
+def compare_input(claim: Measurement, i: int, max_entries: int, n_directions: int) -> InputReport:
     """Compare the gradient of one input with finite differences."""
-    x, gradient, rng = claim.case.inputs[i], claim.gradients[i], claim.rng
+    x, gradient, rng = to_numpy(claim.case.inputs[i]), claim.gradients[i], claim.rng
     known = gradient.shape == x.shape  # otherwise only the measurement is of use: it shows the cause
     record = InputReport(claim.case.names[i], x.shape, differences=np.full(x.shape, np.nan))
     movable = np.flatnonzero(np.isfinite(x))
+    record.size, record.n_entries = float(np.abs(gradient).max(initial=0.0)), movable.size
     sizes = claim.case.sizes(i)
     scales = _scales(sizes, movable)
 
@@ -57,8 +61,11 @@ def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> Input
             record.jumps.append(index)
         elif np.isnan(slope.value):
             record.resolution = np.inf
+            record.unmeasured.append(index)
         elif known:
-            record.enter(float(gradient[index]), slope, claim.tolerance, index)
+            claimed = float(gradient[index])
+            unseen = claim.unseen(slope, claimed, float(scales[index]))
+            record.enter(claimed, slope, claim.tolerance, index, unseen)
 
     few = movable.size <= max_entries
     for flat in movable if few else sorted(rng.choice(movable, max_entries, replace=False)):
@@ -74,7 +81,8 @@ def _compare(claim: Claim, i: int, max_entries: int, n_directions: int) -> Input
             record.resolution = np.inf
         if not np.isfinite(slope.value):
             continue
-        record.enter(along, slope, claim.tolerance, None)
+        unseen = claim.unseen(slope, along, 1.0)
+        record.enter(along, slope, claim.tolerance, None, unseen)
         if slope.disagreement(along, claim.tolerance) > claim.tolerance:
             flat = None if record.entries_wrong else _find_wrong(claim, i, direction)
             if flat is not None:
@@ -107,7 +115,7 @@ def _scales(sizes: Array, movable: Array, typical: bool = True) -> Array:
     return np.asarray(2.0 ** np.round(np.log2(np.where(sizes == 0, 1.0, sizes))))
 
 
-def _find_wrong(claim: Claim, i: int, direction: Array) -> int | None:
+def _find_wrong(claim: Measurement, i: int, direction: Array) -> int | None:
     """Return a wrong entry by halving a direction along which the gradient is wrong; None if no half is wrong alone."""
     entries = np.flatnonzero(direction)
     while entries.size > 1:
@@ -134,4 +142,5 @@ def errors_over_steps(claim: Claim, record: InputReport) -> list[tuple[float, fl
     scale = float(_scales(claim.case.sizes(i), np.flatnonzero(np.isfinite(x)))[record.worst_index])
     loss = claim.case.loss(i, direction, claim.d_output.astype(np.float64), claim.middle, claim.eps)
     steps = [scale * 2.0**-n for n in range(1, round(-0.6 * np.log2(claim.eps)), 2)]
-    return [(h, abs(glance(loss, claim.middle, h)[0].value - record.claim)) for h in steps]
+    found = [(h, glance(loss, claim.middle, h)[0]) for h in steps]
+    return [(h, abs(slope.value - record.claim)) for h, slope in found if np.isfinite(slope.error)]

@@ -9,9 +9,10 @@ import numpy as np
 from minitransformer.arrays import Array
 from minitransformer.testing import causes
 from minitransformer.testing.adapters import Malformed
-from minitransformer.testing.claim import UNCLEAR, Claim, Stop
+from minitransformer.testing.claim import Claim, Stop
 from minitransformer.testing.comparison import compare_all
-from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.input_report import InputReport
+from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.slopes import EPS
 
 __all__ = ["likely_cause", "outputs_at_fault"]

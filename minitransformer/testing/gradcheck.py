@@ -13,102 +13,21 @@ constant cotangent would miss mistakes: the rows of a softmax sum to one, whatev
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import prod
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from minitransformer.arrays import Array, to_numpy
+from minitransformer.arrays import Array
 from minitransformer.autograd import Tensor
 from minitransformer.testing.case import Case
 from minitransformer.testing.causes import likely_cause
-from minitransformer.testing.slopes import STEP, Slope, measure
+from minitransformer.testing.comparison import MAX_ENTRIES, N_DIRECTIONS, compare_input
+from minitransformer.testing.input_report import InputReport, Power, power_of, require_sensible, shortfall
+from minitransformer.testing.measurement import Measurement
+from minitransformer.testing.slopes import Slope
 
-__all__ = ["GradientError", "GradientReport", "InputReport", "gradcheck"]
-
-
-@dataclass
-class InputReport:
-    """The result for the gradient of one input."""
-
-    name: str
-    shape: tuple[int, ...]
-    comparisons: int = 0
-    """How many entries and directions were compared."""
-    directions: int = 0
-    """How many of these were directions, in which all entries move at once."""
-    wrong: int = 0
-    entries_wrong: int = 0
-    """How many of the wrong ones were entries."""
-    worst_error: float = 0.0
-    """The largest relative error among reliable measurements."""
-    worst_index: tuple[int, ...] | None = None
-    """Its index; None if it was in a direction."""
-    claim: float = 0.0
-    """The backward pass at the worst place."""
-    measurement: float = 0.0
-    """The finite difference there."""
-    sides: tuple[float, float] | None = None
-    """The slopes on both sides, if there is a kink at the worst place."""
-    kinks: list[tuple[int, ...]] = field(default_factory=list)
-    """Entries where the function has a kink: there the claim must lie between the slopes on both sides."""
-    jumps: list[tuple[int, ...]] = field(default_factory=list)
-    """Entries where the function jumps, which ``check`` does not compare."""
-    guess: str = ""
-    differences: Array = field(default_factory=lambda: np.empty(0))
-    """The finite differences, in the shape of the input; NaN where none was taken."""
-    largest: float = 0.0
-    """The largest gradient among the comparisons, claimed or measured."""
-    resolution: float = 0.0
-    """The largest error bound of a measurement; infinite if one was not finite."""
-
-    certain: float = 0.0
-    """The error from which on a single wrong entry is found in a direction, if entries were not all moved alone."""
-
-    def enter(self, claim: float, slope: Slope, tolerance: float, index: tuple[int, ...] | None) -> None:
-        """Record one comparison: of the entry at an index, or of a direction."""
-        known = not np.isnan(slope.value)
-        self.resolution = max(self.resolution, slope.error if known else np.inf)
-        self.largest = max(self.largest, *(abs(x) for x in (claim, slope.value) if np.isfinite(x)), 0.0)
-        error = slope.disagreement(claim, tolerance)
-        if error > self.worst_error or not self.comparisons:
-            self.worst_error, self.worst_index, self.sides = error, index, slope.sides
-            self.claim, self.measurement = claim, slope.value
-        self.comparisons += 1
-        self.directions += index is None
-        self.wrong += error > tolerance
-        self.entries_wrong += error > tolerance and index is not None
-        if slope.sides is not None and index is not None:
-            self.kinks.append(index)
-
-    def __str__(self) -> str:
-        text = f"input {self.name}, shape {self.shape}: "
-        n = self.comparisons - self.directions
-        what = "1 entry" if n == 1 else f"{n} entries"
-        what += f" and {self.directions} direction{'s' if self.directions > 1 else ''}" if self.directions else ""
-        kinks = f", kinks at {', '.join(str(list(index)) for index in self.kinks[:5])}" if self.kinks else ""
-        kinks += f" and {len(self.kinks) - 5} more" if len(self.kinks) > 5 else ""
-        if not self.wrong:
-            agree = "agrees" if self.comparisons == 1 else "agree"
-            text += f"{what} {agree}, worst relative error {self.worst_error:.1e}{kinks}"
-            if not self.certain:
-                return text
-            alone = (self.comparisons - self.directions) / prod(self.shape)
-            return text + (
-                f"\n    a single wrong entry is found if it is off by {self.certain:.1e} or more; one that is off by "
-                f"less, with a probability of at least {alone:.1g}"
-            )
-        place = f"at {list(self.worst_index)}" if self.worst_index is not None else "in a random direction"
-        lines = [
-            text + f"{self.wrong} of {what} wrong, the worst {place}{kinks}",
-            f"    backward            {self.claim: .10g}",
-            f"    finite differences  {self.measurement: .10g}",
-            f"    relative error      {self.worst_error: .2g}",
-        ]
-        if self.sides is not None:
-            lines[2] = f"    finite differences  {self.sides[0]: .10g} on one side, {self.sides[1]: .10g} on the other"
-        return "\n".join(lines + ([f"    guess: {self.guess}"] if self.guess else []))
+__all__ = ["GradientError", "GradientReport", "gradcheck"]
 
 
 @dataclass
@@ -119,32 +38,59 @@ class GradientReport:
     inputs: list[InputReport]
     constants: list[str]
     """Inputs without a gradient: whole numbers, booleans, and what is not an array."""
+    detects: float | None = None
+    """The relative error that the check must be able to find."""
 
     @property
     def passed(self) -> bool:
-        """Whether every gradient agrees."""
-        return not any(report.wrong for report in self.inputs)
+        """Whether every gradient agrees, and a wrong one would not."""
+        return not any(report.wrong for report in self.inputs) and not shortfall(self.power, self.detects)
 
     @property
     def worst_error(self) -> float:
         """The largest relative error of all inputs."""
         return max((report.worst_error for report in self.inputs), default=0.0)
 
+    @property
+    def power(self) -> Power | None:
+        """The smallest errors that would have been found; None if a gradient is wrong, or all are zero."""
+        return None if any(report.wrong for report in self.inputs) else power_of(self.inputs)
+
     def __str__(self) -> str:
-        verdict = "agrees with" if self.passed else "DIFFERS from"
+        verdict = "DIFFERS from" if any(report.wrong for report in self.inputs) else "agrees with"
         lines = [f"{self.name}: the backward pass {verdict} finite differences"]
         lines += [f"  {report}" for report in self.inputs]
         if self.constants:
             lines.append(f"  without a gradient: {', '.join(self.constants)}")
+        lines += [f"  {self.power}"] if self.power else []
+        lines += [f"  {shortfall(self.power, self.detects)}"] if not self.passed and "agrees" in verdict else []
         return "\n".join(lines)
 
 
 class GradientError(AssertionError):
-    """A gradient is wrong; ``report`` holds what was compared."""
+    """A gradient is wrong, or a wrong one would not be found; ``report`` holds what was compared."""
 
     def __init__(self, report: GradientReport) -> None:
         super().__init__(str(report))
         self.report = report
+
+
+class _Claimed(Measurement):
+    """The gradients that the backward pass of a case claims."""
+
+    def __init__(self, case: Case, rng: np.random.Generator, d_output: Any, tolerance: float, smooth: bool) -> None:
+        self.case, self.rng, self.smooth, self._tolerance = case, rng, smooth, tolerance
+        self.d_output, self.gradients = case.claim(rng, d_output)
+        i, x = case.moving[0], case.inputs[case.moving[0]]
+        self.middle, self.size = case.loss(i, np.zeros(x.shape), self.d_output)(0.0)
+
+    @property
+    def tolerance(self) -> float:
+        return self._tolerance
+
+    def slope(self, i: int, direction: Array, length: float, is_wrong: bool = False) -> Slope:
+        """Measure a slope as well beside wrong ones: the guess rests on it."""
+        return super().slope(i, direction, length)
 
 
 def gradcheck(
@@ -154,10 +100,11 @@ def gradcheck(
     names: Sequence[str] | None = None,
     d_output: Any = None,
     tolerance: float = 1e-7,
-    max_entries: int = 256,
-    n_directions: int = 8,
+    max_entries: int = MAX_ENTRIES,
+    n_directions: int = N_DIRECTIONS,
     seed: int = 0,
     smooth: bool = False,
+    detects: float | None = None,
     **options: Any,
 ) -> GradientReport:
     """Compare a function's backward pass with finite differences.
@@ -187,6 +134,8 @@ def gradcheck(
     smooth : bool
         Whether the function is known to have no narrow steep part near the inputs. Then wrong gradients are found with
         fewer calls; if the assumption is false, right gradients may be reported as wrong.
+    detects : float, optional
+        The relative error that the check must be able to find, such as 1e-3; see ``GradientReport.power``.
     **options
         Passed on to the function.
 
@@ -198,8 +147,9 @@ def gradcheck(
     Raises
     ------
     AssertionError
-        If a gradient is wrong, or the function wrote into its input. The message shows the input, the index, both
-        numbers, and a guess where it is clear. A wrong gradient's error is a ``GradientError`` and has the report.
+        If a gradient is wrong, if an error of ``detects`` might pass, or if the function wrote into its input. The
+        message shows the input, the index, both numbers, and a guess where it is clear. A wrong gradient's error is a
+        ``GradientError`` and has the report.
     TypeError
         If the inputs are one array instead of a sequence of them.
     ValueError
@@ -216,43 +166,22 @@ def gradcheck(
         ...
     minitransformer.testing.gradcheck.GradientError: ...
     """
+    require_sensible(detects, "gradcheck")
     case = Case("gradcheck", function, inputs, options, names)
-    rng = np.random.default_rng(seed)
-    cotangent, gradients = case.claim(rng, d_output)
-
+    claimed = _Claimed(case, np.random.default_rng(seed), d_output, tolerance, smooth)
     reports = []
-    for i, gradient in gradients.items():
-        x = to_numpy(case.inputs[i])
-        report = InputReport(case.names[i], x.shape)
-        movable = np.flatnonzero(np.isfinite(x))
-        typical = float(np.median(np.abs(x.flat[movable]))) if movable.size else 0.0
-        differences = np.full(x.shape, np.nan)
-        middle = case.loss(i, np.zeros_like(x), cotangent)(0.0)[0]
-        few = movable.size <= max_entries
-        for flat in movable if few else sorted(rng.choice(movable, max_entries, replace=False)):
-            index = tuple(int(n) for n in np.unravel_index(flat, x.shape))
-            direction = np.zeros_like(x)
-            direction[index] = 1.0
-            step = STEP * (max(abs(float(x[index])), typical) or 1.0)
-            slope = measure(case.loss(i, direction, cotangent), middle, step, float(gradient[index]), tolerance, smooth)
-            differences[index] = slope.value
-            report.enter(float(gradient[index]), slope, tolerance, index)
-        for _ in range(0 if few else n_directions):
-            direction = np.round(16 * rng.standard_normal(x.shape)) / 16 * np.isfinite(x)  # moves without rounding
-            along = float((gradient * direction).sum())
-            slope = measure(
-                case.loss(i, direction, cotangent), middle, STEP * (typical or 1.0), along, tolerance, smooth
-            )
-            report.enter(along, slope, tolerance, None)
-        if report.wrong:
-            known = np.isfinite(differences)  # at a jump there is no derivative to compare with
+    for i, gradient in claimed.gradients.items():
+        record = compare_input(claimed, i, max_entries, n_directions)
+        for index in (*record.jumps, *record.unmeasured):
+            record.enter(float(gradient[index]), Slope(float(record.differences[index]), 0.0), tolerance, index)
+        if record.wrong:
+            known = np.isfinite(record.differences)  # at a jump there is no derivative to compare with
             where = ... if known.all() else known
-            report.guess = likely_cause(gradient[where], differences[where], subject="the gradient")
-        report.differences = differences
-        reports.append(report)
+            record.guess = likely_cause(gradient[where], record.differences[where], subject="the gradient")
+        reports.append(record)
 
     constants = [name for i, name in enumerate(case.names) if i not in case.moving]
-    report_of_all = GradientReport(case.name, reports, constants)
+    report_of_all = GradientReport(case.name, reports, constants, detects)
     if not report_of_all.passed:
         raise GradientError(report_of_all)
     return report_of_all

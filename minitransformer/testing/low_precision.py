@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from minitransformer.arrays import Array
-from minitransformer.testing.claim import ROUNDINGS, UNCLEAR, Claim
+from minitransformer.testing.claim import ROUNDINGS, Claim
+from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Verdict
 from minitransformer.testing.slopes import EPS
 

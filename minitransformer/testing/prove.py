@@ -16,7 +16,8 @@ import numpy as np
 from minitransformer.arrays import Array, asarray, to_numpy, xp
 from minitransformer.autograd import Operation, Tensor
 from minitransformer.testing.case import Case, Result, fresh
-from minitransformer.testing.gradcheck import gradcheck
+from minitransformer.testing.gradcheck import GradientReport, gradcheck
+from minitransformer.testing.input_report import Power
 from minitransformer.testing.rounding import change, from_parts, loss_of_float32, sizes_of_terms
 from minitransformer.testing.rules import keep_rules
 from minitransformer.testing.slopes import relative_error
@@ -66,6 +67,8 @@ class Proof:
     """The composed form against finite differences; None if there is none."""
     float32: Way | None
     """float32 against float64; None if the inputs are too large for a comparison."""
+    power: Power | None = None
+    """The smallest errors of the hand-written gradient that finite differences would have found."""
 
     @property
     def ways(self) -> list[Way]:
@@ -79,7 +82,7 @@ class Proof:
             lines.append(f"  {way.title:<40} worst relative error {way.worst_error:.1e}")
         if self.float32 is None:
             lines.append("  float32 against float64                  not compared: the inputs are too large")
-        return "\n".join(lines)
+        return "\n".join(lines + ([f"  {self.power}"] if self.power else []))
 
 
 def prove(
@@ -88,6 +91,7 @@ def prove(
     *,
     names: Sequence[str] | None = None,
     tolerance: float = 1e-7,
+    detects: float | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Proof:
@@ -110,6 +114,8 @@ def prove(
         The inputs' names, for the report; those of ``forward`` by default.
     tolerance : float
         The relative error allowed between a gradient and finite differences.
+    detects : float, optional
+        The relative error of the hand-written gradient that finite differences must be able to find, such as 1e-3.
     seed : int
         Seeds the cotangent and the choices of ``gradcheck``.
     **options
@@ -147,30 +153,35 @@ def prove(
     rng = np.random.default_rng(seed)
     result = keep_rules(case, rng)
     checks: dict[str, Any] = {"names": case.names, "tolerance": tolerance, "seed": seed, "max_entries": MAX_ENTRIES}
-    hand_written = Way("hand-written against finite differences", _errors(case, "hand-written", operation, checks))
+    found = _check(case, "hand-written", operation, checks | {"detects": detects})
+    hand_written = Way("hand-written against finite differences", _errors(found))
     # A few are enough: every entry is also compared with the hand-written gradient, which was checked above.
     checks |= {"max_entries": COMPOSED_ENTRIES, "n_directions": 0}
     composed = composed_numeric = None
     if operation.composed is not None:
         composed = _compare_composed(case, result, rng)
-        errors = _errors(case, "composed", operation.composed, checks)
+        errors = _errors(_check(case, "composed", operation.composed, checks))
         composed_numeric = Way("composed against finite differences", errors)
-    return Proof(operation.name, hand_written, composed, composed_numeric, _compare_float32(case, result, rng))
+    narrow = _compare_float32(case, result, rng)
+    return Proof(operation.name, hand_written, composed, composed_numeric, narrow, found.power)
 
 
 _finite = Operation(lambda y: (xp.where(y == -xp.inf, 0, y), None), lambda saved, d_y: (d_y,), name="finite")
 """Replace -inf, a constant, by 0, so that finite differences can be taken; d_output passes unchanged."""
 
 
-def _errors(case: Case, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> dict[str, float]:
-    """Return each input's worst error against finite differences, for one form of the operation."""
+def _errors(report: GradientReport) -> dict[str, float]:
+    return {found.name: found.worst_error for found in report.inputs}
+
+
+def _check(case: Case, form: str, function: Callable[..., Tensor], checks: dict[str, Any]) -> GradientReport:
+    """Compare one form of the operation with finite differences."""
 
     def finite(*tensors: Any) -> Tensor:
         return _finite(function(*tensors, **fresh(case.options)))
 
     finite.__name__ = f"{case.name}, {form}"
-    report = gradcheck(finite, case.inputs, **checks)
-    return {found.name: found.worst_error for found in report.inputs}
+    return gradcheck(finite, case.inputs, **checks)
 
 
 def _compare_composed(case: Case, result: Result, rng: np.random.Generator) -> Way:

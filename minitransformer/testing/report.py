@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.input_report import InputReport, Power, power_of
 
 __all__ = ["CheckError", "Entry", "Report", "Verdict"]
 
@@ -67,12 +67,19 @@ class Report:
         """
         return self.measure_errors()
 
+    @property
+    def power(self) -> Power | None:
+        """The smallest errors that would have been found; None if something else was, or the gradient is zero."""
+        known = self.verdict in ("right", "undecided") or self.subgradient
+        return power_of(self.inputs) if known and not any(record.wrong for record in self.inputs) else None
+
     def __str__(self) -> str:
         order = f" (order {self.order})" if self.order > 1 else ""
         lines = [f"{self.name}{order}: {HEADLINES[self.verdict]}"]
         lines += [f"  cause: {self.cause}"] if self.cause else []
         lines += [f"  {record}" for record in self.inputs]
         lines += self._plateau() if self.verdict == "wrong" else []
+        lines += [f"  {self.power}"] if self.power else []
         lines += [f"  outputs without a gradient: {', '.join(self.constants)}"] if self.constants else []
         return "\n".join(lines + ([f"  {self.measured}"] if self.measured else []))
 

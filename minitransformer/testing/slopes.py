@@ -210,7 +210,7 @@ def glance(loss: Callable[[float], tuple[float, float]], middle: float, h: float
     """Return D(h), with the bound on its rounding error alone, and whether the slopes on both sides agree."""
     h = 2.0 ** round(log2(h))
     (high, size), (low, _) = loss(h), loss(-h)
-    slope = Slope((high - low) / (2 * h), 8 * EPS * size / h)
+    slope = Slope((high - low) / (2 * h), 8 * EPS * size / h, h=h)
     jump = abs(high - 2 * middle + low) / h
     return slope, jump <= 64 * slope.error + 1e-3 * abs(slope.value)
 
@@ -316,7 +316,7 @@ def _settle(
             return slope._replace(error=float("inf")) if hidden else slope
         scatter = _scatter(loss, slope.h, known=next(s.values for s in steps if s.h == slope.h))
         if eps > EPS:  # between stairs, a low precision stands still
-            scatter = max(scatter, _scatter(loss, 16 * slope.h))
+            scatter = max(scatter, _scatter(loss, 4 * slope.h))
         scatters[slope.h] = scatter
         noise = max(noise, scatter)
 

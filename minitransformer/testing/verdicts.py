@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from minitransformer.testing.claim import UNCLEAR, Claim
+from minitransformer.testing.claim import Claim
 from minitransformer.testing.comparison import errors_over_steps
 from minitransformer.testing.explain import likely_cause, outputs_at_fault
-from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.low_precision import Loss
+from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minitransformer.testing import verdicts
-from minitransformer.testing.gradcheck import InputReport
+from minitransformer.testing.input_report import InputReport
 from minitransformer.testing.low_precision import Loss
 from minitransformer.testing.report import Report
 

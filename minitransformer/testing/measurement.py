@@ -1,0 +1,123 @@
+"""Gradients that are claimed for a function, and how they are measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from minitransformer.arrays import Array
+from minitransformer.testing.case import Case
+from minitransformer.testing.slopes import EPS, N_STEPS, Slope, first_step, glance, measure
+
+__all__ = ["UNCLEAR", "Measurement"]
+
+OBVIOUS = 1e-3
+"""A relative difference that a few steps more would not remove."""
+FAR = 100.0
+UNCLEAR = 0.01
+"""If an error bound is this fraction of the largest gradient of an input, or more, the verdict is "undecided"."""
+COARSER = 128.0
+"""How much larger the error of a wrong claim's measurement may be than what one step tells of it."""
+LARGER, MOST_LARGER = 2.0**8, 16
+"""By how much steps grow while rounding hides the slope, and how often."""
+
+
+class Measurement:
+    """Gradients that are claimed for L = Σ d_output y, and how they are measured."""
+
+    case: Case
+    rng: np.random.Generator
+    gradients: dict[int, Array]
+    d_output: Array
+    middle: float
+    """L at the inputs."""
+    size: float
+    """The sum of the absolute values of the terms of L."""
+    smooth = False
+    """Whether the function is known to have no narrow steep part near the inputs."""
+
+    @property
+    def eps(self) -> float:
+        """The distance from 1 to the next number of the coarsest type."""
+        return EPS
+
+    @property
+    def tolerance(self) -> float:
+        """The relative error of a gradient that is not yet wrong."""
+        return 1e-8
+
+    def slope(self, i: int, direction: Array, length: float, is_wrong: bool = False) -> Slope:
+        """Measure how L changes along a direction in one input, which is smooth over about this length.
+
+        A claim is accepted after two calls of the function where it agrees with their difference. Many calls are made
+        before it is refuted, unless the gradient ``is_wrong`` elsewhere.
+        """
+        gradient = self.gradients[i]
+        known = gradient.shape == direction.shape
+        along = float((gradient * direction).sum()) if known else float("nan")
+        loss = self.case.loss(i, direction, self.d_output.astype(np.float64), self.middle, self.eps)
+        if self.eps <= EPS:
+            slope, is_smooth = glance(loss, self.middle, length * self._glance_step(along * length))
+            difference, size = abs(slope.value - along), max(abs(slope.value), abs(along))
+            if is_smooth and difference <= self.tolerance * size:
+                if not self._is_hidden(i, slope, along):
+                    return slope
+            elif is_smooth and (is_wrong or not known) and not difference <= OBVIOUS * size + FAR * slope.error:
+                return slope._replace(error=slope.error + self.tolerance * size)
+        enough = 1 if is_wrong or not known else N_STEPS
+
+        def from_step(h: float) -> Slope:
+            return measure(loss, self.middle, h, along, self.tolerance, self.smooth, self.eps, enough)
+
+        slope = from_step(first_step(self.eps) * length)
+        if known and self._is_hidden(i, slope, along):
+            slope = self._with_larger_steps(i, slope, along, length, from_step)
+        if known and slope.sides is None and slope.disagreement(along, self.tolerance) > self.tolerance:
+            slope = slope._replace(error=slope.error + self.noise_along(i, direction))
+        return slope
+
+    def _is_hidden(self, i: int, slope: Slope, along: float) -> bool:
+        """Return whether rounding hides a slope: its error is large beside it and beside all gradients of an input."""
+        largest = max(abs(slope.value), abs(along), float(np.abs(self.gradients[i]).max(initial=0.0)))
+        return slope.error > UNCLEAR * largest > 0
+
+    def _with_larger_steps(
+        self, i: int, slope: Slope, along: float, length: float, from_step: Callable[[float], Slope]
+    ) -> Slope:
+        """Return a slope from larger steps, while they reduce its error.
+
+        Steps longer than ``length`` may miss what the function does near x, so they confirm a claim and refute none.
+        """
+        for n in range(1, MOST_LARGER):
+            h = first_step(self.eps) * LARGER**n
+            larger = from_step(h * length)
+            better = larger.sides is None and larger.error < slope.error  # False if it is not finite
+            if not better or (h > 1 and larger.disagreement(along, self.tolerance) > self.tolerance):
+                break
+            slope = larger
+            if not self._is_hidden(i, slope, along):
+                break
+        return slope
+
+    def _glance_step(self, slope: float) -> float:
+        """Return the step at which the errors of D(h), about h² and ε |L| / (h |slope|), are equal."""
+        ratio = self.size / abs(slope) if np.isfinite(slope) and slope else np.inf
+        return float(np.clip((EPS * ratio) ** (1 / 3), 2.0**-17, 2.0**-10))
+
+    def unseen(self, slope: Slope, along: float, length: float) -> float:
+        """Return the error of a claim that would not have been found, where a claim agrees with a measured slope.
+
+        A wrong claim is measured again, with several steps. How well is known only then, but what is known of one step
+        tells about the others: with an error of T h² from truncation, and one of N / h from rounding in the value and
+        in x, the best step has an error of about (T N²)^(1/3). A step is up to 4 times longer or shorter than the best.
+        """
+        known = abs(along - slope.value) if slope.sides is None else 0.0
+        error = known + slope.error
+        noise = self.eps * (self.size + abs(along) * length)
+        best = (error * noise**2 / slope.h**2) ** (1 / 3) if slope.h else 0.0
+        return known + max(self.tolerance * max(abs(along), abs(slope.value)), COARSER * max(error, best))
+
+    def noise_along(self, i: int, direction: Array) -> float:
+        """Return the error along a direction that the rounding of the backward pass explains, if it is known."""
+        return 0.0
