@@ -15,6 +15,7 @@ from minitransformer.testing.low_precision import Loss
 from minitransformer.testing.measurement import UNCLEAR
 from minitransformer.testing.report import Entry, Report, Verdict
 from minitransformer.testing.slopes import EPS
+from minitransformer.testing.subgradients import is_subgradient
 
 __all__ = ["judge", "judge_rounding"]
 
@@ -41,6 +42,12 @@ def judge(claim: Claim, compared: Mapping[int, InputReport], why_not_float64: st
         cause = f"the value jumps as {jumps[0].name}{list(jumps[0].jumps[0])} moves, so there is no gradient"
         return _report(claim, "kink", cause, jumps[0], records)
     kinks = [record for record in records if record.kinks]
+    if kinks and not is_subgradient(claim, compared):
+        cause = (
+            f"at the kinks of {_list(kinks)} each entry lies between the slopes on both sides, but together they are "
+            "no average of the gradients nearby: a change along which the function has no kink shows it"
+        )
+        return _report(claim, "wrong", cause, kinks[0], records)
     if kinks:
         cause = (
             f"at {kinks[0].name}{list(kinks[0].kinks[0])} the slopes on both sides differ, and the gradient lies "
@@ -77,6 +84,10 @@ def _why_lost(claim: Claim, loss: Loss) -> str:
         f"the formula is right in float64; {where} instead of {loss.expected:.6g}, and rounding explains an error of "
         f"{loss.explained:.1e}; compute the backward pass in float64, or give inputs at which less cancels"
     )
+
+
+def _list(records: list[InputReport]) -> str:
+    return " and ".join(record.name for record in records)
 
 
 def _is_unclear(record: InputReport) -> bool:

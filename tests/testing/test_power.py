@@ -1,0 +1,101 @@
+"""Large and tiny inputs, subgradients as a whole, and what a check could have found."""
+
+import numpy as np
+import pytest
+from check_cases import verdict
+
+from minitransformer.testing import CheckError, check, gradcheck
+
+RNG = np.random.default_rng(0)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+FAR = {
+    "sin at 1e8": (np.sin, np.cos, 1e8 + RNG.normal(size=4)),
+    "sin at 1e11": (np.sin, np.cos, 1e11 + RNG.normal(size=4)),
+    "a Gaussian at 1e8": (
+        lambda x: np.exp(-((x - 1e8) ** 2) / 2),
+        lambda x: -(x - 1e8) * np.exp(-((x - 1e8) ** 2) / 2),
+        1e8 + RNG.normal(size=4),
+    ),
+    "sigmoid of a Unix time": (
+        lambda x: sigmoid(x - 1.7e9),
+        lambda x: sigmoid(x - 1.7e9) * sigmoid(1.7e9 - x),
+        1.7e9 + RNG.normal(size=4),
+    ),
+    "sin of 1e8 x": (lambda x: np.sin(1e8 * x), lambda x: 1e8 * np.cos(1e8 * x), RNG.normal(size=4)),
+    "exp at 1e-9": (np.exp, np.exp, 1e-9 * RNG.normal(size=4)),
+    "exp at 1e-12": (np.exp, np.exp, 1e-12 * RNG.normal(size=4)),
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_steps_fit_inputs_of_every_size(name):
+    function, slope, x = FAR[name]
+    assert verdict(function, lambda x, d_y: slope(x) * d_y, x).verdict == "right"
+    assert verdict(function, lambda x, d_y: -slope(x) * d_y, x).verdict == "wrong"
+
+
+def test_what_turns_between_neighbouring_numbers_is_undecided():
+    for seed in range(10):
+        x = 1e16 + 100 * np.random.default_rng(seed).normal(size=4)
+        assert verdict(np.sin, lambda x, d_y: np.cos(x) * d_y, x, seed=seed).verdict == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"), [((1, -1), "kink"), ((0.5, -0.5), "kink"), ((1, 1), "wrong"), ((0.5, -0.2), "wrong")]
+)
+def test_a_subgradient_is_one_as_a_whole(weights, expected):
+    def distance(x):
+        return np.abs(x[:1] - x[1:])
+
+    assert verdict(distance, lambda x, d_y: d_y * weights, [0.7, 0.7], kinks="accept").verdict == expected
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, "wrong"), (0.5, "kink"), (1.0, "wrong")])
+def test_equal_entries_of_two_inputs_share_a_subgradient(share, expected):
+    def backward(x, y, d_y):
+        return d_y * ((x > y) + share * (x == y)), d_y * ((y > x) + share * (x == y))
+
+    x = RNG.normal(size=3)
+    assert verdict(np.maximum, backward, x, x, kinks="accept").verdict == expected
+
+
+def test_each_subgradient_of_many_kinks_is_accepted():
+    for size in (3, 300):
+        report = verdict(lambda x: np.maximum(x, 0), lambda x, d_y: d_y * (x > 0), np.zeros(size), kinks="accept")
+        assert (report.verdict, report.subgradient) == ("kink", True)
+
+
+@pytest.mark.parametrize("function", [(np.sin, np.cos), (np.exp, np.exp), (np.square, lambda x: 2 * x)])
+def test_errors_as_small_as_the_power_says_are_found(function):
+    value, slope = function
+    x = RNG.normal(size=5)
+    power = verdict(value, lambda x, d_y: slope(x) * d_y, x).power
+    assert 1e-8 < power.together <= power.one < 1e-5
+    for off in (1.1, -1.1):
+        wrong = verdict(value, lambda x, d_y, off=off: slope(x) * d_y * (1 + off * power.together), x)
+        assert wrong.verdict == "wrong"
+        assert wrong.power is None
+
+
+def test_a_check_that_could_not_find_an_error_is_refused_where_that_is_asked_for():
+    arguments = {"backward": lambda x, d_y: 2e-9 * x * d_y, "inputs": [np.array([0.5, 2.0])]}
+
+    def faint(x):
+        return 1 + 1e-9 * x * x
+
+    power = check(faint, **arguments).power
+    assert power.one > 1e-3
+    assert f"  {power}" in str(check(faint, **arguments))
+    check(faint, detects=2 * power.one, **arguments)
+    with pytest.raises(CheckError, match="detects=1e-06 asks for a smaller error"):
+        check(faint, detects=1e-6, **arguments)
+    with pytest.raises(ValueError, match="detects is 0; expected a relative error above 0"):
+        check(faint, detects=0, **arguments)
+    with pytest.raises(AssertionError, match="detects=1e-12 asks for a smaller error"):
+        gradcheck(lambda x: x * x, [np.ones(2)], detects=1e-12)
+    assert gradcheck(lambda x: x * x, [np.ones(2)], detects=1e-3).power.one < 1e-3
