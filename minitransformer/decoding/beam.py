@@ -126,7 +126,7 @@ def beam_search(
         raise ValueError(f"beam_search: alpha must be a number of 0 or more, found {alpha}")
     source_ids = as_sources(source_ids)
     most = limits(source_ids, rules.most_written if max_length is None else max_length)
-    n_compared = n_best if rules.stop == "exact" else beam  # the finished ones that a live one must surpass
+    n_compared = rules.n_compared(beam, n_best)
 
     found: list[list[Hypothesis]] = [[] for _ in source_ids]  # the finished ones, best first
     active = np.flatnonzero(most > 0)  # the sentences that have not ended; B is their number from here on
@@ -148,9 +148,8 @@ def beam_search(
         parents, tokens, log_p = best_continuations(log_p, logits, rules.continuations(beam))
         written = np.take_along_axis(written, parents[:, :, None], axis=1)
         written = np.concatenate((written, tokens[:, :, None]), axis=2)
-        length = written.shape[2]
 
-        ends = ((tokens == END) | (at_limit[:, None] & rules.limit_ends)) & (log_p > -np.inf)
+        ends = rules.ends(tokens, at_limit) & (log_p > -np.inf)
         for i, place in np.argwhere(ends[:, :beam]).tolist():
             results = found[active[i]]
             finished = bool(tokens[i, place] == END)
@@ -158,10 +157,9 @@ def beam_search(
             results.sort(key=lambda hypothesis: -hypothesis.score)  # stable: of equal ones the earlier comes first
             del results[n_compared:]
         log_p[ends] = -np.inf
-        if rules.full_beam:
+        if rules.full_beam:  # not the paper's: others take the places of those that have ended
             live = live_first(ends, beam)
-            parents, tokens = np.take_along_axis(parents, live, axis=1), np.take_along_axis(tokens, live, axis=1)
-            log_p = np.take_along_axis(log_p, live, axis=1)
+            parents, tokens, log_p = (np.take_along_axis(x, live, axis=1) for x in (parents, tokens, log_p))
             written = np.take_along_axis(written, live[:, :, None], axis=1)
 
         for i in np.flatnonzero(at_limit).tolist():
@@ -169,10 +167,8 @@ def beam_search(
             for place in np.flatnonzero(log_p[i] > -np.inf)[: n_compared - len(results)].tolist():
                 results.append(_hypothesis(written[i, place], log_p[i, place], rules, alpha, finished=False))
         worst = np.array([found[s][-1].score if len(found[s]) == n_compared else -np.inf for s in active.tolist()])
-        last = most[active] if rules.stop == "exact" else length
-        going = ~at_limit & (_attainable(log_p, rules.divisor(last, alpha)) > worst)
-        if rules.stop == "full":
-            going &= worst == -np.inf
+        last = rules.last_length(written.shape[2], most[active])
+        going = ~at_limit & rules.may_go_on(_attainable(log_p, rules.divisor(last, alpha)), worst)
         if not going.all():
             kept = cache.select(going)
             active, log_p, parents = active[kept], log_p[kept], parents[kept]

@@ -109,6 +109,25 @@ class SearchOptions(Options):
         """Return the divisor of the log-probability of a hypothesis with so many tokens."""
         return length_penalty(length, alpha) if self.penalty == "gnmt" else np.asarray(length) ** float(alpha)
 
+    def n_compared(self, beam: int, n_best: int) -> int:
+        """Return how many finished hypotheses of a sentence a live one must surpass."""
+        return n_best if self.stop == "exact" else beam
+
+    def last_length(self, length: int, most: Any) -> Any:
+        """Return the length by which the best score that a live hypothesis may attain is computed.
+
+        The paper's bound is that of the longest sentence, (B,); other programs compare as if all ended now.
+        """
+        return most if self.stop == "exact" else length
+
+    def may_go_on(self, attainable: Array, worst: Array) -> Any:
+        """Return, for each sentence, whether a live hypothesis may surpass the worst of those compared: (B,)."""
+        return (attainable > worst) & (self.stop != "full" or worst == -np.inf)
+
+    def ends(self, tokens: Any, at_limit: Any) -> Any:
+        """Return which hypotheses (B, W) are finished by their last token."""
+        return (tokens == END) | (at_limit[:, None] & self.limit_ends)
+
     def restrict(self, logits: Array, n_written: int, at_limit: Any) -> None:
         """Change the logits of the next token so that only what may be written is probable, in place.
 
