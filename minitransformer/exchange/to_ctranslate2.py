@@ -25,7 +25,14 @@ from minitransformer.data.extras import MissingExtraError
 from minitransformer.decoding import SearchOptions
 from minitransformer.exchange.ctranslate2 import ACTIVATIONS, SEARCH, layer_norm, parameters
 from minitransformer.exchange.published import NEVER_WRITTEN
-from minitransformer.exchange.writing import head_sizes, new_folder, require_same, sentencepiece_models
+from minitransformer.exchange.writing import (
+    CARRIED,
+    head_sizes,
+    new_folder,
+    require_carried,
+    require_same,
+    sentencepiece_models,
+)
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
@@ -35,6 +42,8 @@ QUANTIZATIONS = ("int8", "int16", "float16")
 """The types that weights may have instead of float32."""
 POSITIONS = 1024
 """How many positions are written; CTranslate2 cuts longer sources off, unless it is told otherwise."""
+ALSO_CARRIED = ("final_norm", "layer_norm_eps", "position_scale", "first_position", "source_end")
+"""The options of a model that CTranslate2 computes too, beside those that every program does."""
 LONGEST = 256
 """The most tokens of a translation, where the run has no limit of its own: CTranslate2's default."""
 
@@ -73,6 +82,7 @@ def write_ctranslate2(run: TrainedRun, out: Path, quantization: str | None = Non
         *head_sizes(options),
     )
     require_same("CTranslate2", options_there)
+    require_carried("CTranslate2", options, CARRIED.union(ALSO_CARRIED, (name for name, *_ in options_there)))
     try:
         specs, model_spec = import_module("ctranslate2.specs"), import_module("ctranslate2.specs.model_spec")
     except ImportError as error:

@@ -20,7 +20,14 @@ from minitransformer.arrays import Array
 from minitransformer.data import END, PAD, START, UNKNOWN, Tokeniser
 from minitransformer.decoding import SearchOptions
 from minitransformer.exchange.huggingface import ACTIVATIONS, parameters
-from minitransformer.exchange.writing import head_sizes, new_folder, require_same, sentencepiece_models
+from minitransformer.exchange.writing import (
+    CARRIED,
+    head_sizes,
+    new_folder,
+    require_carried,
+    require_same,
+    sentencepiece_models,
+)
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun
 
@@ -89,6 +96,7 @@ def _check(options: ModelOptions) -> None:
         *head_sizes(options),
     )
     require_same("MarianMTModel", options_there)
+    require_carried("MarianMTModel", options, CARRIED.union(name for name, *_ in options_there))
 
 
 def _tensors(state: Mapping[str, Array], options: ModelOptions) -> Iterator[tuple[str, Array]]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from minitransformer.data import Bpe, Pieces
 from minitransformer.durable import PARTIAL, put_in_place
 from minitransformer.nn import ModelOptions
+from minitransformer.options import Options
 from minitransformer.training import RunError, TrainedRun
 
-__all__ = ["ExportError", "check_new", "head_sizes", "new_folder", "require_same", "sentencepiece_models"]
+__all__ = [
+    "CARRIED", "ExportError", "check_new", "head_sizes", "new_folder", "require_carried", "require_same",
+    "sentencepiece_models",
+]  # fmt: skip
 
 
 class ExportError(ValueError):
@@ -32,6 +37,26 @@ def require_same(program: str, options: Sequence[tuple[str, Any, Any]]) -> None:
             raise ExportError(
                 f"{program} has only {name} {' or '.join(map(repr, known))}, found {found!r}; this model cannot be "
                 "written for it"
+            )
+
+
+CARRIED = frozenset(
+    (
+        "d_model", "n_heads", "n_layers", "n_decoder_layers", "d_ff", "attention_block", "recompute", "dropout",
+        "share_embeddings", "scale_embeddings", "attention_bias", "output_bias", "position_layout", "max_length",
+        "dtype",
+    )
+)  # fmt: skip
+"""The options of a model that every program computes, or that do not change what a trained model computes."""
+
+
+def require_carried(program: str, options: Options, carried: Iterable[str]) -> None:
+    """Raise an ExportError if an option that a program does not carry is not at its default."""
+    for one in fields(options):
+        if one.name not in carried and getattr(options, one.name) != one.default:
+            raise ExportError(
+                f"{program} has no option {one.name}, found {getattr(options, one.name)!r}, expected {one.default!r}; "
+                "this model cannot be written for it"
             )
 
 

@@ -6,6 +6,7 @@ other list: a new task is a new file.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from inspect import signature
@@ -32,8 +33,15 @@ __all__ = [
 
 
 def _find_tasks() -> Iterator[tuple[str, Callable[..., Task]]]:
+    """Yield each task by its name; leave out those of a file that cannot be imported, with a warning."""
     for module in iter_modules(__path__):
-        yield from getattr(import_module(f"minitransformer.tasks.{module.name}"), "TASKS", {}).items()
+        try:
+            found = import_module(f"{__name__}.{module.name}")
+        except Exception as error:
+            text = f"tasks/{module.name}.py is left out: {type(error).__name__}: {error}; correct or remove the file"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        else:
+            yield from getattr(found, "TASKS", {}).items()
 
 
 TASKS: Mapping[str, Callable[..., Task]] = dict(sorted(_find_tasks()))

@@ -177,3 +177,13 @@ def test_a_file_is_enough_for_a_task(tmp_path, monkeypatch):
     monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
     assert dict(tasks._find_tasks()).keys() == TASKS.keys() | {"another_task"}
     del sys.modules["minitransformer.tasks.another_task"]
+
+
+@pytest.mark.parametrize("text", ["def (:", "import nothing_of_this_name", "raise OSError('no such disk')"])
+def test_a_broken_file_costs_its_own_tasks_only(tmp_path, monkeypatch, text):
+    (tmp_path / "broken.py").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(tasks, "__path__", [*tasks.__path__, str(tmp_path)])
+    with pytest.warns(
+        RuntimeWarning, match=r"^tasks/broken\.py is left out: (Syntax|ModuleNotFound|OS)Error: .+; correct"
+    ):
+        assert dict(tasks._find_tasks()).keys() == tasks.TASKS.keys()

@@ -1,0 +1,34 @@
+"""Every exporter names the options of a model that it carries, and refuses the others."""
+
+from dataclasses import asdict, dataclass, fields
+
+import pytest
+from random_runs import trained
+
+from minitransformer.exchange import WRITERS, ExportError
+from minitransformer.exchange.to_ctranslate2 import ALSO_CARRIED
+from minitransformer.exchange.writing import CARRIED
+from minitransformer.nn import ModelOptions
+from minitransformer.options import option
+
+pytest.importorskip("sentencepiece")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaterOptions(ModelOptions):
+    """The options of a model with one that no exporter knows."""
+
+    embedding_scale: float = option(1.0, "a factor of the embeddings", above=0, added=True)
+
+
+@pytest.mark.parametrize("program", WRITERS)
+def test_an_option_that_an_exporter_does_not_know_is_refused(tmp_path, program):
+    run = trained(tmp_path / "run")
+    run.transformer.options = LaterOptions(**asdict(run.transformer.options), embedding_scale=3)
+    with pytest.raises(ExportError, match=r"has no option embedding_scale, found 3, expected 1\.0; this model cannot"):
+        WRITERS[program](run, tmp_path / "there")
+    assert not (tmp_path / "there").exists()
+
+
+def test_what_exporters_carry_are_options():
+    assert {field.name for field in fields(ModelOptions)} >= CARRIED.union(ALSO_CARRIED)
