@@ -159,7 +159,8 @@ def beam_search(
         log_p[ends] = -np.inf
         if rules.full_beam:  # not the paper's: others take the places of those that have ended
             live = live_first(ends, beam)
-            parents, tokens, log_p = (np.take_along_axis(x, live, axis=1) for x in (parents, tokens, log_p))
+            parents, tokens = np.take_along_axis(parents, live, axis=1), np.take_along_axis(tokens, live, axis=1)
+            log_p = np.take_along_axis(log_p, live, axis=1)
             written = np.take_along_axis(written, live[:, :, None], axis=1)
 
         for i in np.flatnonzero(at_limit).tolist():
