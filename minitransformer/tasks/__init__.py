@@ -36,7 +36,7 @@ def _find_tasks() -> Iterator[tuple[str, Callable[..., Task]]]:
     """Yield each task by its name; leave out those of a file that cannot be imported, with a warning."""
     for module in iter_modules(__path__):
         try:
-            found = import_module(f"{__name__}.{module.name}")
+            found = import_module(f"minitransformer.tasks.{module.name}")
         except Exception as error:
             text = f"tasks/{module.name}.py is left out: {type(error).__name__}: {error}; correct or remove the file"
             warnings.warn(text, RuntimeWarning, stacklevel=2)
