@@ -8,9 +8,9 @@ nothing that the child sends can run here.
 
 from __future__ import annotations
 
-import builtins
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,18 @@ LONGEST_WORDS = 4000
 """The longest message about an answer, in characters."""
 LARGEST_FILE = 16 * 2**20
 """The largest file that a learner's code can write, in bytes. Windows does not enforce it."""
+FAILED: dict[str, type[Failed]] = {
+    kind.__name__: type(kind.__name__, (Failed, kind), {})
+    for kind in (ArithmeticError, FloatingPointError, RecursionError, RuntimeError, ValueError, ZeroDivisionError)
+}
+"""The error to raise for one of the other process, by its name. Others, such as those of Unicode, take no text."""
+
+CONTENTS: dict[str, tuple[type | UnionType, ...]] = {
+    "call": (int | str, tuple, dict, dict),
+    "value": (object, list),
+    "error": (str, str, str, bool),
+}
+"""The types of what follows the kind of a message."""
 
 
 def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int = child.MEMORY) -> Verdict:
@@ -62,7 +75,7 @@ def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int 
         path.write_bytes(text)
         limits = child.Limits(seconds / 2, seconds)
         try:
-            with _open_port(exercise, path, limits, memory) as port:
+            with child.limit_memory(2 * memory), _open_port(exercise, path, limits, memory) as port:
                 verdict = judge(exercise, port.call("load"))
         except Wrong as wrong:  # while the file was loaded
             verdict = Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved))
@@ -89,7 +102,14 @@ def _open_port(exercise: Exercise, path: Path, limits: child.Limits, memory: int
         process.join()
         return Failed(Verdict(False, str(child.end_of([path], record, process.exitcode or 0, limits))))
 
-    clock = threading.Timer(limits.seconds + 1, _kill, (process,))  # in case that it sends half of a message
+    def stop() -> None:
+        """End a child that has sent half of a message; if its own processes escape, the connection is cut."""
+        _kill(process)
+        if hasattr(socket, "AF_UNIX"):
+            with suppress(OSError), socket.socket(fileno=os.dup(ours.fileno())) as wire:
+                wire.shutdown(socket.SHUT_RDWR)
+
+    clock = threading.Timer(limits.seconds + 1, stop)
     try:
         with suppress(EOFError):
             ours.recv_bytes()  # it is ready
@@ -163,9 +183,13 @@ class Port:
         while True:
             (kind, *content), received = self._receive()
             if kind == "value":
-                for generator, state in zip(generators, content[1], strict=True):
-                    generator.bit_generator.state = state
-                return content[0]
+                value, states = content
+                try:
+                    for generator, state in zip(generators, states, strict=True):
+                        generator.bit_generator.state = state
+                except Exception as error:
+                    raise _no_message(error) from None
+                return value
             if kind == "error":
                 raise _error(*content)
             self._send(self._answer(received, *content))
@@ -189,11 +213,10 @@ class Port:
         except BaseException as error:  # such as sys.exit()
             if isinstance(error, MemoryError):
                 error = error.__context__ or error
-            kind = next((kind for kind in (Unsolved, Wrong) if isinstance(error, kind)), type(error)).__name__
             verdict = explain(error, self.files)
-            return self._write(
-                "error", kind, str(error)[:LONGEST_WORDS], verdict.words[:LONGEST_WORDS], verdict.solved
-            )[0]
+            kinds = " ".join(kind.__name__ for kind in type(error).__mro__)
+            text = str(error)[:LONGEST_WORDS]
+            return self._write("error", kinds, text, verdict.words[:LONGEST_WORDS], verdict.solved)[0]
 
     def _send(self, message: bytes) -> None:
         try:
@@ -212,20 +235,25 @@ class Port:
             raise self.fail(False) from None
         try:
             reader = Reader(self._stand_in)
-            return reader.read(message), reader.generators
+            found = reader.read(message)
+            if not all(map(isinstance, found[1:], CONTENTS[found[0]])) or len(found) != 1 + len(CONTENTS[found[0]]):
+                raise TypeError("its parts are of other types")
+            return found, reader.generators
         except Exception as error:
-            raise Failed(Verdict(False, f"Your code returned something that is no data: {error}.")) from None
+            raise _no_message(error) from None
 
 
-def _error(kind: str, text: str, words: str, solved: bool) -> Exception:
-    """Return the error of the other process; it has the same name, and is also a ``Failed`` with the verdict."""
-    if kind in ("Wrong", "Unsolved"):
-        return (Unsolved if kind == "Unsolved" else Wrong)(text)
-    known = getattr(builtins, kind, None)
-    base = known if isinstance(known, type) and issubclass(known, ArithmeticError | ValueError | RuntimeError) else None
-    error = type(kind, (Failed, base) if base else (Failed,), {})(Verdict(False, words, solved))
-    error.args = (text,)
-    return error
+def _error(kinds: str, text: str, words: str, solved: bool) -> Exception:
+    """Return the error of the other process, which is also of the kinds that checks catch."""
+    names = kinds.split()
+    if "Wrong" in names:
+        return (Unsolved if "Unsolved" in names else Wrong)(text)
+    kind = next((FAILED[name] for name in names if name in FAILED), Failed)
+    return kind(Verdict(False, words, solved), next(iter(names), ""), text)
+
+
+def _no_message(error: Exception) -> Failed:
+    return Failed(Verdict(False, f"Your code returned something that is no data: {error}."))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TextIO
 
 from minitransformer.arrays import blas, use
 from minitransformer.console import accept_all_characters
+from minitransformer.files import FileError, read_file
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.referee import Verdict, explain, judge_file
 
@@ -205,7 +206,8 @@ def end_of(files: Sequence[Path], record: Path, status: int, limits: Limits) -> 
         return Ended(f"{what} crashed Python: it ended with status {status:#x}.{source}", file)
     if status >= 0:
         return Ended(f"{what} ended Python with status {status}, as os._exit() does.{source}", file)
-    name = signal.Signals(-status).name
+    names = {one.value: one.name for one in signal.Signals}
+    name = names.get(-status, f"signal {-status}")
     hint = ", which usually means that memory ran out" if name == "SIGKILL" else ""
     return Ended(f"{what} crashed Python: it was ended by {name}{hint}.{source}", file)
 
@@ -220,6 +222,8 @@ class Place(NamedTuple):
     file: Path | None
 
 
+LARGEST_RECORD = 2**24
+"""The largest file of lines, or of code, that is read to find a line, in bytes."""
 OWN_END = 97
 """The status of a child that has ended itself, because the parent was late."""
 WINDOWS_CRASH = 0xC0000000
@@ -233,11 +237,10 @@ def find_line(files: Sequence[Path], record: Path, crash: bool = False) -> Place
     With ``crash`` only the line counts at which Python crashed.
     """
     try:
-        dumps = re.split(
-            "^(?=Stack|Timeout|Fatal|Windows fatal)", record.read_text(encoding="ascii"), flags=re.MULTILINE
-        )
-    except OSError:
-        return None  # the child has not begun
+        text = read_file(record, LARGEST_RECORD).decode("ascii", "replace")
+    except FileError:
+        return None  # the child has not begun, or its code has replaced the file
+    dumps = re.split("^(?=Stack|Timeout|Fatal|Windows fatal)", text, flags=re.MULTILINE)
     names = {str(file)[:500].encode("ascii", "backslashreplace").decode(): file for file in files}  # as in the record
     known = "|".join(map(re.escape, names))
     for dump in reversed(dumps):
@@ -249,8 +252,8 @@ def find_line(files: Sequence[Path], record: Path, crash: bool = False) -> Place
 
 
 def _source(path: Path, number: int) -> str:
-    with suppress(OSError, UnicodeDecodeError, IndexError):
-        return f"\n\n    {path.read_text(encoding='utf-8-sig').splitlines()[number - 1].strip()}"
+    with suppress(ValueError, IndexError):
+        return f"\n\n    {read_file(path, LARGEST_RECORD).decode('utf-8-sig').splitlines()[number - 1].strip()}"
     return ""
 
 

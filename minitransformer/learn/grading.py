@@ -18,7 +18,7 @@ from minitransformer.console import spell_out
 from minitransformer.files import FileError, read_file
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.calls import judge_apart
-from minitransformer.learn.referee import Verdict
+from minitransformer.learn.referee import Verdict, blame_the_check
 
 __all__ = ["SECONDS", "STATES", "Result", "Submission", "grade", "read_submission", "read_submissions", "write_csv"]
 
@@ -26,7 +26,7 @@ SECONDS = 10.0
 """The default time limit of an exercise."""
 LARGEST = 2**20
 """The largest file that is graded, in bytes."""
-STATES = ("right", "wrong", "open", "missing")
+STATES = ("right", "wrong", "open", "missing", "failed")
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Result:
         verdict = self.verdicts[name]
         if verdict is None:
             return "missing"
+        if verdict.failed:
+            return "failed"
         return "right" if verdict.right else "wrong" if verdict.solved else "open"
 
     def names(self, state: str) -> list[str]:
@@ -149,8 +151,13 @@ def grade(submission: Submission, exercises: Sequence[Exercise], *, seconds: flo
             text = submission.files.get(exercise.name)
             if isinstance(text, str):
                 verdicts[exercise.name] = Verdict(False, text)
+            elif text is None:
+                verdicts[exercise.name] = None
             else:
-                verdicts[exercise.name] = None if text is None else judge_apart(exercise, text, seconds=seconds)
+                try:
+                    verdicts[exercise.name] = judge_apart(exercise, text, seconds=seconds)
+                except Exception as error:  # whatever the code has done: the other exercises are graded
+                    verdicts[exercise.name] = blame_the_check(error)
     return Result(submission.student, verdicts)
 
 

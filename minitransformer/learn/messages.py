@@ -21,6 +21,8 @@ NUMERIC = "biufcSU"
 """The kinds of array types of which the bytes are sent."""
 SHARED: dict[str, Function] = {"transpose": np.transpose}
 """Functions that both processes have: each calls its own, whose result is a view of the input."""
+LONGEST_RANGE = 2**16
+"""Ranges of more numbers are no data: as an array they would fill the memory."""
 SEQUENCES: dict[str, type[Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
@@ -79,7 +81,7 @@ class Writer:
                 return {"complex": [value.real, value.imag]}
             case bytes():
                 return {"bytes": value.hex()}
-            case range():
+            case range() if len(value) < LONGEST_RANGE:
                 return {"range": [value.start, value.stop, value.step]}
             case np.random.Generator():
                 self.generators.append(value)
@@ -147,14 +149,14 @@ class Reader:
                 return array[()] if kind == "scalar" else array
             case "objects":
                 shape, entries = content
-                array = np.empty(prod(shape), dtype=object)
+                array = np.empty(len(entries), dtype=object)
                 array[:] = [*map(self._decode, entries)]
                 return array.reshape(shape)
             case "complex":
                 return complex(*content)
             case "bytes":
                 return bytes.fromhex(content)
-            case "range":
+            case "range" if len(range(*content)) < LONGEST_RANGE:
                 return range(*content)
             case "ellipsis":
                 return ...

@@ -8,16 +8,19 @@ import traceback
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from minitransformer.learn.bank import Exercise
 from minitransformer.learn.book import command
-from minitransformer.learn.verdict import Unsolved, Wrong
-from minitransformer.learn.watch import watch
+from minitransformer.learn.verdict import Unsolved, Wrong, judge_all_cases, refuse_unsolved
+from minitransformer.learn.watch import is_the_learners, watch
 
-__all__ = ["Failed", "Verdict", "execute", "explain", "judge", "judge_file"]
+__all__ = ["Failed", "Verdict", "blame_the_check", "execute", "explain", "judge", "judge_file"]
 
 WIDTH = 78
+PACKAGE = Path(__file__).parents[1]
+"""Its files are no learner's."""
 SILENT = {
     "MemoryError": "does a list grow without end?",
     "BdbQuit": "to use a breakpoint, run the file itself with `python`",
@@ -36,6 +39,8 @@ class Verdict:
     """What is wrong; for a right answer a remark, usually empty."""
     solved: bool = True
     """False if nothing has been written at the TODO yet."""
+    failed: bool = False
+    """True if the check itself has failed: then the answer may be right or wrong."""
 
     def format(self, name: str) -> str:
         """Return the text to print, with the exercise's name first, wrapped to the terminal's width."""
@@ -51,11 +56,13 @@ class Failed(Exception):
     ----------
     verdict : Verdict
         The verdict.
+    kind : str
+        The name of its error, the text of which is the text of this one.
     """
 
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.words)
-        self.verdict = verdict
+    def __init__(self, verdict: Verdict, kind: str = "", text: str = "") -> None:
+        super().__init__(text)
+        self.verdict, self.kind = verdict, kind or type(self).__name__
 
 
 def execute(exercise: Exercise, path: Path) -> dict[str, Any]:
@@ -102,9 +109,14 @@ def judge_file(exercise: Exercise, path: Path) -> Verdict:
 
 def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> Verdict:
     """Judge answers, in the exercise's order."""
-    files = {answer.__code__.co_filename for answer in answers if hasattr(answer, "__code__")} | {str(path)}
+    codes = [answer.__code__ for answer in answers if isinstance(answer, FunctionType)]
+    files = {code.co_filename for code in codes if PACKAGE not in Path(code.co_filename).parents} | {str(path)}
     try:
-        words = exercise.check(*map(watch, answers)) or ""
+        for name, answer in zip(exercise.asks_for, answers, strict=True):
+            if not callable(answer):
+                refuse_unsolved(answer)
+                raise Wrong(f"{name} should be a function, found {type(answer).__name__}.")
+        words = judge_all_cases(lambda: exercise.check(*map(watch, answers))) or ""
     except Unsolved as unsolved:
         return Verdict(False, str(unsolved), solved=False)
     except Wrong as wrong:
@@ -112,13 +124,24 @@ def judge(exercise: Exercise, answers: list[Any], path: Path | None = None) -> V
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return explain(error, files)
+        learners = isinstance(error, Failed) or is_the_learners(error) or _frames(error, files)
+        return explain(error, files) if learners or not isinstance(error, Exception) else blame_the_check(error)
     return Verdict(True, words)
+
+
+def blame_the_check(error: Exception) -> Verdict:
+    """Return the verdict if the check has failed, and not the learner's code."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    words = (
+        f"The check itself failed with {type(error).__name__}: {error} ({Path(last.filename).name}, line "
+        f"{last.lineno}). This is a fault of minitransformer, not of your code: please report it, with your file."
+    )
+    return Verdict(False, words, failed=True)
 
 
 def explain(error: BaseException, files: Collection[str]) -> Verdict:
     """Return the verdict on code that raised an error: which line of the learner's files, and what."""
-    if isinstance(error, Failed):
+    if isinstance(error, Failed) and not _frames(error, files):
         return error.verdict
     if isinstance(error, TypeError) and "ellipsis" in str(error):
         words = "The TODO is not done yet: a `...` is still there."
@@ -126,11 +149,16 @@ def explain(error: BaseException, files: Collection[str]) -> Verdict:
     return Verdict(False, _locate(error, files))
 
 
+def _frames(error: BaseException, files: Collection[str]) -> list[traceback.FrameSummary]:
+    """Return the places in the learner's files that an error passed through, the innermost last."""
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+
+
 def _locate(error: BaseException, files: Collection[str]) -> str:
     """Return which line of the learner's files raised the error, and the error."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    own = _frames(error, files)
     text = FACTORS.sub(r"the left factor of @ has \2 columns, the right one \1 rows", str(error)).strip().splitlines()
-    kind = type(error).__name__
+    kind = error.kind if isinstance(error, Failed) else type(error).__name__
     words = f"{kind}: {text[0] if text else SILENT.get(kind, 'no message')}"
     if not own:
         return f"Calling your code failed with {words}"

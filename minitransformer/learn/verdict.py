@@ -7,8 +7,12 @@ from this package's operations, whose gradients are tested. Gradients are compar
 
 from __future__ import annotations
 
+import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +21,7 @@ import numpy as np
 from minitransformer.autograd import Operation
 from minitransformer.testing import GradientError, GradientReport, gradcheck
 from minitransformer.testing.case import draw_cotangent
-from minitransformer.testing.causes import likely_cause
+from minitransformer.testing.causes import fits, likely_causes
 
 __all__ = [
     "Unsolved",
@@ -27,6 +31,7 @@ __all__ = [
     "check_cases",
     "check_gradients",
     "compare",
+    "judge_all_cases",
     "refuse_unsolved",
     "refuse_writing",
     "take",
@@ -79,26 +84,134 @@ def _wrap(label: str, text: str) -> str:
     return textwrap.fill(text, WIDTH, initial_indent=f"  {label:<9}", subsequent_indent=" " * 11)
 
 
+Mistakes = Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+"""The results of known mistakes, each under the sentence that names it; or a function that returns them."""
+
+
+@dataclass
+class Comparison:
+    """A result beside the expected one."""
+
+    name: str
+    found: np.ndarray
+    expected: np.ndarray
+    wrong: np.ndarray
+    """Which entries are wrong; a single True if the shape is."""
+    mistakes: Mistakes
+    sizes: Mapping[str, int]
+    inputs: str
+    advice: Sequence[str]
+    others: Sequence[Comparison] = field(default_factory=list)
+    """The comparisons of the same result in other cases."""
+
+    @cached_property
+    def known(self) -> Mapping[str, Any]:
+        """The results of known mistakes."""
+        return self.mistakes() if callable(self.mistakes) else self.mistakes
+
+    @property
+    def result(self) -> str:
+        """The name of the result, without the words on its case."""
+        return re.split(r",| for | with | at | if |\(", self.name)[0]
+
+    def describe(self) -> str:
+        """Return what is wrong, where, and why if one cause explains all cases."""
+        with np.errstate(all="ignore"):
+            causes = (one for one in self._causes() if all(other._admits(one, self.known) for other in self.others))
+            cause = next(causes, "")
+        values, expected = self.found, self.expected
+        because = [_wrap(*line) for line in (("cause", cause), ("inputs", self.inputs)) if line[1]]
+        if values.shape != expected.shape:
+            wanted = str(expected.shape) if expected.ndim else "a number"
+            title = f"{self.name} has the wrong shape."
+            lines = [_wrap("found", str(values.shape)), _wrap("expected", wanted), *because]
+        else:
+            title = f"{self.name} is not right yet."
+            lines = [*self._worst(), *because, *_grid(~self.wrong)]
+        return "\n\n".join(["\n".join([title, "", *lines]), *self.advice])
+
+    def _worst(self) -> Iterator[str]:
+        """Yield how many entries are wrong, and the worst of them."""
+        values, expected, where = self.found, self.expected, ""
+        place = np.unravel_index(int(np.argmax(_badness(values, expected, self.wrong))), self.wrong.shape)
+        if expected.ndim:
+            yield _wrap("shape", f"{values.shape}, as it should be")
+            yield _wrap("entries", f"{np.count_nonzero(self.wrong)} of {self.wrong.size} are wrong")
+            where = f"at [{', '.join(map(str, place))}]: "
+        one, other = _numbers(values[place], expected[place])
+        yield _wrap("worst" if where else "number", f"{where}found {one}, should be {other}")
+
+    def _causes(self) -> Iterator[str]:
+        return likely_causes(self.found, self.expected, self.known, self.sizes)
+
+    def _admits(self, cause: str, known: Collection[str]) -> bool:
+        """Return whether a cause in another case, where these mistakes are known, explains this case as well."""
+        if cause in self.known:
+            return fits(self.found, self.known[cause])
+        here = map(_without_numbers, likely_causes(self.found, self.expected, sizes=self.sizes))
+        return cause in known or not self.wrong.any() or _without_numbers(cause) in here
+
+
+def _without_numbers(sentence: str) -> str:
+    """Return a sentence without the numbers of its case."""
+    return re.sub(r"[-+]?\b\d[\d.]*(e[-+]\d+)?", "#", sentence).replace("entries are", "entry is")
+
+
+COMPARISONS: ContextVar[list[Comparison] | None] = ContextVar("COMPARISONS", default=None)
+"""The comparisons of the check that is running, if it goes on after a wrong one."""
+
+
+def judge_all_cases(check: Callable[[], str | None]) -> str | None:
+    """Run a check, past wrong results to its last case; return what it returns.
+
+    So the cause of a wrong result is known to explain the other cases as well. An error that follows a wrong result is
+    not raised.
+
+    Raises
+    ------
+    Wrong
+        If a result is wrong: on the first.
+    """
+    comparisons: list[Comparison] = []
+    token = COMPARISONS.set(comparisons)
+    try:
+        words = check()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        if not any(one.wrong.any() for one in comparisons):
+            raise
+    finally:
+        COMPARISONS.reset(token)
+    for first in comparisons:
+        if first.wrong.any():
+            first.others = [one for one in comparisons if one is not first and one.result == first.result]
+            raise Wrong(first.describe())
+    return words
+
+
 def agree(
     name: str,
     found: Any,
     expected: Any,
     *,
-    mistakes: Mapping[str, Any] | None = None,
+    mistakes: Mistakes | None = None,
     sizes: Mapping[str, int] | None = None,
     tolerance: float = 1e-9,
     inputs: str = "",
+    advice: Sequence[str] = (),
 ) -> None:
     """Raise ``Wrong`` if a result differs from the expected one; the message says where and, if clear, why.
 
-    ``mistakes`` and ``sizes`` are those of ``likely_cause``: results of known mistakes, each under the sentence that
-    names it, and numbers by which a result is often too large or too small, such as ``{"Dk": 4}``. The tolerance is
-    relative to the largest expected entry. ``inputs`` are shown unchanged.
+    ``mistakes`` holds results of known mistakes, each under the sentence that names it; ``sizes`` numbers by which a
+    result is often too large or too small, such as ``{"Dk": 4}``. The tolerance is relative to the largest expected
+    entry. ``inputs`` are shown unchanged, and so are paragraphs of ``advice``.
     """
     expected = np.asarray(expected)
     values = _read(name, found, expected)
-    _compare(name, values, expected, mistakes, sizes, tolerance, inputs)
-    _refuse_other_numbers(name, values, expected)
+    right = _compare(name, values, expected, mistakes, sizes, tolerance, inputs, advice)
+    if right:
+        _refuse_other_numbers(name, values, expected)
 
 
 def _read(name: str, found: Any, expected: np.ndarray) -> np.ndarray:
@@ -106,14 +219,21 @@ def _read(name: str, found: Any, expected: np.ndarray) -> np.ndarray:
     refuse_unsolved(found)
     if found is None:
         raise Wrong(f"{name} is None: is there a `return`?")
-    try:
-        values = np.asarray(found)
-    except ValueError:
-        values = np.asarray(None)
+    values = _array(found)
     if values.dtype.kind not in "fiub":
-        what = str(values.dtype) if values.dtype.kind == "c" else type(found).__name__
+        what = type(found).__name__
+        if isinstance(found, np.ndarray) or values.dtype.kind == "c":
+            what = f"array of type {values.dtype}" if values.ndim else str(values.dtype)
         raise Wrong(f"{name} should be {_kind(expected)}, but it is {_article(what)}.")
     return values
+
+
+def _array(found: Any) -> np.ndarray:
+    """Return a result as an array; one of type object if it is no array, such as rows of different lengths."""
+    try:
+        return np.asarray(found)
+    except Exception:  # whatever the conversion of an object raises
+        return np.asarray(None)
 
 
 def _refuse_other_numbers(name: str, values: np.ndarray, expected: np.ndarray) -> None:
@@ -131,32 +251,29 @@ def _compare(
     name: str,
     values: np.ndarray,
     expected: np.ndarray,
-    mistakes: Mapping[str, Any] | None,
+    mistakes: Mistakes | None,
     sizes: Mapping[str, int] | None,
     tolerance: float,
     inputs: str,
-) -> None:
-    """Raise ``Wrong`` if the shape or a number is wrong, up to the rounding of its type."""
+    advice: Sequence[str] = (),
+) -> bool:
+    """Return whether shape and numbers are right, up to the rounding of their type.
+
+    Raises
+    ------
+    Wrong
+        If they are not, unless the check goes on.
+    """
     if values.dtype.kind == "f" and values.dtype.itemsize < 8:
         tolerance = max(tolerance, float(np.finfo(values.dtype).eps) ** 0.5)
     right = _close(values, expected, tolerance) if values.shape == expected.shape else np.array(False)
-    if right.all():
-        return
-    cause = likely_cause(values, expected, mistakes, sizes)
-    because = ([_wrap("cause", cause)] if cause else []) + ([_wrap("inputs", inputs)] if inputs else [])
-    if values.shape != expected.shape:
-        wanted = str(expected.shape) if expected.ndim else "a number"
-        lines = [f"{name} has the wrong shape.", "", _wrap("found", str(values.shape)), _wrap("expected", wanted)]
-        raise Wrong("\n".join(lines + because))
-    lines = [f"{name} is not right yet.", ""]
-    place, where = np.unravel_index(int(np.argmax(_badness(values, expected, right))), right.shape), ""
-    if expected.ndim:
-        lines.append(_wrap("shape", f"{values.shape}, as it should be"))
-        lines.append(_wrap("entries", f"{np.count_nonzero(~right)} of {right.size} are wrong"))
-        where = f"at [{', '.join(map(str, place))}]: "
-    one, other = _numbers(values[place], expected[place])
-    lines.append(_wrap("worst" if where else "number", f"{where}found {one}, should be {other}"))
-    raise Wrong("\n".join(lines + because + _grid(right)))
+    comparison = Comparison(name, values.copy(), expected, ~right, mistakes or {}, sizes or {}, inputs, advice)
+    comparisons = COMPARISONS.get()
+    if comparisons is not None:
+        comparisons.append(comparison)
+    elif not right.all():
+        raise Wrong(comparison.describe())
+    return bool(right.all())
 
 
 def _kind(expected: np.ndarray) -> str:
@@ -181,10 +298,10 @@ def _close(values: np.ndarray, expected: np.ndarray, tolerance: float) -> np.nda
     return np.where(finite, near, values == expected)
 
 
-def _badness(values: np.ndarray, expected: np.ndarray, right: np.ndarray) -> np.ndarray:
+def _badness(values: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", over="ignore"):
         distance = np.abs(values.astype(np.float64) - expected.astype(np.float64))
-    return np.where(right, -1.0, np.where(np.isfinite(distance), distance, np.inf))
+    return np.where(wrong, np.where(np.isfinite(distance), distance, np.inf), -1.0)
 
 
 def check_bits(name: str, found: Any, expected: Any) -> None:
@@ -222,7 +339,8 @@ def _same(now: Any, before: Any) -> bool:
 def take(names: Sequence[str], found: Any, shapes: Sequence[tuple[int, ...]] | None = None) -> list[Any]:
     """Return results, one for each name; they may also be the rows of an array, if these have the given shapes."""
     refuse_unsolved(found)
-    if isinstance(found, np.ndarray) and found.ndim and shapes is not None and [x.shape for x in found] == list(shapes):
+    rows = isinstance(found, np.ndarray) and found.ndim and len(names) > 1
+    if rows and shapes is not None and [np.shape(row) for row in found] == list(shapes):
         return list(found)
     if isinstance(found, tuple | list) and len(found) == len(names):
         return list(found)
@@ -265,15 +383,23 @@ def check_gradients(
     parts = take(names, backward(d_output), [x.shape for x in inputs.values()])
     numbers = {**(shown or inputs), f"d_{output}": d_output}
     words = "" if any(map(np.ndim, numbers.values())) else _list(numbers)
-    known = mistakes(d_output) if callable(mistakes) else (mistakes or {})
-    measured = _differences(function, inputs, d_output, parts)
-    if measured is not None:
-        for name, part, differences in zip(names, parts, measured, strict=True):
-            _compare(name, _read(name, part, differences), differences, known.get(name), sizes, 1e-7, words)
-    for name, part, x in zip(names, parts, inputs.values(), strict=True):
-        _refuse_other_numbers(name, np.asarray(part), x)
-    if measured is not None:
-        raise Wrong(f"{', '.join(names)}: the error is so small that only finite differences show it.")
+    expected = _differences(function, inputs, d_output, parts)
+    right = []
+    for name, part, gradient in zip(names, parts, expected or map(np.asarray, parts), strict=True):
+        known = partial(_mistakes_of, name, mistakes, d_output)
+        right.append(_compare(name, _read(name, part, gradient), gradient, known, sizes, 1e-7, words))
+    if all(right):
+        for name, part, x in zip(names, parts, inputs.values(), strict=True):
+            _refuse_other_numbers(name, np.asarray(part), x)
+        if expected:
+            raise Wrong(f"{', '.join(names)}: the error is so small that only finite differences show it.")
+
+
+def _mistakes_of(name: str, mistakes: Any, d_output: np.ndarray) -> Mapping[str, Any]:
+    """Return the results of known mistakes in one gradient."""
+    known = mistakes(d_output) if callable(mistakes) else mistakes or {}
+    found: Mapping[str, Any] = known.get(name, {})
+    return found
 
 
 def _differences(
@@ -327,5 +453,5 @@ def compare(
 
 
 def _fits(part: Any, x: np.ndarray) -> bool:
-    array = np.asarray(part)
+    array = _array(part)
     return array.dtype.kind in "fiu" and array.shape == x.shape and bool(np.isfinite(array).all())

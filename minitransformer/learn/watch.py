@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from minitransformer.learn.verdict import refuse_writing
 
-__all__ = ["copy_inputs", "watch"]
+__all__ = ["copy_inputs", "is_the_learners", "watch"]
 
 
 def watch(answer: Any) -> Any:
@@ -26,7 +27,7 @@ def watch(answer: Any) -> Any:
     @wraps(answer)
     def watched(*inputs: Any) -> Any:
         given = copy_inputs(inputs)
-        found = answer(*given)
+        found = call(answer, given)
         called = names + [f"argument {i + 1}" for i in range(len(names), len(inputs))]
         refuse_writing(**dict(zip(called, zip(given, inputs, strict=True), strict=False)))
         return found
@@ -34,11 +35,21 @@ def watch(answer: Any) -> Any:
     return watched
 
 
+def call(answer: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+    """Call a learner's function. An error that passes through here is the learner's; see `is_the_learners`."""
+    return answer(*inputs)
+
+
+def is_the_learners(error: BaseException) -> bool:
+    """Return whether an error was raised in a call of a learner's function."""
+    return any(frame.f_code is call.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
 def _parameters(answer: Callable[..., Any]) -> list[str]:
     """Return the names of a function's positional parameters, if they are known."""
     try:
         parameters = inspect.signature(answer).parameters.values()
-    except (TypeError, ValueError):  # functions of NumPy
+    except Exception:  # functions of NumPy; whatever an object's own signature raises
         return []
     return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from minitransformer.arrays import Array
 
-__all__ = ["likely_cause"]
+__all__ = ["fits", "likely_cause", "likely_causes"]
 
 
 def likely_cause(
@@ -28,11 +28,27 @@ def likely_cause(
     by which a result is often too large or too small; ``terms``, by name, are arrays that may have been added or
     forgotten. Numbers within the relative ``tolerance`` count as equal.
     """
-    for sentence, wrong in (mistakes or {}).items():
-        if _same(found, np.asarray(wrong), tolerance) and not _same(found, expected, tolerance):
-            return sentence
-    patterns = _patterns(found, expected, sizes or {}, subject, tolerance)
-    return next(patterns, "") or next(_terms(found, expected, terms or {}, subject, tolerance), "")
+    causes = likely_causes(found, expected, mistakes, sizes, subject, tolerance)
+    return next(causes, "") or next(_terms(found, expected, terms or {}, subject, tolerance), "")
+
+
+def likely_causes(
+    found: Array,
+    expected: Array,
+    mistakes: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    subject: str = "it",
+    tolerance: float = 1e-5,
+) -> Iterator[str]:
+    """Yield every sentence on why a result is wrong: known mistakes first, then patterns. See `likely_cause`."""
+    if not _same(found, expected, tolerance):
+        yield from (sentence for sentence, wrong in (mistakes or {}).items() if fits(found, wrong, tolerance))
+    yield from _patterns(found, expected, sizes or {}, subject, tolerance)
+
+
+def fits(found: Array, wrong: Any, tolerance: float = 1e-5) -> bool:
+    """Return whether a result is that of a known mistake."""
+    return _same(found, np.asarray(wrong), tolerance)
 
 
 def _same(a: Array, b: Array, tolerance: float) -> bool:
@@ -48,15 +64,17 @@ def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: 
         cut = f"whole numbers: {found.dtype} cuts off what comes after the point"
         yield f"your numbers are {'True and False' if found.dtype.kind == 'b' else cut}"
     if found.dtype.kind == "f" and np.isnan(found).any():
-        yield f"{subject} is not finite: there are NaNs, so 0/0, inf - inf or 0 * inf happens on the way"
+        yield f"{subject} is not finite: there are NaNs, as 0/0, inf - inf or 0 * inf gives"
     if found.dtype.kind == "f" and np.isinf(found).any() and np.isfinite(expected).all():
-        yield f"{subject} is not finite: there are infinities, so an exponential overflows or something is divided by 0"
+        yield f"{subject} is not finite: there are infinities, as an overflow or a division by 0 gives"
     same = _same(found, expected, tolerance)  # up to a slight error that no pattern explains
-    if found.ndim >= 2 and not same and _same(found.swapaxes(-1, -2), expected, tolerance):
+    turned = [found.swapaxes(-1, -2), found.T] if found.ndim >= 2 and not same else []
+    if any(_same(one, expected, tolerance) for one in turned):
         yield f"{subject} is transposed"
     yield from _sums(found, expected, tolerance)
     if found.shape != expected.shape or expected.dtype.kind != "f" or not np.isfinite(found).all():
         return
+    found = found.astype(np.result_type(found, np.float32), copy=False)  # -True is no number, -1 of unsigned ones large
     if not found.any() and expected.any():
         yield f"{subject} is zero everywhere: is the input used, and the result returned?"
     if not same and _same(-found, expected, tolerance):
@@ -113,9 +131,11 @@ def _factors(found: Array, expected: Array, sizes: Mapping[str, int], tolerance:
 
 def _terms(found: Array, expected: Array, terms: Mapping[str, Array], subject: str, tolerance: float) -> Iterator[str]:
     """Yield a cause if the difference is a multiple of one of the terms."""
-    if found.shape != expected.shape or found.size < 2 or not np.isfinite(found - expected).all():
+    if found.shape != expected.shape or found.size < 2 or found.dtype.kind == "b" or not np.isfinite(found).all():
         return
     difference = expected - found
+    if not np.isfinite(difference).all():
+        return
     if np.abs(difference).max() <= 10 * tolerance * np.abs(expected).max():
         return  # too small to be told from rounding
     for name, term in terms.items():

@@ -100,10 +100,8 @@ def _compare(found: Any, expected: Arrays, sizes: Mapping[str, int], mistakes: C
         if name not in found:
             skipped.append(name)
             continue
-        try:
-            agree(name, found[name], gradient)
-        except Wrong:
-            _explain(name, found[name], gradient, sizes, mistakes()[name], _advice(right, skipped))
+        known = partial(_known, mistakes, name)
+        agree(name, found[name], gradient, mistakes=known, sizes=sizes, advice=_advice(right, skipped))
         right.append(name)
         skipped.clear()
     missing = [name for name in expected if name not in found and name not in INSIDE]
@@ -113,14 +111,8 @@ def _compare(found: Any, expected: Arrays, sizes: Mapping[str, int], mistakes: C
         raise Wrong(words + (f" These names are not known: {', '.join(others)}." if others else ""))
 
 
-def _explain(
-    name: str, found: Any, expected: np.ndarray, sizes: Mapping[str, int], mistakes: Arrays, advice: list[str]
-) -> None:
-    """Raise ``Wrong`` with the likely cause and some advice."""
-    try:
-        agree(name, found, expected, mistakes=mistakes, sizes=sizes)
-    except Wrong as error:
-        raise Wrong("\n\n".join([str(error), *advice])) from None
+def _known(mistakes: Callable[[], Mapping[str, Arrays]], name: str) -> Arrays:
+    return mistakes()[name]
 
 
 def _advice(right: list[str], skipped: list[str]) -> list[str]:
