@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from minitransformer.learn.bank import find
-from minitransformer.learn.verdict import Wrong, compare, refuse_unsolved
+from minitransformer.learn.verdict import Wrong, as_array, compare, refuse_unsolved
 
 __all__ = ["Claim", "claims_of", "judge_claims", "measure_gradients", "read_answer", "read_arrays"]
 
@@ -88,10 +88,7 @@ def read_arrays(values: Sequence[Any], axes: Mapping[str, str]) -> dict[str, np.
 
 def _read(name: str, value: Any, axes: Sequence[str], sizes: dict[str, int]) -> np.ndarray:
     shape = f"an array of shape ({', '.join(axes)})" if axes else "a number"
-    try:
-        array = np.asarray(value)
-    except ValueError:  # rows of different lengths
-        array = np.asarray(None)
+    array = as_array(value)
     refuse_unsolved(array)
     if array.dtype.kind not in "fiu":
         raise Wrong(f"{name} should be {shape}, found type {type(value).__name__}, which NumPy cannot read as numbers.")

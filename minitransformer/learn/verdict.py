@@ -27,6 +27,7 @@ __all__ = [
     "Unsolved",
     "Wrong",
     "agree",
+    "as_array",
     "check_bits",
     "check_cases",
     "check_gradients",
@@ -53,7 +54,8 @@ class Unsolved(Wrong):
 def refuse_unsolved(value: Any) -> None:
     """Raise ``Unsolved`` if a value, or a part of it, is still the ``...`` of the exercise."""
     parts = value if isinstance(value, tuple | list) else (value,)
-    if any(part is ... or (isinstance(part, np.ndarray) and part.dtype == object and ... in part) for part in parts):
+    objects = (part for part in parts if isinstance(part, np.ndarray) and part.dtype == object)
+    if any(part is ... for part in (*parts, *(entry for part in objects for entry in part.flat))):
         raise Unsolved("The TODO is not done yet: its place is marked.")
 
 
@@ -112,7 +114,7 @@ class Comparison:
     @property
     def result(self) -> str:
         """The name of the result, without the words on its case."""
-        return re.split(r",| for | with | at | if |\(", self.name)[0]
+        return re.split(r",| for | with | at | if |[(\[]", self.name)[0]
 
     def describe(self) -> str:
         """Return what is wrong, where, and why if one cause explains all cases."""
@@ -219,7 +221,7 @@ def _read(name: str, found: Any, expected: np.ndarray) -> np.ndarray:
     refuse_unsolved(found)
     if found is None:
         raise Wrong(f"{name} is None: is there a `return`?")
-    values = _array(found)
+    values = as_array(found)
     if values.dtype.kind not in "fiub":
         what = type(found).__name__
         if isinstance(found, np.ndarray) or values.dtype.kind == "c":
@@ -228,7 +230,7 @@ def _read(name: str, found: Any, expected: np.ndarray) -> np.ndarray:
     return values
 
 
-def _array(found: Any) -> np.ndarray:
+def as_array(found: Any) -> np.ndarray:
     """Return a result as an array; one of type object if it is no array, such as rows of different lengths."""
     try:
         return np.asarray(found)
@@ -453,5 +455,5 @@ def compare(
 
 
 def _fits(part: Any, x: np.ndarray) -> bool:
-    array = _array(part)
+    array = as_array(part)
     return array.dtype.kind in "fiu" and array.shape == x.shape and bool(np.isfinite(array).all())

@@ -8,6 +8,7 @@ import pytest
 
 from minitransformer.learn import bank
 from minitransformer.learn.referee import judge
+from minitransformer.learn.solutions import solution_of
 
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 
@@ -56,7 +57,7 @@ KINDS = {
     "text in an array": lambda value: np.full(np.shape(value), "1.0"),
     "dates": lambda value: np.full(np.shape(value), "2017-06-12", dtype="M8[D]"),
     "records": lambda value: np.zeros(np.shape(value), dtype=[("a", float)]),
-    "masked": lambda value: np.ma.masked_all(np.shape(value)),
+    "masked": lambda value: np.ma.array(value, mask=np.ones(np.shape(value), dtype=bool)),
     "text": lambda value: "0.5",
     "bytes": lambda value: b"0.5",
     "None": lambda value: None,
@@ -83,13 +84,17 @@ KINDS = {
 }
 
 
+SEVERAL_ANSWERS = ("find-the-wrong", "a-cotangent-that-shows-it")
+"""Exercises to which other results may be right too begin with these."""
+
+
 def in_part(change, key):
     """Change one part of a tuple, a list or a dictionary."""
 
     def changed(value):
         if isinstance(value, dict):
-            keys = list(value)
-            return value | {keys[key]: change(value[keys[key]])}
+            name = list(value)[key]
+            return value | {name: change(value[name])}
         parts = list(value)
         parts[key] = change(parts[key])
         return type(value)(parts)
@@ -97,57 +102,48 @@ def in_part(change, key):
     return changed
 
 
-def same(one, other):
-    """Return whether two results are so alike that both are right."""
-    if isinstance(one, np.ndarray | np.generic | int | float | bool):
-        kinds = [np.asarray(x).dtype.kind for x in (one, other)] if not isinstance(other, Hostile) else [1, 2]
-        return kinds[0] == kinds[1] and np.array_equal(one, other, equal_nan=kinds[0] == "f")
-    if isinstance(one, list | tuple) and type(one) is type(other):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    return type(one) is type(other) and one == other
-
-
-def solution(exercise):
-    names = {"__name__": "solution"}
-    exec(exercise.solution, names)
-    return names[exercise.asks_for[0]]
+def alike(one, other):
+    """Return whether two results are the same numbers, so that both are right."""
+    if type(one) is type(other) and isinstance(one, list | tuple | dict):
+        pairs = zip(*(x.values() if isinstance(x, dict) else x for x in (one, other)), strict=False)
+        return len(one) == len(other) and all(alike(*pair) for pair in pairs)
+    try:
+        return np.array_equal(np.asarray(one), np.asarray(other))
+    except (ArithmeticError, MemoryError, RuntimeError, TypeError, ValueError):
+        return False
 
 
 def judged(exercise, change):
-    """Return the verdict on the solution with a changed result, and whether the change was none."""
-    answer, alike = solution(exercise), []
+    """Return the verdict on the solution with changed results, and these with the right ones."""
+    solution, pairs = solution_of(exercise.name), []
 
-    @wraps(answer)
+    @wraps(solution)
     def changed(*inputs):
-        value = answer(*inputs)
+        value = solution(*inputs)
         try:
             found = change(value)
-        except (TypeError, ValueError, IndexError, KeyError, AttributeError):
+        except (TypeError, ValueError, IndexError):
             found = "no array"
-        alike.append(same(value, found))
+        pairs.append((value, found))
         return found
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        verdict = judge(exercise, [changed])
-    return verdict, bool(alike) and all(alike)
-
-
-def ways(exercise):
-    """Yield every change to the result, and to the first and the last of its parts."""
-    for kind, change in KINDS.items():
-        yield kind, change
-        yield f"{kind}, first part", in_part(change, 0)
-        yield f"{kind}, last part", in_part(change, -1)
+        return judge(exercise, [changed]), pairs
 
 
 @pytest.mark.parametrize("exercise", bank(), ids=lambda exercise: exercise.name)
 def test_results_of_every_kind_are_told_by_the_check(exercise):
+    right, [(value, _), *_] = judged(exercise, lambda value: value)
+    assert right.right
+    ways = dict(KINDS)
+    if isinstance(value, tuple | list | dict) and value:
+        for kind, change in KINDS.items():
+            ways[f"{kind}, last part"] = in_part(change, -1)
     problems = []
-    for kind, change in ways(exercise):
-        verdict, alike = judged(exercise, change)
-        if verdict.failed or "Calling your code failed" in verdict.words or verdict.right > alike:
+    for kind, change in ways.items():
+        verdict, pairs = judged(exercise, change)
+        several = exercise.name.startswith(SEVERAL_ANSWERS) or all(alike(*pair) for pair in pairs)
+        if verdict.failed or "Calling your code failed" in verdict.words or verdict.right > several:
             problems.append(f"{kind}: {verdict.words or 'right'}")
     assert not problems, "\n".join(problems)

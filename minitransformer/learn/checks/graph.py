@@ -13,8 +13,9 @@ import numpy as np
 
 from minitransformer.learn.counterexample import Claim, claims_of, judge_claims, read_answer
 from minitransformer.learn.solutions import mistaken, mistaken_parts
-from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved
+from minitransformer.learn.verdict import Wrong, agree, as_array, check_gradients, refuse_unsolved
 from minitransformer.testing.case import draw_cotangent
+from minitransformer.testing.causes import fits
 
 Parts = Mapping[str, Sequence[str]]
 Plan = list[tuple[str, tuple[str, ...]]]
@@ -27,6 +28,8 @@ GRAPHS: list[dict[str, list[str]]] = [
     {"x": [], "a": ["x", "x"], "dead": ["x", "a"], "b": ["a"], "c": ["a", "x"], "e": ["b", "c"], "L": ["a", "e"]},
 ]
 LONG = 5000
+NOTHING = np.zeros(0)
+"""Fits no number."""
 
 
 def draw_plans(seed: int) -> Iterator[Plan]:
@@ -72,6 +75,8 @@ def _in_order(found: Any, parts: Parts, loss: str, graph: str) -> None:
 
     if not isinstance(found, list | tuple):
         raise Wrong(f"order should return a list of names, but it returns {type(found).__name__}.")
+    if odd := [type(name).__name__ for name in found if not isinstance(name, str)]:
+        raise Wrong(f"order should return a list of names, but one of them is of type {odd[0]}.")
     reached, stack = {loss}, [loss]
     while stack:
         new = set(parts[stack.pop()]) - reached
@@ -152,18 +157,17 @@ def _hold_walk(exercise: str, backward: Callable[..., Any], steps: Steps, d_loss
     expected = walk(steps, d_loss, names)
     if missing := [name for name in expected if name not in found]:
         raise Wrong(f"d has no {', '.join(map(repr, missing))}: it should have every name of the graph.")
-    values = [found[name] for name in expected]
-    cause = ""
-    if all(isinstance(value, float | int | np.number) for value in values):
-        known = mistaken(exercise, steps, d_loss, *stopped)
-        cause = next((words for words, d in known.items() if np.allclose(values, list(d.values()))), "")
+    values = as_array([found[name] for name in expected])
+    known = mistaken(exercise, steps, d_loss, *stopped)
+    fitting = {words: fits(values, [*d.values()]) for words, d in known.items()}
     given = f"steps = {steps}, d_loss = {d_loss}"
     if names:
         given += f", stopped = {{{', '.join(map(repr, names))}}}"
     for name, value in expected.items():
         where = f'd["{name}"]' + (f" with {' and '.join(names)} stopped" if names else "")
         where += ", from which no path leads to the loss," if name == "dead" else ""
-        agree(where, found[name], np.array(value), mistakes={cause: found[name]} if cause else None, inputs=given)
+        mistakes = {words: found[name] if fit else NOTHING for words, fit in fitting.items()}
+        agree(where, found[name], np.array(value), mistakes=mistakes, inputs=given)
 
 
 def walk_back(backward: Callable[..., Any]) -> None:

@@ -90,11 +90,12 @@ def _masked(
         found = weights(scores, mask)
     right, hidden = weigh(scores, mask), np.broadcast_to(~mask, scores.shape)
     leaks: dict[str, Any] = {}
-    if isinstance(found, np.ndarray) and found.shape == scores.shape and (found[hidden] > 0).any():
+    numeric = isinstance(found, np.ndarray) and found.dtype.kind in "fiub" and found.shape == scores.shape
+    if numeric and (found[hidden] > 0).any():
         place = np.unravel_index(int(np.argmax(np.where(hidden, found, -1.0))), found.shape)
         highest = scores[place[:-1]][~hidden[place[:-1]]].max()
         words = f"the hidden key at [{', '.join(map(str, place))}] has the weight {found[place]:.3g}"
-        leaks[f"only -inf is low enough: {words}, beside scores of up to {highest:.3g}"] = found
+        leaks[f"only -inf is low enough: {words}, beside visible scores of at most {highest:.3g}"] = found
     agree(f"{name},", found, right, mistakes={**mistakes, **leaks})
 
 

@@ -19,7 +19,7 @@ from minitransformer.learn.checks.layers import xavier as xavier
 from minitransformer.learn.checks.training import adam_step as adam_step
 from minitransformer.learn.checks.training import warm_up as warm_up
 from minitransformer.learn.solutions import mistaken, mistaken_parts
-from minitransformer.learn.verdict import Wrong, agree, check_gradients, refuse_unsolved, take
+from minitransformer.learn.verdict import Wrong, agree, as_array, check_gradients, refuse_unsolved, take
 
 
 def sinusoidal_positions(positions: Callable[..., Any]) -> None:
@@ -94,13 +94,14 @@ def _shifted(seen: Callable[..., Any], wanted: np.ndarray) -> None:
 
     def blank(array: np.ndarray) -> np.ndarray:
         """Leave out what is seen where nothing is wanted: it does not matter."""
-        return np.where(counts, array, PAD) if array.shape == counts.shape else array
+        known = array.shape == counts.shape and array.dtype.kind in "fiu"
+        return np.where(counts, array, PAD) if known else array
 
     found = seen(wanted)
     refuse_unsolved(found)
     agree(
         "seen",
-        found if found is None else blank(np.asarray(found)),
+        found if found is None else blank(as_array(found)),
         blank(np.concatenate((start, wanted[:, :-1]), axis=1)),
         mistakes={words: blank(other) for words, other in mistaken("shifted-targets", wanted).items()},
     )
