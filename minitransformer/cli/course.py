@@ -105,12 +105,14 @@ def _grade(args: argparse.Namespace) -> int:
     for submission in submissions:
         results.append(grade(submission, exercises, seconds=seconds))
         print(_line(results[-1], width), flush=True)
+        if hasattr(args, "out"):  # now, so that an interruption leaves the rows of all students so far
+            write_whole(args.out, write_csv(results))
+        if hasattr(args, "json"):
+            write_whole(args.json, _json(results).encode())
     print("\n" + _summary(results))
     if hasattr(args, "out"):
-        write_whole(args.out, write_csv(results))
         print(f"\nThe table is in {args.out}.")
     if hasattr(args, "json"):
-        write_whole(args.json, _json(results).encode())
         print(f"{'' if hasattr(args, 'out') else chr(10)}What was wrong is in {args.json}.")
     return 0
 
@@ -129,7 +131,7 @@ def _line(result: Result, width: int) -> str:
     start = f"{one_line(result.student):<{width}} {len(result.names('right')):>3} of {len(result.verdicts)}"
     rest = [
         f"{state}: {_shorten(names, len(result.verdicts))}"
-        for state in ("wrong", "open", "missing")
+        for state in ("wrong", "open", "missing", "failed")
         if (names := result.names(state))
     ]
     indent = " " * (width + 1)

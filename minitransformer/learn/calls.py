@@ -76,7 +76,10 @@ def judge_apart(exercise: Exercise, text: bytes, *, seconds: float, memory: int 
         limits = child.Limits(seconds / 2, seconds)
         try:
             with child.limit_memory(2 * memory), _open_port(exercise, path, limits, memory) as port:
-                verdict = judge(exercise, port.call("load"))
+                answers = port.call("load")
+                if not isinstance(answers, list) or len(answers) != len(exercise.asks_for):
+                    raise _no_message(TypeError("it should be a list of functions"))
+                verdict = judge(exercise, answers)
         except Wrong as wrong:  # while the file was loaded
             verdict = Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved))
         except Failed as failed:

@@ -103,14 +103,16 @@ def write_plan(folder: Path) -> list[Path]:
     Raises
     ------
     FileExistsError
-        If one of the files exists; then none is written.
+        If one of the files exists with another text; then none is written. So a plan whose writing was killed can be
+        completed.
     OSError
         If they cannot be written.
     """
     texts = {"README.md": _overview()} | {f"week-{week.number}.md": _describe(week) for week in weeks()}
     paths = {folder / name: text for name, text in texts.items()}
-    if existing := next((path for path in paths if path.exists()), None):
-        raise FileExistsError(f"{existing} exists")
+    for path, text in paths.items():
+        if path.exists() and not (path.is_file() and path.read_bytes() == text.encode()):
+            raise FileExistsError(f"{path} exists")
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in paths.items():
         write_whole(path, text.encode())

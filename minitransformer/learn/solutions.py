@@ -75,7 +75,7 @@ def mistaken(name: str, *inputs: Any) -> dict[str, Any]:
 def mistaken_parts(
     name: str, parts: Sequence[str], *inputs: Any, edits: Sequence[tuple[str, str]] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Return the results of known mistakes for each named part of the result, as far as the part is wrong.
+    """Return the results of known mistakes for each named part of the result.
 
     Mistakes that fail on these inputs, such as a forgotten transpose, are left out. All solutions have the ``edits``.
     """
@@ -89,6 +89,7 @@ def mistaken_parts(
     for says, wrong in wrong_solutions(name, *edits):
         with suppress(Exception), np.errstate(all="ignore"):
             for part, found, expected in zip(parts, run(wrong), right, strict=True):
-                if not np.array_equal(found, expected):
-                    known[part].setdefault(says, found)
+                if np.array_equal(known[part].get(says, expected), expected):
+                    known[part].pop(says, None)  # of several, the first that is wrong counts, in its place
+                    known[part][says] = found
     return known

@@ -91,6 +91,12 @@ def test_a_plan_is_not_overwritten(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["week-8.md"]
 
 
+def test_a_plan_whose_writing_was_killed_is_completed(tmp_path):
+    for path in write_plan(tmp_path)[4:]:
+        path.unlink()
+    assert len([path for path in write_plan(tmp_path) if path.exists()]) == 1 + len(weeks())
+
+
 def test_the_guide_shows_the_weeks_as_they_are():
     guide = (ROOT / "docs" / "guides" / "teach-a-course.md").read_text(encoding="utf-8")
     for week in weeks():

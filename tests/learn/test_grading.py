@@ -1,5 +1,6 @@
 """Grading: whatever a submission does, the verdict is that of the check, and comes from the grader's process."""
 
+import builtins
 import csv
 import io
 import multiprocessing
@@ -15,7 +16,7 @@ import pytest
 
 from minitransformer.files import FileError
 from minitransformer.learn import bank, calls, child, find
-from minitransformer.learn.grading import Result, grade, read_submission, read_submissions, write_csv
+from minitransformer.learn.grading import Result, Submission, grade, read_submission, read_submissions, write_csv
 from minitransformer.learn.messages import Reader, Writer
 from minitransformer.learn.referee import Verdict, judge
 
@@ -162,6 +163,64 @@ def backward(x, y, d_z): return 0.0, 0.0
 def test_a_simple_trick_earns_nothing(text, capfd):
     assert not judged(text, seconds=0.3 if "while" in text else 20).right
     assert capfd.readouterr() == ("", "")
+
+
+ERRORS = [
+    kind
+    for kind in vars(builtins).values()
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, BaseExceptionGroup)
+]
+CONNECTION = """
+import sys
+frame = sys._getframe()
+while "self" not in frame.f_locals or not hasattr(frame.f_locals["self"], "connection"):
+    frame = frame.f_back
+send = frame.f_locals["self"].connection.send_bytes
+"""
+BREAKING = {
+    "an error with five arguments": "'café'.encode('ascii')",
+    "other bytes in the file of lines": "import os\nopen('lines.txt', 'wb').write(b'\\xff')\nos._exit(0)",
+    "a pipe in place of the file of lines": "import os\nos.remove('lines.txt')\nos.mkfifo('lines.txt')\nos._exit(0)",
+    "no content": CONNECTION + "send(b'[]\\n')",
+    "a value without states": CONNECTION + "send(b'[\"value\"]\\n')",
+    "a value with wrong states": CONNECTION + "send(b'[\"value\", [1], 3]\\n')",
+    "no words": CONNECTION + 'send(b\'["error", "Wrong", null, null, true]\\n\')',
+    "words with a zero": CONNECTION + 'send(b\'["error", "a\\\\u0000b", "\\\\u0000", "\\\\u0000", true]\\n\')',
+    "an unknown kind": CONNECTION + "send(b'[\"verdict\", true]\\n')",
+    "a call of nothing": CONNECTION + 'send(b\'["call", "load"]\\n\')',
+    "a huge range": CONNECTION + 'send(b\'["value", {"range": [0, 1000000000000, 1]}, []]\\n\')',
+    "one object for a huge array": CONNECTION + 'send(b\'["value", {"objects": [[9999999999], [1]]}, []]\\n\')',
+    "a signal without a name": "import os\nos.kill(os.getpid(), 40)",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="makes pipes and sends signals")
+@pytest.mark.parametrize("text", BREAKING.values(), ids=BREAKING)
+def test_what_breaks_one_exercise_costs_one_cell(text):
+    other = find("tanh-from-its-output")
+    files = {FIRST.name: f"{text}\n{FIRST.solution}".encode(), other.name: other.solution.encode()}
+    begin = time.monotonic()
+    result = grade(Submission("Ada", files), [FIRST, other], seconds=5)
+    assert [result.state(name) for name in result.verdicts] == ["wrong", "right"]
+    assert result.verdicts[FIRST.name].words
+    assert time.monotonic() - begin < 20
+
+
+def test_an_error_of_every_kind_is_told_with_its_line():
+    for kind in ERRORS:
+        text = f"def backward(x, y, d_z):\n    kind = {kind.__name__}\n    raise kind.__new__(kind)\n"
+        words = judged(text).words
+        assert words.startswith(f"Line 3, in backward, failed with {kind.__name__}"), words
+
+
+def test_a_failure_of_the_check_costs_one_cell(monkeypatch):
+    def fail(exercise, text, *, seconds):
+        raise OSError("no more processes")
+
+    monkeypatch.setattr("minitransformer.learn.grading.judge_apart", fail)
+    result = grade(Submission("Ada", {FIRST.name: b""}), [FIRST])
+    assert result.state(FIRST.name) == "failed"
+    assert "The check itself failed with OSError: no more processes" in result.verdicts[FIRST.name].words
 
 
 def test_messages_have_a_limit_and_name_no_temporary_file():

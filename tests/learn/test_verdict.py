@@ -1,15 +1,20 @@
 """Feedback: each wrong answer is told where it is wrong and, where the pattern is clear, why."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from minitransformer import ops
+from minitransformer.learn import find
+from minitransformer.learn.referee import judge
 from minitransformer.learn.verdict import (
     Unsolved,
     Wrong,
     agree,
     check_bits,
     check_gradients,
+    judge_all_cases,
     refuse_writing,
 )
 from minitransformer.learn.watch import watch
@@ -217,3 +222,61 @@ def test_a_gradient_of_whole_numbers_may_be_right():
 def test_several_gradients_where_one_is_wanted_are_counted():
     with pytest.raises(Wrong, match=r"Return d_x: expected one result, found 3"):
         check_gradients(lambda d: (d, d.sum(axis=0), d.sum(axis=1)), lambda x: x, {"x": X})
+
+
+def test_a_cause_is_printed_only_if_it_explains_every_case():
+    def check(answer):
+        for eps in (0.1, 0.01):
+            x = np.array([1.0, 2.0])
+            agree(f"y, for eps = {eps},", answer(x, eps), x + eps, mistakes={"eps is missing": x})
+
+    with pytest.raises(Wrong, match="eps is missing"):
+        judge_all_cases(lambda: check(lambda x, eps: x))
+    with pytest.raises(Wrong, match=r"for eps = 0.1, is not right yet") as caught:
+        judge_all_cases(lambda: check(lambda x, eps: x + 1e-7 if eps > 0.05 else x + eps))
+    assert "cause" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "false"),
+    [
+        (
+            "rms-norm-forward",
+            lambda x, gain, eps: gain * x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-9),
+            "missing",
+        ),
+        (
+            "rms-norm-forward",
+            lambda x, g, e: g * x / np.sqrt(np.maximum((x * x).mean(-1, keepdims=True), e)),
+            "missing",
+        ),
+        ("along-one-direction", lambda f, x, d_y, d_x, p, h: (f(x).sum() * 0, f(x).sum() * 0), "p is missing"),
+        ("top-p", lambda p, top_p: np.full_like(p, np.nan), "compared with top_p"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_cause_that_explains_one_case_alone_is_not_printed(name, answer, false):
+    verdict = judge(find(name), [answer])
+    assert not verdict.right
+    assert false not in verdict.words
+
+
+@pytest.mark.parametrize("n", [(0, 1), (2, 0), (4, 4)])
+def test_a_mask_with_a_wrong_entry_is_told_by_its_entry(n):
+    def mask(size):
+        found = np.tri(size, dtype=bool)
+        found[n if size > 4 else (0, 0)] ^= True
+        return found
+
+    assert judge(find("causal-mask"), [mask]).words.startswith("mask is not right yet.")
+
+
+def test_a_fault_of_the_check_is_called_one(monkeypatch):
+    names = {}
+    exec("def check(backward): return backward(1)[3]", names)
+    exercise = replace(find("product-rule"), check=names["check"])
+    verdict = judge(exercise, [lambda x: ()])
+    assert verdict.failed
+    assert verdict.words.startswith("The check itself failed with IndexError")
+    assert "Line" in judge(exercise, [lambda x: 1 / 0]).words
+    assert "should be a function, found int" in judge(exercise, [3]).words

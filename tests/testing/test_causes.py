@@ -44,6 +44,8 @@ def one(array, value):
         (RIGHT, one(RIGHT, 0), "1 entry should be exactly zero; the others are right"),
         (RIGHT + np.arange(1, 4)[:, None], RIGHT, "every entry along axis 1 is off by the same amount"),
         (RIGHT + np.arange(1, 5), RIGHT, "every entry along axis 0 is off by the same amount"),
+        (RIGHT + 0.3, RIGHT, "^$"),  # by the same amount everywhere: no sum explains it
+        (np.ones((3, 4)), np.arange(3.0)[:, None] * np.ones(4), "^$"),  # along axis 1 too, where nothing varies
         (RIGHT * (1 + 5e-5), RIGHT, "^$"),  # no pattern: a slight error
         (RIGHT * np.linspace(1.05, 1.1, 4), RIGHT, "^$"),
         (RIGHT, RIGHT, "^$"),
