@@ -93,8 +93,8 @@ def _patterns(found: Array, expected: Array, sizes: Mapping[str, int], subject: 
         if _same(expected + difference.mean(), found, tolerance):
             return  # that no sum explains
         for axis, size in enumerate(found.shape):
-            varies = size > 1 and np.ptp(found, axis=axis).any()
-            if varies and _same(expected + difference.mean(axis=axis, keepdims=True), found, tolerance):
+            others = expected + difference.mean(axis=axis, keepdims=True)
+            if size > 1 and np.ptp(found, axis=axis).any() and _same(others, found, tolerance):
                 yield f"every entry along axis {axis} is off by the same amount: is a sum over that axis missing?"
 
 

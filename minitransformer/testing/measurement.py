@@ -115,7 +115,7 @@ class Measurement:
         known = abs(along - slope.value) if slope.sides is None else 0.0
         error = known + slope.error
         noise = self.eps * (self.size + abs(along) * length)
-        best = (error * noise**2 / slope.h**2) ** (1 / 3) if slope.h else 0.0
+        best = error ** (1 / 3) * (noise / slope.h) ** (2 / 3) if slope.h else 0.0
         return known + max(self.tolerance * max(abs(along), abs(slope.value)), COARSER * max(error, best))
 
     def noise_along(self, i: int, direction: Array) -> float:
