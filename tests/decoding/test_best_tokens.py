@@ -15,9 +15,16 @@ def mostly_minus_infinity(n_rows, n_columns):
     return scores
 
 
+def tie_of_two_blocks(n_rows, n_columns):
+    scores = np.zeros((n_rows, n_columns))
+    scores[:, [0, -2, -1]] = 3, 5, 3  # the best block is the last, but the first holds the earlier of two equal ones
+    return scores
+
+
 KINDS = {
     "different": lambda *shape: RNG.normal(size=shape),
     "many equal": lambda *shape: RNG.integers(0, 3, size=shape),
+    "equal in two blocks": tie_of_two_blocks,
     "all equal": lambda *shape: np.ones(shape),
     "mostly minus infinity": mostly_minus_infinity,
     "best ones last": lambda n_rows, n_columns: np.tile(np.arange(n_columns), (n_rows, 1)),
@@ -25,7 +32,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("n_columns", [9, 4 * BLOCK, 20 * BLOCK, 20 * BLOCK + 1, 21 * BLOCK - 1])
+@pytest.mark.parametrize("n_columns", [9, 4 * BLOCK, 5 * BLOCK, 20 * BLOCK, 20 * BLOCK + 1, 21 * BLOCK - 1])
 @pytest.mark.parametrize("n", [1, 2, 8])
 def test_are_the_first_of_a_stable_order(kind, n_columns, n):
     scores = KINDS[kind](5, n_columns).astype("float32")

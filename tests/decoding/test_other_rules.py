@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from option_ranges import ranges_of
 
 import minitransformer as mt
 from minitransformer.data import END, Characters, ParallelBatches
-from minitransformer.decoding import PAPER, beam_search, greedy, source_sentence
+from minitransformer.decoding import PAPER, SamplingOptions, SearchOptions, beam_search, greedy, source_sentence
 
 
 def model(end, **options):
@@ -46,3 +47,19 @@ def test_a_source_may_have_no_end():
         assert batch.source.shape[1] == 2 + has_end
         np.testing.assert_array_equal(batch.target_output[0, :2], [*tokeniser.encode("a"), END])
     assert source_sentence(model(0, source_end=False), tokeniser, "") == [END]
+
+
+OF_SEARCH = {
+    "beam": (1, ">= 1 <= 10000"), "alpha": (0.6, ">= 0 <= 100"), "penalty": ("gnmt", ["gnmt", "length"]),
+    "full_beam": (False, ""), "stop": ("exact", ["exact", "heuristic", "full"]), "most_written": (None, ">= 1"),
+    "least_written": (0, ">= 0"), "force_end": (False, ""), "limit_ends": (False, ""), "renormalise": (False, ""),
+    "forbidden": (None, ""),
+}  # fmt: skip
+OF_SAMPLING = {
+    "temperature": (1.0, ">= 0"), "top_k": (None, ">= 1"), "top_p": (None, "> 0 <= 1"),
+}  # fmt: skip
+
+
+def test_the_options_have_their_defaults_and_ranges():
+    assert ranges_of(SearchOptions) == OF_SEARCH
+    assert ranges_of(SamplingOptions) == OF_SAMPLING

@@ -53,6 +53,15 @@ def test_texts_are_searched_as_their_ids_are(model, tokens):
         np.testing.assert_allclose([h[0].score for h in found], [h[0].score for h in expected], rtol=1e-12)
 
 
+def test_a_beam_may_be_wider_than_a_batch_and_a_text_empty(make_model, tokens):
+    rules = PAPER.changed(most_written=2)
+    for source_end in (True, False):
+        model = make_model(source_end=source_end)
+        assert check_sentence(model, tokens, "") == [END]
+        for beam in (1, texts.SENTENCES + 1):
+            assert len(hypotheses(model, tokens, ["a", ""], beam, rules=rules)) == 2
+
+
 @pytest.mark.parametrize("beam", [1, 2, 3])
 def test_the_width_of_the_beam_decides_and_every_option_reaches_the_search(model, tokens, monkeypatch, beam):
     asked, rules = [], PAPER.changed(alpha=0.9, penalty="length")

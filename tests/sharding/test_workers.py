@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -224,6 +225,28 @@ def test_each_keeps_the_order():
         for n in (0, 1, 2, 3, 10):
             assert workers.each(lambda i: i * i, range(n)) == [i * i for i in range(n)]
     assert Workers(model_of(), 1).each(str, [2, 1]) == ["2", "1"]
+
+
+@THREADS
+@pytest.mark.parametrize(
+    ("shares", "threads", "blas_threads", "expected"),
+    [
+        (3, 5, None, (3, 103)),
+        (3, 2, None, (2, 103)),
+        (1, 4, None, (1, 101)),
+        (6, None, None, (4, 106)),
+        (2, 1, 7, (1, 7)),
+    ],
+)
+def test_no_share_has_two_threads_and_products_share_the_cores_by_shares(
+    monkeypatch, shares, threads, blas_threads, expected
+):
+    asked = []
+    monkeypatch.setattr(blas, "cores", lambda: 4)
+    monkeypatch.setattr(blas, "default_threads", lambda n: 100 + n)
+    monkeypatch.setattr(blas, "threads", lambda n: asked.append(n) or nullcontext())
+    with Workers(model_of(), shares, threads, blas_threads) as workers:
+        assert (workers.threads, *asked) == expected
 
 
 @pytest.mark.parametrize("number", [0, -1])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from option_ranges import ranges_of
 
 from minitransformer import tasks
 from minitransformer.data import UnknownTokenError, Vocabulary, tokenisers_to_json
@@ -187,3 +188,18 @@ def test_a_broken_file_costs_its_own_tasks_only(tmp_path, monkeypatch, text):
         RuntimeWarning, match=r"^tasks/broken\.py is left out: (Syntax|ModuleNotFound|OS)Error: .+; correct"
     ):
         assert dict(tasks._find_tasks()).keys() == tasks.TASKS.keys()
+
+
+OPTIONS = {
+    "train_pairs": (20000, ">= 1"), "held_out": (2000, ">= 1"), "valid_pairs": (200, ">= 1"), "source": (None, ""),
+    "target": (None, ""), "valid_source": (None, ""), "valid_target": (None, ""), "dictionary": (None, ""),
+    "data": (None, ""), "source_tokens": ("bpe", ["bpe", "words", "chars", "merges"]),
+    "target_tokens": ("bpe", ["bpe", "words", "chars", "merges"]), "vocabulary": (None, ">= 1"),
+    "min_count": (None, ">= 1"), "share_vocabulary": (True, ""), "longest": (100, ">= 1"),
+    "bleu_tokenize": ("13a", ""), "text": (None, ""), "window": (128, ">= 2"), "characters": (None, ">= 1"),
+    "held_out_characters": (100000, ">= 1"), "valid_characters": (20000, ">= 1"),
+}  # fmt: skip
+
+
+def test_the_options_have_their_defaults_and_ranges():
+    assert ranges_of(DataOptions) == OPTIONS
