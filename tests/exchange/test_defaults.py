@@ -315,7 +315,7 @@ OFF_AND_ON = {
 def test_rules_of_hugging_face_that_are_not_known_must_be_off(tmp_path, name):
     off, on = OFF_AND_ON[name]
     for where in ("config", "generation"):
-        for value in (off, on):
+        for value in (off, on, *([1 - off] if isinstance(off, int | float) else [])):
             said = {name: value}
             given = {"generation": RULES | said} if where == "generation" else said
             write_huggingface_folder(tmp_path, **given)
@@ -412,10 +412,12 @@ def test_weights_of_hugging_face_are_not_read_from_a_pickle_beside_them(tmp_path
 
 LETTERS = (*TOKENS[:3], *"abcdefghi", "<unk>")
 JOINED = (*TOKENS[:3], *(f"w{i}@@" for i in range(9)), "<unk>")
+MIXED = (*TOKENS[:3], *"abcdefgh", "ij", "<unk>")
+SIDES = {"words": TOKENS, "letters": LETTERS, "joined": JOINED, "letters and words": MIXED}
 
 
-@pytest.mark.parametrize("first", [TOKENS, LETTERS, JOINED], ids=["words", "letters", "joined"])
-@pytest.mark.parametrize("second", [TOKENS, LETTERS, JOINED], ids=["words", "letters", "joined"])
+@pytest.mark.parametrize("first", SIDES.values(), ids=SIDES)
+@pytest.mark.parametrize("second", SIDES.values(), ids=SIDES)
 def test_each_side_of_ctranslate2_has_the_tokeniser_of_its_tokens(tmp_path, first, second):
     (write_folder(tmp_path) / "shared_vocabulary.txt").unlink()
     for side, found, other in (("source", first, second), ("target", second, first)):
@@ -431,6 +433,17 @@ def test_each_side_of_ctranslate2_has_the_tokeniser_of_its_tokens(tmp_path, firs
     assert [note.partition(":")[0] for note in read.notes] == [NO_END, *[NO_MODEL] * words]
     (tmp_path / "shared_vocabulary.json").write_text(json.dumps(TOKENS))  # it comes before those of the sides
     assert options(read_ctranslate2(tmp_path))["kinds"] == (Words, Words, True)
+
+
+@pytest.mark.parametrize("pad", ["source", "target"])
+def test_each_side_of_ctranslate2_has_its_own_special_tokens(tmp_path, pad):
+    """Without an end of the source, its vocabulary needs none; only a target with padding could write it."""
+    (write_folder(tmp_path) / "shared_vocabulary.txt").unlink()
+    for side in ("source", "target"):
+        tokens = ["<pad>" if side == pad else "<blank>", "<s>", "word" if side == "source" else "</s>", *TOKENS[3:]]
+        (tmp_path / f"{side}_vocabulary.json").write_text(json.dumps(tokens))
+    notes = [note.partition(":")[0] for note in read_ctranslate2(tmp_path).notes]
+    assert notes == [*["padding is never written here"] * (pad == "target"), NO_END, NO_MODEL]
 
 
 def test_models_for_each_side_come_before_one_for_both(tmp_path):
@@ -477,6 +490,31 @@ YAML = {
     "a:b: 0": "a:b", "? a long key\n: 0": "a long key",
     "? 'quoted ''key'''\n:   0": "quoted 'key'", "':': 0": ":", "'\u2581x': 0 ": "\u2581x",
 }  # fmt: skip
+
+
+OTHER_WORDS = {
+    "decoder-ffn-depth": ("2", "0"), "ffn-depth": ("2",), "postprocess-emb": ("", "d"), "tied-layers": ("", "[]"),
+    "train-position-embeddings": ("false",), "rnn-projection": ("false",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHER_WORDS)
+def test_words_of_marian_that_change_nothing(tmp_path, name):
+    for word in OTHER_WORDS[name]:
+        folder = write_marian_npz(tmp_path, settings={f"transformer-{name}": f"'{word}'"})
+        assert options(read_marian(folder)) == options(read_marian(write_marian_npz(tmp_path / "plain")))
+    with pytest.raises(FileError, match=f"transformer-{name} is '3', expected '{OTHER_WORDS[name][0]}'"):
+        read_marian(write_marian_npz(tmp_path, settings={f"transformer-{name}": 3}))
+
+
+def test_one_table_of_marian_is_not_for_two_vocabularies(tmp_path):
+    write_marian(tmp_path)
+    text = (tmp_path / "v.yml").read_text(encoding="utf-8")
+    (tmp_path / "w.yml").write_text(text.replace("word0", "other"), encoding="utf-8")
+    rules = (tmp_path / "decoder.yml").read_text().replace("- v.yml\n  - v.yml", "- v.yml\n  - w.yml")
+    (tmp_path / "decoder.yml").write_text(rules)
+    with pytest.raises(FileError, match="one table of embeddings for both sides, expected two"):
+        read_marian(tmp_path)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
