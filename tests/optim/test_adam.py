@@ -323,6 +323,21 @@ def test_a_state_of_other_parameters_is_refused_and_changes_nothing(name):
             adam.load_state_dict(broken)
         for key, value in adam.state_dict().items():
             assert np.array_equal(value, before[key])
+    for wrong in (np.nan, np.inf, *([-1e-9] if name == "mean_square" else [])):
+        with pytest.raises(ValueError, match=f"Adam: {name} must be finite and at least"):
+            adam.load_state_dict(before | {name: 0 * before[name] + wrong})
+
+
+def test_a_step_of_length_0_counts_and_a_view_of_another_parameter_is_copied():
+    one, other = parameters_of([(3,), (3,)])
+    adam = mt.optim.Adam([one, other])
+    values = to_numpy(other.data).copy()
+    one.data = other.data
+    adam.step(0.0)
+    assert adam.step_count == 1
+    np.testing.assert_array_equal(to_numpy(adam.values), np.concatenate([values, values]))
+    other.data[...] = 0
+    np.testing.assert_array_equal(to_numpy(one.data), values)
 
 
 def test_what_is_no_parameter_is_refused():
@@ -398,6 +413,8 @@ def test_a_copy_of_parameters_and_optimiser_trains_on_as_the_original_does(kind)
     adam = mt.optim.Adam(parameters, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)
     give(parameters, gradients_of(shapes, 0))
     adam.step(0.1)
+    part = mt.optim.Adam(parameters, part=(1, 2))
+    assert COPIES[kind](([], part))[1].buffer.own == part.buffer.own
     twins, twin = COPIES[kind]((parameters, adam))
     assert all(one is other for one, other in zip(twins, twin.parameters, strict=True))
     for one in (adam, twin):
