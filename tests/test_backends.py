@@ -19,14 +19,7 @@ from minitransformer.cli import main
 from minitransformer.data import Batch
 from minitransformer.decoding import translate
 from minitransformer.tasks import build
-from minitransformer.training import (
-    Configuration,
-    RunFolder,
-    Trainer,
-    load,
-    resume,
-    shared_step,
-)
+from minitransformer.training import Configuration, RunFolder, Trainer, create_run, load, resume, shared_step
 
 SMALL = {
     "d_model": 16, "n_heads": 2, "n_layers": 1, "d_ff": 24, "warmup_steps": 10, "batch_tokens": 128, "dropout": 0.0,
@@ -113,8 +106,7 @@ def test_losses_of_ten_steps_agree_to_rounding(options, clip):
 
 def trained(folder, **changes):
     trainer = Trainer(Configuration.of_task(build("reverse"), **(SMALL | changes)))
-    run = RunFolder(folder)
-    run.create(trainer.configuration, trainer.corpus)
+    run = create_run(folder, trainer.configuration, trainer.corpus)
     trainer.train(run, lambda *_: None, lambda _: None)
     return run
 
@@ -208,8 +200,7 @@ def test_between_losses_that_are_shown_nothing_is_read_back(tmp_path, monkeypatc
     copies, shown = {}, []
     with on("cupy"):
         trainer = Trainer(Configuration.of_task(build("reverse"), **(SMALL | changes)))
-        run = RunFolder(tmp_path / "run")
-        run.create(trainer.configuration, trainer.corpus)
+        run = create_run(tmp_path / "run", trainer.configuration, trainer.corpus)
         measure, save = trainer._measure, trainer._save
         monkeypatch.setattr(trainer, "_measure", lambda *arguments: (measure(*arguments), log.clear()))
         monkeypatch.setattr(trainer, "_save", lambda *arguments: (save(*arguments), log.clear()))

@@ -9,7 +9,7 @@ import pytest
 
 import minitransformer as mt
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunError, RunFolder, Trainer
+from minitransformer.training import Configuration, RunError, Trainer, create_run
 
 
 def test_everything_that_is_promised_is_there():
@@ -105,10 +105,9 @@ def test_all_names_of_the_core_are_those_of_the_package():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    folder = RunFolder(tmp_path_factory.mktemp("runs") / "copy")
     changes = {"steps": 2, "train_pairs": 50, "held_out": 5, "evaluate_every": 2, "average_last": 1, "warmup_steps": 1}
     trainer = Trainer(Configuration.of_task(build("copy"), **changes))
-    folder.create(trainer.configuration, trainer.corpus)
+    folder = create_run(tmp_path_factory.mktemp("runs") / "copy", trainer.configuration, trainer.corpus)
     trainer.train(folder)
     return trainer, folder
 

@@ -15,6 +15,7 @@ from minitransformer.nn import LanguageModel
 from minitransformer.sharding import Ranks
 from minitransformer.tasks import TextCorpus
 from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, evaluate_text
+from minitransformer.training.provenance import check_data
 from minitransformer.training.scores import Share
 from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
 
@@ -71,7 +72,7 @@ def _corpus(folder: RunFolder, trained: TrainedRun, ranks: Ranks) -> TextCorpus 
     """Return the text that the model was trained on, or None, after saying why it cannot be read again."""
     try:
         corpus = trained.task.corpus(trained.options.data, trained.options.seed, (trained.source, trained.target))
-        folder.check_data(corpus)
+        check_data(folder, corpus)
     except (ValueError, RunError) as error:
         print(f"the text that the model was trained on is not here as it was, so less is compared: {error}")
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from importlib.util import find_spec
+from pathlib import Path
 
 from minitransformer.arrays import backend, blas
 from minitransformer.cli import progress
@@ -24,7 +25,7 @@ from minitransformer.cli.own_parts import (
 from minitransformer.cli.parser import path
 from minitransformer.cli.processes import add_distributed
 from minitransformer.learn.model import Parts, Trial, record
-from minitransformer.training import RunFolder, Trainer, lock_folder
+from minitransformer.training import RunFolder, Trainer, check_free, create_run, fresh_folder, lock_folder
 
 __all__ = ["add_arguments", "run"]
 
@@ -52,38 +53,36 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
         configuration = read_configuration(args)
         if hasattr(args, "out"):
-            ranks.first(lambda: RunFolder(args.out).refuse(args.overwrite))
+            ranks.first(lambda: check_free(args.out, args.overwrite))
         trainer = Trainer(configuration, ranks=ranks)
     except ValueError as error:
         raise UsageError(describe(error, args)) from error
     trial = try_own_parts(choice, trainer, args.anyway) if choice else None
-    folder = ranks.first(lambda: RunFolder(args.out) if hasattr(args, "out") else RunFolder.fresh(configuration.task))
+    out = ranks.first(lambda: args.out if hasattr(args, "out") else fresh_folder(configuration.task))
     if trial is None:
-        return _train(trainer, folder, args.overwrite)
+        return _train(trainer, out, args.overwrite)
     parts, wrong = trial.parts, trial.wrong
     tokenisers = trainer.source, trainer.target
     with in_place(parts):
         trainer = Trainer(configuration, tokenisers)
-        status = _train(trainer, folder, args.overwrite, parts, trial)
+        status = _train(trainer, out, args.overwrite, parts, trial)
     if not status and trial.own_gradients and parts.functions.keys() == trial.used:
         print("every part is yours: no backward pass of the engine was executed")
     if wrong and status != progress.INTERRUPTED:
         print(f"\nagain, with the engine's functions for {', '.join(sorted(wrong))}\n")
-        right = RunFolder.fresh(f"{folder.path.name}-without-the-mistake", folder.path.parent)
+        right = fresh_folder(f"{out.name}-without-the-mistake", out.parent)
         parts = parts.without(wrong)
         with in_place(parts):
             status = _train(Trainer(trainer.configuration, tokenisers), right, False, parts, trial)
-        compare(folder, right, sorted(wrong))
+        compare(RunFolder(out), RunFolder(right), sorted(wrong))
     return status
 
 
-def _train(
-    trainer: Trainer, folder: RunFolder, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None
-) -> int:
-    with lock_folder(folder.path, trainer.ranks):
-        trainer.ranks.first(lambda: folder.create(trainer.configuration, trainer.corpus, overwrite))
+def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None) -> int:
+    with lock_folder(out, trainer.ranks):
+        folder = trainer.ranks.first(lambda: create_run(out, trainer.configuration, trainer.corpus, overwrite))
         if parts and trial:
-            record(parts, folder.path)
+            record(parts, out)
             draw_parts(parts, trial, folder)
         elif _processes_are_faster(trainer):
             progress.note(

@@ -17,7 +17,7 @@ from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
 from minitransformer.exchange.writing import new_folder
 from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, build
-from minitransformer.training import Configuration, RunFolder
+from minitransformer.training import Configuration, RunFolder, create_run
 from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.provenance import Provenance
 from minitransformer.training.state import TrainingState
@@ -186,7 +186,6 @@ def write_run(published: Published, out: Path) -> RunFolder:
     corpus = Corpus(source=source, target=target, train=[], ids=[], valid=[], held_out=[], example="")
     state = TrainingState(provenance=Provenance.of(configuration, corpus).flat())
     with new_folder(out) as aside:
-        folder = RunFolder(aside)
-        folder.create(configuration, corpus)
+        folder = create_run(aside, configuration, corpus)
         folder.save(Checkpoint(dict(published.state), {}, {}, state.flat()), configuration.training)
     return RunFolder(out)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from minitransformer.decoding import Diverged
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.creating import create_run, holds_something
 from minitransformer.training.loading import load
 from minitransformer.training.locking import lock_folder
 from minitransformer.training.resuming import resume
@@ -110,13 +111,13 @@ def _train(path: Path, wanted: Configuration, report: Callable[[str], None]) -> 
     run = RunFolder(path)
     threads = {name: getattr(wanted.training, name) for name in ("shares", "workers", "blas_threads")}
     with lock_folder(run.path):
-        begun = run.holds_something()
+        begun = holds_something(run)
         if begun and run.configuration().changed(**threads) != wanted:
             raise ValueError(f"{run.path} holds a run of another configuration; choose another --out")
         if not run.is_finished():
             trainer = resume(run, report) if begun else Trainer(wanted)
             if not begun:
-                run.create(trainer.configuration, trainer.corpus)
+                create_run(path, trainer.configuration, trainer.corpus)
             trainer.train(run)
         trained, final = load(run, report=report), run.measurements.final()
     assert final is not None

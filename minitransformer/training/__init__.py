@@ -5,6 +5,7 @@ from minitransformer.train import training_step
 from minitransformer.training.averaging import average
 from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.creating import check_free, create_run, fresh_folder
 from minitransformer.training.errors import RunError
 from minitransformer.training.evaluation import Sample, Scores, evaluate
 from minitransformer.training.loading import WEIGHTS, TrainedRun, load
@@ -30,10 +31,13 @@ __all__ = [
     "TrainingOptions",
     "Workers",
     "average",
+    "check_free",
     "clip_gradient",
+    "create_run",
     "default_workers",
     "evaluate",
     "evaluate_text",
+    "fresh_folder",
     "has_ended",
     "load",
     "lock_folder",

@@ -9,6 +9,7 @@ import numpy as np
 
 from minitransformer.training.checkpoints import Checkpoint, read_checkpoint, write_checkpoint
 from minitransformer.training.errors import RunError
+from minitransformer.training.provenance import check_weights
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState
 
@@ -49,7 +50,7 @@ def average(run: RunFolder, last: int) -> tuple[Path, list[int]]:
             if all(os.path.lexists(path) for path in paths):
                 raise  # otherwise a training run has removed one after saving a newer one
     checkpoint = Checkpoint(mean, {}, {}, state.flat(), paths[-1])
-    run.check_weights(checkpoint, configuration, tokenisers)
+    check_weights(run, checkpoint, configuration, tokenisers)
     write_checkpoint(run.average_path, checkpoint)
     return run.average_path, list(state.steps)
 

@@ -19,6 +19,7 @@ from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_checkpoint, read_state, warn
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
+from minitransformer.training.provenance import check_weights
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import AverageState, State, TrainingState
 
@@ -194,7 +195,7 @@ def load(
     def read() -> tuple[Configuration, Tokenisers, Checkpoint, str]:
         configuration, tokenisers = run.configuration(), run.tokenisers()
         checkpoint, chosen = _choose(run, weights, report)
-        run.check_weights(checkpoint, configuration, tokenisers)
+        check_weights(run, checkpoint, configuration, tokenisers)
         _report_missing(run, configuration, weights, chosen, checkpoint, report)
         if chosen in _STATES:
             read_state(checkpoint, _STATES[chosen])

@@ -14,18 +14,9 @@ from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
+from minitransformer.training.run import CONFIGURATION, PAIRS, TEXT, RunFolder
 
-__all__ = [
-    "DataRecord",
-    "Provenance",
-    "digest_of_pairs",
-    "digest_of_text",
-    "digest_of_tokenisers",
-    "digests_of",
-    "held_out_file",
-    "provenance_of",
-    "text_of_pairs",
-]
+__all__ = ["Provenance", "check_data", "check_weights", "digests_of", "held_out_file"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +44,91 @@ class Provenance(Options):
         ]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DataRecord(Options):
-    """The contents of data.json: checksums of the texts by path, and one of the data made from them."""
+def check_weights(
+    run: RunFolder, checkpoint: Checkpoint, configuration: Configuration, tokenisers: Tokenisers | None
+) -> None:
+    """Check that weights were trained with the configuration, vocabulary and held-out pairs of a run folder.
 
-    files: Mapping[str, str]
-    fingerprint: str
+    Checkpoints of earlier versions do not record it.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run folder.
+    checkpoint : Checkpoint
+        The weights.
+    configuration : Configuration
+        The configuration of the folder.
+    tokenisers : pair of Tokeniser, optional
+        The tokenisers of the folder, if its vocabulary exists.
+
+    Raises
+    ------
+    RunError
+        If something has changed, or the held-out pairs are damaged; the message names the file.
+    """
+    if (trained := _provenance_of(checkpoint)) is None:
+        return
+    if changes := trained.changes(configuration):
+        raise RunError(
+            f"{run.path / CONFIGURATION} does not belong to the weights: {'; '.join(changes)}; restore "
+            "the old values, or start a new run"
+        )
+    digests = {} if tokenisers is None else {"vocabulary.json": _digest_of_tokenisers(tokenisers)}
+    digests |= _held_out_digest(run)
+    for name, found in digests.items():
+        if found != (wanted := trained.digests.get(name, found)):
+            raise RunError(
+                f"{run.path / name} has changed since the weights were trained: its digest is {found[:12]}..., "
+                f"expected {wanted[:12]}...; restore the old file, or start a new run"
+            )
 
 
-def provenance_of(checkpoint: Checkpoint) -> Provenance | None:
+def check_data(run: RunFolder, corpus: Corpus | TextCorpus, checkpoint: Checkpoint | None = None) -> None:
+    """Check data against the records in a run's files and checkpoint.
+
+    Parameters
+    ----------
+    run : RunFolder
+        The run folder.
+    corpus : Corpus or TextCorpus
+        The rebuilt data.
+    checkpoint : Checkpoint, optional
+        The checkpoint to resume from, if there is one.
+
+    Raises
+    ------
+    RunError
+        If the data has changed, or nothing in the folder can prove that it has not; the message names the file.
+    """
+    trained = checkpoint and _provenance_of(checkpoint)
+    record = run.data_record() if run.has("data.json") else None
+    if record:
+        for path, checksum in corpus.files.items():
+            if checksum not in record.files.values():  # the data may have been moved
+                raise RunError(
+                    f"{path} has changed since the run {run.path} began: data.json there has another checksum; "
+                    "restore the old text, or start a new run"
+                )
+    elif not trained:
+        raise RunError(
+            f"{run.path} is not a whole run folder: data.json is missing, and nothing else proves that the data "
+            "is the data that the run started with; restore the file, or start a new run"
+        )
+    wanted = dict(trained.digests) if trained else {}
+    wanted |= _held_out_digest(run)
+    if record:
+        wanted["data.json"] = record.fingerprint
+    for name, digest in digests_of(corpus).items():
+        if wanted.get(name, digest) != digest:
+            raise RunError(
+                f"{run.path / name}{'' if run.has(name) else ' is missing'}: the data of the run {run.path} "
+                "cannot be made again as it was: this file, the vocabulary, a text or the version of a package has "
+                "changed; restore it, or start a new run"
+            )
+
+
+def _provenance_of(checkpoint: Checkpoint) -> Provenance | None:
     """Return the provenance of weights, or None for a checkpoint of an earlier version, which does not record it.
 
     Raises
@@ -81,34 +148,37 @@ def digests_of(corpus: Corpus | TextCorpus) -> dict[str, str]:
     """Return the digests of data by the name of the file in a run folder that holds it, or its checksum."""
     name, text = held_out_file(corpus)
     return {
-        "vocabulary.json": digest_of_tokenisers((corpus.source, corpus.target)),
-        name: digest_of_text(text),
+        "vocabulary.json": _digest_of_tokenisers((corpus.source, corpus.target)),
+        name: _digest_of_text(text),
         "data.json": corpus.fingerprint(),
     }
-
-
-def digest_of_tokenisers(tokenisers: Tokenisers) -> str:
-    """Return the checksum of the tokenisers of source and target."""
-    return digest_of_text(json.dumps(tokenisers_to_json(*tokenisers), sort_keys=True))
-
-
-def digest_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return the checksum of pairs of texts."""
-    return digest_of_text(text_of_pairs(pairs))
-
-
-def text_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return pairs of texts as lines: source, tab, target."""
-    return "".join(f"{normalise_text(source)}\t{normalise_text(target)}\n" for source, target in pairs)
 
 
 def held_out_file(corpus: Corpus | TextCorpus) -> tuple[str, str]:
     """Return name and contents of the file with what is held out: pairs, or a text as it is."""
     if isinstance(corpus, TextCorpus):
-        return "held_out.txt", corpus.held_out
-    return "held_out.tsv", text_of_pairs(corpus.held_out)
+        return TEXT, corpus.held_out
+    return PAIRS, _text_of_pairs(corpus.held_out)
 
 
-def digest_of_text(text: str) -> str:
-    """Return the checksum of a text."""
+def _held_out_digest(run: RunFolder) -> dict[str, str]:
+    """Return the digest of what is held out by the name of its file, if there is one."""
+    found = {}
+    if run.has(PAIRS):
+        found[PAIRS] = _digest_of_text(_text_of_pairs(run.held_out()))
+    if run.has(TEXT):
+        found[TEXT] = _digest_of_text(run.held_out_text())
+    return found
+
+
+def _text_of_pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return pairs of texts as lines: source, tab, target."""
+    return "".join(f"{normalise_text(source)}\t{normalise_text(target)}\n" for source, target in pairs)
+
+
+def _digest_of_tokenisers(tokenisers: Tokenisers) -> str:
+    return _digest_of_text(json.dumps(tokenisers_to_json(*tokenisers), sort_keys=True))
+
+
+def _digest_of_text(text: str) -> str:
     return sha256(text.encode("utf-8")).hexdigest()

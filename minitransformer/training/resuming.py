@@ -7,8 +7,10 @@ from minitransformer.sharding import ALONE, Ranks
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Report, read_state
 from minitransformer.training.configuration import Configuration
+from minitransformer.training.creating import complete
 from minitransformer.training.errors import RunError
 from minitransformer.training.loading import load
+from minitransformer.training.provenance import check_data, check_weights
 from minitransformer.training.run import RunFolder
 from minitransformer.training.state import TrainingState
 from minitransformer.training.trainer import Trainer
@@ -78,7 +80,7 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
         begun = checkpoint is not None or run.has("data.json")  # otherwise the run was killed during its setup
         tokenisers = run.tokenisers() if begun and run.has("vocabulary.json") else None
         if checkpoint:
-            run.check_weights(checkpoint, configuration, tokenisers)  # before any work
+            check_weights(run, checkpoint, configuration, tokenisers)  # before any work
         return configuration, checkpoint, tokenisers, begun
 
     configuration, checkpoint, tokenisers, begun = ranks.first(read)
@@ -87,13 +89,13 @@ def resume(run: RunFolder, report: Report, ranks: Ranks = ALONE) -> Trainer:
     except ValueError as error:
         raise RunError(f"{run.path / 'configuration.json'}: {error}") from error
     if begun:
-        ranks.first(lambda: run.check_data(trainer.corpus, checkpoint))
+        ranks.first(lambda: check_data(run, trainer.corpus, checkpoint))
     if checkpoint:
         trainer.restore(checkpoint)
 
     def prepare() -> None:
         if not run.is_complete():
-            run.complete(trainer.corpus)
+            complete(run, trainer.corpus)
         if checkpoint:
             run.checkpoints.prune(trainer.step, configuration.training)
         run.measurements.cut(trainer.step)

@@ -5,7 +5,7 @@ import pytest
 from minitransformer.explorer import Session
 from minitransformer.explorer import reading as module
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Trainer, load
+from minitransformer.training import Configuration, Trainer, create_run, load
 
 TEXT = "nine thousand and seventy"
 SIZES = {"d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 12, "dropout": 0.0}
@@ -16,9 +16,8 @@ PAIRS = {"batch_tokens": 64, "train_pairs": 20, "held_out": 4, "valid_pairs": 2}
 @pytest.fixture(scope="session")
 def make_folder(tmp_path_factory):
     def make(**options):
-        folder = RunFolder(tmp_path_factory.mktemp("explorer") / "run")
         trainer = Trainer(Configuration.of_task(build("numbers"), **SIZES, **STEPS, **PAIRS, **options))
-        folder.create(trainer.configuration, trainer.corpus)
+        folder = create_run(tmp_path_factory.mktemp("explorer") / "run", trainer.configuration, trainer.corpus)
         trainer.train(folder)
         return folder
 
@@ -37,8 +36,7 @@ def text_session(tmp_path_factory):
     (path / "a.py").write_text("".join(f"x{i} = {i} + y\n" for i in range(40)), encoding="utf-8")
     data = {"text": [path / "a.py"], "window": 16, "batch_tokens": 64, "min_count": 1}
     trainer = Trainer(Configuration.of_task(build("characters"), **SIZES, **STEPS, **data, norm="rms"))
-    folder = RunFolder(path / "run")
-    folder.create(trainer.configuration, trainer.corpus)
+    folder = create_run(path / "run", trainer.configuration, trainer.corpus)
     trainer.train(folder)
     return Session(load(folder), folder)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from minitransformer import cli
 from minitransformer.durable import write_whole
-from minitransformer.training import RunError, RunFolder, Scores, load, shared_step
+from minitransformer.training import RunError, RunFolder, Scores, check_free, load, shared_step
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.run import SETTING_UP
 from robustness.disk import Disk, Killed, changes, names
@@ -184,7 +184,7 @@ class Kills:
     def _check(self, name, folder):
         check_readable(folder)
         if folder.exists():
-            RunFolder(folder).refuse(overwrite=True)
+            check_free(folder, overwrite=True)
         if name == "average":
             assert run(("resume", "RUN"), folder).words.endswith("nothing to resume\n")
             assert run(SCENARIOS[name].command, folder).status == 0

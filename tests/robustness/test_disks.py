@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from minitransformer.training import RunError, RunFolder, Trainer, average, averaging, checkpoints, load
+from minitransformer.training import RunError, RunFolder, Trainer, average, averaging, checkpoints, create_run, load
 from robustness.kills import agree, run, train
 
 pytestmark = pytest.mark.numpy_only("files are the same with any library")
@@ -42,9 +42,8 @@ def refuse_folders(monkeypatch, call, code):
 @pytest.mark.parametrize("code", ["EINVAL", "ENOTSUP", "EACCES", "EBADF"])
 def test_folders_that_cannot_be_flushed_stop_no_training(new_run, checkpoint, tmp_path, monkeypatch, code):
     refuse_folders(monkeypatch, "fsync", getattr(errno, code))
-    folder = RunFolder(tmp_path / "run")
     configuration, corpus = new_run
-    folder.create(configuration, corpus)
+    folder = create_run(tmp_path / "run", configuration, corpus)
     folder.measurements.append({"step": 1})
     folder.save(checkpoint(1), configuration.training)
     assert folder.checkpoints.load().state["step"] == 1
@@ -53,7 +52,7 @@ def test_folders_that_cannot_be_flushed_stop_no_training(new_run, checkpoint, tm
 def test_folders_that_cannot_be_opened_are_not_flushed(new_run, tmp_path, monkeypatch):
     configuration, corpus = new_run
     refuse_folders(monkeypatch, "open", errno.EACCES)
-    RunFolder(tmp_path / "run").create(configuration, corpus)
+    create_run(tmp_path / "run", configuration, corpus)
 
 
 @pytest.mark.parametrize("code", ["EIO", "ENOSPC"])
@@ -61,7 +60,7 @@ def test_a_folder_that_is_lost_stops_training(new_run, tmp_path, monkeypatch, co
     configuration, corpus = new_run
     refuse_folders(monkeypatch, "fsync", getattr(errno, code))
     with pytest.raises(RunError, match="cannot write the run folder"):
-        RunFolder(tmp_path / "run").create(configuration, corpus)
+        create_run(tmp_path / "run", configuration, corpus)
 
 
 @pytest.mark.parametrize("code", ["EINVAL", "EACCES"])
@@ -72,7 +71,7 @@ def test_a_file_that_cannot_be_flushed_stops_training(new_run, tmp_path, monkeyp
     monkeypatch.setattr("minitransformer.durable.flush_to_disk", refuse)
     configuration, corpus = new_run
     with pytest.raises(RunError, match="cannot write the run folder"):
-        RunFolder(tmp_path / "run").create(configuration, corpus)
+        create_run(tmp_path / "run", configuration, corpus)
 
 
 @pytest.fixture

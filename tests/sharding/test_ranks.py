@@ -12,14 +12,7 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, Gradient
 from minitransformer.sharding import ALONE, Sum
 from minitransformer.tasks import build
-from minitransformer.training import (
-    Configuration,
-    RunFolder,
-    Trainer,
-    Workers,
-    clip_gradient,
-    shared_step,
-)
+from minitransformer.training import Configuration, RunFolder, Trainer, Workers, clip_gradient, create_run, shared_step
 
 from .together import run_together
 
@@ -118,8 +111,8 @@ def test_the_first_process_writes_the_whole_run(tmp_path):
 
     def run(ranks, name):
         trainer = Trainer(configuration, ranks=ranks)
-        folder = RunFolder(tmp_path / f"{name}{ranks.rank}")
-        ranks.first(lambda: folder.create(trainer.configuration, trainer.corpus))
+        path = tmp_path / f"{name}{ranks.rank}"
+        folder = ranks.first(lambda: create_run(path, trainer.configuration, trainer.corpus))
         trainer.train(folder)
         assert trainer.optimiser.mean.size
         return contents(trainer.checkpoint())

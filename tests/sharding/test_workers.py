@@ -16,9 +16,9 @@ from minitransformer.optim import Adam
 from minitransformer.tasks import build
 from minitransformer.training import (
     Configuration,
-    RunFolder,
     Trainer,
     Workers,
+    create_run,
     default_workers,
     resume,
     shared_step,
@@ -189,10 +189,10 @@ def test_a_mistake_in_a_worker_is_raised_and_the_next_batch_works():
 def test_a_run_keeps_its_number_of_threads_wherever_it_goes_on(tmp_path):
     """Sums are rounded differently on another number of threads, so a resumed run would end with other weights."""
     configuration = Configuration.of_task(build("copy"), **SMALL)
-    run, found = RunFolder(tmp_path / "run"), []
+    found = []
     with blas.threads(3):
         trainer = Trainer(configuration)
-        run.create(trainer.configuration, trainer.corpus)
+        run = create_run(tmp_path / "run", trainer.configuration, trainer.corpus)
     with blas.threads(1):
         resume(run, print).train(run, lambda *_: found.append(blas.default_threads(1)))
         assert blas.default_threads(1) == 1

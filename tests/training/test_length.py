@@ -9,7 +9,7 @@ import pytest
 from minitransformer.arrays import backend
 from minitransformer.options import OptionError
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunFolder, Trainer, length, resume
+from minitransformer.training import Configuration, RunFolder, Trainer, create_run, length, resume
 
 SMALL = {
     "d_model": 8, "n_heads": 2, "n_layers": 1, "d_ff": 8, "workers": 1, "batch_tokens": 128, "train_pairs": 100,
@@ -51,15 +51,13 @@ def test_minutes_become_steps_once(a_step_takes, tmp_path):
     found = trainer.configuration
     assert (found.training.steps, found.training.minutes) == (7, None)
     assert trainer.expected_seconds() == pytest.approx(0.54)
-    run = RunFolder(tmp_path / "run")
-    run.create(found, trainer.corpus)
+    run = create_run(tmp_path / "run", found, trainer.corpus)
     assert json.loads((run.path / "configuration.json").read_text())["steps"] == 7
     a_step_takes(1e9)
     assert resume(run, print).configuration.training.steps == 7
     trainer.train(run)
     again = Trainer(Configuration.from_flat(found.flat()))
-    other = RunFolder(tmp_path / "other")
-    other.create(again.configuration, again.corpus)
+    other = create_run(tmp_path / "other", again.configuration, again.corpus)
     again.train(other)
     for name, values in trainer.model.state_dict().items():
         np.testing.assert_array_equal(values, again.model.state_dict()[name])
@@ -120,14 +118,14 @@ def test_the_time_to_come_is_guessed_and_then_measured(tmp_path):
     guess = trainer.expected_seconds()
     assert 0 < guess < 60 if backend() == "numpy" else guess is None
     run, seen = RunFolder(tmp_path / "run"), []
-    run.create(trainer.configuration, trainer.corpus)
+    create_run(run.path, trainer.configuration, trainer.corpus)
     trainer.train(run, lambda *_: seen.append((trainer.step, trainer.seconds, trainer.expected_seconds())))
     for step, seconds, expected in seen:
         assert expected == pytest.approx((6 - step) * seconds / step)
     again, seen = Trainer(configuration(steps=9)), []
     checkpoint = trainer.checkpoint()
     again.restore(checkpoint._replace(state=checkpoint.state | {"seconds": 1e6}))  # on a slower machine
-    run.create(again.configuration, again.corpus, overwrite=True)
+    create_run(run.path, again.configuration, again.corpus, overwrite=True)
     again.train(run, lambda *_: seen.append((again.step, again.seconds, again.expected_seconds())))
     for step, seconds, expected in seen:
         assert expected == pytest.approx((9 - step) * (seconds - 1e6) / (step - 6))

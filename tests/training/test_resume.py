@@ -13,7 +13,7 @@ import pytest
 
 from minitransformer.arrays import backend
 from minitransformer.cli import main
-from minitransformer.training import RunError, RunFolder, Trainer, load, resume, shared_step
+from minitransformer.training import RunError, RunFolder, Trainer, create_run, load, resume, shared_step
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 from minitransformer.training.locking import lock_folder
 
@@ -359,7 +359,7 @@ def test_it_would_be_noticed_if_something_were_not_restored(whole, tmp_path, mon
         run = RunFolder(tmp_path / forget)
         configuration = whole.configuration()
         first = Trainer(configuration)
-        run.create(configuration, first.corpus)
+        create_run(run.path, configuration, first.corpus)
         other = read_checkpoint(whole.last_checkpoints(3)[0])
         fresh = first.checkpoint()
         first.restore(other)

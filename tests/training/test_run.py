@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 from minitransformer.tasks import Corpus, build
-from minitransformer.training import Checkpoint, Configuration, RunError, RunFolder, TrainingOptions
+from minitransformer.training import (
+    Checkpoint,
+    Configuration,
+    RunError,
+    RunFolder,
+    TrainingOptions,
+    create_run,
+    fresh_folder,
+)
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
+from minitransformer.training.provenance import check_data
 
 PAIRS = [("12", "21"), ("345", "543")]
 
@@ -34,8 +43,7 @@ def corpus(held_out=PAIRS, files=None, train=PAIRS):
 
 @pytest.fixture
 def folder(tmp_path, configuration):
-    folder = RunFolder(tmp_path / "run")
-    folder.create(configuration, corpus())
+    folder = create_run(tmp_path / "run", configuration, corpus())
     return folder
 
 
@@ -151,28 +159,28 @@ def names(folder):
 def test_a_folder_that_holds_something_is_not_overwritten_unasked(folder, configuration):
     folder.save(checkpoint(), options())
     with pytest.raises(RunError, match=r"exists already.*--overwrite"):
-        folder.create(configuration, corpus())
+        create_run(folder.path, configuration, corpus())
     assert folder.checkpoints.load().state["step"] == 10
-    folder.create(configuration, corpus(), overwrite=True)
+    create_run(folder.path, configuration, corpus(), overwrite=True)
     with pytest.raises(RunError, match="training has not saved anything yet"):
         folder.checkpoints.load()
 
 
 def test_any_text_can_be_held_out(folder, configuration):
     pairs = [("a\u2028b\tc", "x\x85y"), ("e\u0301", "z  z")]
-    folder.create(configuration, corpus(pairs), overwrite=True)
+    create_run(folder.path, configuration, corpus(pairs), overwrite=True)
     assert folder.held_out() == [("a b c", "x y"), ("\u00e9", "z z")]
-    folder.create(configuration, corpus([("a\u200bb", "c\x1cd")]), overwrite=True)
+    create_run(folder.path, configuration, corpus([("a\u200bb", "c\x1cd")]), overwrite=True)
     assert len(folder.held_out()) == 1
 
 
 def test_data_that_has_changed_is_refused(folder, configuration):
-    folder.create(configuration, corpus(files={"/a/train.en": "1"}), overwrite=True)
-    folder.check_data(corpus(files={"/a/train.en": "1"}))
+    create_run(folder.path, configuration, corpus(files={"/a/train.en": "1"}), overwrite=True)
+    check_data(folder, corpus(files={"/a/train.en": "1"}))
     with pytest.raises(RunError, match=r"/a/train\.en has changed since the run"):
-        folder.check_data(corpus(files={"/a/train.en": "2"}))
+        check_data(folder, corpus(files={"/a/train.en": "2"}))
     with pytest.raises(RunError, match=r"the data of the run .* cannot be made again"):
-        folder.check_data(corpus(files={"/a/train.en": "1"}, train=PAIRS[::-1]))
+        check_data(folder, corpus(files={"/a/train.en": "1"}, train=PAIRS[::-1]))
 
 
 def test_measurements_after_a_step_are_cut_off(folder):
@@ -188,13 +196,13 @@ def test_measurements_after_a_step_are_cut_off(folder):
 
 
 def test_fresh_folders_never_meet(tmp_path):
-    assert RunFolder.fresh("numbers", tmp_path).path.name == "numbers"
+    assert fresh_folder("numbers", tmp_path).name == "numbers"
     assert (tmp_path / "numbers").is_dir()  # so that nobody else is given it
     (tmp_path / "numbers-2").write_text("a file in the way")
-    assert RunFolder.fresh("numbers", tmp_path).path.name == "numbers-3"
+    assert fresh_folder("numbers", tmp_path).name == "numbers-3"
     (tmp_path / "runs").symlink_to(tmp_path / "gone")
     with pytest.raises(RunError, match=r"cannot make the run folder .*runs: File exists"):
-        RunFolder.fresh("numbers", tmp_path / "runs")
+        fresh_folder("numbers", tmp_path / "runs")
 
 
 def test_checkpoints_that_cannot_be_listed_are_not_taken_for_none(folder, monkeypatch):
@@ -244,7 +252,7 @@ def test_a_full_disk_keeps_the_best_weights_before(folder, monkeypatch):
 def test_a_missing_file_is_named(folder, name):
     (folder.path / name).unlink()
     with pytest.raises(RunError, match=f"not a whole run folder: {name} is missing"):
-        (folder.configuration(), folder.tokenisers(), folder.held_out(), folder.check_data(corpus()))
+        (folder.configuration(), folder.tokenisers(), folder.held_out(), check_data(folder, corpus()))
 
 
 def test_a_missing_folder_is_named(tmp_path):
@@ -313,7 +321,7 @@ def test_a_checkpoint_of_another_program_is_refused(folder):
 def test_a_damaged_file_is_named(folder, name, text, message):
     (folder.path / name).write_text(text)
     with pytest.raises(RunError, match=message) as error:
-        (folder.configuration(), folder.tokenisers(), folder.held_out(), folder.check_data(corpus()))
+        (folder.configuration(), folder.tokenisers(), folder.held_out(), check_data(folder, corpus()))
     assert name in str(error.value)
 
 

@@ -15,7 +15,7 @@ from minitransformer.cli import main
 from minitransformer.data import read_parallel
 from minitransformer.decoding import SearchOptions
 from minitransformer.tasks import build
-from minitransformer.training import Configuration, RunError, RunFolder, Trainer, average, load, resume
+from minitransformer.training import Configuration, RunError, RunFolder, Trainer, average, create_run, load, resume
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 
 pytestmark = pytest.mark.numpy_only("files are the same with any library")
@@ -40,8 +40,7 @@ def original(tmp_path_factory):
         evaluate_every=2, average_last=4, keep=2,
     )  # fmt: skip
     trainer = Trainer(configuration)
-    run = RunFolder(path / "run")
-    run.create(configuration, trainer.corpus)
+    run = create_run(path / "run", configuration, trainer.corpus)
     trainer.train(run)
     run.measurements.cut(4)
     edit(run, steps=6)

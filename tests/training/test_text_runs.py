@@ -18,10 +18,10 @@ from minitransformer.tasks import build
 from minitransformer.training import (
     Configuration,
     RunError,
-    RunFolder,
     Trainer,
     Workers,
     average,
+    create_run,
     evaluate_text,
     load,
     resume,
@@ -46,8 +46,7 @@ def texts(tmp_path):
 
 def trained(folder, texts, **changes):
     trainer = Trainer(Configuration.of_task(build("characters"), text=texts, **(SMALL | changes)))
-    run = RunFolder(folder)
-    run.create(trainer.configuration, trainer.corpus)
+    run = create_run(folder, trainer.configuration, trainer.corpus)
     scores = []
     trainer.train(run, on_evaluation=scores.append)
     return trainer, run, scores
@@ -116,7 +115,7 @@ def test_a_run_may_be_replaced_by_one_of_another_kind(tmp_path, texts):
     _, run, _ = trained(tmp_path / "run", texts)
     small = {name: SMALL[name] for name in ("d_model", "n_heads", "n_layers", "d_ff", "steps", "warmup_steps")}
     other = Trainer(Configuration.of_task(build("copy"), **small, train_pairs=20, held_out=4, average_last=1))
-    run.create(other.configuration, other.corpus, overwrite=True)
+    create_run(run.path, other.configuration, other.corpus, overwrite=True)
     assert {path.name for path in run.path.glob("held_out*")} == {"held_out.tsv"}
 
 

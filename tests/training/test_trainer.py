@@ -12,15 +12,7 @@ from minitransformer.nn import Transformer
 from minitransformer.optim import Adam, inverse_square_root, linear_decay, warmup
 from minitransformer.tasks import build
 from minitransformer.testing import gradcheck
-from minitransformer.training import (
-    Configuration,
-    RunFolder,
-    Scores,
-    Trainer,
-    load,
-    resume,
-    shared_step,
-)
+from minitransformer.training import Configuration, RunFolder, Scores, Trainer, create_run, load, resume, shared_step
 from minitransformer.training.checkpoints import read_checkpoint
 from minitransformer.training.interruption import deferred_interrupt
 from minitransformer.training.scores import Quality
@@ -35,8 +27,7 @@ SMALL = {
 def trained(tmp_path, name="run", task="reverse", **changes):
     configuration = Configuration.of_task(build(task), **(SMALL | changes))
     trainer = Trainer(configuration)
-    folder = RunFolder(tmp_path / name)
-    folder.create(trainer.configuration, trainer.corpus)
+    folder = create_run(tmp_path / name, trainer.configuration, trainer.corpus)
     losses, scores = [], []
 
     def on_step(loss, rate, speed):
@@ -59,8 +50,7 @@ def test_each_step_has_the_rate_that_its_schedule_says(tmp_path, schedule, cours
     changes = {"schedule": schedule, "peak": 0.02, "learning_rate_factor": 0.7}
     configuration = Configuration.of_task(build("reverse"), **SMALL, **changes)
     trainer, rates = Trainer(configuration), []
-    folder = RunFolder(tmp_path / "run")
-    folder.create(trainer.configuration, trainer.corpus)
+    folder = create_run(tmp_path / "run", trainer.configuration, trainer.corpus)
     trainer.train(folder, lambda loss, rate, speed: rates.append(rate), lambda scores: None)
     assert rates == [course(step) for step in range(1, 7)]
 
@@ -179,8 +169,7 @@ def test_saving_reads_no_configuration(tmp_path, monkeypatch):
 
 def begun(tmp_path, **changes):
     trainer = Trainer(Configuration.of_task(build("reverse"), **(SMALL | changes)))
-    folder = RunFolder(tmp_path / "run")
-    folder.create(trainer.configuration, trainer.corpus)
+    folder = create_run(tmp_path / "run", trainer.configuration, trainer.corpus)
     return trainer, folder
 
 

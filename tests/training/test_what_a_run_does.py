@@ -24,12 +24,13 @@ from minitransformer.training import (
     Checkpoint,
     Configuration,
     RunError,
-    RunFolder,
     Scores,
     Trainer,
     TrainingOptions,
     average,
+    check_free,
     clip_gradient,
+    create_run,
     evaluate,
     evaluation,
     load,
@@ -55,9 +56,8 @@ def trainer_of(task="reverse", **changes):
 
 
 def begun(path, task="reverse", **changes):
-    trainer, folder = trainer_of(task, **changes), RunFolder(path)
-    folder.create(trainer.configuration, trainer.corpus)
-    return trainer, folder
+    trainer = trainer_of(task, **changes)
+    return trainer, create_run(path, trainer.configuration, trainer.corpus)
 
 
 @pytest.fixture
@@ -377,7 +377,7 @@ def test_overwriting_leaves_nothing_of_the_run_before(tmp_path):
         path.write_bytes(b"of the run before")
     (folder.path / "training.png").write_bytes(b"")
     folder.measurements.append({"step": 6, "final": True})
-    folder.create(trainer.configuration, trainer.corpus, overwrite=True)
+    create_run(folder.path, trainer.configuration, trainer.corpus, overwrite=True)
     left = {path.name for path in folder.path.iterdir()}
     assert left == {"configuration.json", "vocabulary.json", "held_out.tsv", "data.json"}
 
@@ -386,13 +386,12 @@ def test_a_folder_of_something_else_is_never_overwritten(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     for overwrite in (False, True):
         with pytest.raises(RunError, match="choose another --out"):
-            RunFolder(tmp_path).refuse(overwrite)
+            check_free(tmp_path, overwrite)
 
 
 def test_the_vocabulary_can_be_read_by_a_person(tmp_path):
     trainer = Trainer(Configuration.of_task(build("numbers", to="fr"), **SMALL))
-    folder = RunFolder(tmp_path / "run")
-    folder.create(trainer.configuration, trainer.corpus)
+    folder = create_run(tmp_path / "run", trainer.configuration, trainer.corpus)
     assert "zéro" in (folder.path / "vocabulary.json").read_text("utf-8")
 
 
@@ -542,14 +541,15 @@ def test_what_was_left_half_written_is_removed_wherever_it_lies(tmp_path):
 
 def test_held_out_text_is_kept_as_it_is_measured(tmp_path):
     trainer, folder = begun(tmp_path / "run")
-    folder.create(trainer.configuration, replace(trainer.corpus, held_out=[("1  2", " e\u0301")]), overwrite=True)
+    corpus = replace(trainer.corpus, held_out=[("1  2", " e\u0301")])
+    create_run(folder.path, trainer.configuration, corpus, overwrite=True)
     assert folder.held_out() == [("1 2", "\u00e9")]
 
 
 def test_on_a_gpu_a_run_of_several_workers_goes_on_alone(tmp_path, monkeypatch):
     trainer, folder = begun(tmp_path / "run", steps=1)
     changed = trainer.configuration.changed(workers=3)
-    folder.create(changed, trainer.corpus, overwrite=True)
+    create_run(folder.path, changed, trainer.corpus, overwrite=True)
     monkeypatch.setattr("minitransformer.training.resuming.backend", lambda: "cupy")
     said = []
     assert resume(folder, said.append).configuration.training.workers == 1
