@@ -78,7 +78,7 @@ def test_processes_are_recommended_where_they_are_faster(monkeypatch, tmp_path, 
     monkeypatch.setattr("minitransformer.cli.train.find_spec", lambda name: installed or None)
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
     monkeypatch.setattr(
-        "minitransformer.training.trainer.compare_processors", lambda ranks: ["two kinds of processors"]
+        "minitransformer.training.preparing.compare_processors", lambda ranks: ["two kinds of processors"]
     )
     assert main(["train", "copy", *SMALL, *options, "--out", str(tmp_path / "run")]) == 0
     captured = capsys.readouterr()
