@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import minitransformer
-from minitransformer.explorer import Session, save
+from minitransformer.apps.explorer import Session, save
 from minitransformer.tasks.spelling import spell
 from minitransformer.training import RunFolder
 

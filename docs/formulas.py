@@ -3,7 +3,7 @@
 The first lines of each derivation name the equations that are an operation's forward and backward formulas, by their
 numbers. Of an equation that is derived in several steps, the left-hand side and the last step are shown::
 
-    python docs/formulas.py                   # write minitransformer/explorer/formulas.json
+    python docs/formulas.py                   # write minitransformer/apps/explorer/formulas.json
     python docs/formulas.py --check           # write nothing, fail if the file differs
 """
 

@@ -20,12 +20,9 @@ if TYPE_CHECKING:
         data,
         decoding,
         kernels,
-        learn,
         nn,
         ops,
         optim,
-        paper,
-        plots,
         sharding,
         tasks,
         testing,
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
         train,
         training,
     )
+    from minitransformer.apps import learn, paper, plots
     from minitransformer.arrays import BackendError, backend, use
     from minitransformer.autograd import (
         Operation,
@@ -62,9 +60,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "kernels", "learn", "nn", "ops", "optim")
-PACKAGES += ("paper", "plots", "sharding", "tasks", "testing", "tracing", "train", "training")
-"""The packages and modules that are loaded when they are first used, so that ``import minitransformer`` is quick."""
+PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "kernels", "nn", "ops", "optim", "sharding")
+PACKAGES += ("tasks", "testing", "tracing", "train", "training")
+APPS: tuple[str, ...] = ("learn", "paper", "plots")
+"""The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "training", "trace": "tracing", "use": "arrays"}
 """The package of each name that is not from ``autograd``."""
@@ -94,6 +93,8 @@ stand_ins.load_later(lambda: importlib.import_module("minitransformer.kernels"))
 def __getattr__(name: str) -> Any:
     if name in PACKAGES:
         return importlib.import_module(f"minitransformer.{name}")
+    if name in APPS:
+        return importlib.import_module(f"minitransformer.apps.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     origin = importlib.import_module(f"minitransformer.{ORIGINS.get(name, 'autograd')}")

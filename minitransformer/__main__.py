@@ -6,7 +6,7 @@ import sys
 def run() -> None:
     """Run the command and end with its status; Ctrl-C while modules load gives no traceback."""
     try:
-        from minitransformer.cli import main
+        from minitransformer.apps.cli import main
 
         sys.exit(main())
     except KeyboardInterrupt:

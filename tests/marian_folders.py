@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from safetensors.numpy import save_file
 
-from minitransformer.exchange.huggingface import parameters
+from minitransformer.apps.exchange.huggingface import parameters
 
 TEXTS = ["a man sees a dog", "the dog runs in the street", "ein Mann sieht einen Hund", "der Hund läuft"]
 SIZES = {"d_model": 16, "d_ff": 24, "n_heads": 2, "n_layers": 1}

@@ -4,8 +4,8 @@ import numpy as np
 from marian_folders import TEXTS
 
 import minitransformer as mt
+from minitransformer.apps.exchange import Published, write_run
 from minitransformer.data import Bpe
-from minitransformer.exchange import Published, write_run
 
 SMALL = {"d_model": 12, "n_heads": 2, "n_layers": 2, "d_ff": 10}
 

@@ -14,8 +14,8 @@ from double import log
 from double.library import cupy as double
 
 import minitransformer as mt
+from minitransformer.apps.cli import main
 from minitransformer.arrays import backend, to_numpy, use
-from minitransformer.cli import main
 from minitransformer.data import Batch
 from minitransformer.decoding import translate
 from minitransformer.tasks import build
@@ -114,7 +114,7 @@ def trained(folder, **changes):
 @pytest.mark.parametrize(("here", "there"), [LIBRARIES, LIBRARIES[::-1]])
 def test_a_run_is_used_with_the_other_library(tmp_path, capsys, monkeypatch, here, there):
     said, drawn = {}, []
-    monkeypatch.setattr("minitransformer.plots.attention_maps", lambda maps, *_, **__: drawn.append(maps))
+    monkeypatch.setattr("minitransformer.apps.plots.attention_maps", lambda maps, *_, **__: drawn.append(maps))
     with on(here):
         trained(tmp_path / "run", steps=12, average_last=3)
     for library in (here, there):

@@ -14,8 +14,8 @@ from double import generate, log
 from double.library import cupy
 
 import minitransformer as mt
+from minitransformer.apps.cli.processes import start_ranks
 from minitransformer.arrays import to_numpy, use, using, xp
-from minitransformer.cli.processes import start_ranks
 from minitransformer.data import Batch
 from minitransformer.training import shared_step
 
@@ -291,7 +291,7 @@ def test_a_training_step_does_not_wait_for_the_device(options):
 @pytest.mark.parametrize(("local_rank", "gpu"), [(0, 0), (1, 1), (2, 0), (5, 1)])
 def test_the_processes_of_a_machine_take_its_gpus_in_turn(monkeypatch, local_rank, gpu):
     ranks = SimpleNamespace(size=6, rank=local_rank + 1, local_rank=local_rank)
-    monkeypatch.setattr("minitransformer.cli.processes.start", lambda name: ranks)
+    monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: ranks)
     monkeypatch.setattr(cupy.cuda.Device, "in_use", 0)
     monkeypatch.setattr(mt.arrays.namespace, "_chosen_card", None)
     monkeypatch.setitem(sys.modules, "cupy", cupy)

@@ -7,8 +7,8 @@ import stat
 import pytest
 
 from minitransformer import durable
-from minitransformer.cli.errors import UsageError
-from minitransformer.cli.output_paths import check_writable
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.output_paths import check_writable
 
 
 def test_a_file_is_replaced_and_nothing_is_left_beside_it(tmp_path):

@@ -26,6 +26,7 @@ LEVELS = {
     "stand_ins": 0,
     "plots": 0,
     "pytest_plugin": 0,
+    "apps": 0,
     "data": 1,
     "autograd": 1,
     "tasks": 2,
@@ -70,7 +71,9 @@ def module_name(path: str) -> str:
 
 
 def package_of(module: str) -> str:
-    return [*module.split("."), ""][1]
+    """Return the package of a module; each application is one of its own."""
+    parts = [*module.split("."), "", ""]
+    return parts[2] if parts[1] == "apps" and parts[2] else parts[1]
 
 
 def constant_start(node: ast.expr) -> str | None:

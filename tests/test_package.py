@@ -71,7 +71,7 @@ assert callable(mt.load) and mt.load is mt.training.load
 def test_help_loads_neither_numpy_nor_a_command():
     code = """
 import sys
-from minitransformer.cli import COMMANDS, main
+from minitransformer.apps.cli import COMMANDS, main
 try:
     main(["--help"])
 except SystemExit as end:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from minitransformer import durable
-from minitransformer.bench import scaling
-from minitransformer.cli.processes import quiet
+from minitransformer.apps.bench import scaling
+from minitransformer.apps.cli.processes import quiet
+from minitransformer.apps.learn import child
+from minitransformer.apps.learn.clinic import visit
 from minitransformer.console import accept_all_characters, protect_terminal, spell_out
-from minitransformer.learn import child
-from minitransformer.learn.clinic import visit
 from minitransformer.training.checkpoints import Checkpoints
 from minitransformer.training.options import TrainingOptions
 
@@ -49,12 +49,12 @@ import minitransformer
 for module in pkgutil.walk_packages(minitransformer.__path__, "minitransformer."):
     if "exercises" not in module.name and not module.name.endswith(("__main__", ".healthy")):
         __import__(module.name)
-from minitransformer.bench import machine
+from minitransformer.apps.bench import machine
 assert machine.machine_memory() is None
 machine.STATUS = pathlib.Path("nowhere")
 assert machine.peak_memory() is None
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 small = "--d-model 8 --n-heads 2 --n-layers 1 --d-ff 8 --batch-tokens 64 --train-pairs 40 --held-out 4".split()
 assert main(["train", "copy", "--steps", "2", "--out", "run", *small]) == 0
 assert main(["translate", "run", "12"]) == 0

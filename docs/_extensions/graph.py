@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from minitransformer.learn import Exercise, bank
+from minitransformer.apps.learn import Exercise, bank
 
 ROOT = Path(__file__).parents[2]
 OPS, TESTS, GALLERY_CODE = "minitransformer/ops", "tests/ops", "tests/gallery"
@@ -395,5 +395,5 @@ def pages() -> set[str]:
 def parts() -> Iterator[Path]:
     """Yield the files that the graph is made from."""
     yield from sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))
-    yield from sorted((ROOT / "minitransformer/learn/exercises").glob("*/chapter.toml"))
+    yield from sorted((ROOT / "minitransformer/apps/learn/exercises").glob("*/chapter.toml"))
     yield from (ROOT / path for path in sorted(pages()))

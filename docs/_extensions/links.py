@@ -13,7 +13,7 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.application import Sphinx
 
-from minitransformer.learn import bank
+from minitransformer.apps.learn import bank
 
 LINK = re.compile(r"``.+?``|`[^`\n]+`|\[((?:[^\[\]`\n]|`[^`\n]*`)*)\]\(([^()\s]+)\)")
 DRAWING = graph.ROOT / "docs" / "pictures" / "model.svg"

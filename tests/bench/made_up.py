@@ -1,12 +1,12 @@
 """Results that nobody measured, in the shape that the measuring has."""
 
-from minitransformer.bench import CONFIGURATIONS
-from minitransformer.bench.account import KINDS
-from minitransformer.bench.anatomy import summarise_anatomy
-from minitransformer.bench.decode import summarise
-from minitransformer.bench.measure import compare
-from minitransformer.bench.network import project
-from minitransformer.bench.turns import Outcome
+from minitransformer.apps.bench import CONFIGURATIONS
+from minitransformer.apps.bench.account import KINDS
+from minitransformer.apps.bench.anatomy import summarise_anatomy
+from minitransformer.apps.bench.decode import summarise
+from minitransformer.apps.bench.measure import compare
+from minitransformer.apps.bench.network import project
+from minitransformer.apps.bench.turns import Outcome
 
 MACHINE = {
     "date": "2026-11-21T12:00:00+00:00", "processor": "Abacus 9000", "cores": 2, "memory": 8 * 10**9,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from minitransformer import arrays, ops
+from minitransformer.apps.bench.account import KINDS, Account, CountingArray, accounting
+from minitransformer.apps.bench.anatomy import WorkersShare, shrink
+from minitransformer.apps.bench.ceiling import Layout, Product, time_products
+from minitransformer.apps.bench.workloads import Workload
 from minitransformer.arrays import xp
 from minitransformer.autograd import Tensor
-from minitransformer.bench.account import KINDS, Account, CountingArray, accounting
-from minitransformer.bench.anatomy import WorkersShare, shrink
-from minitransformer.bench.ceiling import Layout, Product, time_products
-from minitransformer.bench.workloads import Workload
 from minitransformer.stand_ins import reference
 
 pytestmark = pytest.mark.numpy_only("accounts for NumPy's own operations")
@@ -129,7 +129,7 @@ def test_the_graph_at_vanishing_sizes_is_the_same():
 
 
 def test_the_ceiling_times_each_product(monkeypatch):
-    monkeypatch.setattr("minitransformer.bench.ceiling.LONG_ENOUGH", 1e-4)
+    monkeypatch.setattr("minitransformer.apps.bench.ceiling.LONG_ENOUGH", 1e-4)
     turned = Layout((4, 3), (4, 16))  # a transposed view
     product = Product(turned, Layout((3, 5), (20, 4)), Layout((4, 5), (20, 4)), "float32")
     array = turned.array(np.random.default_rng(0), "float32")

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from minitransformer.bench import CONFIGURATIONS
-from minitransformer.bench.decode import agreement, decoding_workload
-from minitransformer.bench.ours_decoding import decoding_model, margins, max_length, random_sources
-from minitransformer.bench.program import command
-from minitransformer.bench.turns import Process
-from minitransformer.bench.workloads import Workload
+from minitransformer.apps.bench import CONFIGURATIONS
+from minitransformer.apps.bench.decode import agreement, decoding_workload
+from minitransformer.apps.bench.ours_decoding import decoding_model, margins, max_length, random_sources
+from minitransformer.apps.bench.program import command
+from minitransformer.apps.bench.turns import Process
+from minitransformer.apps.bench.workloads import Workload
 from minitransformer.data import END
 from minitransformer.decoding import greedy
 

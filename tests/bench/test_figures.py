@@ -2,7 +2,7 @@
 
 import pytest
 
-from minitransformer.bench.figures import fit_powers, median_of_all, ratio, slope
+from minitransformer.apps.bench.figures import fit_powers, median_of_all, ratio, slope
 
 
 def test_the_median_is_over_all_steps():

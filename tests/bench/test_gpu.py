@@ -10,12 +10,12 @@ from double import log
 from double.card import Device
 from double.library import cupy as double
 
+from minitransformer.apps.bench import GPU_CONFIGURATIONS, Workload, gpu, program
+from minitransformer.apps.bench.account import Account
+from minitransformer.apps.bench.anatomy import WorkersShare
+from minitransformer.apps.bench.gpu import compare_with_rate
+from minitransformer.apps.cli import main
 from minitransformer.arrays import use
-from minitransformer.bench import GPU_CONFIGURATIONS, Workload, gpu, program
-from minitransformer.bench.account import Account
-from minitransformer.bench.anatomy import WorkersShare
-from minitransformer.bench.gpu import compare_with_rate
-from minitransformer.cli import main
 
 pytestmark = pytest.mark.numpy_only("chooses the library itself")
 
@@ -28,8 +28,8 @@ import json, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from double.library import cupy
 sys.modules["cupy"] = cupy
-from minitransformer.bench import gpu
-from minitransformer.bench.program import main
+from minitransformer.apps.bench import gpu
+from minitransformer.apps.bench.program import main
 gpu.SIDE, gpu.LONG_ENOUGH = 32, 1e-3
 sys.exit(main([json.dumps(json.loads(sys.argv[1]) | {{"device": "cpu"}})]))
 """
@@ -141,7 +141,7 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
         *_, told = real(*arguments)
         return [sys.executable, "-c", CHILD, told]
 
-    monkeypatch.setattr(sys.modules["minitransformer.bench.measure"], "command", command)
+    monkeypatch.setattr(sys.modules["minitransformer.apps.bench.measure"], "command", command)
     figures = tmp_path / "speed.json"
     arguments = ["--rounds", "2", "--json", str(figures), "--backend", "cupy"]
     arguments += ["--no-pytorch"] if side == "alone" else []
@@ -184,6 +184,6 @@ def test_from_the_first_word_to_the_figures(monkeypatch, tmp_path, capsys, side)
 @pytest.mark.usefixtures("double_in_use")
 def test_what_is_not_for_a_gpu_is_refused(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("minitransformer.cli.bench.measure_speed", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_speed", pytest.fail)
     assert main(["bench", *arguments]) == 2
     assert message in capsys.readouterr().err

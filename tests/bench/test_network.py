@@ -2,9 +2,9 @@
 
 import pytest
 
-from minitransformer.bench.network import GIGABIT, Network, bytes_received, parameters_of, project
-from minitransformer.bench.scaling import SLOW, predict
-from minitransformer.bench.workloads import CONFIGURATIONS, Workload
+from minitransformer.apps.bench.network import GIGABIT, Network, bytes_received, parameters_of, project
+from minitransformer.apps.bench.scaling import SLOW, predict
+from minitransformer.apps.bench.workloads import CONFIGURATIONS, Workload
 from minitransformer.nn import Transformer
 
 

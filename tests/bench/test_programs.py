@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from minitransformer.bench import growth
-from minitransformer.bench.growth import Axis, Curve, measure_growth
-from minitransformer.bench.machine import machine_memory, peak_memory, resident_memory
-from minitransformer.bench.program import command, reason
-from minitransformer.bench.turns import Process, ProcessError
-from minitransformer.bench.workloads import Workload
+from minitransformer.apps.bench import growth
+from minitransformer.apps.bench.growth import Axis, Curve, measure_growth
+from minitransformer.apps.bench.machine import machine_memory, peak_memory, resident_memory
+from minitransformer.apps.bench.program import command, reason
+from minitransformer.apps.bench.turns import Process, ProcessError
+from minitransformer.apps.bench.workloads import Workload
 
 pytestmark = pytest.mark.numpy_only("measures the processor, in processes that choose their library themselves")
 

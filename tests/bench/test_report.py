@@ -5,11 +5,11 @@ import json
 import made_up
 import pytest
 
-from minitransformer.bench import decoding_text, growth_text, processes_text, speed_text
-from minitransformer.bench.anatomy import summarise_anatomy
-from minitransformer.bench.measure import compare
-from minitransformer.bench.turns import Outcome
-from minitransformer.bench.workloads import CONFIGURATIONS
+from minitransformer.apps.bench import decoding_text, growth_text, processes_text, speed_text
+from minitransformer.apps.bench.anatomy import summarise_anatomy
+from minitransformer.apps.bench.measure import compare
+from minitransformer.apps.bench.turns import Outcome
+from minitransformer.apps.bench.workloads import CONFIGURATIONS
 
 
 def test_programs_are_compared_round_by_round():

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from minitransformer.bench.turns import Entrant, Process, ProcessError, steps_in_a_turn, take_turns
+from minitransformer.apps.bench.turns import Entrant, Process, ProcessError, steps_in_a_turn, take_turns
 
 GOOD = """
 import json, sys, time

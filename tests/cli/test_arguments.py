@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitransformer.cli import main
-from minitransformer.cli.errors import LONGEST, one_line
+from minitransformer.apps.cli import main
+from minitransformer.apps.cli.errors import LONGEST, one_line
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_standard_input_that_cannot_be_read_is_named(monkeypatch, capsys):
         def read():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
 
-    monkeypatch.setattr("minitransformer.cli.translate.load_chosen", lambda args: None)
+    monkeypatch.setattr("minitransformer.apps.cli.translate.load_chosen", lambda args: None)
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=Folder))
     assert main(["translate", "run"]) == 2
     assert "translate: cannot read the standard input: Is a directory; give a file" in capsys.readouterr().err
@@ -93,7 +93,7 @@ def test_a_recipe_whose_peak_has_no_effect_is_refused(tmp_path, monkeypatch, cap
     assert main(["train", "--config", str(recipe)]) == 2
     assert f"peak in {recipe} has no effect: the rate of the schedule warmup follows" in capsys.readouterr().err
     recipe.write_text('task = "copy"\nschedule = "linear"\npeak = 0.1\n')
-    monkeypatch.setattr("minitransformer.cli.train.progress.train", lambda *_: 0)
+    monkeypatch.setattr("minitransformer.apps.cli.train.progress.train", lambda *_: 0)
     assert main(["train", "--config", str(recipe), "--schedule", "warmup", "--out", str(tmp_path / "run")]) == 0
 
 
@@ -111,7 +111,7 @@ builtins.__import__ = stop
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
-@pytest.mark.parametrize("name", ["numpy", "minitransformer.cli"])
+@pytest.mark.parametrize("name", ["numpy", "minitransformer.apps.cli"])
 @pytest.mark.parametrize("program", ["console", "module"])
 def test_ctrl_c_while_modules_are_loaded_is_no_traceback(name, program):
     run = "import runpy; runpy.run_module('minitransformer', run_name='__main__')"

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from minitransformer.bench import CONFIGURATIONS, Workload, growth
-from minitransformer.cli import main
+from minitransformer.apps.bench import CONFIGURATIONS, Workload, growth
+from minitransformer.apps.cli import main
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 
@@ -65,7 +65,7 @@ def test_decoding_from_the_first_word_to_the_figures(monkeypatch, tmp_path, caps
 
 
 def test_processes_need_an_mpi(monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.bench.scaling.find_spec", lambda name: None)
+    monkeypatch.setattr("minitransformer.apps.bench.scaling.find_spec", lambda name: None)
     assert main(["bench", "--processes"]) == 2
     assert 'install it with `pip install "minitransformer[mpi]"`' in capsys.readouterr().err
 
@@ -90,10 +90,10 @@ def test_processes_need_an_mpi(monkeypatch, capsys):
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("not a folder")
-    monkeypatch.setattr("minitransformer.cli.bench.measure_speed", pytest.fail)
-    monkeypatch.setattr("minitransformer.cli.bench.measure_growth", pytest.fail)
-    monkeypatch.setattr("minitransformer.cli.bench.measure_decoding", pytest.fail)
-    monkeypatch.setattr("minitransformer.cli.bench.measure_processes", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_speed", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_growth", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_decoding", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.cli.bench.measure_processes", pytest.fail)
     assert main(["bench", *arguments]) == 2
     captured = capsys.readouterr()
     assert message in captured.err

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.apps.cli import main, pictures
+from minitransformer.apps.cli.progress import percent
 from minitransformer.arrays import namespace
-from minitransformer.cli import main, pictures
-from minitransformer.cli.progress import percent
 from minitransformer.data import END, START
 from minitransformer.data.vocabulary import Vocabulary
 from minitransformer.training import RunFolder, Scores
@@ -232,7 +232,7 @@ def test_attention(run, tmp_path, monkeypatch, capsys):
     assert picture.read_bytes().startswith(PNG)
     assert str(picture) in capsys.readouterr().out
     drawn = []
-    monkeypatch.setattr("minitransformer.plots.attention_maps", lambda *values, **_: drawn.append(values[3]))
+    monkeypatch.setattr("minitransformer.apps.plots.attention_maps", lambda *values, **_: drawn.append(values[3]))
     assert main(["attention", str(run), "one hundred and one"]) == 0
     assert drawn == [run / "attention-one-hundred-and-one.png"]
     capsys.readouterr()
@@ -414,7 +414,7 @@ def test_gradcheck_proves_every_operation(monkeypatch, capsys):
     def smallest(*of):
         return sorted(examples(*of), key=lambda example: sum(np.size(x) for x in example.inputs))[:1]
 
-    monkeypatch.setattr("minitransformer.cli.gradcheck.examples", smallest)
+    monkeypatch.setattr("minitransformer.apps.cli.gradcheck.examples", smallest)
     assert main(["gradcheck"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if line.endswith("pass")]
     assert {row.split()[0] for row in rows} == set(ops.registry)
@@ -449,7 +449,7 @@ def test_gradcheck_ends_with_status_1_if_a_gradient_is_wrong(monkeypatch, capsys
 
 
 def test_too_little_memory_is_said_in_words(monkeypatch, capsys):
-    from minitransformer import cli
+    from minitransformer.apps import cli
 
     def full(args):
         raise MemoryError("Unable to allocate 9 PB")
@@ -483,7 +483,7 @@ def test_every_score_of_an_evaluation_is_its_own(run, capsys, monkeypatch, n_wro
     """All numbers differ, and none of them comes from the model."""
     samples = [Sample(f"s{i}", ["good"], "bad" if i < n_wrong else "good") for i in range(n_wrong + 3)]
     found = Scores(exact_match=0.25, token_accuracy=0.5, loss=1.23456, samples=samples)
-    monkeypatch.setattr("minitransformer.cli.evaluate.evaluate", lambda *_: found)
+    monkeypatch.setattr("minitransformer.apps.cli.evaluate.evaluate", lambda *_: found)
     capsys.readouterr()
     assert main(["evaluate", str(run)]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 
 WRONG = {
     "deep.toml": b"steps = " + b"[" * 200_000,

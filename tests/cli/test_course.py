@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from minitransformer.cli import main
-from minitransformer.learn import find
-from minitransformer.learn.course import weeks
+from minitransformer.apps.cli import main
+from minitransformer.apps.learn import find
+from minitransformer.apps.learn.course import weeks
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_ctrl_c_leaves_the_table_as_it_was(submissions, tmp_path, monkeypatch, c
     def interrupt(submission, exercises, seconds):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minitransformer.cli.course.grade", interrupt)
+    monkeypatch.setattr("minitransformer.apps.cli.course.grade", interrupt)
     assert main(["course", "--grade", str(submissions), "--week", "3", "--out", str(table)]) == 130
     assert table.read_text() == "of last week"
     assert capsys.readouterr().err == "interrupted\n"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 
 WILD = [
     *("copy", "--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--batch-tokens", "64"),

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minitransformer.cli import main
-from minitransformer.paper import paths
-from minitransformer.paper.extrapolation import measure_extrapolation
-from minitransformer.paper.positions import PositionsSizes, measure_positions
-from minitransformer.paper.recall import measure_recall
-from minitransformer.paper.recall_model import RecallSizes
+from minitransformer.apps.cli import main
+from minitransformer.apps.paper import paths
+from minitransformer.apps.paper.extrapolation import measure_extrapolation
+from minitransformer.apps.paper.positions import PositionsSizes, measure_positions
+from minitransformer.apps.paper.recall import measure_recall
+from minitransformer.apps.paper.recall_model import RecallSizes
 
 pytestmark = pytest.mark.numpy_only("experiments, on the processor")
 
@@ -47,7 +47,7 @@ def test_recall(monkeypatch, tmp_path, capsys):
         assert sizes == RecallSizes()
         return measure_recall(TINY, tell, distances=(1, 9), rates=(0.01,), seeds=(0, 1))
 
-    monkeypatch.setattr("minitransformer.cli.recall.measure_recall", measure)
+    monkeypatch.setattr("minitransformer.apps.cli.recall.measure_recall", measure)
     out, result = run(tmp_path, capsys, "recall")
     assert "chance is 20 %" in out
     assert "Reach: convolutional 8, restricted self-attention 6 positions back; the others see all." in out
@@ -57,8 +57,8 @@ def test_recall(monkeypatch, tmp_path, capsys):
 
 def test_extrapolation_of_layers(monkeypatch, tmp_path, capsys):
     measure = partial(measure_extrapolation, distance=2, times=3, rates=(0.01,))
-    monkeypatch.setattr("minitransformer.cli.extrapolation.measure_extrapolation", measure)
-    monkeypatch.setattr("minitransformer.cli.extrapolation.SIZES", TINY)
+    monkeypatch.setattr("minitransformer.apps.cli.extrapolation.measure_extrapolation", measure)
+    monkeypatch.setattr("minitransformer.apps.cli.extrapolation.SIZES", TINY)
     out, result = run(tmp_path, capsys, "extrapolation", "--layers", "--seeds", "0", "1")
     assert "trained on sentences of 12 symbols, tested on 36; chance is 20 %" in " ".join(out.split())
     accuracy = 100 * np.array(result["kinds"]["recurrent"]["learned"]["accuracy"])
@@ -74,7 +74,7 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
         given.append((sizes.steps, options.pop("folder")))
         return measure_positions(replace(SHORT, steps=sizes.steps), tell, **options)
 
-    monkeypatch.setattr("minitransformer.cli.extrapolation.measure_positions", measure)
+    monkeypatch.setattr("minitransformer.apps.cli.extrapolation.measure_positions", measure)
     arguments = [
         "--steps",
         "2",
@@ -124,7 +124,7 @@ def test_extrapolation_of_positions(monkeypatch, tmp_path, capsys):
 )
 def test_extrapolation_refuses_what_does_not_go_together(monkeypatch, capsys, arguments, message):
     for name in ("positions", "extrapolation"):
-        monkeypatch.setattr(f"minitransformer.cli.extrapolation.measure_{name}", pytest.fail)
+        monkeypatch.setattr(f"minitransformer.apps.cli.extrapolation.measure_{name}", pytest.fail)
     assert main(["extrapolation", *arguments]) == 2
     assert capsys.readouterr().err == f"minitransformer extrapolation: {message}\n"
 
@@ -133,7 +133,7 @@ def test_extrapolation_refuses_what_does_not_go_together(monkeypatch, capsys, ar
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, command):
     monkeypatch.chdir(tmp_path)
     what = "positions" if command == "extrapolation" else command
-    monkeypatch.setattr(f"minitransformer.cli.{command}.measure_{what}", pytest.fail)
+    monkeypatch.setattr(f"minitransformer.apps.cli.{command}.measure_{what}", pytest.fail)
     assert main([command, "--plot", "picture.txt"]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith(f"minitransformer {command}: --plot writes .png, .pdf, .svg, found picture.txt")

@@ -10,8 +10,8 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from minitransformer.cli import explore, main
-from minitransformer.explorer import Explorer
+from minitransformer.apps.cli import explore, main
+from minitransformer.apps.explorer import Explorer
 
 SIZES = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "--steps", "1", "--evaluate-every", "1"]
 DATA = ["--batch-tokens", "64", "--train-pairs", "20", "--held-out", "4"]
@@ -22,7 +22,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explore") / "copy"
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         for name in ("draw_curves", "draw_attention"):
-            patch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+            patch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
         assert main(["train", "copy", *SIZES, *DATA, "--out", str(folder)]) == 0
     return str(folder)
 
@@ -109,13 +109,13 @@ def test_a_port_in_use_is_named(run, capsys):
 
 
 def test_a_sentence_is_saved(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.explorer.reading.MORE_THAN_SOURCE", 0)
-    monkeypatch.setattr("minitransformer.explorer.saved._gradients", lambda *_, **options: [])
+    monkeypatch.setattr("minitransformer.apps.explorer.reading.MORE_THAN_SOURCE", 0)
+    monkeypatch.setattr("minitransformer.apps.explorer.saved._gradients", lambda *_, **options: [])
     page = tmp_path / "new" / "page.html"
     assert main(["explore", run, "--save", str(page)]) == 0
     out = capsys.readouterr().out
     assert out.endswith(" MB); open it in a browser\n")
     assert 'id="saved"' in page.read_text(encoding="utf-8")
-    monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
+    monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_PARAMETERS", 20)
     assert main(["explore", run, "--save", str(page)]) == 0
     assert "more than 20 parameters" in capsys.readouterr().out

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 
 TINY = [
     *("reverse", "--d-model", "4", "--n-heads", "2", "--n-layers", "1", "--d-ff", "4", "--steps", "1"),

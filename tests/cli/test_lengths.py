@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from minitransformer.cli import main, progress
-from minitransformer.cli.progress import duration
+from minitransformer.apps.cli import main, progress
+from minitransformer.apps.cli.progress import duration
 from minitransformer.tasks import build
 from minitransformer.tasks.text import MOST_STEPS, SIZES, suit
 from minitransformer.training import Configuration, length

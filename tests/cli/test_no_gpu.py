@@ -10,7 +10,7 @@ from double.library import OutOfMemoryError
 from double.library import cupy as double
 
 from minitransformer import arrays
-from minitransformer.cli import COMMANDS, main
+from minitransformer.apps.cli import COMMANDS, main
 
 pytestmark = pytest.mark.numpy_only("chooses the library itself")
 
@@ -157,9 +157,9 @@ def test_each_process_takes_a_gpu_before_the_library_is_chosen(monkeypatch):
         raise arrays.BackendError("nothing more to see")
 
     ranks = SimpleNamespace(size=4, rank=3, local_rank=1)
-    monkeypatch.setattr("minitransformer.cli.processes.start", lambda name: ranks)
-    monkeypatch.setattr("minitransformer.cli.processes.choose_card", calls.append)
-    monkeypatch.setattr("minitransformer.cli.running.run_together", lambda command, ranks, errors: command())
-    monkeypatch.setattr("minitransformer.cli.running.use", use)
+    monkeypatch.setattr("minitransformer.apps.cli.processes.start", lambda name: ranks)
+    monkeypatch.setattr("minitransformer.apps.cli.processes.choose_card", calls.append)
+    monkeypatch.setattr("minitransformer.apps.cli.running.run_together", lambda command, ranks, errors: command())
+    monkeypatch.setattr("minitransformer.apps.cli.running.use", use)
     assert main(["train", "copy", "--backend", "cupy"]) == 2
     assert calls == [1, "cupy"]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 
 pytestmark = pytest.mark.numpy_only("checks functions of NumPy arrays")
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from minitransformer.cli import COMMANDS, main, processes
-from minitransformer.cli.processes import quiet, run_together
+from minitransformer.apps.cli import COMMANDS, main, processes
+from minitransformer.apps.cli.processes import quiet, run_together
 
 
 class Processes:
@@ -75,7 +75,7 @@ SMALL = ["--d-model", "8", "--n-heads", "2", "--n-layers", "1", "--d-ff", "8", "
     ("options", "installed", "told"), [([], True, 1), ([], False, 0), (["--workers", "2"], True, 0)]
 )
 def test_processes_are_recommended_where_they_are_faster(monkeypatch, tmp_path, capsys, options, installed, told):
-    monkeypatch.setattr("minitransformer.cli.train.find_spec", lambda name: installed or None)
+    monkeypatch.setattr("minitransformer.apps.cli.train.find_spec", lambda name: installed or None)
     monkeypatch.setattr("minitransformer.arrays.blas.cores", lambda: 2)
     monkeypatch.setattr(
         "minitransformer.training.preparing.compare_processors", lambda ranks: ["two kinds of processors"]

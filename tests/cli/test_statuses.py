@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from minitransformer.apps.cli import COMMANDS, main, pictures, progress, results
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.options import describe, read_configuration
+from minitransformer.apps.cli.output_paths import check_writable
 from minitransformer.arrays import BackendError
-from minitransformer.cli import COMMANDS, main, pictures, progress, results
-from minitransformer.cli.errors import UsageError
-from minitransformer.cli.options import describe, read_configuration
-from minitransformer.cli.output_paths import check_writable
 from minitransformer.data import END, MissingExtraError, TextError, UnknownTokenError
 from minitransformer.decoding import PAPER, Diverged, Hypothesis
 from minitransformer.sharding import ALONE
@@ -51,7 +51,7 @@ def ending(monkeypatch, command, what):
     ids=lambda value: type(value).__name__,
 )
 def test_how_a_command_ends(monkeypatch, capsys, what, status, said):
-    monkeypatch.setattr("minitransformer.cli.running.discard_output", lambda: None)
+    monkeypatch.setattr("minitransformer.apps.cli.running.discard_output", lambda: None)
     ending(monkeypatch, "paths", what)
     assert main(["paths"]) == status
     captured = capsys.readouterr()
@@ -61,13 +61,13 @@ def test_how_a_command_ends(monkeypatch, capsys, what, status, said):
 
 
 def test_a_reader_that_has_gone(monkeypatch):
-    monkeypatch.setattr("minitransformer.cli.running.discard_output", lambda: None)
+    monkeypatch.setattr("minitransformer.apps.cli.running.discard_output", lambda: None)
     ending(monkeypatch, "paths", BrokenPipeError())
     assert main(["paths"]) == 141
 
 
 def test_output_that_cannot_be_written_is_told_at_the_end(monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.cli.running.discard_output", lambda: None)
+    monkeypatch.setattr("minitransformer.apps.cli.running.discard_output", lambda: None)
 
     class Full(io.StringIO):
         def flush(self):
@@ -113,7 +113,7 @@ def test_all_words_of_a_text_arrive(monkeypatch, arguments, words):
 
 def test_the_array_library_is_the_one_that_was_asked_for(monkeypatch):
     asked = []
-    monkeypatch.setattr("minitransformer.cli.running.use", asked.append)
+    monkeypatch.setattr("minitransformer.apps.cli.running.use", asked.append)
     ending(monkeypatch, "paths", 0)
     main(["paths"])
     main(["paths", "--backend", "cupy"])
@@ -179,7 +179,7 @@ def loaded(monkeypatch):
         asked["weights"] = weights
         return trained
 
-    monkeypatch.setattr("minitransformer.cli.run_options.load", load)
+    monkeypatch.setattr("minitransformer.apps.cli.run_options.load", load)
     translate, evaluate = COMMANDS["translate"], COMMANDS["evaluate"]
 
     def search(model, source, texts, beam, alpha, n_best, rules):
@@ -295,7 +295,9 @@ def test_how_a_training_ends(monkeypatch, capsys, error, status, said):
 
 def test_the_last_measurement_is_in_the_picture(monkeypatch, tmp_path):
     drawn = []
-    monkeypatch.setattr("minitransformer.plots.training_curves", lambda lines, path, title: drawn.append((lines, path)))
+    monkeypatch.setattr(
+        "minitransformer.apps.plots.training_curves", lambda lines, path, title: drawn.append((lines, path))
+    )
     folder = SimpleNamespace(path=tmp_path, measurements=SimpleNamespace(read=lambda: [{"step": 1}]))
     assert pictures.draw_curves(folder, {"step": 2}, "title") == tmp_path / "training.png"
     assert drawn == [([{"step": 1}, {"step": 2}], tmp_path / "training.png")]
@@ -368,7 +370,7 @@ def test_options_without_effect_are_refused(tmp_path):
 
 @pytest.mark.numpy_only("exercises are in NumPy")
 def test_the_status_of_an_exercise_says_whether_it_is_right(tmp_path, capsys):
-    from minitransformer.learn import Book, bank
+    from minitransformer.apps.learn import Book, bank
 
     exercise, folder = bank()[0], tmp_path / "mine"
     assert main(["learn", "check", exercise.name, "--folder", f"{folder}"]) == 1
@@ -396,7 +398,7 @@ def test_a_proof_that_fails_is_shown_and_ends_with_status_1(monkeypatch, capsys)
 def test_maps_are_named_by_what_the_decoder_read(loaded, monkeypatch, tmp_path, capsys):
     drawn = []
     monkeypatch.setattr(
-        "minitransformer.plots.attention_maps", lambda *values, **options: drawn.append((values, options))
+        "minitransformer.apps.plots.attention_maps", lambda *values, **options: drawn.append((values, options))
     )
     maps = ("maps", ["a", "<end>"], ["b", "c", "<end>"], "b c")
     monkeypatch.setattr(COMMANDS["attention"], "translate_with_maps", lambda trained, text: maps)

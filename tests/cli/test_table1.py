@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from minitransformer.cli import main
-from minitransformer.paper import costs, paths, table1
-from minitransformer.paper.layers import LayerSizes
+from minitransformer.apps.cli import main
+from minitransformer.apps.paper import costs, paths, table1
+from minitransformer.apps.paper.layers import LayerSizes
 
 pytestmark = pytest.mark.numpy_only("measures the processor")
 
@@ -51,7 +51,7 @@ def test_from_the_first_word_to_the_picture(monkeypatch, tmp_path, capsys):
 )
 def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("minitransformer.cli.table1.measure_table1", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.cli.table1.measure_table1", pytest.fail)
     assert main(["table1", *arguments]) == 2
     captured = capsys.readouterr()
     assert message in captured.err
@@ -59,7 +59,7 @@ def test_bad_input_is_refused_before_the_measuring_begins(monkeypatch, tmp_path,
 
 
 def test_a_gpu_has_nothing_to_count(monkeypatch, capsys):
-    monkeypatch.setattr("minitransformer.cli.table1.backend", lambda: "cupy")
-    monkeypatch.setattr("minitransformer.cli.table1.measure_table1", pytest.fail)
+    monkeypatch.setattr("minitransformer.apps.cli.table1.backend", lambda: "cupy")
+    monkeypatch.setattr("minitransformer.apps.cli.table1.measure_table1", pytest.fail)
     assert main(["table1"]) == 2
     assert "on the processor, found the array library cupy" in capsys.readouterr().err

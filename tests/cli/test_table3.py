@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
-from minitransformer.cli import main
-from minitransformer.paper import table3
-from minitransformer.paper.means import compare_means
-from minitransformer.paper.table3 import ROWS, format_means
-from minitransformer.paper.variations import Result
+from minitransformer.apps.cli import main
+from minitransformer.apps.paper import table3
+from minitransformer.apps.paper.means import compare_means
+from minitransformer.apps.paper.table3 import ROWS, format_means
+from minitransformer.apps.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder
 
@@ -25,7 +25,7 @@ def rows_of(out):
 def little_data(monkeypatch):
     """Let each row train and be measured on a few short batches: the table is the same, only worse."""
     little = {"train_pairs": 60, "held_out": 4, "batch_tokens": 64}
-    monkeypatch.setattr("minitransformer.cli.table3.variations", partial(table3.variations, **little))
+    monkeypatch.setattr("minitransformer.apps.cli.table3.variations", partial(table3.variations, **little))
 
 
 def test_the_rows_are_the_papers():
@@ -69,7 +69,7 @@ def test_the_table(tmp_path, capsys):
 @pytest.mark.usefixtures("little_data")
 @pytest.mark.parametrize(("steps", "last"), [(450, 150), (7, 2), (2, 1)])
 def test_a_third_of_the_steps_is_averaged(tmp_path, monkeypatch, steps, last):
-    monkeypatch.setattr("minitransformer.cli.table3.variations", lambda rows, **options: pytest.fail(f"{options}"))
+    monkeypatch.setattr("minitransformer.apps.cli.table3.variations", lambda rows, **options: pytest.fail(f"{options}"))
     told = f"{ {'steps': steps, 'average_last': last, 'evaluate_every': steps} }"
     with pytest.raises(pytest.fail.Exception, match=re.escape(told)):
         main(["table3", "--steps", str(steps), "--out", str(tmp_path / "runs")])

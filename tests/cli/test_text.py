@@ -9,7 +9,7 @@ import unicodedata
 
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 from minitransformer.tasks import recipe_file
 from minitransformer.training import RunFolder, evaluate, load
 
@@ -48,7 +48,7 @@ def train(files, out, *more):
 def run(files):
     with pytest.MonkeyPatch.context() as patch:
         for name in ("draw_curves", "draw_attention"):
-            patch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+            patch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
         assert train(files, files / "run") == 0
     return files / "run"
 
@@ -134,7 +134,9 @@ def test_translate_keeps_lines_and_gives_the_best_of_a_beam(run, capsys, standar
 def test_a_translation_that_is_cut_off_is_told(run, capsys, monkeypatch):
     from minitransformer.decoding import Hypothesis
 
-    monkeypatch.setattr("minitransformer.cli.translate.hypotheses", lambda *_, **__: [[Hypothesis([5], -1, -1, False)]])
+    monkeypatch.setattr(
+        "minitransformer.apps.cli.translate.hypotheses", lambda *_, **__: [[Hypothesis([5], -1, -1, False)]]
+    )
     assert main(["translate", str(run), "w1"]) == 0
     captured = capsys.readouterr()
     assert captured.out

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from minitransformer.cli import COMMANDS, main
-from minitransformer.cli.options import OPTIONS
+from minitransformer.apps.cli import COMMANDS, main
+from minitransformer.apps.cli.options import OPTIONS
 from minitransformer.tasks import TASKS
 
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minitransformer.cli import main, tutorials
+from minitransformer.apps.cli import main, tutorials
 
 
 @pytest.fixture

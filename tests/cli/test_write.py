@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.cli import main, text_runs
-from minitransformer.cli.pictures import translate_with_maps
+from minitransformer.apps.cli import main, text_runs
+from minitransformer.apps.cli.pictures import translate_with_maps
+from minitransformer.apps.learn import find
+from minitransformer.apps.learn.model import PARTS
 from minitransformer.data import START, Trigram
-from minitransformer.learn import find
-from minitransformer.learn.model import PARTS
 from minitransformer.training import RunFolder, TextScores, TrainedRun, evaluate_text
 from minitransformer.training.yardsticks import trigram_bits
 
@@ -163,7 +163,9 @@ def test_attention_draws_what_the_text_attends_to(run, capsys, tmp_path):
 
 
 def test_explore_saves_a_page(run, capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("minitransformer.explorer.save", lambda path, *_, **__: path.write_text("", encoding="utf-8"))
+    monkeypatch.setattr(
+        "minitransformer.apps.explorer.save", lambda path, *_, **__: path.write_text("", encoding="utf-8")
+    )
     status, out, err = said(capsys, "explore", run, "x1 =", "--save", str(tmp_path / "page.html"))
     assert (status, err) == (0, "")
     assert out.startswith("x1 =")
@@ -240,7 +242,7 @@ def test_a_model_that_translates_cannot_write(tmp_path, capsys, without_pictures
 
 @pytest.mark.numpy_only("exercises are in NumPy")
 def test_own_parts_train_and_write(training, tmp_path, capsys, without_pictures, monkeypatch):
-    monkeypatch.setattr("minitransformer.cli.train.draw_parts", lambda *_: None)
+    monkeypatch.setattr("minitransformer.apps.cli.train.draw_parts", lambda *_: None)
     texts, out, mine = sorted(training[0].parent.glob("?.py")), str(tmp_path / "run"), tmp_path / "mine"
     for name in PARTS:
         path = mine / find(name).file

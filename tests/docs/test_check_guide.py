@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import Phase
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 from minitransformer.pytest_plugin import row
 from minitransformer.testing import check
 

@@ -11,7 +11,7 @@ from posixpath import normpath
 
 import pytest
 
-from minitransformer.learn import bank
+from minitransformer.apps.learn import bank
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_extensions"))

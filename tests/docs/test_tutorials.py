@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.learn import bank
-from minitransformer.learn.bank import MARKED
+from minitransformer.apps.learn import bank
+from minitransformer.apps.learn.bank import MARKED
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9][0-9]-*.md"))

@@ -41,7 +41,7 @@ def write_models(folder: Path) -> None:
     from ctranslate2.converters import TransformersConverter
     from marian_folders import tokens, write_tokenisers
 
-    from minitransformer.exchange import read_huggingface, write_run
+    from minitransformer.apps.exchange import read_huggingface, write_run
 
     known = tokens()
     words = [*known[:-1], *(f"w{i}" for i in range(VOCABULARY - len(known))), known[-1]]

@@ -10,8 +10,8 @@ import pytest
 from ctranslate2_folders import TOKENS, array, model_bin, text, variables, write_folder
 
 import minitransformer as mt
-from minitransformer.cli import main
-from minitransformer.exchange import read_ctranslate2, write_run
+from minitransformer.apps.cli import main
+from minitransformer.apps.exchange import read_ctranslate2, write_run
 from minitransformer.files import FileError
 
 TABLE, BIAS = "decoder/embeddings/weight", "encoder/layer_0/ffn/linear_0/bias"

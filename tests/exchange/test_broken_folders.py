@@ -12,8 +12,8 @@ from marian_folders import configuration, tensors, tokens, write_folder
 from safetensors.numpy import load_file, save_file
 
 import minitransformer as mt
-from minitransformer.cli import main
-from minitransformer.exchange import read_huggingface, write_run
+from minitransformer.apps.cli import main
+from minitransformer.apps.exchange import read_huggingface, write_run
 from minitransformer.files import FileError
 
 pytest.importorskip("sentencepiece")

@@ -9,9 +9,9 @@ from ctranslate2_oracle import opened_there, same_beams, same_scores, sentences
 from marian_folders import tokens, write_tokenisers
 
 import minitransformer as mt
+from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_run
 from minitransformer.data import END, UNKNOWN, Characters, Pieces, pad
 from minitransformer.decoding import source_sentence
-from minitransformer.exchange import read_ctranslate2, read_huggingface, write_run
 
 ctranslate2 = pytest.importorskip("ctranslate2")
 from ctranslate2.specs import common_spec, transformer_spec  # noqa: E402

@@ -17,11 +17,11 @@ from marian_npz import write_folder as write_marian_npz
 from safetensors.numpy import load_file, save_file
 
 from minitransformer import ops
+from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, read_marian
+from minitransformer.apps.exchange.published import arrange
+from minitransformer.apps.exchange.reading import Fields, read_tokens, shown
 from minitransformer.arrays import to_numpy
 from minitransformer.data import Characters, Pieces, Words
-from minitransformer.exchange import read_ctranslate2, read_huggingface, read_marian
-from minitransformer.exchange.published import arrange
-from minitransformer.exchange.reading import Fields, read_tokens, shown
 from minitransformer.files import FileError
 
 pytest.importorskip("sentencepiece")

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass, fields
 import pytest
 from random_runs import trained
 
-from minitransformer.exchange import WRITERS, ExportError
-from minitransformer.exchange.to_ctranslate2 import ALSO_CARRIED
-from minitransformer.exchange.writing import CARRIED
+from minitransformer.apps.exchange import WRITERS, ExportError
+from minitransformer.apps.exchange.to_ctranslate2 import ALSO_CARRIED
+from minitransformer.apps.exchange.writing import CARRIED
 from minitransformer.nn import ModelOptions
 from minitransformer.options import option
 

@@ -5,9 +5,9 @@ import pytest
 from marian_folders import tokens, write_tokenisers
 
 import minitransformer as mt
+from minitransformer.apps.exchange import read_huggingface, write_run
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
-from minitransformer.exchange import read_huggingface, write_run
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -8,9 +8,9 @@ from ctranslate2_folders import write_folder as write_ctranslate2_folder
 from marian_folders import TEXTS, write_folder
 
 import minitransformer as mt
+from minitransformer.apps.exchange import read_ctranslate2, read_huggingface, write_run
+from minitransformer.apps.explorer.session import Session
 from minitransformer.data import END, START
-from minitransformer.exchange import read_ctranslate2, read_huggingface, write_run
-from minitransformer.explorer.session import Session
 from minitransformer.tracing import Loss, difference, in_double
 from minitransformer.training import RunFolder
 

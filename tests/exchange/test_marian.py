@@ -10,9 +10,9 @@ import pytest
 from marian_npz import LAYERS, PRE, TOKENS, D, F, arrays, write_folder, write_vocabulary
 
 import minitransformer as mt
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
+from minitransformer.apps.exchange import read_marian, write_run
 from minitransformer.data import END, START, pad
-from minitransformer.exchange import read_marian, write_run
 from minitransformer.files import FileError
 
 

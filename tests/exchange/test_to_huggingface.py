@@ -13,10 +13,16 @@ from marian_folders import TEXTS, sentencepiece_model, write_folder
 from random_runs import trained
 
 import minitransformer as mt
+from minitransformer.apps.cli import main
+from minitransformer.apps.exchange import (
+    ExportError,
+    read_huggingface,
+    to_huggingface,
+    write_huggingface,
+    write_run,
+)
 from minitransformer.arrays import to_numpy
-from minitransformer.cli import main
 from minitransformer.data import END, PAD, START, Characters
-from minitransformer.exchange import ExportError, read_huggingface, to_huggingface, write_huggingface, write_run
 from minitransformer.training import RunError
 
 pytest.importorskip("sentencepiece")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from minitransformer.explorer import Session
-from minitransformer.explorer import reading as module
+from minitransformer.apps.explorer import Session
+from minitransformer.apps.explorer import reading as module
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, Trainer, create_run, load
 

@@ -3,7 +3,13 @@
 import pytest
 
 from minitransformer import tracing
-from minitransformer.explorer.body import Body, RequestError, describe_objective, read_edits, read_objective
+from minitransformer.apps.explorer.body import (
+    Body,
+    RequestError,
+    describe_objective,
+    read_edits,
+    read_objective,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from minitransformer.explorer.bundle import bundle, page_files, single_page
+from minitransformer.apps.explorer.bundle import bundle, page_files, single_page
 
 MODULES = {
     "app.js": (

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from minitransformer import nn
-from minitransformer.explorer.limits import Recent, TimeLimitError, time_limit
+from minitransformer.apps.explorer.limits import Recent, TimeLimitError, time_limit
 
 
 def test_what_was_used_longest_ago_is_forgotten():

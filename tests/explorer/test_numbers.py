@@ -5,7 +5,7 @@ import base64
 import numpy as np
 import pytest
 
-from minitransformer.explorer.numbers import MOST_VALUES, statistics, window
+from minitransformer.apps.explorer.numbers import MOST_VALUES, statistics, window
 
 
 def values(answer):
@@ -28,7 +28,7 @@ def test_statistics_of_a_long_array_are_those_of_its_blocks(monkeypatch):
     x = np.random.default_rng(0).normal(3e3, 2.0, (40, 50))
     x[:3] = np.nan
     expected = statistics(x)
-    monkeypatch.setattr("minitransformer.explorer.numbers.BLOCK", 64)
+    monkeypatch.setattr("minitransformer.apps.explorer.numbers.BLOCK", 64)
     assert statistics(x) == pytest.approx(expected, rel=1e-12)
     assert statistics(x.T) == pytest.approx(expected, rel=1e-12)
     assert statistics(np.zeros((0, 3)))["mean"] == 0

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 TEXT, OTHER = "4032", "71185"
@@ -364,8 +364,8 @@ def test_a_decoder_alone_is_drawn_without_an_encoder(visit, tmp_path):
 
 
 def test_a_saved_file_of_a_large_model_says_what_it_holds(visit, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("minitransformer.explorer.saved.MOST_PARAMETERS", 20)
-    monkeypatch.setattr("minitransformer.explorer.saved.MOST_ENTRIES", 10)
+    monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_PARAMETERS", 20)
+    monkeypatch.setattr("minitransformer.apps.explorer.saved.MOST_ENTRIES", 10)
     with redirect_stdout(io.StringIO()):
         assert main(["explore", str(run), TEXT, "--save", str(tmp_path / "page.html")]) == 0
     address = (tmp_path / "page.html").as_uri()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.explorer.bundle import page_files
+from minitransformer.apps.explorer.bundle import page_files
 
 HERE = Path(__file__).parent
 

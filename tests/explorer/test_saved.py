@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minitransformer.explorer import RequestError, save, saved
+from minitransformer.apps.explorer import RequestError, save, saved
 
 W_OUT = "decoder.layers.0.cross_attention.w_out"
 TEXTS = ["nine thousand and seventy", "one"]

@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from minitransformer.explorer import Explorer, PortError, RequestError
-from minitransformer.explorer import server as module
-from minitransformer.explorer.limits import TimeLimitError
+from minitransformer.apps.explorer import Explorer, PortError, RequestError
+from minitransformer.apps.explorer import server as module
+from minitransformer.apps.explorer.limits import TimeLimitError
 
 
 class Talking:

@@ -10,9 +10,9 @@ import pytest
 
 import minitransformer as mt
 from minitransformer import tracing
+from minitransformer.apps.explorer import RequestError, Session
+from minitransformer.apps.explorer.session import REQUESTS
 from minitransformer.data import END, START, Characters, Words
-from minitransformer.explorer import RequestError, Session
-from minitransformer.explorer.session import REQUESTS
 from minitransformer.training import load
 
 TEXT = "nine thousand and seventy"
@@ -80,7 +80,7 @@ def test_a_model_with_the_options_of_later_ones(make_folder):
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_translation_is_that_of_the_command(session, run, beam, monkeypatch):
-    monkeypatch.setattr("minitransformer.explorer.reading.MORE_THAN_SOURCE", 50)
+    monkeypatch.setattr("minitransformer.apps.explorer.reading.MORE_THAN_SOURCE", 50)
     found = session.translate({"text": TEXT, "beam": beam})
     assert found["text"] == run.translate([TEXT], beam)[0]
     assert found["source"][-1] == {"id": END, "text": "<end>"}
@@ -112,7 +112,7 @@ RULES = {
 @pytest.mark.parametrize("rules", [{}, RULES], ids=["the paper's", "another's"])
 def test_every_combination_of_options_is_that_of_the_search(run, folder, monkeypatch, rules, beam, alpha, checkpoint):
     """Beam, length penalty and checkpoint, given or left out, with the rules of two runs."""
-    monkeypatch.setattr("minitransformer.explorer.reading.MORE_THAN_SOURCE", 3)
+    monkeypatch.setattr("minitransformer.apps.explorer.reading.MORE_THAN_SOURCE", 3)
     search = run.options.search.changed(**rules)
     session = Session(run._replace(options=replace(run.options, search=search)), folder)
     asked = {"beam": beam, "alpha": alpha, "checkpoint": checkpoint}

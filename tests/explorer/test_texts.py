@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from minitransformer import tracing
+from minitransformer.apps.explorer import RequestError, save
+from minitransformer.apps.explorer.session import REQUESTS
 from minitransformer.data import END, START, UNKNOWN
-from minitransformer.explorer import RequestError, save
-from minitransformer.explorer.session import REQUESTS
 
 TEXT = "x1 = "
 OWN = "decoder.layers.0.self_attention"

@@ -35,7 +35,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from minitransformer.learn.solutions import edit
+from minitransformer.apps.learn.solutions import edit
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

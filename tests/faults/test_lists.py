@@ -4,7 +4,7 @@ from collections import Counter
 
 from faults.plant import ROOT, read_faults
 
-from minitransformer.learn.solutions import edit
+from minitransformer.apps.learn.solutions import edit
 
 
 def test_every_fault_can_be_planted():

@@ -14,7 +14,7 @@ import numpy as np
 from wrong_entry import VALUE, Entry, Weak, case, example, normal
 
 from minitransformer import Operation
-from minitransformer.learn.solutions import edit
+from minitransformer.apps.learn.solutions import edit
 from minitransformer.ops import (
     additive_attention,
     convolution,

@@ -11,10 +11,10 @@ import pytest
 
 import minitransformer as mt
 from minitransformer import arrays
+from minitransformer.apps.bench import CONFIGURATIONS
+from minitransformer.apps.bench.ours import build, random_batch
+from minitransformer.apps.cli import main
 from minitransformer.arrays import BackendError, asarray, device_memory, free_device_memory, synchronize, to_numpy, xp
-from minitransformer.bench import CONFIGURATIONS
-from minitransformer.bench.ours import build, random_batch
-from minitransformer.cli import main
 from minitransformer.training import shared_step
 
 pytestmark = pytest.mark.gpu

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from learn.answers import all_right, all_wrong
 
-from minitransformer.learn import bank, find
-from minitransformer.learn.checks.graph import add_slopes, draw_plans, walk
-from minitransformer.learn.referee import judge
-from minitransformer.learn.solutions import solution_of
+from minitransformer.apps.learn import bank, find
+from minitransformer.apps.learn.checks.graph import add_slopes, draw_plans, walk
+from minitransformer.apps.learn.referee import judge
+from minitransformer.apps.learn.solutions import solution_of
 
 WRONG = list(all_wrong())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.learn import bank, find, judge_file
+from minitransformer.apps.learn import bank, find, judge_file
 
 ROOT = Path(__file__).parents[2]
 EXERCISES = bank()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.learn import FOLDER, Book, bank, command, find_folder
+from minitransformer.apps.learn import FOLDER, Book, bank, command, find_folder
 
 FIRST, SECOND, *_, LAST = bank()
 

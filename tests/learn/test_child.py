@@ -7,7 +7,7 @@ import sysconfig
 
 import pytest
 
-from minitransformer.learn import bank, child, judge_in_child
+from minitransformer.apps.learn import bank, child, judge_in_child
 
 EXERCISE = bank()[0]
 IN_BACKWARD = "def backward(x, y, d_z):\n    "

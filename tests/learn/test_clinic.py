@@ -15,14 +15,24 @@ import numpy as np
 import pytest
 
 from minitransformer import nn
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
+from minitransformer.apps.learn.clinic import (
+    ASK,
+    CAUSES,
+    Chart,
+    ScriptError,
+    cases,
+    diagnose,
+    examine_text,
+    judge,
+    overview,
+)
+from minitransformer.apps.learn.clinic import examination as examination_module
+from minitransformer.apps.learn.clinic import visit as visit_module
+from minitransformer.apps.learn.clinic.cases import healthy, open_case
+from minitransformer.apps.learn.clinic.examination import _score, _writing, examine, gradient_norms
+from minitransformer.apps.learn.solutions import edit
 from minitransformer.data import END
-from minitransformer.learn.clinic import ASK, CAUSES, Chart, ScriptError, cases, diagnose, examine_text, judge, overview
-from minitransformer.learn.clinic import examination as examination_module
-from minitransformer.learn.clinic import visit as visit_module
-from minitransformer.learn.clinic.cases import healthy, open_case
-from minitransformer.learn.clinic.examination import _score, _writing, examine, gradient_norms
-from minitransformer.learn.solutions import edit
 
 ALL = os.environ.get("MINITRANSFORMER_CLINIC") == "all"
 in_full = pytest.mark.skipif(not ALL, reason="trains in full: set MINITRANSFORMER_CLINIC=all")
@@ -47,7 +57,7 @@ def clinic(tmp_path, capsys, monkeypatch, report):
     """Return the command, with trainings that all give the same report."""
     folder = tmp_path / "my-exercises"
     monkeypatch.setattr(visit_module, "_train", lambda text, name, time_limit: clinic.report)
-    draw = "minitransformer.plots.training_curves"
+    draw = "minitransformer.apps.plots.training_curves"
     monkeypatch.setattr(draw, lambda lines, path, _: path.write_text(str(lines[0])))
 
     def clinic(*words):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.cli import build_parser
-from minitransformer.learn import bank, find
-from minitransformer.learn.clinic import CAUSES, cases
-from minitransformer.learn.course import weeks, write_plan
-from minitransformer.learn.model import PARTS
-from minitransformer.learn.trainings import TRAININGS, chapter_of
+from minitransformer.apps.cli import build_parser
+from minitransformer.apps.learn import bank, find
+from minitransformer.apps.learn.clinic import CAUSES, cases
+from minitransformer.apps.learn.course import weeks, write_plan
+from minitransformer.apps.learn.model import PARTS
+from minitransformer.apps.learn.trainings import TRAININGS, chapter_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.learn.checks.encoder_layer import ALL, differentiate
-from minitransformer.learn.solutions import solution_of
+from minitransformer.apps.learn.checks.encoder_layer import ALL, differentiate
+from minitransformer.apps.learn.solutions import solution_of
 from minitransformer.nn import EncoderLayer
 from minitransformer.nn.options import ModelOptions
 

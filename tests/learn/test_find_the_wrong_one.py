@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from learn.answers.counterexamples import ATTENTION, ENGINE, SCALAR, returning, useful, useless
 
-from minitransformer.learn import bank, find, judge_file
-from minitransformer.learn.referee import judge
-from minitransformer.learn.solutions import solution_of
+from minitransformer.apps.learn import bank, find, judge_file
+from minitransformer.apps.learn.referee import judge
+from minitransformer.apps.learn.solutions import solution_of
 
 LETTERS = {name: "abcd" if name in (SCALAR, ENGINE) else "abcde" for name in useful}
 

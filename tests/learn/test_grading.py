@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from minitransformer.apps.learn import bank, calls, child, find
+from minitransformer.apps.learn.grading import Result, Submission, grade, read_submission, read_submissions, write_csv
+from minitransformer.apps.learn.messages import Reader, Writer
+from minitransformer.apps.learn.referee import Verdict, judge
 from minitransformer.files import FileError
-from minitransformer.learn import bank, calls, child, find
-from minitransformer.learn.grading import Result, Submission, grade, read_submission, read_submissions, write_csv
-from minitransformer.learn.messages import Reader, Writer
-from minitransformer.learn.referee import Verdict, judge
 
 FIRST = bank()[0]
 IN_BACKWARD = "def backward(x, y, d_z):\n    "
@@ -109,9 +109,9 @@ def test_a_broken_submission_is_wrong_and_told_why(text, said, capfd):
 
 CHEATS = {
     "the referee is replaced": """
-import minitransformer.learn.referee as referee, minitransformer.learn.calls as calls
+import minitransformer.apps.learn.referee as referee, minitransformer.apps.learn.calls as calls
 referee.judge = calls.judge = lambda *a, **k: referee.Verdict(True, "")
-import minitransformer.learn.checks.scalars as scalars
+import minitransformer.apps.learn.checks.scalars as scalars
 scalars.product_rule.__code__ = (lambda backward: None).__code__
 def backward(x, y, d_z): return 0.0, 0.0
 """,
@@ -129,8 +129,8 @@ def backward(x, y, d_z): return Equal(0), Equal(0)
     "a false verdict is sent": """
 import gc
 from multiprocessing.connection import Connection
-from minitransformer.learn.messages import Reader, Writer
-from minitransformer.learn.referee import Verdict
+from minitransformer.apps.learn.messages import Reader, Writer
+from minitransformer.apps.learn.referee import Verdict
 for one in gc.get_objects():
     if isinstance(one, Connection):
         one.send(Verdict(True, ""))
@@ -140,7 +140,7 @@ def backward(x, y, d_z): return 0.0, 0.0
 import pickle
 class Evil:
     def __reduce__(self): return print, ("it runs",)
-import minitransformer.learn.calls as calls
+import minitransformer.apps.learn.calls as calls
 calls.Port._write = lambda self, *message: (pickle.dumps(Evil()), [])
 def backward(x, y, d_z): return 0.0, 0.0
 """,
@@ -217,7 +217,7 @@ def test_a_failure_of_the_check_costs_one_cell(monkeypatch):
     def fail(exercise, text, *, seconds):
         raise OSError("no more processes")
 
-    monkeypatch.setattr("minitransformer.learn.grading.judge_apart", fail)
+    monkeypatch.setattr("minitransformer.apps.learn.grading.judge_apart", fail)
     result = grade(Submission("Ada", {FIRST.name: b""}), [FIRST])
     assert result.state(FIRST.name) == "failed"
     assert "The check itself failed with OSError: no more processes" in result.verdicts[FIRST.name].words

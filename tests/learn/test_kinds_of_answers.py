@@ -6,9 +6,9 @@ from functools import wraps
 import numpy as np
 import pytest
 
-from minitransformer.learn import bank
-from minitransformer.learn.referee import judge
-from minitransformer.learn.solutions import solution_of
+from minitransformer.apps.learn import bank
+from minitransformer.apps.learn.referee import judge
+from minitransformer.apps.learn.solutions import solution_of
 
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
+from minitransformer.apps.cli import main
+from minitransformer.apps.learn import Book, bank, find, judge_file, judge_in_child
 from minitransformer.arrays import backend, xp
-from minitransformer.cli import main
-from minitransformer.learn import Book, bank, find, judge_file, judge_in_child
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_an_unknown_name_and_a_folder_that_is_none(learn, capsys, tmp_path):
 def at_each_look(monkeypatch, *actions):
     """Do one thing more each time that the watcher looks at the files; it must not look again after the last."""
     todo = iter(actions)
-    monkeypatch.setattr("minitransformer.cli.learn.time.sleep", lambda seconds: next(todo)())
+    monkeypatch.setattr("minitransformer.apps.cli.learn.time.sleep", lambda seconds: next(todo)())
 
 
 def test_watching_checks_what_is_saved(learn, monkeypatch):
@@ -274,7 +274,7 @@ def test_what_is_saved_during_the_first_check_is_noticed(learn, monkeypatch):
         solve(learn.folder, names[0])
         return verdict
 
-    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", slow)
+    monkeypatch.setattr("minitransformer.apps.cli.learn.judge_in_child", slow)
     at_each_look(monkeypatch, lambda: None)
     text = learn()[1]
     assert text.index(f"{names[0]}: The TODO") < text.index(f"{names[0]}: right.")
@@ -308,7 +308,7 @@ def test_watching_goes_on_after_an_endless_loop(learn, monkeypatch):
     book.save()
     (learn.folder / find(names[0]).file).write_text("n = 0\nwhile True:\n    n += 1\n")
     options = iter([{"patience": 0.02, "seconds": 0.1}, {}])
-    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", lambda *a: judge_in_child(*a, **next(options)))
+    monkeypatch.setattr("minitransformer.apps.cli.learn.judge_in_child", lambda *a: judge_in_child(*a, **next(options)))
     at_each_look(monkeypatch, lambda: solve(learn.folder, names[0]))
     status, text = learn()
     assert status == 0
@@ -323,7 +323,7 @@ def test_ctrl_c_during_a_check_stops_the_watching(learn, monkeypatch):
         raise KeyboardInterrupt
 
     limited = functools.partial(judge_in_child, patience=0.02, tell=interrupt)
-    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", limited)
+    monkeypatch.setattr("minitransformer.apps.cli.learn.judge_in_child", limited)
     status, text = learn()
     assert status == 0
     assert "Until next time" in text
@@ -359,7 +359,7 @@ def test_the_array_library_is_afterwards_what_it_was(learn, monkeypatch):
 
 
 def test_eighty_columns_and_no_colour(learn, monkeypatch):
-    monkeypatch.setattr("minitransformer.cli.learn.judge_in_child", judge_file)  # says the same, in less time
+    monkeypatch.setattr("minitransformer.apps.cli.learn.judge_in_child", judge_file)  # says the same, in less time
     commands = [(action, *name) for action in ("hint", "check") for name in [(e.name,) for e in bank()]]
     text = "\n".join(learn(*words)[1] for words in [("list",), ("next",), *commands])
     text = text.replace(str(learn.folder), "my-exercises")

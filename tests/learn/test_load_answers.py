@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from minitransformer.learn import find
-from minitransformer.learn.answers import Missing, load_answers
+from minitransformer.apps.learn import find
+from minitransformer.apps.learn.answers import Missing, load_answers
 
 
 def write(folder, name, text):

@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 
 from minitransformer import ops
-from minitransformer.cli import main
-from minitransformer.cli.model_drawing import draw_model
-from minitransformer.data import all_batches
-from minitransformer.decoding import length_penalty
-from minitransformer.decoding.sampling import keep_top_p
-from minitransformer.learn import bank, find
-from minitransformer.learn.child import Limits
-from minitransformer.learn.model import (
+from minitransformer.apps.cli import main
+from minitransformer.apps.cli.model_drawing import draw_model
+from minitransformer.apps.learn import bank, find
+from minitransformer.apps.learn.child import Limits
+from minitransformer.apps.learn.model import (
     PARTS,
     Parts,
     Setting,
@@ -28,12 +25,15 @@ from minitransformer.learn.model import (
     record,
     try_parts,
 )
-from minitransformer.learn.model.passes import PASSES
-from minitransformer.learn.model.training import TRAINING
-from minitransformer.learn.model.trial import engine_gradients
+from minitransformer.apps.learn.model.passes import PASSES
+from minitransformer.apps.learn.model.training import TRAINING
+from minitransformer.apps.learn.model.trial import engine_gradients
+from minitransformer.apps.plots.own_parts import parts_figure
+from minitransformer.data import all_batches
+from minitransformer.decoding import length_penalty
+from minitransformer.decoding.sampling import keep_top_p
 from minitransformer.ops.grouped_query_attention import sum_groups
 from minitransformer.optim import warmup
-from minitransformer.plots.own_parts import parts_figure
 from minitransformer.sharding import Workers
 from minitransformer.stand_ins import in_use, reference, standing_in
 from minitransformer.tasks import build
@@ -478,7 +478,7 @@ def test_stand_ins_end_with_the_block(solved):
 @pytest.fixture
 def without_pictures(monkeypatch):
     for name in ("draw_curves", "draw_attention"):
-        monkeypatch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+        monkeypatch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
 
 
 def run(capsys, *words):
@@ -511,7 +511,7 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
 @pytest.fixture
 def impatient(monkeypatch):
     limited = partial(try_parts, limits=LIMITS)
-    monkeypatch.setattr("minitransformer.cli.own_parts.try_parts", limited)
+    monkeypatch.setattr("minitransformer.apps.cli.own_parts.try_parts", limited)
 
 
 def test_training_does_not_start_with_a_file_that_cannot_be_used(impatient, tmp_path, monkeypatch, capsys):
@@ -537,7 +537,7 @@ def test_ctrl_c_ends_the_check(impatient, tmp_path, monkeypatch, capsys):
     def interrupt(words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minitransformer.cli.own_parts._tell", interrupt)
+    monkeypatch.setattr("minitransformer.apps.cli.own_parts._tell", interrupt)
     status, _, error = run(capsys, "train", "--with", "mine", *FLAGS)
     assert (status, error) == (130, "interrupted\n")
     assert multiprocessing.active_children() == []
@@ -619,7 +619,7 @@ def test_what_has_changed_since_training_is_known(tmp_path):
 @pytest.fixture
 def without_drawn_parts(without_pictures, monkeypatch):
     """Leave out the picture of the parts too, for tests of something else."""
-    monkeypatch.setattr("minitransformer.cli.train.draw_parts", lambda *_: None)
+    monkeypatch.setattr("minitransformer.apps.cli.train.draw_parts", lambda *_: None)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from minitransformer.learn.bank import bank
-from minitransformer.learn.book import Book
+from minitransformer.apps.learn.bank import bank
+from minitransformer.apps.learn.book import Book
 
 NAME = bank()[3].name
 WRONG = [

@@ -4,10 +4,10 @@ error is shown."""
 import numpy as np
 import pytest
 
+from minitransformer.apps.learn import bank, check, find, judge_file
+from minitransformer.apps.learn.referee import judge
+from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, check_gradients
 from minitransformer.arrays import BackendError
-from minitransformer.learn import bank, check, find, judge_file
-from minitransformer.learn.referee import judge
-from minitransformer.learn.verdict import Unsolved, Wrong, agree, check_gradients
 
 pytestmark = pytest.mark.numpy_only("exercises are in NumPy")
 
@@ -77,7 +77,7 @@ def test_check_says_whether_an_answer_is_right_and_takes_as_many_as_are_asked_fo
 
 
 def test_answers_are_judged_in_numpy_alone(monkeypatch):
-    monkeypatch.setattr("minitransformer.learn.backend", lambda: "cupy")
+    monkeypatch.setattr("minitransformer.apps.learn.backend", lambda: "cupy")
     exercise = bank()[0]
     with pytest.raises(BackendError, match="exercises are in NumPy, found the array library cupy"):
         check(exercise.name, *[print] * len(exercise.asks_for))

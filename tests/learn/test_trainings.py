@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from minitransformer import ops
+from minitransformer.apps.cli import main
+from minitransformer.apps.learn import Book, bank, find
+from minitransformer.apps.learn.answers import load_answers
+from minitransformer.apps.learn.trainings import TRAININGS, Disagreement, Training, last_ready
+from minitransformer.apps.learn.trainings.engine import ENGINE, Compared
+from minitransformer.apps.learn.trainings.report import Report, compare, draw_curve, train, train_with_answers
+from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.autograd import Tensor
-from minitransformer.cli import main
-from minitransformer.learn import Book, bank, find
-from minitransformer.learn.answers import load_answers
-from minitransformer.learn.trainings import TRAININGS, Disagreement, Training, last_ready
-from minitransformer.learn.trainings.engine import ENGINE, Compared
-from minitransformer.learn.trainings.report import Report, compare, draw_curve, train, train_with_answers
-from minitransformer.learn.verdict import Wrong
 from minitransformer.stand_ins import standing_in
 
 each_chapter = pytest.mark.parametrize("chapter", TRAININGS)
@@ -143,7 +143,7 @@ def learn(solved, capsys, monkeypatch):
     def few_steps(kind, functions, steps):
         return train(kind, functions, list(steps)[:3])
 
-    monkeypatch.setattr("minitransformer.learn.trainings.report.train", few_steps)
+    monkeypatch.setattr("minitransformer.apps.learn.trainings.report.train", few_steps)
 
     def run(*words):
         status = main(["learn", *words, "--folder", str(solved)])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from minitransformer import ops
-from minitransformer.learn import find
-from minitransformer.learn.referee import judge
-from minitransformer.learn.verdict import (
+from minitransformer.apps.learn import find
+from minitransformer.apps.learn.referee import judge
+from minitransformer.apps.learn.verdict import (
     Unsolved,
     Wrong,
     agree,
@@ -17,7 +17,7 @@ from minitransformer.learn.verdict import (
     judge_all_cases,
     refuse_writing,
 )
-from minitransformer.learn.watch import watch
+from minitransformer.apps.learn.watch import watch
 
 RNG = np.random.default_rng(3)
 B, H, T, D = 2, 3, 5, 4

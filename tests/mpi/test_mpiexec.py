@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minitransformer.bench import CONFIGURATIONS, Workload, measure_processes
+from minitransformer.apps.bench import CONFIGURATIONS, Workload, measure_processes
 from minitransformer.training import RunFolder
 from minitransformer.training.checkpoints import read_checkpoint
 
@@ -62,7 +62,7 @@ def slow_fsync(number):
         time.sleep(5)
     fsync(number)
 os.fsync = slow_fsync
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 sys.exit(main())
 """
 

@@ -7,11 +7,18 @@ from functools import partial
 import numpy as np
 import pytest
 
-from minitransformer.cli import main
-from minitransformer.paper import changes
-from minitransformer.paper.changes import Sizes, base_configuration, choose_sizes, compare, rows_of, with_sizes
-from minitransformer.paper.report import changes_text
-from minitransformer.paper.variations import Result
+from minitransformer.apps.cli import main
+from minitransformer.apps.paper import changes
+from minitransformer.apps.paper.changes import (
+    Sizes,
+    base_configuration,
+    choose_sizes,
+    compare,
+    rows_of,
+    with_sizes,
+)
+from minitransformer.apps.paper.report import changes_text
+from minitransformer.apps.paper.variations import Result
 from minitransformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.numpy_only("experiments, on the processor")
@@ -139,7 +146,7 @@ def little(monkeypatch):
     """Let two rows be trained for two steps on little data."""
     monkeypatch.setattr(changes, "TIMED", 1)
     monkeypatch.setattr(changes, "rows_of", lambda base: {name: ROWS[name] for name in ("base", "one key head")})
-    monkeypatch.setattr("minitransformer.cli.changes.measure_changes", partial(changes.measure_changes, **TINY))
+    monkeypatch.setattr("minitransformer.apps.cli.changes.measure_changes", partial(changes.measure_changes, **TINY))
 
 
 COMMAND = ["changes", "numbers", "--steps", "2", "--seeds", "0", "3"]

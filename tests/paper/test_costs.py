@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from minitransformer import ops
+from minitransformer.apps.paper import costs
+from minitransformer.apps.paper.costs import equal_at, separable_convolution
+from minitransformer.apps.paper.layers import LayerSizes
 from minitransformer.autograd import Tensor
-from minitransformer.paper import costs
-from minitransformer.paper.costs import equal_at, separable_convolution
-from minitransformer.paper.layers import LayerSizes
 
 pytestmark = pytest.mark.numpy_only("counts NumPy's own operations")
 

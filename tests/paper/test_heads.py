@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.cli import main
-from minitransformer.data import START, Closed, Vocabulary
-from minitransformer.paper.heads import (
+from minitransformer.apps.cli import main
+from minitransformer.apps.paper.heads import (
     OFFSETS,
     compare_heads,
     describe_heads,
@@ -17,7 +16,8 @@ from minitransformer.paper.heads import (
     held_out_groups,
     measure_heads,
 )
-from minitransformer.paper.report import heads_text
+from minitransformer.apps.paper.report import heads_text
+from minitransformer.data import START, Closed, Vocabulary
 from minitransformer.training import RunFolder, load
 
 pytestmark = pytest.mark.numpy_only("reads arrays of NumPy")
@@ -95,7 +95,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("heads") / "run"
     with pytest.MonkeyPatch.context() as monkeypatch:
         for name in ("draw_curves", "draw_attention"):
-            monkeypatch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+            monkeypatch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
         assert main(["train", *SMALL, "--out", str(path)]) == 0
     return path
 
@@ -109,7 +109,7 @@ def test_groups_are_pairs_of_equal_lengths(folder):
 
 
 def test_the_command(folder, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("minitransformer.paper.heads.SHUFFLES", 9)
+    monkeypatch.setattr("minitransformer.apps.paper.heads.SHUFFLES", 9)
     figures, picture = tmp_path / "heads.json", tmp_path / "heads.png"
     assert main(["heads", str(folder), "--pairs", "20", "--json", str(figures), "--plot", str(picture)]) == 0
     out = capsys.readouterr().out.partition("\n\nthe figures are in")[0]
@@ -150,7 +150,7 @@ def test_pieces_of_a_text():
 
 def test_a_run_without_held_out_pairs(folder, monkeypatch, capsys):
     trained = load(folder)
-    monkeypatch.setattr("minitransformer.cli.heads.load_chosen", lambda args, translates: trained)
+    monkeypatch.setattr("minitransformer.apps.cli.heads.load_chosen", lambda args, translates: trained)
     monkeypatch.setattr(RunFolder, "held_out", lambda self: [])  # as in the run of `minitransformer import`
     assert main(["heads", str(folder)]) == 2
     assert "found 0 held-out pairs, expected two or more with the same lengths" in capsys.readouterr().err

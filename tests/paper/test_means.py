@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minitransformer.paper.means import compare_means, mean_interval, t_probability, t_quantile
+from minitransformer.apps.paper.means import compare_means, mean_interval, t_probability, t_quantile
 
 
 @pytest.mark.parametrize(

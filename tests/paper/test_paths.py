@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from minitransformer import ops
+from minitransformer.apps.paper import paths
+from minitransformer.apps.paper.layers import LAYERS, LayerSizes
+from minitransformer.apps.paper.paths import GRAPHS, Arrow, arrows, longest_chain, shortest_paths, stack_layers
 from minitransformer.arrays import xp
 from minitransformer.autograd import Tensor, concatenate
-from minitransformer.paper import paths
-from minitransformer.paper.layers import LAYERS, LayerSizes
-from minitransformer.paper.paths import GRAPHS, Arrow, arrows, longest_chain, shortest_paths, stack_layers
 
 
 def test_only_steps_have_length():

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from minitransformer import nn, ops
-from minitransformer.autograd import no_grad
-from minitransformer.files import FileError
-from minitransformer.paper import positions
-from minitransformer.paper.position_tasks import TASKS, Batch, Copy, Lookup, Recall
-from minitransformer.paper.positions import (
+from minitransformer.apps.paper import positions
+from minitransformer.apps.paper.position_tasks import TASKS, Batch, Copy, Lookup, Recall
+from minitransformer.apps.paper.positions import (
     POSITIONS,
     PositionsModel,
     PositionsSizes,
@@ -23,7 +21,9 @@ from minitransformer.paper.positions import (
     thinned_keys,
     train_model,
 )
-from minitransformer.paper.recall import NO_TARGET
+from minitransformer.apps.paper.recall import NO_TARGET
+from minitransformer.autograd import no_grad
+from minitransformer.files import FileError
 
 pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
 TINY = PositionsSizes(n=8, times=(1, 1.5, 4), d_model=8, n_heads=2, n_layers=1, d_ff=8, batch=4, steps=3, fresh=5)

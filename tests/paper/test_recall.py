@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minitransformer.paper import recall
-from minitransformer.paper.extrapolation import measure_extrapolation
-from minitransformer.paper.layers import LAYERS
-from minitransformer.paper.recall import (
+from minitransformer.apps.paper import recall
+from minitransformer.apps.paper.extrapolation import measure_extrapolation
+from minitransformer.apps.paper.layers import LAYERS
+from minitransformer.apps.paper.recall import (
     NO_TARGET,
     accuracy_by_position,
     draw_batch,
@@ -16,7 +16,7 @@ from minitransformer.paper.recall import (
     train,
     train_at_best_rate,
 )
-from minitransformer.paper.recall_model import RecallModel, RecallSizes, chance, reach
+from minitransformer.apps.paper.recall_model import RecallModel, RecallSizes, chance, reach
 
 pytestmark = pytest.mark.numpy_only("an experiment, on the processor")
 SMALL = RecallSizes(symbols=5, n=24, d=8, k=3, r=3, batch=7, steps=60, warmup=10, fresh=40)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from minitransformer.paper import table1
-from minitransformer.paper.counting import count_operations
-from minitransformer.paper.layers import LAYERS, LayerSizes
+from minitransformer.apps.paper import table1
+from minitransformer.apps.paper.counting import count_operations
+from minitransformer.apps.paper.layers import LAYERS, LayerSizes
 
 pytestmark = pytest.mark.numpy_only("counts NumPy's own operations")
 

@@ -3,8 +3,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from minitransformer.plots import changes_picture
-from minitransformer.plots.changes import COLOURS, MARGIN, MARKERS, draw_changes
+from minitransformer.apps.plots import changes_picture
+from minitransformer.apps.plots.changes import COLOURS, MARGIN, MARKERS, draw_changes
 
 
 def row(*values, mean, low, high):

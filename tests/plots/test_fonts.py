@@ -6,8 +6,8 @@ from fontTools.fontBuilder import FontBuilder
 from fontTools.ttLib.tables._g_l_y_f import Glyph
 from matplotlib import font_manager
 
-from minitransformer.plots import attention_map
-from minitransformer.plots.fonts import BASE, Face, face_for, spell_out
+from minitransformer.apps.plots import attention_map
+from minitransformer.apps.plots.fonts import BASE, Face, face_for, spell_out
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from minitransformer.plots import heads_picture
-from minitransformer.plots.heads import heads_figure
+from minitransformer.apps.plots import heads_picture
+from minitransformer.apps.plots.heads import heads_figure
 
 OFFSETS = [-2, -1, 0, 1, 2]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from minitransformer.plots import positions_picture
-from minitransformer.plots.positions import LINES, SPREAD, draw_positions
+from minitransformer.apps.plots import positions_picture
+from minitransformer.apps.plots.positions import LINES, SPREAD, draw_positions
 
 KINDS = ("sinusoidal", "learned", "rotary", "alibi", "none")
 SEEDS = [{"accuracy": [1.0, 0.5], "weight": [0.9, 0.1]}, {"accuracy": [1.0, 0.3], "weight": [0.7, 0.3]}]
@@ -39,7 +39,7 @@ def test_one_seed_has_no_range():
 
 def test_each_task_has_a_column(monkeypatch, tmp_path):
     figures = []
-    monkeypatch.setattr("minitransformer.plots.positions.save", lambda figure, path, dpi: figures.append(figure))
+    monkeypatch.setattr("minitransformer.apps.plots.positions.save", lambda figure, path, dpi: figures.append(figure))
     positions_picture(RESULT, tmp_path / "picture.svg")
     titles = [axes.get_title(loc="left") for axes in figures[0].axes]
     labels = [axes.get_ylabel() for axes in figures[0].axes]

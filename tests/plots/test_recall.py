@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from minitransformer.plots import extrapolation_picture, recall_picture
-from minitransformer.plots.recall import SPREAD, WINDOW, draw_extrapolation, draw_recall
+from minitransformer.apps.plots import extrapolation_picture, recall_picture
+from minitransformer.apps.plots.recall import SPREAD, WINDOW, draw_extrapolation, draw_recall
 
 KINDS = {"self-attention": None, "recurrent": None, "convolutional": 15, "restricted self-attention": 8}
 RECALL = {

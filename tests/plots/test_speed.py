@@ -8,9 +8,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer.plots import growth_curves, network_curves, speed_bars
-from minitransformer.plots.network import network_figure
-from minitransformer.plots.speed import growth_figure, speed_figure
+from minitransformer.apps.plots import growth_curves, network_curves, speed_bars
+from minitransformer.apps.plots.network import network_figure
+from minitransformer.apps.plots.speed import growth_figure, speed_figure
 
 
 def test_bars_are_relative_to_pytorch():

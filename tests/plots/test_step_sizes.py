@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from minitransformer.plots import step_sizes
-from minitransformer.plots.step_sizes import steps_figure
+from minitransformer.apps.plots import step_sizes
+from minitransformer.apps.plots.step_sizes import steps_figure
 
 STEPS = np.logspace(-8, 0, 9)
 ERRORS = {"central": STEPS**2 + 1e-16 / STEPS, "extrapolated": STEPS**4 + 1e-16 / STEPS}

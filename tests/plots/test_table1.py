@@ -8,8 +8,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer.plots import paths_picture
-from minitransformer.plots.table1 import table1_figure
+from minitransformer.apps.plots import paths_picture
+from minitransformer.apps.plots.table1 import table1_figure
 
 
 def test_graphs_and_growth():

@@ -3,8 +3,8 @@ import warnings
 import numpy as np
 import pytest
 
-from minitransformer.plots import training_curves
-from minitransformer.plots.curves import curves_figure, duration, smooth
+from minitransformer.apps.plots import training_curves
+from minitransformer.apps.plots.curves import curves_figure, duration, smooth
 
 
 def training(step, loss):

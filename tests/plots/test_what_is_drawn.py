@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).parent.parent / "bench"))
 import made_up
 
-from minitransformer.plots import extrapolation_picture
-from minitransformer.plots import recall as recall_module
-from minitransformer.plots.fonts import face_for
-from minitransformer.plots.heatmap import draw, name_columns, name_rows
-from minitransformer.plots.recall import SPREAD, draw_extrapolation, draw_recall
-from minitransformer.plots.saving import MOST_PIXELS, save
-from minitransformer.plots.speed import growth_figure, speed_figure
-from minitransformer.plots.step_sizes import steps_figure
-from minitransformer.plots.table1 import table1_figure
+from minitransformer.apps.plots import extrapolation_picture
+from minitransformer.apps.plots import recall as recall_module
+from minitransformer.apps.plots.fonts import face_for
+from minitransformer.apps.plots.heatmap import draw, name_columns, name_rows
+from minitransformer.apps.plots.recall import SPREAD, draw_extrapolation, draw_recall
+from minitransformer.apps.plots.saving import MOST_PIXELS, save
+from minitransformer.apps.plots.speed import growth_figure, speed_figure
+from minitransformer.apps.plots.step_sizes import steps_figure
+from minitransformer.apps.plots.table1 import table1_figure
 
 LAYERS = ("self-attention", "recurrent", "convolutional", "restricted self-attention")
 

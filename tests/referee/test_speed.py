@@ -7,10 +7,10 @@ import pytest
 
 pytest.importorskip("torch", reason="needs PyTorch")
 
-from minitransformer.bench.figures import ratio
-from minitransformer.bench.program import command
-from minitransformer.bench.turns import Entrant, take_turns
-from minitransformer.bench.workloads import CONFIGURATIONS
+from minitransformer.apps.bench.figures import ratio
+from minitransformer.apps.bench.program import command
+from minitransformer.apps.bench.turns import Entrant, take_turns
+from minitransformer.apps.bench.workloads import CONFIGURATIONS
 
 pytestmark = [pytest.mark.referee, pytest.mark.numpy_only("is about speed on the processor")]
 

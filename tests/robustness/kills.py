@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from minitransformer import cli
+from minitransformer.apps import cli
 from minitransformer.durable import write_whole
 from minitransformer.training import RunError, RunFolder, Scores, check_free, load, shared_step
 from minitransformer.training.checkpoints import read_checkpoint
@@ -81,9 +81,9 @@ def cheap():
     with ExitStack() as stack:
         for target, replacement in (
             ("minitransformer.training.trainer.evaluate", _scores),
-            ("minitransformer.cli.progress.draw_curves", _draw("training.png")),
-            ("minitransformer.cli.progress.draw_attention", _draw("attention.png")),
-            ("minitransformer.cli.build_parser", _parser),
+            ("minitransformer.apps.cli.progress.draw_curves", _draw("training.png")),
+            ("minitransformer.apps.cli.progress.draw_attention", _draw("attention.png")),
+            ("minitransformer.apps.cli.build_parser", _parser),
         ):
             stack.enter_context(patch(target, replacement))
         yield

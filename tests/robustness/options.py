@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
-from minitransformer.cli import build_parser, main
-from minitransformer.cli.errors import one_line
+from minitransformer.apps.cli import build_parser, main
+from minitransformer.apps.cli.errors import one_line
 
 NASTY = (
     *("", " ", "-", "--", "---", "-1", "0", "1", "nan", "inf", "-inf", "1e23", "1e400", "-0.0", "0.5", "1_6", "0x10"),
@@ -80,13 +80,14 @@ def sandbox(folder: Path) -> Iterator[None]:
     def show(*values: object, **options: object) -> int:
         return 0
 
-    cli = "minitransformer.cli"
+    cli = "minitransformer.apps.cli"
     work = {
         f"{cli}.progress.draw_curves": show, f"{cli}.progress.draw_attention": show, f"{cli}.learn._watch": show,
         f"{cli}.gradcheck.examples": lambda *_: [], f"{cli}.gradcheck._plot": show, f"{cli}.results.show": show,
         f"{cli}.table3.train_variations": lambda _, some, *__: dict.fromkeys(some, ()),
         f"{cli}.table3.format_table": lambda *_: [],
-        "minitransformer.plots.attention_maps": show, "minitransformer.training.length.measure_step": lambda *_: 0.1,
+        "minitransformer.apps.plots.attention_maps": show,
+        "minitransformer.training.length.measure_step": lambda *_: 0.1,
     }  # fmt: skip
     work |= {f"{cli}.bench.{name}": show for name in ("measure_speed", "measure_growth", "measure_decoding")}
     work |= {f"{cli}.explore.{name}": show for name in ("_serve", "_save")}
@@ -104,7 +105,7 @@ def sandbox(folder: Path) -> Iterator[None]:
 
 
 def _experiment(args: argparse.Namespace, *what: object) -> int:
-    from minitransformer.cli.output_paths import check_writable
+    from minitransformer.apps.cli.output_paths import check_writable
 
     check_writable(args, "json", "plot")
     return 0

@@ -5,8 +5,8 @@ from itertools import count
 
 import pytest
 
+from minitransformer.apps.learn import Book, bank
 from minitransformer.durable import write_durably
-from minitransformer.learn import Book, bank
 from robustness import ALL
 from robustness.disk import Killed, changes
 from robustness.kills import SCENARIOS

@@ -6,9 +6,9 @@ import shutil
 import pytest
 from matplotlib.figure import Figure
 
-from minitransformer.cli import main
-from minitransformer.learn import bank
-from minitransformer.plots import saving
+from minitransformer.apps.cli import main
+from minitransformer.apps.learn import bank
+from minitransformer.apps.plots import saving
 from minitransformer.training import RunError, RunFolder
 from robustness.disk import names
 from robustness.kills import agree, run, train
@@ -135,7 +135,7 @@ def test_a_picture_replaces_a_link(tmp_path, ending):
 
 
 def test_attention_draws_into_the_folder(kills, tmp_path, monkeypatch):
-    monkeypatch.setattr("minitransformer.plots.grid.maps_figure", lambda *_, **__: Figure(figsize=(1, 1)))
+    monkeypatch.setattr("minitransformer.apps.plots.grid.maps_figure", lambda *_, **__: Figure(figsize=(1, 1)))
     folder = tmp_path / "run"
     shutil.copytree(kills.root / "whole", folder)
     (folder / "attention-12.png").symlink_to(tmp_path / "new")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minitransformer.cli import COMMANDS, main
+from minitransformer.apps.cli import COMMANDS, main
 
 SENDS = ("socket.", "urllib.", "http.", "ftplib.", "smtplib.", "webbrowser.")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC

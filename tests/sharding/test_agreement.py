@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from minitransformer.apps.cli import main
 from minitransformer.arrays import backend, blas, card
-from minitransformer.cli import main
 from minitransformer.data import MissingExtraError
 from minitransformer.sharding import ALONE, launched_rank, ranks, start
 from minitransformer.tasks import build

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urldefrag
 
 import pytest
 
-from minitransformer.learn import bank
+from minitransformer.apps.learn import bank
 
 ROOT = Path(__file__).parents[2]
 SITE = ROOT / "docs" / "_build" / "html"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from minitransformer.arrays import backend
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 from minitransformer.training import RunError, RunFolder, Trainer, create_run, load, resume, shared_step
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 from minitransformer.training.locking import lock_folder
@@ -30,7 +30,7 @@ def without_pictures():
     """Draw no pictures of these runs: they are not part of what is compared."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("draw_curves", "draw_attention"):
-            patch.setattr(f"minitransformer.cli.progress.{name}", lambda *_: None)
+            patch.setattr(f"minitransformer.apps.cli.progress.{name}", lambda *_: None)
         yield
 
 
@@ -108,7 +108,7 @@ PLACES = [
 PROGRAM = """
 import itertools, json, os, sys, time
 from minitransformer import durable
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 from minitransformer.training import trainer
 
 def stop_in(module, name, number):

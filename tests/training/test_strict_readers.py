@@ -11,7 +11,7 @@ import pytest
 from robustness import ALL
 from safetensors import SafetensorError
 
-from minitransformer.cli import main
+from minitransformer.apps.cli import main
 from minitransformer.data import read_parallel
 from minitransformer.decoding import SearchOptions
 from minitransformer.tasks import build

@@ -14,8 +14,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from minitransformer.learn.bank import SOURCES
-from minitransformer.learn.solutions import read_mistakes, solution_of
+from minitransformer.apps.learn.bank import SOURCES
+from minitransformer.apps.learn.solutions import read_mistakes, solution_of
 
 Wrong = tuple[str, "str | re.Pattern[str]", Any]
 """The exercise, what must be said, and the answer."""

@@ -1,0 +1,14 @@
+"""What is done with the engine: commands, exercises, the explorer, other programs' models, experiments, pictures.
+
+==============  ================================================================================
+``cli/``        the command ``minitransformer``
+``learn/``      exercises that check themselves, and models that learners' own functions train
+``explorer/``   a trained model in the browser
+``exchange/``   models of other programs, in and out
+``paper/``      experiments on the paper and on what came after it
+``bench/``      speed, beside PyTorch where it is installed
+``plots/``      pictures
+==============  ================================================================================
+
+They use only what the other packages publish: a package's own files import deeper, these do not.
+"""

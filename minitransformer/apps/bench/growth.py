@@ -1,0 +1,180 @@
+"""How the time and the memory of our training step grow with length, batch, width and depth.
+
+One of them varies at a time around a small model; each point is measured in a process of its own, which builds the
+model, does one step of a single token and reports how much memory it uses: interpreter, libraries, weights, Adam's
+arrays. *Memory* is how far its peak is above that after some steps of the full size: activations, gradients and
+temporary arrays. *Time* is the median of those steps, without the first. One worker on one core by default, so
+that only the work grows, not the number of workers.
+
+What theory expects, as powers. The time of a step is linear in batch and depth; quadratic in the width D once the
+products with weights (D x D each) dominate, and quadratic in the length T once attention (T x T each) dominates. Memory
+is linear in batch and depth; quadratic in the width, once the gradients (D x D each) exceed the activations; and
+quadratic in the length, where the attention weights (T x T each) dominate, unless attention works in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from minitransformer.apps.bench.figures import slope
+from minitransformer.apps.bench.machine import describe
+from minitransformer.apps.bench.program import command
+from minitransformer.apps.bench.turns import Process, ProcessError
+from minitransformer.apps.bench.workloads import Workload
+
+__all__ = ["AXES", "Axis", "Curve", "measure_growth"]
+
+CENTRE = Workload().changed(d_model=128, n_heads=4, n_layers=2, d_ff=512, vocabulary=512, batch=8, length=32)
+LONG = Workload().changed(d_model=32, n_heads=1, n_layers=3, d_ff=128, vocabulary=64, batch=1, length=64)
+ENOUGH = 1.0
+"""How long a point is measured, in seconds; at least two steps, at most 20."""
+PATIENCE = 4.0
+"""A step that takes at least this many seconds is measured once."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One way to compute, and the powers that theory expects of it."""
+
+    label: str
+    options: dict[str, Any]
+    time_power: float
+    memory_power: float
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What varies: its letter, its values, how they change the workload, and the curves."""
+
+    name: str
+    letter: str
+    centre: Workload
+    values: Sequence[int]
+    vary: Callable[[Workload, int], Workload]
+    curves: Sequence[Curve]
+
+
+AXES = {
+    "length": Axis(
+        "length",
+        "T",
+        LONG,
+        (64, 128, 256, 512, 1024, 2048, 4096),
+        lambda workload, value: workload.changed(length=value),
+        (
+            Curve("plain", {}, 2, 2),
+            Curve("in blocks of 128", {"attention_block": 128}, 2, 1),
+            Curve("in blocks, recomputed", {"attention_block": 128, "recompute": True}, 2, 1),
+        ),
+    ),
+    "batch": Axis(
+        "batch",
+        "B",
+        CENTRE,
+        (2, 4, 8, 16, 32, 64, 128),
+        lambda workload, value: workload.changed(batch=value),
+        (Curve("plain", {}, 1, 1),),
+    ),
+    "width": Axis(
+        "width",
+        "D",
+        CENTRE.changed(n_layers=1),
+        (64, 128, 256, 512, 1024),
+        lambda workload, value: workload.changed(d_model=value, d_ff=4 * value),
+        (Curve("plain", {}, 2, 2),),
+    ),
+    "depth": Axis(
+        "depth",
+        "N",
+        CENTRE,
+        (1, 2, 4, 8, 16),
+        lambda workload, value: workload.changed(n_layers=value),
+        (Curve("plain", {}, 1, 1),),
+    ),
+}
+
+
+def measure_growth(workers: int, tell: Callable[[str], None], axes: Mapping[str, Axis] = AXES) -> dict[str, Any]:
+    """Measure all curves along all axes.
+
+    A point is left out if its memory, extrapolated from the point before by the power of theory, would exceed half of
+    the machine's; larger points are left out too.
+
+    Parameters
+    ----------
+    workers : int
+        How many workers share a batch.
+    tell : callable
+        Called with each message about the progress.
+    axes : mapping of str to Axis
+        What to vary.
+
+    Returns
+    -------
+    dict
+        Plain values that can be written as JSON: ``"machine"``, ``"workers"`` and ``"axes"``, by name.
+    """
+    machine = describe()
+    result: dict[str, Any] = {"machine": machine, "workers": workers, "axes": {}}
+    for name, axis in axes.items():
+        curves: list[dict[str, Any]] = []
+        result["axes"][name] = {"letter": axis.letter, "centre": axis.centre.flat(), "curves": curves}
+        for curve in axis.curves:
+            tell(f"{name}, {curve.label}")
+            points, left_out = _points(axis, curve, workers, machine["memory"], tell)
+            x = [point["value"] for point in points]
+            memory = [point["memory"] for point in points]
+            curves.append(
+                {
+                    "label": curve.label,
+                    "options": curve.options,
+                    "points": points,
+                    "left_out": left_out,
+                    "time_power": curve.time_power,
+                    "memory_power": curve.memory_power,
+                    "time_slope": slope(x, [point["seconds"] for point in points]),
+                    "memory_slope": None if None in memory else slope(x, memory),
+                }
+            )
+    return result
+
+
+def _points(
+    axis: Axis, curve: Curve, workers: int, available: int | None, tell: Callable[[str], None]
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return the points of a curve, and why some are left out, if some are."""
+    points: list[dict[str, Any]] = []
+    for value in axis.values:
+        if points and available and points[-1]["memory"] is not None:
+            before = points[-1]
+            predicted = before["resident"] + before["memory"] * (value / before["value"]) ** curve.memory_power
+            if predicted > available / 2:
+                return points, (
+                    f"{axis.letter} {value} and more: it would take about {predicted / 1e9:.1f} GB, "
+                    f"more than half of this machine's {available / 1e9:.1f} GB"
+                )
+        try:
+            points.append(_point(axis.vary(axis.centre.changed(**curve.options), value), workers, value))
+        except ProcessError as death:
+            return points, f"{axis.letter} {value} and more: {death}"
+        tell(f"{axis.name}, {curve.label}: {axis.letter} {value}: {1e3 * points[-1]['seconds']:.1f} ms")
+    return points, None
+
+
+def _point(workload: Workload, workers: int, value: int) -> dict[str, Any]:
+    with Process(command("growth", workload, min(workers, workload.batch))) as process:
+        resident = process.read()["ready"]["resident"]
+        (first,) = process.ask(1)["seconds"]
+        answer = process.ask(min(max(round(ENOUGH / first), 2 if first < PATIENCE else 1), 20))
+    peak = answer["peak"]
+    return {
+        "value": value,
+        "seconds": median(answer["seconds"]),
+        "all_seconds": answer["seconds"],
+        "resident": resident,
+        "peak": peak,
+        "memory": None if peak is None or resident is None else max(peak - resident, 1),
+    }

@@ -1,0 +1,94 @@
+"""Our training step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from minitransformer.apps.bench.machine import resident_memory, settle
+from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
+from minitransformer.arrays import blas
+from minitransformer.data import Batch
+from minitransformer.nn import Transformer
+from minitransformer.optim import Adam
+from minitransformer.training import Workers, default_workers, shared_step
+
+__all__ = ["WARM_UP", "Program", "build", "prepare", "prepare_growth", "random_batch", "time_steps", "workers_for"]
+
+WARM_UP = 2
+"""The number of warm-up steps."""
+Program = tuple[Callable[[int], dict[str, Any]], dict[str, Any]]
+"""A benchmark program: a function that does a number of steps and returns their times, and a description."""
+
+
+def build(workload: Workload) -> Transformer:
+    """Return the model of a workload, in training mode."""
+    return Transformer(workload.vocabulary, workload.vocabulary, workload.model)
+
+
+def random_batch(workload: Workload) -> Batch:
+    """Return a batch of random tokens without padding."""
+    rng = np.random.default_rng(0)
+    source, target_input, target_output = (
+        rng.integers(1, workload.vocabulary, (workload.batch, workload.length)) for _ in range(3)
+    )
+    return Batch(source, target_input, target_output)
+
+
+def workers_for(workload: Workload, workers: int | None) -> int:
+    """Return how many workers share a batch: as many as asked for, or as training itself would take here."""
+    return default_workers(workload.batch * workload.length) if workers is None else workers
+
+
+def time_steps(step: Callable[[], object], times: int) -> list[float]:
+    """Return how long each of some steps takes, in seconds."""
+    seconds = []
+    for _ in range(times):
+        start = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - start)
+    return seconds
+
+
+@contextmanager
+def prepare(workload: Workload, workers: int | None) -> Iterator[Program]:
+    """Return our program."""
+    model, batch = build(workload), random_batch(workload)
+    optimiser = Adam(model.parameters())
+    number = workers_for(workload, workers)
+    with Workers(model, number, number) as team:
+
+        def step() -> float:
+            return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+
+        time_steps(step, WARM_UP)
+        yield lambda times: {"seconds": time_steps(step, times)}, {"workers": number, "kernels": blas.kernels()}
+
+
+@contextmanager
+def prepare_growth(workload: Workload, workers: int | None) -> Iterator[Program]:
+    """Return our program without a warm-up, described by the memory that it uses before its first step.
+
+    A single worker has a single thread for its matrix products too, so that only the work grows. One step of one
+    sentence of one token comes first: it fills Adam's arrays and loads modules that are loaded late. Its gradients are
+    freed.
+    """
+    model, batch = build(workload), random_batch(workload)
+    optimiser = Adam(model.parameters())
+    number = workers_for(workload, workers)
+    with Workers(model, number, number) as team, blas.threads(1) if number == 1 else nullcontext():
+
+        def step(part: Batch = batch) -> float:
+            return float(shared_step(model, optimiser, part, LEARNING_RATE, LABEL_SMOOTHING, team))
+
+        step(Batch(*(ids[:1, :1] for ids in batch)))
+        for copy in team.models:
+            for parameter in copy.parameters():
+                parameter.grad = None
+        settle()
+        description = {"resident": resident_memory(), "workers": number}
+        yield lambda times: {"seconds": time_steps(step, times)}, description

@@ -1,0 +1,92 @@
+"""Our decoding.
+
+With untrained weights sentences end at random. Here none ends, because the end token's row in the table of embeddings
+is zero, and so is its score. Both sides write the maximum number of tokens, ten more than the source has, so each
+search does the same work in every turn. The hypotheses of a beam change their order, as with a trained model, so their
+caches must be reordered after every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minitransformer.apps.bench.machine import settle
+from minitransformer.apps.bench.ours import WARM_UP, Program, build, time_steps
+from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
+from minitransformer.arrays import blas, to_numpy
+from minitransformer.autograd import no_grad
+from minitransformer.data import END, PAD, START
+from minitransformer.decoding import beam_search, greedy
+from minitransformer.nn import Transformer
+
+__all__ = ["Translations", "decoding_model", "margins", "max_length", "prepare", "random_sources", "warm_up"]
+
+MORE_THAN_SOURCE = 10
+"""How many tokens more than its source a target sentence has."""
+
+
+class Translations(NamedTuple):
+    """The result of a search."""
+
+    sentences: list[list[int]]
+    scores: list[float] | None
+    """Those of a beam search."""
+
+
+def max_length(workload: Workload) -> int:
+    """Return how many tokens are written for each sentence."""
+    return workload.length + MORE_THAN_SOURCE
+
+
+def random_sources(workload: Workload) -> Any:
+    """Return source sentences of random tokens, each with its end token, without padding."""
+    rng, shape = np.random.default_rng(0), (workload.batch, workload.length)
+    ids = rng.integers(max(PAD, START, END) + 1, workload.vocabulary, shape)
+    ids[:, -1] = END
+    return ids
+
+
+def decoding_model(workload: Workload) -> Transformer:
+    """Return a model that ends no sentence."""
+    model = build(workload)
+    model.output.data[END] = 0
+    return model.eval().arrange_for_decoding()
+
+
+def warm_up(decode: Callable[[], Translations]) -> Program:
+    """Decode a few times; return the program, described by what was written."""
+    time_steps(decode, WARM_UP)
+    written = decode()
+    return lambda times: {"seconds": time_steps(decode, times)}, written._asdict()
+
+
+@contextmanager
+def prepare(workload: Workload, search: str) -> Iterator[Program]:
+    """Return our program; a step decodes the batch once."""
+    model, source, most = decoding_model(workload), random_sources(workload), max_length(workload)
+
+    def decode() -> Translations:
+        if search == "greedy":
+            return Translations(greedy(model, source, most), None)
+        best = [hypotheses[0] for hypotheses in beam_search(model, source, BEAM, ALPHA, most)]
+        return Translations([hypothesis.tokens for hypothesis in best], [hypothesis.score for hypothesis in best])
+
+    turn, description = warm_up(decode)
+    if search == "greedy":
+        description["margins"] = margins(model, source, description["sentences"])
+    settle()
+    yield turn, description | {"kernels": blas.kernels()}
+
+
+def margins(model: Transformer, source: Any, sentences: Sequence[Sequence[int]]) -> list[list[float]]:
+    """Return the lead of each written token over the next best one, computed without a cache."""
+    with no_grad():
+        inputs = np.array([[START, *sentence[:-1]] for sentence in sentences])
+        scores = to_numpy(model(source, inputs).data).copy()
+    scores[..., [PAD, START]] = -np.inf
+    second, first = np.moveaxis(np.partition(scores, -2, axis=-1)[..., -2:], -1, 0)
+    return [[float(margin) for margin in row] for row in first - second]

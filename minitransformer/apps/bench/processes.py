@@ -1,0 +1,87 @@
+"""Our training step in several processes over MPI: the time, traffic and memory of each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from minitransformer.apps.bench.machine import peak_memory
+from minitransformer.apps.bench.network import Network
+from minitransformer.apps.bench.ours import WARM_UP, Program, build, random_batch, time_steps
+from minitransformer.apps.bench.workloads import LABEL_SMOOTHING, LEARNING_RATE, Workload
+from minitransformer.arrays import Array
+from minitransformer.optim import Adam
+from minitransformer.sharding import MPI
+from minitransformer.training import Workers, shared_step
+
+__all__ = ["DelayedMPI", "prepare"]
+
+GLANCE = 0.005
+"""The interval in seconds at which a process checks for its turn; a blocking MPI call would keep a core busy."""
+
+
+class DelayedMPI(MPI):
+    """MPI with a count of the received bytes, and optionally the delays of a slower network.
+
+    Parameters
+    ----------
+    network : Network
+        Its latency and bandwidth are added to the time of the exchange here.
+    """
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network, self.received = network, 0
+
+    def exchange(self, sent: Array, sizes: Sequence[int], received_sizes: Sequence[int]) -> Array:
+        """Exchange gradients."""
+        received = super().exchange(sent, sizes, received_sizes)
+        self._delay(received.nbytes)
+        return received
+
+    def share_out(self, values: Array, parts: Sequence[slice]) -> None:
+        """Exchange weights."""
+        super().share_out(values, parts)
+        self._delay(values.nbytes - values[parts[self.rank]].nbytes)
+
+    def _delay(self, size: int) -> None:
+        self.received += size
+        if self.network.latency or self.network.bandwidth:
+            time.sleep(self.network.seconds(self.size - 1, size))
+
+    def wait(self, times: int) -> int:
+        """Return what the first process passes, as soon as it does; until then leave the cores to other programs."""
+        request = self._world.Ibarrier()
+        while not request.Test():
+            time.sleep(GLANCE)
+        return self.first(lambda: times)
+
+
+@contextmanager
+def prepare(workload: Workload, shares: int, network: Network) -> Iterator[Program]:
+    """Return our program in the first process that mpiexec started; the others work for it. One thread each."""
+    ranks = DelayedMPI(network)
+    model, batch = build(workload), random_batch(workload)
+    optimiser = Adam(model.parameters(), part=(ranks.rank, ranks.size))
+    with Workers(model, shares, 1, 1, ranks) as team:
+
+        def turn(times: int) -> dict[str, Any]:
+            times = ranks.wait(times)
+            if not times:
+                raise SystemExit
+            ranks.received = 0
+            seconds = time_steps(step, times)
+            found = ranks.gather((peak_memory(), ranks.received // times))
+            peaks, received = [peak for peak, _ in found], [size for _, size in found]
+            return {"seconds": seconds, "peak": max(peaks, key=lambda peak: peak or 0), "received": received}
+
+        def step() -> float:
+            return float(shared_step(model, optimiser, batch, LEARNING_RATE, LABEL_SMOOTHING, team))
+
+        time_steps(step, WARM_UP)
+        while ranks.rank:
+            turn(0)  # as the first process does
+        yield turn, {"processes": ranks.size, "shares": shares, "parameters": optimiser.values.size}
+        turn(0)  # the others end

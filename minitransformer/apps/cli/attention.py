@@ -1,0 +1,54 @@
+"""Draw the attention of a trained model.
+
+One picture with every layer and head: cross-attention first, then the encoder's and the decoder's self-attention. A
+model that continues texts has self-attention only, and the picture shows what it attends to in your text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.pictures import translate_with_maps
+from minitransformer.apps.cli.run_options import add_run, load_chosen
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, the text and where the picture goes."""
+    add_run(parser)
+    add_with(parser)
+    parser.add_argument("text", nargs="+", help="a source text")
+    parser.add_argument(
+        "--out", type=path, default=argparse.SUPPRESS, help="the picture (.png); by default in the run folder"
+    )
+
+
+@with_parts_of_run()
+def run(args: argparse.Namespace) -> int:
+    """Translate the text, draw the attention maps, and say where the picture is.
+
+    A model that continues texts only reads it.
+    """
+    from minitransformer.apps.plots import attention_maps
+
+    trained = load_chosen(args, translates=None)
+    text = trained.task.normalise_input(" ".join(args.text))
+    if not hasattr(args, "out"):
+        name = re.sub(r"[^\w]+", "-", text).strip("-")[:60]
+        args.out = args.run / f"attention-{name}.png"
+    check_writable(args, "out")
+    try:
+        maps, source, target, answer = translate_with_maps(trained, text)
+    except ValueError as error:
+        raise UsageError(f"{error}") from error
+    title = f"{text}  →  {answer}" if source else "".join(target)
+    attention_maps(maps, source, target, args.out, title, target_input=["<start>", *target[:-1]])
+    print(f"{text}  ->  {answer}" if source else text)
+    print(f"the picture is {args.out}")
+    return 0

@@ -1,0 +1,26 @@
+"""Average the last checkpoints of a run.
+
+The mean of their weights (section 6.1 of the paper) is then used for translating, unless --weights says otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from minitransformer.apps.cli.parser import path
+from minitransformer.training import RunFolder, average
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run and how many."""
+    parser.add_argument("run", type=path, help="a run folder of `minitransformer train`")
+    parser.add_argument("--last", type=int, default=5, metavar="N", help="number of checkpoints")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the mean, and print its steps and path."""
+    path, steps = average(RunFolder(args.run), args.last)
+    print(f"the mean of {len(steps)} checkpoints, steps {', '.join(f'{step:,}' for step in steps)}, is {path}")
+    return 0

@@ -1,0 +1,114 @@
+"""Measure the speed of a training step on this computer.
+
+Our step and PyTorch's, eager and compiled, run in turns if PyTorch is installed. Then it shows where our time goes and
+the best time that this computer could reach. --scale measures how time and memory grow with length, batch, width and
+depth. --decode measures greedy and beam search beside PyTorch. --processes measures the step in several processes over
+MPI, beside threads, with a model of its cost. This takes a few minutes on the CPU. --backend cupy measures training
+steps on the GPU, also with larger batches.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from minitransformer.apps.bench import (
+    CONFIGURATIONS,
+    GPU_CONFIGURATIONS,
+    decoding_text,
+    growth_text,
+    measure_decoding,
+    measure_growth,
+    measure_processes,
+    measure_speed,
+    processes_text,
+    speed_text,
+)
+from minitransformer.apps.cli import results
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.arrays import backend
+from minitransformer.training import MOST_WORKERS
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to measure, how long, and where the results go."""
+    parser.add_argument(
+        "configurations",
+        nargs="*",
+        default=argparse.SUPPRESS,
+        metavar="CONFIGURATION",
+        help=f"some of {', '.join(CONFIGURATIONS)}, on a GPU of {', '.join(GPU_CONFIGURATIONS)}; by default all",
+    )
+    parser.add_argument("--rounds", type=int, default=7, help="turns for each program")
+    parser.add_argument("--no-pytorch", action="store_true", help="do not measure PyTorch")
+    parser.add_argument("--no-compile", action="store_true", help="do not measure torch.compile")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=argparse.SUPPRESS,
+        help="threads that share a batch; by default as many as in training, and one with --scale",
+    )
+    parser.add_argument("--scale", action="store_true", help="measure growth instead")
+    parser.add_argument("--decode", action="store_true", help="measure decoding instead")
+    parser.add_argument("--processes", action="store_true", help="measure several processes instead (needs MPI)")
+    results.add_arguments(parser)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise a UsageError unless the arguments go together."""
+    names, on_a_card = getattr(args, "configurations", []), backend() != "numpy"
+    known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(f"there is no configuration {unknown[0]!r}; the configurations are {', '.join(known)}")
+    if args.scale and names:
+        raise UsageError(f"--scale has its own sizes, found {' '.join(names)} too; leave one out")
+    kinds = [kind for kind in ("decode", "scale", "processes") if getattr(args, kind)]
+    if len(kinds) > 1:
+        raise UsageError(f"--{kinds[0]} and --{kinds[1]} measure different things; leave one out")
+    if (args.decode or args.processes) and hasattr(args, "workers"):
+        raise UsageError(f"--{kinds[0]} has no workers; leave --workers out")
+    if args.decode and hasattr(args, "plot"):
+        raise UsageError("--decode draws no picture; leave --plot out, or write the figures with --json")
+    if args.rounds < 1:
+        raise UsageError(f"--rounds must be at least 1, found {args.rounds}")
+    if getattr(args, "workers", 1) < 1:
+        raise UsageError(f"--workers must be at least 1, found {args.workers}")
+    if getattr(args, "workers", 1) > MOST_WORKERS:
+        raise UsageError(f"--workers must be at most {MOST_WORKERS}, found {args.workers}")
+    of_the_processor = [
+        f"--{name}" for name in ("scale", "decode", "processes", "workers", "plot") if getattr(args, name, False)
+    ]
+    if on_a_card and of_the_processor:
+        raise UsageError(
+            f"{of_the_processor[0]} measures the processor, found the array library {backend()}; leave one out"
+        )
+    check_writable(args, "json", "plot")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    check(args)
+    on_a_card = backend() != "numpy"
+    known = GPU_CONFIGURATIONS if on_a_card else CONFIGURATIONS
+    names = list(dict.fromkeys(getattr(args, "configurations", []))) or list(known)
+    if args.scale:
+        result = measure_growth(getattr(args, "workers", 1), results.tell)
+        report = growth_text(result)
+    elif args.decode:
+        result = measure_decoding(names, args.rounds, ["ours"] if args.no_pytorch else ["ours", "eager"], results.tell)
+        report = decoding_text(result)
+    elif args.processes:
+        result = measure_processes(names, args.rounds, not args.no_pytorch, results.tell)
+        report = processes_text(result)
+    else:
+        programs = ["ours"]
+        if not args.no_pytorch:
+            programs += ["eager"] if args.no_compile or on_a_card else ["eager", "compiled"]
+        result = measure_speed(names, args.rounds, programs, getattr(args, "workers", None), results.tell)
+        report = speed_text(result)
+    picture = "growth_curves" if args.scale else "network_curves" if args.processes else "speed_bars"
+    results.show(args, result, report, picture)
+    return 0

@@ -1,0 +1,91 @@
+"""Train a small model with a learner's own functions, at the end of a chapter."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable
+
+from tqdm import tqdm
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.learn import Book, Exercise, bank, command
+from minitransformer.apps.learn.answers import Missing
+from minitransformer.apps.learn.trainings import (
+    TRAININGS,
+    Disagreement,
+    chapter_of,
+    completes_chapter,
+    last_ready,
+    train_with_answers,
+)
+from minitransformer.apps.learn.verdict import Wrong
+from minitransformer.arrays import using
+
+__all__ = ["LAST", "run_training", "suggest_training", "training_command"]
+
+WHOLE = {8: "", 9: " --norm rms --activation swiglu --positions rotary --n-kv-heads 2"}
+"""The chapters after which the whole model is trained with the learner's functions, and the options of the training."""
+LAST = max(WHOLE)
+
+
+def run_training(book: Book, number: str | None) -> int:
+    """Run the training of a chapter, or of the last one that is ready; return the exit status."""
+    chapters = [*TRAININGS, *WHOLE]
+    if number is not None and number not in map(str, chapters):
+        raise UsageError(
+            f"there is no training of chapter {number!r}: expected one of {', '.join(map(str, chapters))}, or no "
+            "number for the last one whose exercises you have solved"
+        )
+    chapter = int(number) if number else _last_ready(book)
+    if chapter in WHOLE:
+        print(f"Your functions train the whole Transformer:\n\n    {training_command(book, chapter)}")
+        return 0
+    kind = TRAININGS[chapter]
+    print(f"Chapter {chapter}: {kind.title}\n\n{_fill('It calls your ' + ', '.join(kind.uses) + '.')}\n", flush=True)
+    try:
+        with using("numpy"):  # exercises are plain NumPy, whatever the library for everything else is
+            report = train_with_answers(kind, book.folder, _track)
+    except Missing as missing:
+        print(missing)
+        return 1
+    except Wrong as wrong:
+        print(f"The training ended after the first batch.\n\n{wrong}")
+        return 1
+    except Disagreement as disagreement:
+        print("The training has not begun: on the first batch, one of your functions\nand the engine's own disagree.")
+        print(f"\n{disagreement}\n\n(`{command('check', disagreement.name, folder=book.folder)}` looks for the cause)")
+        return 1
+    print(report.format())
+    return 0
+
+
+def _track(steps: range) -> Iterable[int]:
+    """Yield the steps, and draw a progress bar in a terminal if they take more than two seconds."""
+    return tqdm(steps, unit="step", delay=2, leave=False, disable=None)
+
+
+def _last_ready(book: Book) -> int:
+    """Return the last chapter whose training has all functions that it uses."""
+    if len(book.done) == len(bank()):
+        return LAST
+    return last_ready(book.done) or min(TRAININGS)
+
+
+def training_command(book: Book, chapter: int) -> str | None:
+    """Return the command that trains a model with the functions of a chapter; None if it has no training."""
+    if chapter in WHOLE:
+        return f"minitransformer train --with {shlex.quote(str(book.folder))}{WHOLE[chapter]}"
+    return command("train", str(chapter), folder=book.folder) if chapter in TRAININGS else None
+
+
+def suggest_training(book: Book, exercise: Exercise) -> None:
+    """Print the command of a chapter's training if this exercise was the last open one of the chapter."""
+    chapter = chapter_of(exercise)
+    line = training_command(book, chapter)
+    if line and completes_chapter(exercise, book.done):
+        print("\n" + _fill(f"Chapter {chapter} is done: `{line}` trains a model with your functions."))
+
+
+def _fill(text: str) -> str:
+    return textwrap.fill(text, 78, break_long_words=False, break_on_hyphens=False)

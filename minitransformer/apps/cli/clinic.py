@@ -1,0 +1,140 @@
+"""The clinic's part of the command ``learn``."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.learn import command
+from minitransformer.apps.learn.clinic import (
+    ASK,
+    CAUSES,
+    Case,
+    Chart,
+    ScriptError,
+    cases,
+    diagnose,
+    examine_text,
+    find_case,
+    find_report,
+    judge,
+    open_case,
+    overview,
+)
+
+__all__ = ["add_arguments", "run"]
+
+WIDTH = 78
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what can be asked about a patient."""
+    parser.add_argument(
+        "--ask", choices=tuple(ASK), default=argparse.SUPPRESS, help="clinic: a further measurement of a patient"
+    )
+    parser.add_argument(
+        "--diagnosis", metavar="CAUSE", choices=tuple(CAUSES), default=argparse.SUPPRESS,
+        help="clinic: the cause, one of those that `learn clinic` lists",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the patients or one of them, judge a diagnosis or a corrected script; return the exit status."""
+    if not hasattr(args, "name"):
+        if hasattr(args, "ask") or hasattr(args, "diagnosis"):
+            raise UsageError("--ask and --diagnosis are about a patient: give its number, as in `learn clinic 3`")
+        return _list(args.folder)
+    try:
+        case = find_case(args.name)
+    except LookupError as error:
+        raise UsageError(error.args[0]) from error
+    path = open_case(case, args.folder)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not text in UTF-8: {error}") from error
+    try:
+        if hasattr(args, "diagnosis"):
+            return _diagnose(case, args.folder, args.diagnosis)
+        report = _examine(case, text, path)
+    except ScriptError as error:
+        print(_fill(f"{case.name}: {error}"))
+        return 1
+    if hasattr(args, "ask"):
+        print(ASK[args.ask](report))
+        if args.ask == "loss":
+            _draw_loss(report, path.with_suffix(".png"), case.name)
+        return 0
+    return _visit(case, args.folder, path, text, report)
+
+
+def _list(folder: Path) -> int:
+    chart = Chart.read(folder)
+    print("Each patient is a small training script with one fault. Visit one, name the\ncause, correct the file.\n")
+    for case in cases():
+        marks = [
+            word
+            for word, numbers in (("diagnosed", chart.diagnosed), ("healed", chart.healed))
+            if case.number in numbers
+        ]
+        print(f"  {case.name:<12} {', '.join(marks)}".rstrip())
+    print("\nCauses for --diagnosis:")
+    for name, cause in CAUSES.items():
+        print(f"  {name:<24} {cause.text}")
+    print(f"\n`{command('clinic', '1', folder=folder)}` visits the first.")
+    return 0
+
+
+def _examine(case: Case, text: str, path: Path) -> Mapping[str, Any]:
+    """Return the report of a script, trained again only if it has changed."""
+    slot = "first" if text == case.text else "now"
+    kept = path.with_name(f".{case.number:02}-{slot}.json")
+    if find_report(text, kept) is None:
+        print("Training for 5 to 10 seconds ...\n", flush=True)
+    return examine_text(text, str(path), kept)
+
+
+def _draw_loss(report: Mapping[str, Any], picture: Path, title: str) -> None:
+    from minitransformer.apps.plots import training_curves  # takes a second to import
+
+    training_curves([{"step": i, "loss": loss} for i, loss in enumerate(report["losses"], start=1)], picture, title)
+    print(f"\nThe loss as a picture: {picture}")
+
+
+def _visit(case: Case, folder: Path, path: Path, text: str, report: Mapping[str, Any]) -> int:
+    print(f"{case.name}: {path}\n\n{overview(report)}\n")
+    if text == case.text:
+        ask = command("clinic", f"{case.number}", "--ask", "WHAT", folder=folder)
+        name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
+        print(_fill(f"`{ask}` measures more; WHAT is {', '.join(ASK)}."))
+        print(_fill(f"`{name}` names the cause. Then correct the file and visit the patient again."))
+        return 1
+    healthy, words = judge(report, case.cause)
+    print(_fill(f"{'Healthy.' if healthy else 'Still sick.'} {words}"))
+    chart = Chart.read(folder).noted(folder, "healed", case.number) if healthy else Chart.read(folder)
+    if case.number not in chart.diagnosed:
+        name = command("clinic", f"{case.number}", "--diagnosis", "CAUSE", folder=folder)
+        print(_fill(f"You have not named its cause yet: `{name}`."))
+    elif not healthy:
+        print(_fill(f"{case.cause}, measured now: {CAUSES[case.cause].finding(report)[1]}."))
+    return 0 if healthy else 1
+
+
+def _diagnose(case: Case, folder: Path, name: str) -> int:
+    """Judge a diagnosis by the original script of the patient, not by the learner's corrections."""
+    report = _examine(case, case.text, folder / case.file)
+    right, words = diagnose(case, name, report)
+    print(_fill(f"{case.name}, {name}: {'right' if right else 'this is not the cause'}."))
+    print(_fill(words))
+    if right:
+        Chart.read(folder).noted(folder, "diagnosed", case.number)
+    print(_fill(f"(measured by --ask {CAUSES[name].ask})"))
+    return 0 if right else 1
+
+
+def _fill(text: str) -> str:
+    return textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,166 @@
+"""Give a course: a plan of nine weeks, and grades for what students hand in.
+
+`course --out FOLDER` writes the plan: tutorials, exercises, a lab and a patient of the clinic for each week.
+`course --grade SUBMISSIONS --week 3` checks the exercises of that week in a folder with one folder for each student.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from minitransformer.apps.cli.errors import UsageError, one_line
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.learn import Exercise, bank
+from minitransformer.apps.learn.course import weeks, write_plan
+from minitransformer.apps.learn.grading import SECONDS, Result, grade, read_submissions, write_csv
+from minitransformer.durable import check_replaceable, write_whole
+
+__all__ = ["add_arguments", "run"]
+
+WIDTH = 78
+SHOWN = 4
+"""How many exercises of a student are named in one state."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is written, and what is graded."""
+    parser.add_argument(
+        "--out",
+        type=path,
+        default=argparse.SUPPRESS,
+        help="the folder of the plan (default: course); with --grade: write the table as CSV to this file",
+    )
+    parser.add_argument(
+        "--grade",
+        type=path,
+        default=argparse.SUPPRESS,
+        metavar="SUBMISSIONS",
+        help="write no plan, but grade: a folder with one folder for each student",
+    )
+    parser.add_argument(
+        "--week",
+        type=int,
+        metavar="N",
+        default=argparse.SUPPRESS,
+        help="with --grade: the exercises of this week (default: all exercises)",
+    )
+    parser.add_argument(
+        "--json",
+        type=path,
+        default=argparse.SUPPRESS,
+        metavar="FILE",
+        help="with --grade: write what was wrong to this file",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=argparse.SUPPRESS,
+        metavar="S",
+        help=f"with --grade: the time limit of an exercise (default: {SECONDS:g})",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the plan, or grade; return the exit status."""
+    if hasattr(args, "grade"):
+        return _grade(args)
+    for name in ("week", "json", "seconds"):
+        if hasattr(args, name):
+            raise UsageError(f"--{name} has no effect without --grade; add --grade SUBMISSIONS")
+    folder = getattr(args, "out", Path("course"))
+    try:
+        written = write_plan(folder)
+    except FileExistsError as error:
+        raise UsageError(f"{error}; choose another folder with --out, or remove it first") from error
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error}; choose another folder with --out") from error
+    print(f"The plan is in {folder}: {written[0].name} for you, {len(written) - 1} weeks for your students.")
+    return 0
+
+
+def _grade(args: argparse.Namespace) -> int:
+    seconds = getattr(args, "seconds", SECONDS)
+    if not 0 < seconds < 3600:
+        raise UsageError(f"--seconds must be above 0 and below 3600, found {seconds:g}")
+    outputs = [getattr(args, name) for name in ("out", "json") if hasattr(args, name)]
+    for file in outputs:
+        try:
+            check_replaceable(file)
+        except OSError as error:
+            raise UsageError(f"{file} cannot be written: {error.strerror or error}; choose another path") from error
+    exercises = _exercises_of(args.week) if hasattr(args, "week") else bank()
+    submissions = read_submissions(args.grade, exercises)
+    what = f"week {args.week}" if hasattr(args, "week") else "all weeks"
+    print(f"{what}: {len(exercises)} exercises, submissions: {len(submissions)}\n", flush=True)
+    if others := sorted(one_line(file.name) for file in args.grade.glob("[!.]*") if not file.is_dir()):
+        print(f"{_fill('not graded, because only folders are: ' + ', '.join(others))}\n")
+    width = min(30, max(len(one_line(submission.student)) for submission in submissions))
+    results = []
+    for submission in submissions:
+        results.append(grade(submission, exercises, seconds=seconds))
+        print(_line(results[-1], width), flush=True)
+        if hasattr(args, "out"):  # now, so that an interruption leaves the rows of all students so far
+            write_whole(args.out, write_csv(results))
+        if hasattr(args, "json"):
+            write_whole(args.json, _json(results).encode())
+    print("\n" + _summary(results))
+    if hasattr(args, "out"):
+        print(f"\nThe table is in {args.out}.")
+    if hasattr(args, "json"):
+        print(f"{'' if hasattr(args, 'out') else chr(10)}What was wrong is in {args.json}.")
+    return 0
+
+
+def _exercises_of(number: int) -> Sequence[Exercise]:
+    """Return the exercises of a week."""
+    with_exercises = {week.number: week.exercises for week in weeks() if week.exercises}
+    if number not in with_exercises:
+        numbers = ", ".join(map(str, with_exercises))
+        raise UsageError(f"--week: found {number}, expected a week with exercises: {numbers}")
+    return with_exercises[number]
+
+
+def _line(result: Result, width: int) -> str:
+    """Return the name of a student, the points, and the exercises that are not right."""
+    start = f"{one_line(result.student):<{width}} {len(result.names('right')):>3} of {len(result.verdicts)}"
+    rest = [
+        f"{state}: {_shorten(names, len(result.verdicts))}"
+        for state in ("wrong", "open", "missing", "failed")
+        if (names := result.names(state))
+    ]
+    indent = " " * (width + 1)
+    text = "; ".join(rest)
+    return _fill(f"{start}   {text}".rstrip(), indent)
+
+
+def _shorten(names: Sequence[str], n: int) -> str:
+    """Return the first names; the others are in the table."""
+    if len(names) == n:
+        return "all"
+    others = f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
+    return ", ".join(names[:SHOWN]) + others
+
+
+def _fill(text: str, indent: str = "") -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+
+
+def _summary(results: Sequence[Result]) -> str:
+    """Return the exercises that the fewest students have solved."""
+    solved = Counter({name: 0 for name in results[0].verdicts})
+    for result in results:
+        solved.update(result.names("right"))
+    hardest = sorted(solved.items(), key=lambda item: item[1])[:5]
+    lines = [f"  {name:<28} {number:>3} of {len(results)}" for name, number in hardest]
+    return "\n".join(["solved by the fewest:", *lines])
+
+
+def _json(results: Sequence[Result]) -> str:
+    students = [result.describe() for result in results]
+    return json.dumps({"minitransformer": version("minitransformer"), "students": students}, indent=1) + "\n"

@@ -1,0 +1,125 @@
+"""Take a trained model apart in the browser.
+
+It shows every value and gradient of a sentence with its formula and source line, checks gradients by finite
+differences, and lets you change entries, heads, layers and masks. The server listens on this machine only, at a secret
+address. Ctrl-C stops it. With --save, everything about the sentence is written to one HTML file instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+import webbrowser
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from tqdm import tqdm
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.run_options import add_run, load_chosen
+from minitransformer.arrays import blas
+from minitransformer.training import RunFolder
+
+if TYPE_CHECKING:
+    from minitransformer.apps.explorer import Session
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, the text, and whether a file is written or a server started."""
+    add_run(parser)
+    add_with(parser)
+    parser.add_argument("text", nargs="*", default=[], help="a source text; by default a held-out one")
+    parser.add_argument(
+        "--save", type=path, default=argparse.SUPPRESS, metavar="FILE.html", help="write one file and start no server"
+    )
+    parser.add_argument(
+        "--port", type=int, default=argparse.SUPPRESS, metavar="N", help="port of the server (default: a free one)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="print the address, but open no browser")
+
+
+@with_parts_of_run()
+def run(args: argparse.Namespace) -> int:
+    """Open the run; write the file, or answer the browser until Ctrl-C."""
+    from minitransformer.apps.explorer import (  # loads the server, which no other command needs
+        RequestError,
+        Session,
+    )
+
+    text = " ".join(args.text)
+    if hasattr(args, "save"):
+        if args.no_browser or hasattr(args, "port"):
+            raise UsageError("--save starts no server; leave out --port and --no-browser")
+        check_writable(args, "save")
+    if not 0 <= getattr(args, "port", 0) < 65536:
+        raise UsageError(f"--port must be from 0 to 65535, found {args.port}")
+    session = Session(load_chosen(args, translates=None), RunFolder(args.run))
+    with blas.threads(1):  # the matrices of one sentence are small: several threads would wait for each other
+        try:
+            if text:
+                session.check_text(text)
+            if hasattr(args, "save"):
+                return _save(session, text, args.save)
+        except RequestError as error:
+            raise UsageError(f"{error}") from error
+        return _serve(session, text, args)
+
+
+def _save(session: Session, text: str, file: Path) -> int:
+    from minitransformer.apps.explorer import left_out, save
+
+    if not text:
+        text = next(iter(session.model()["examples"]), "")
+    if not text:
+        raise UsageError("the run has no held-out texts to choose from; give a text")
+    save(file, session, [text], progress=_draw_progress)
+    answer = session.translate({"text": text})
+    print(f"{text}  ->  {answer['text']}" if answer["source"] else answer["text"])
+    print(f"the file is {file} ({file.stat().st_size / 1e6:.1f} MB); open it in a browser")
+    if note := left_out(session):
+        print(note)
+    return 0
+
+
+def _draw_progress(gradients: list[Any]) -> Iterable[Any]:
+    """Yield the gradients, and draw a progress bar in a terminal if their differences take more than a second."""
+    return tqdm(gradients, "central differences", unit="gradient", delay=1, leave=False, disable=None)
+
+
+def _serve(session: Session, text: str, args: argparse.Namespace) -> int:
+    from minitransformer.apps.explorer import Explorer, PortError
+
+    try:
+        server = Explorer(session, getattr(args, "port", None))
+    except PortError as error:
+        raise UsageError(f"{error}") from error
+    with server:
+        address = server.address + (f"#text={quote(text, safe='')}" if text else "")
+        print(f"The explorer is at {address}\nCtrl-C stops it.", flush=True)
+        if not args.no_browser:
+            threading.Thread(target=_open_browser, args=(address,), daemon=True).start()
+        with suppress(KeyboardInterrupt):
+            server.serve_forever(poll_interval=0.2)
+    print("\nThe explorer has stopped.")
+    return 0
+
+
+def _open_browser(address: str) -> None:
+    """Open the address in a browser with windows; one that runs in this terminal would take it over."""
+    windows = sys.platform in ("win32", "darwin") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
+    try:
+        opened = windows and webbrowser.open(address)
+    except (webbrowser.Error, OSError, ValueError):  # BROWSER may hold a quotation mark without its second
+        opened = False
+    if not opened:
+        print("No browser could be opened; open the address yourself.", flush=True)

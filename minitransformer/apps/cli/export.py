@@ -1,0 +1,46 @@
+"""Write a trained model for another program.
+
+Writes the files that the program itself would write, so the program opens the model and computes the same logits. A
+model that the program cannot compute is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.run_options import add_run, load_chosen
+from minitransformer.apps.exchange import QUANTIZATIONS, WRITERS, ExportError, check_new, write_ctranslate2
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, the program, and where the files go."""
+    add_run(parser)
+    parser.add_argument("--to", choices=tuple(WRITERS), required=True, help="the program that will open the model")
+    parser.add_argument("--out", type=path, required=True, metavar="FOLDER", help="the folder to write")
+    parser.add_argument(
+        "--quantization", choices=QUANTIZATIONS, help="the type of the weights, for ctranslate2 (default: float32)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files, and say what differs."""
+    write = WRITERS[args.to]
+    if args.quantization is not None:
+        if write is not write_ctranslate2:
+            raise UsageError(f"--quantization is for --to ctranslate2, found --to {args.to}; leave it out")
+        write = partial(write_ctranslate2, quantization=args.quantization)
+    check_new(args.out)
+    trained = load_chosen(args)
+    try:
+        notes = write(trained, args.out)
+    except ExportError as error:
+        raise UsageError(f"{error}") from error
+    print(f"{args.out} holds the model for {args.to}")
+    for note in notes:
+        print(f"note: {note}")
+    return 0

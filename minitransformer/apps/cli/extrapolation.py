@@ -1,0 +1,81 @@
+"""Measure kinds of positions on sentences longer than in training.
+
+Models with sinusoidal, learned and rotary positions, with ALiBi and without positions learn three tasks on sentences of
+up to 32 tokens and are tested on up to 128: recall at a distance, copying, and lookup by content. Further tests tell
+why a model fails. Takes some minutes; what is measured already is reused. --layers compares kinds of layer instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from minitransformer.apps.cli import results
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.results import run_experiment
+from minitransformer.apps.paper.extrapolation import SIZES, measure_extrapolation
+from minitransformer.apps.paper.position_tasks import TASKS
+from minitransformer.apps.paper.positions import POSITIONS, PositionsSizes, measure_positions
+from minitransformer.apps.paper.report import extrapolation_text, positions_text
+
+__all__ = ["add_arguments", "run"]
+
+OUT = Path("runs/extrapolation")
+STEPS = PositionsSizes.steps
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to compare, how long to train, and where the results go."""
+    options: dict[str, dict[str, object]] = {
+        "tasks": {"choices": tuple(TASKS), "help": "what the models learn (default: all)"},
+        "positions": {"choices": POSITIONS, "help": "the kinds of positions (default: all)"},
+    }
+    for name, settings in options.items():
+        parser.add_argument(f"--{name}", nargs="+", default=argparse.SUPPRESS, **settings)  # type: ignore[arg-type]
+    parser.add_argument(
+        "--steps", type=int, default=argparse.SUPPRESS, help=f"training steps of each model (default: {STEPS})"
+    )
+    parser.add_argument(
+        "--out", type=path, default=argparse.SUPPRESS, metavar="FOLDER",
+        help=f"the folder that keeps the measurements of each model (default: {OUT})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0, 1, 2], metavar="SEED",
+        help="seeds of the initial weights and of the training sentences: each model is trained once with each",
+    )  # fmt: skip
+    parser.add_argument(
+        "--layers", action="store_true",
+        help="compare self-attention, recurrence and convolution instead, with sinusoidal and with learned positions",
+    )  # fmt: skip
+    results.add_arguments(parser)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise a UsageError unless the arguments go together."""
+    given = [f"--{name}" for name in ("tasks", "positions", "steps", "out") if hasattr(args, name)]
+    if args.layers and given:
+        raise UsageError(f"--layers has its own models, found {given[0]} too; leave one out")
+    if repeated := [seed for seed in args.seeds if args.seeds.count(seed) > 1]:
+        raise UsageError(f"--seeds: found {repeated[0]} more than once, expected different seeds")
+    if min(args.seeds) < 0:
+        raise UsageError(f"--seeds must be at least 0, found {min(args.seeds)}")
+    if getattr(args, "steps", 1) < 1:
+        raise UsageError(f"--steps must be at least 1, found {args.steps}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    check(args)
+    if args.layers:
+        measure = partial(measure_extrapolation, SIZES, seeds=args.seeds)
+        return run_experiment(args, measure, extrapolation_text, "extrapolation_picture")
+    tasks, positions = (
+        list(dict.fromkeys(getattr(args, name, known))) for name, known in (("tasks", TASKS), ("positions", POSITIONS))
+    )
+    sizes = PositionsSizes(steps=getattr(args, "steps", STEPS))
+    compare = partial(
+        measure_positions, sizes, tasks=tasks, positions=positions, seeds=args.seeds, folder=getattr(args, "out", OUT)
+    )
+    return run_experiment(args, compare, positions_text, "positions_picture")

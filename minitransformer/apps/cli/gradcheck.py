@@ -1,0 +1,86 @@
+"""Check the gradients.
+
+Compares the hand-written backward pass of one operation, or of all, with automatic differentiation and with finite
+differences; or the backward pass of a function of your own, MODULE:FUNCTION, with finite differences. The exit status
+is 0 if they agree, else 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from minitransformer import ops
+from minitransformer.apps.cli import own_function
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.parser import path
+from minitransformer.testing import examples, prove, sweep
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the operation or function, its arrays, the seed and the picture."""
+    parser.add_argument(
+        "operation",
+        nargs="?",
+        default="all",
+        help=f"one of {', '.join(ops.registry)}; or all; or MODULE:FUNCTION, a function of your own",
+    )
+    own_function.add_arguments(parser)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the inputs and cotangents")
+    parser.add_argument(
+        "--plot",
+        type=path,
+        default=argparse.SUPPRESS,
+        metavar="PNG",
+        help="draw the error of finite differences over the step size, for one operation or function",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print a table of the worst relative errors."""
+    name = args.operation
+    if ":" in name:
+        return own_function.run(args)
+    own_function.refuse(args)
+    if name != "all" and name not in ops.registry:
+        raise UsageError(f"there is no operation {name!r}; the operations are {', '.join(ops.registry)}")
+    if hasattr(args, "plot") and name == "all":
+        raise UsageError("--plot draws one operation; name it")
+    if args.seed < 0:
+        raise UsageError(f"--seed must be 0 or more, found {args.seed}")
+    check_writable(args, "plot")
+    print("worst relative error, in float64, of the hand-written backward pass against")
+    print(f"{'':51}  finite     composed of")
+    print(f"{'operation':28} {'case':22}  differences  elementary ones")
+    failures = []
+    for operation in ops.registry if name == "all" else [name]:
+        for example in examples(ops.registry[operation], args.seed):
+            row = f"{operation:28} {example.case:22}"
+            try:
+                proof = prove(ops.registry[operation], example.inputs, seed=args.seed, **example.options)
+            except AssertionError as error:
+                failures.append(str(error))
+                print(f"{row}  FAIL", flush=True)
+                continue
+            composed = "none" if proof.composed is None else f"{proof.composed.worst_error:.1e}"
+            print(f"{row}  {proof.hand_written.worst_error:11.1e}  {composed:>16}  pass", flush=True)
+    for failure in failures:
+        print(f"\n{failure}")
+    if hasattr(args, "plot"):
+        _plot(name, args.seed, args.plot)
+    return 1 if failures else 0
+
+
+def _plot(name: str, seed: int, path: Path) -> None:
+    """Draw the error of the finite differences over their step size, and say which entry is worst."""
+    from minitransformer.apps.plots import step_sizes
+
+    example = examples(ops.registry[name], seed)[-1]
+    found = sweep(ops.registry[name], example.inputs, seed=seed, **example.options)
+    step_sizes(found.steps, {"central": found.central, "extrapolated": found.extrapolated}, path, name)
+    print(f"\nleast error {found.extrapolated.min():.1e} at a step of {found.best_step:.1e}")
+    print(f"worst entry there: {found.worst_name}{list(found.worst_index)}")
+    print(f"the picture is {path}")

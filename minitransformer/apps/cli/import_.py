@@ -1,0 +1,36 @@
+"""Open a model of another program.
+
+Reads a published model and writes a run folder for `translate`, `evaluate`, `attention` and `explore`. The model gives
+the same logits as in its program, and translates by the same rules of search.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.exchange import READERS, check_new, write_run
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the program, the folder, and where the run goes."""
+    parser.add_argument("kind", choices=tuple(READERS), help="the program that wrote the model")
+    parser.add_argument("folder", type=path, help="the folder of the model")
+    parser.add_argument("--out", type=path, required=True, metavar="RUN", help="the run folder to write")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the run folder, and say what is in it."""
+    check_new(args.out)
+    published = READERS[args.kind](args.folder)
+    options = write_run(published, args.out).configuration()
+    size = sum(array.size for array in published.state.values())
+    print(f"{args.out}: {options.model}; {size:,} parameters")
+    print(f"tokens: {len(published.source):,} source and {len(published.target):,} target")
+    print(f"search: beam {options.search.beam}, length penalty {options.search.alpha}; --beam and --alpha change it")
+    for note in published.notes:
+        print(f"note: {note}")
+    print(f'next: minitransformer translate {args.out} "a text"')
+    return 0

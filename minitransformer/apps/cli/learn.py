@@ -1,0 +1,259 @@
+"""Learn by doing: exercises that check themselves.
+
+Without an action, it makes a folder of exercises if there is none, and watches it: each file that you save is checked.
+`check`, `hint`, `reset` and `solution` accept the name of an exercise; the default is the current one. `train` accepts
+the number of a chapter and trains a small model with your functions. `clinic` accepts the number of a patient, a
+training with one fault that you diagnose and correct. Your files are never overwritten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+import time
+from itertools import groupby
+from pathlib import Path
+
+from minitransformer.apps.cli import clinic
+from minitransformer.apps.cli.chapter_training import LAST, run_training, suggest_training, training_command
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.learn import (
+    Book,
+    Exercise,
+    bank,
+    command,
+    find,
+    find_folder,
+    judge_in_child,
+    last_save,
+)
+from minitransformer.apps.learn.grading import grade, read_submission
+
+__all__ = ["add_arguments", "run"]
+
+ACTIONS = ("watch", "check", "hint", "next", "list", "reset", "solution", "train", "clinic")
+WIDTH = 78
+LOOK = 0.3
+"""How long to wait before looking at the files again, in seconds."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what to do, with which exercise, in which folder."""
+    parser.add_argument("action", nargs="?", choices=ACTIONS, default="watch", help="what to do")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        default=argparse.SUPPRESS,
+        help="an exercise, as `list` shows it, or its file; a chapter to train; a patient",
+    )
+    parser.add_argument(
+        "--folder",
+        type=path,
+        default=argparse.SUPPRESS,
+        help="the folder of your exercises (default: my-exercises, here or in a folder above)",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="check: print the verdicts on all exercises, or on one, as JSON; the folder does not change",
+    )
+    clinic.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Open the folder and do what is asked; return the exit status."""
+    folder = args.folder = args.folder if hasattr(args, "folder") else find_folder()
+    if args.json and args.action != "check":
+        raise UsageError("--json is an option of `learn check`")
+    if args.action == "clinic":
+        return clinic.run(args)
+    if hasattr(args, "ask") or hasattr(args, "diagnosis"):
+        raise UsageError("--ask and --diagnosis are options of `learn clinic`")
+    try:
+        exercise = find(args.name) if hasattr(args, "name") and args.action != "train" else None
+        if exercise is not None:
+            _refuse_elsewhere(Path(args.name), folder / exercise.file)
+    except LookupError as error:
+        raise UsageError(error.args[0]) from error
+    if args.json:
+        return _check_json(folder, exercise)
+    fresh = not folder.exists()
+    try:
+        book = Book.open(folder)
+        if fresh:
+            print(f"{len(bank())} exercises are now in {folder}.\n")
+        if args.action == "train":
+            return run_training(book, getattr(args, "name", None))
+        return _act(args.action, book, exercise)
+    except BrokenPipeError:
+        raise  # the folder is not to blame
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be used: {error}; choose another --folder") from error
+
+
+def _check_json(folder: Path, exercise: Exercise | None) -> int:
+    """Print the verdicts as JSON, for a program that grades."""
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}; choose one with --folder")
+    exercises = [exercise] if exercise else bank()
+    result = grade(read_submission(folder, exercises), exercises)
+    print(json.dumps(result.describe(), indent=1))
+    return 0 if len(result.names("right")) == len(exercises) else 1
+
+
+def _refuse_elsewhere(given: Path, meant: Path) -> None:
+    """Refuse a file that is not the one in the folder."""
+    if given.is_file() and given.resolve() != meant.resolve():
+        raise LookupError(f"{given} is not {meant}; choose your folder with --folder {given.absolute().parents[1]}")
+
+
+def _act(action: str, book: Book, named: Exercise | None) -> int:
+    exercise = named or find(book.current)
+    match action:
+        case "watch":
+            if named:
+                book.current = named.name
+            return _watch(book)
+        case "check":
+            return 0 if _check_and_go_on(book, exercise) else 1
+        case "hint":
+            number, text = book.next_hint(exercise)
+            _say(f"{exercise.name}, hint {number} of {len(exercise.hints)}:")
+            for line in text.strip().splitlines():
+                print(_fill(line, indent="  "))
+            return 0
+        case "next":
+            if not book.advance():
+                if len(book.done) == len(bank()):
+                    return _say(
+                        f"No exercise is open: all of them are right. `{training_command(book, LAST)}` trains a model "
+                        "with your functions."
+                    )
+                _say("This is the only one that is open.\n")
+            book.save()
+            return _introduce(book)
+        case "list":
+            return _list(book)
+        case "reset":
+            kept = book.reset(exercise)
+            _say(f"{exercise.name} is reset: {book.path(exercise)}")
+            return _say(f"Your version is kept in {kept}" if kept else "You had not changed it.")
+    return _solution(book, exercise)
+
+
+def _say(text: str) -> int:
+    print(text if len(text) <= WIDTH or " " not in text.strip() else _fill(text))
+    return 0
+
+
+def _fill(text: str, indent: str = "") -> str:
+    wrapper = textwrap.TextWrapper(WIDTH, indent, indent, break_long_words=False, break_on_hyphens=False)
+    return wrapper.fill(text)
+
+
+def _bar(book: Book) -> str:
+    done, all_of_them = len(book.done), len(bank())
+    filled = 30 * done // all_of_them
+    return f"[{'#' * filled}{'.' * (30 - filled)}] {done} of {all_of_them}"
+
+
+def _introduce(book: Book) -> int:
+    exercise = find(book.current)
+    print(f"{_bar(book)}\n{exercise.chapter}")
+    print(f"now: {exercise.name}: {exercise.title}")
+    print(f"     {book.path(exercise)}")
+    tutorial, _, heading = exercise.tutorial.partition("#")
+    print(f"     read: tutorials/{tutorial}.ipynb")
+    if heading:
+        print(f"           {heading.replace('-', ' ')!r}")
+    return 0
+
+
+def _check(book: Book, exercise: Exercise) -> bool:
+    """Judge an exercise, print the result, and record it."""
+    verdict = judge_in_child(exercise, book.path(exercise))
+    if not verdict.right:
+        print(verdict.format(exercise.name))
+        seen = book.hints.get(exercise.name, 0)
+        if verdict.solved or seen:
+            what = "a hint" if not seen else "it again" if seen == len(exercise.hints) else "the next hint"
+            named = () if exercise.name == book.current else (exercise.name,)
+            print()
+            _say(f"(`{command('hint', *named, folder=book.folder)}` shows {what})")
+        return False
+    new = exercise.name not in book.done
+    book.finish(exercise)
+    print(verdict.format(exercise.name))
+    if exercise.derivation:
+        print(f"Every step of the algebra: docs/derivations/{exercise.derivation}.md")
+    if new:
+        suggest_training(book, exercise)
+    if new and len(book.done) == len(bank()):
+        print("\nThat was the last one: all of them are right.")
+    return True
+
+
+def _check_and_go_on(book: Book, exercise: Exercise) -> bool:
+    """Judge an exercise; if that leads to another one, introduce it."""
+    before = book.current
+    right = _check(book, exercise)
+    if book.current != before:
+        print()
+        _introduce(book)
+    return right
+
+
+def _list(book: Book) -> int:
+    for chapter, exercises in groupby(bank(), lambda exercise: exercise.chapter):
+        print(f"\n{chapter}")
+        for exercise in exercises:
+            mark = "x" if exercise.name in book.done else " "
+            arrow = ">" if exercise.name == book.current else " "
+            print(f" {arrow} [{mark}] {exercise.name:<28} {exercise.title}"[:79].rstrip())
+        if line := training_command(book, int(chapter.partition(".")[0])):
+            print(_fill(f"then: `{line}`", indent=" " * 7))
+    print(f"\n{_bar(book)}")
+    return 0
+
+
+def _solution(book: Book, exercise: Exercise) -> int:
+    print(exercise.solution.rstrip())
+    if exercise.derivation:
+        print(f"\n# Every step of the algebra: docs/derivations/{exercise.derivation}.md")
+    return 0
+
+
+def _watch(book: Book) -> int:
+    """Check whatever is saved, until Ctrl-C."""
+    book.save()
+    _introduce(book)
+    print()
+    seen = _save_times(book)  # what is saved while the first is being checked counts
+    try:
+        _check_and_go_on(book, find(book.current))
+        if len(book.done) < len(bank()):
+            print()
+            _say(
+                "Open the file in an editor: each time you save it, it is checked. Ctrl-C stops. In another terminal, "
+                f"`{command('hint', folder=book.folder)}` helps."
+            )
+        while len(book.done) < len(bank()):
+            time.sleep(LOOK)
+            now = _save_times(book)
+            changed = [exercise for exercise in bank() if now[exercise.name] != seen[exercise.name]]
+            seen = now
+            book.reread()
+            for exercise in changed:
+                print(f"\n{'-' * WIDTH}")
+                _check_and_go_on(book, exercise)
+    except KeyboardInterrupt:
+        book.reread()
+        print(f"\nUntil next time; `{command(folder=book.folder)}` goes on with {book.current}.")
+    return 0
+
+
+def _save_times(book: Book) -> dict[str, tuple[int, int] | None]:
+    """Return when each file was last saved, and its size."""
+    return {exercise.name: last_save(book.path(exercise)) for exercise in bank()}

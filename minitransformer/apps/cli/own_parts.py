@@ -1,0 +1,294 @@
+"""A learner's own functions in the model: the options, and the check before training."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import NamedTuple
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.model_drawing import draw_model
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.progress import note, percent
+from minitransformer.apps.learn import find, find_folder
+from minitransformer.apps.learn.child import Ended
+from minitransformer.apps.learn.model import (
+    PARTS,
+    Box,
+    Parts,
+    Setting,
+    Trial,
+    fill_stacks,
+    find_parts,
+    read_record,
+    try_parts,
+)
+from minitransformer.arrays import backend
+from minitransformer.data import all_batches
+from minitransformer.sharding import ALONE
+from minitransformer.training import RunFolder, Trainer
+
+__all__ = [
+    "add_training_options",
+    "add_with",
+    "chosen_parts",
+    "compare",
+    "draw_parts",
+    "in_place",
+    "try_own_parts",
+    "with_parts_of_run",
+]
+
+Command = Callable[[argparse.Namespace], int]
+WIDTH = 78
+
+
+def add_with(parser: argparse.ArgumentParser) -> None:
+    """Add the folder of exercises whose functions are parts of the model."""
+    parser.add_argument(
+        "--with",
+        dest="own",
+        type=path,
+        default=argparse.SUPPRESS,
+        metavar="FOLDER",
+        help="use the functions of your exercises in the model (see `minitransformer learn`)",
+    )
+
+
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """Add the folder, and what to do with parts that are wrong."""
+    add_with(parser)
+    parser.add_argument(
+        "--but",
+        action="append",
+        default=[],
+        metavar="EXERCISE",
+        help="with --with: use the engine's function for this part; may be repeated",
+    )
+    parser.add_argument(
+        "--anyway",
+        action="store_true",
+        help="with --with: train with wrong parts, then without them, to see the effect of the mistake",
+    )
+
+
+class Choice(NamedTuple):
+    """What the command line asks for."""
+
+    folder: Path
+    """The learner's."""
+    parts: set[str]
+    """The parts that may be the learner's."""
+
+
+def chosen_parts(args: argparse.Namespace) -> Choice | None:
+    """Return the parts that the command line asks for; None without ``--with``."""
+    if not hasattr(args, "own"):
+        if args.but or args.anyway:
+            raise UsageError(f"{'--but' if args.but else '--anyway'} has no effect without --with; add --with FOLDER")
+        return None
+    if args.ranks.size > 1:
+        raise UsageError("--with works in one process; leave out mpiexec")
+    try:
+        return Choice(_folder(args), {*PARTS} - find_parts(args.but))
+    except LookupError as error:
+        raise UsageError(f"--but: {error.args[0]}") from error
+
+
+def _folder(args: argparse.Namespace) -> Path:
+    """Return the folder of ``--with``, from which functions can be loaded."""
+    own: Path = args.own
+    if backend() != "numpy":
+        raise UsageError(f"--with needs NumPy, found {backend()}: exercises are in NumPy; leave out --backend")
+    if not own.is_dir():
+        raise UsageError(f"--with: there is no folder {own}; `minitransformer learn` makes my-exercises")
+    return own
+
+
+def try_own_parts(choice: Choice, trainer: Trainer, anyway: bool) -> Trial:
+    """Check each part, draw the owner of each, and refuse wrong ones.
+
+    Returns
+    -------
+    Trial
+        The parts, and which of them are wrong.
+
+    Raises
+    ------
+    UsageError
+        If a part cannot be used, or is wrong without ``--anyway``.
+    """
+    sizes = len(trainer.source), len(trainer.target), trainer.corpus.shared
+    batch = next(all_batches(trainer.batches))
+    print(f"comparing your functions in {choice.folder} with the engine's ...", flush=True)
+    try:
+        trial = try_parts(Setting(choice.folder, trainer.configuration, sizes, batch), choice.parts, tell=_tell)
+    except Ended as ended:
+        raise UsageError(f"a training step with your functions failed: {ended}") from ended
+    _show(trial)
+    if trainer.configuration.training.weight_decay and "adam-step" in trial.parts.functions:
+        raise UsageError("the exercise adam-step has no weight decay; leave out --weight-decay, or add --but adam-step")
+    refused = trial.broken if anyway else trial.broken | trial.wrong
+    if refused:
+        but = " ".join(f"--but {name}" for name in refused)
+        also = "" if trial.broken else ", or --anyway to see the effect of the mistake"
+        raise UsageError(f"training did not start; add {but} to use the engine's{also}")
+    if not trial.parts.functions:
+        raise UsageError(
+            f"no part is solved in {choice.folder}; `minitransformer learn` begins with the first exercise"
+        )
+    print()
+    sys.stdout.flush()
+    return trial
+
+
+def _tell(words: str) -> None:
+    print(words, flush=True)
+
+
+def _show(trial: Trial) -> None:
+    """Draw the parts, and say what is wrong with those that are."""
+    stacks, mine = _stacks(trial.parts, trial), [*trial.parts.functions]
+    wrong = trial.broken | trial.wrong
+    n = sum(name not in wrong for name in mine)
+    sys.stdout.flush()
+    print(f"{n} of {len(trial.used)} parts are yours{f', {len(wrong)} wrong' if wrong else ''}.\n")
+    print(draw_model(stacks, get_terminal_size().columns, sys.stdout.encoding))
+    print("x yours, with its milliseconds of a training step   ! wrong   . the engine's")
+    if others := [name for name in PARTS if name not in trial.used]:
+        print(textwrap.fill(f"Not used by this model: {', '.join(others)}.", WIDTH, break_on_hyphens=False))
+    if trial.times:
+        with_parts, without = 1000 * trial.together, 1000 * trial.engine
+        print(
+            f"A training step takes {with_parts:,.0f} ms with your parts, {without:,.0f} ms without: "
+            f"{with_parts / without:.2f} times as long."
+        )
+    for name, why in wrong.items():
+        print(f"\n{name} is wrong ({trial.parts.folder / find(name).file}):\n")
+        print("\n".join(line if line[:1].isspace() else textwrap.fill(line, WIDTH) for line in why.splitlines()))
+
+
+def _stacks(parts: Parts, trial: Trial) -> dict[str, list[Box]]:
+    """Return what to draw of parts, those that are wrong among them, with times and reasons."""
+    wrong = {name for name in trial.wrong if name in parts.functions} | {*trial.broken}
+    mine = parts.functions.keys() - wrong
+    notes = parts.missing | dict.fromkeys(mine, "yours") | dict.fromkeys(wrong, "wrong")
+    for name, seconds in trial.times.items():
+        notes[name] = f"{1000 * seconds:.2f}" if seconds < 0.1 else f"{1000 * seconds:.0f}"
+    return fill_stacks(trial.used, mine, wrong, notes, trial.decoder_only)
+
+
+@contextmanager
+def in_place(parts: Parts) -> Iterator[None]:
+    """Let parts stand in for the engine's; report an error in a part by the learner's line, without a traceback.
+
+    Raises
+    ------
+    UsageError
+        If a part raises an error.
+    """
+    try:
+        with parts.in_place():
+            yield
+    except (Exception, SystemExit) as error:
+        if not (where := parts.where(error)):
+            raise
+        raise UsageError(f"{where} failed with {type(error).__name__}: {error}") from error
+
+
+def draw_parts(parts: Parts, trial: Trial, folder: RunFolder) -> None:
+    """Draw the owner of each part of the model, into the run folder."""
+    from minitransformer.apps.plots import model_parts  # loads matplotlib
+
+    model_parts(_stacks(parts, trial), folder.path / "parts.png")
+
+
+def compare(wrong: RunFolder, right: RunFolder, names: Sequence[str]) -> None:
+    """Show the effect of a mistake: the loss and the score with it and without it."""
+    from minitransformer.apps.plots import compare_losses
+
+    mistake = f"with your {', '.join(names)}"
+    runs = {mistake: wrong.measurements.read(), "without the mistake": right.measurements.read()}
+    compare_losses(runs, wrong.path / "with-and-without.png")
+    print("\neffect of the mistake:")
+    steps = sorted({line["step"] for lines in runs.values() for line in lines if "loss" in line})
+    shown = steps[:: max(1, len(steps) // 8)] if steps else []
+    width = max(map(len, runs))
+    print(f"  {'loss at step':<{width}}" + "".join(f"{step:>8,}" for step in shown))
+    for name, lines in runs.items():
+        losses = {line["step"]: line["loss"] for line in lines if "loss" in line}
+        print(f"  {name:<{width}}" + "".join(f"{losses[step]:>8.3f}" if step in losses else " " * 8 for step in shown))
+    for name, folder in zip(runs, (wrong, right), strict=True):
+        if final := folder.measurements.final():
+            if "exact_match" in final:
+                print(f"  exact match {name}: {percent(final['exact_match'], 2)}")
+            else:
+                print(f"  bits per character {name}: {final['bits_per_character']:.3f}")
+    print(f"the curves are in {wrong.path / 'with-and-without.png'}")
+
+
+def with_parts_of_run(needed: bool = False) -> Callable[[Command], Command]:
+    """Let a command that opens a run use the functions that trained it.
+
+    Parameters
+    ----------
+    needed : bool
+        Whether the engine's functions will not do in their place, as in the middle of a training.
+    """
+
+    def change(run: Command) -> Command:
+        @wraps(run)
+        def run_with_parts(args: argparse.Namespace) -> int:
+            with _parts_of_run(args, needed):
+                return run(args)
+
+        return run_with_parts
+
+    return change
+
+
+def _parts_of_run(args: argparse.Namespace, needed: bool) -> AbstractContextManager[None]:
+    """Return a context in which a run's own functions are in place, after saying so."""
+    ranks = getattr(args, "ranks", ALONE)
+    kept = ranks.first(lambda: read_record(args.run))
+    if kept and ranks.size > 1:
+        raise UsageError(f"the run in {args.run} has parts of your own, which work in one process; leave out mpiexec")
+    own = _folder(args) if hasattr(args, "own") else None
+    if kept is None:
+        if own:
+            raise UsageError(f"--with has no effect: no part of the run in {args.run} is your own; leave it out")
+        return nullcontext()
+
+    def without(reason: str) -> None:
+        if needed:
+            raise UsageError(f"{reason}; training must continue with the functions that it started with")
+        note(f"{reason}; the engine's are used")
+
+    these = f"{len(kept.parts)} of this model's parts are functions in {kept.folder}"
+    if backend() != "numpy":
+        without(f"{these}, which need NumPy, found {backend()}")
+        return nullcontext()
+    if own is None:
+        own = find_folder()
+        if own.resolve() != Path(kept.folder):
+            without(f"{these} (add --with {shlex.quote(kept.folder)})")
+            return nullcontext()
+        if not own.is_dir():
+            without(f"{these}, which no longer exists")
+            return nullcontext()
+    parts = kept.open(own)
+    for name, why in parts.broken.items():
+        without(f"{own / find(name).file} cannot be used: {why.splitlines()[0]}")
+    if gone := [name for name in kept.gone(parts) if name not in parts.broken]:
+        without(f"no longer solved in {own}: {', '.join(gone)}")
+    if edited := kept.edited(parts):
+        note(f"changed since this run was trained: {', '.join(edited)}")
+    note(f"{len(parts.functions)} of this model's parts are functions in {parts.folder}")
+    return in_place(parts)

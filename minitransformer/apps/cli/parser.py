@@ -1,0 +1,51 @@
+"""A parser of arguments with messages of one line, and the type of arguments that are paths."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from minitransformer.apps.cli.errors import one_line
+
+__all__ = ["Parser", "path"]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose messages take one line."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.color = False  # Python 3.14 would write escape sequences, which `protect_terminal` spells out
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and a message in one line, and end with status 2."""
+        super().error(one_line(message))
+
+    def refuse_dashes(self, arguments: Sequence[str]) -> None:
+        """Refuse ``--option=--``: argparse mistakes the dashes for the end of the options, and fails."""
+        for argument in takewhile(lambda argument: argument != "--", arguments):
+            if match := re.fullmatch("(--[^=]+)=--", argument):
+                self.error(f"argument {match[1]}: found --, expected a value")
+
+
+def path(text: str) -> Path:
+    """Return a path from the command line, whether or not something is there.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If no file can have this name: it is empty, as an unset variable of a shell is, or too long.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("found an empty text, expected a path")
+    try:
+        Path(text).lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be a path: {error}") from error
+    return Path(text)

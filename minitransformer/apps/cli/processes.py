@@ -1,0 +1,94 @@
+"""A command in several processes: which one prints, and how all of them end."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import TextIO
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.arrays import choose_card
+from minitransformer.sharding import ALONE, Ranks, launched_rank, start
+
+__all__ = ["add_distributed", "quiet", "run_together", "start_ranks"]
+
+GRACE = 1.0
+"""Seconds for which other processes hold back an error: the first process reports an error that occurs in all."""
+
+LAST_WORDS = 0.5
+"""Seconds between an error's report and the end of all processes: a launcher can drop output that it has not read."""
+
+
+def add_distributed(parser: argparse.ArgumentParser) -> None:
+    """Add how several processes find each other."""
+    parser.add_argument(
+        "--distributed",
+        choices=("mpi",),
+        default=argparse.SUPPRESS,
+        help="work in several processes over MPI; needed only if the launcher is not mpiexec or srun",
+    )
+    parser.set_defaults(ranks=ALONE)
+
+
+def start_ranks(args: argparse.Namespace) -> None:
+    """Find the processes that share a command, as ``args.ranks``, and choose a GPU for this one.
+
+    Raises
+    ------
+    UsageError
+        If a launcher started several processes of a command for one.
+    MissingExtraError
+        If MPI is needed and not installed.
+    """
+    if hasattr(args, "ranks"):
+        args.ranks = start(getattr(args, "distributed", None))
+        if args.ranks.size > 1:
+            choose_card(args.ranks.local_rank)
+    elif launched_rank() is not None:
+        raise UsageError(f"{args.command} runs in one process; start it without mpiexec or srun")
+
+
+@contextmanager
+def quiet(rank: int | None) -> Iterator[None]:
+    """Let only the first process print; what others write to standard error is held back."""
+    if not rank:
+        yield
+        return
+    with open(os.devnull, "w", encoding="utf-8") as nothing, redirect_stdout(nothing), redirect_stderr(io.StringIO()):
+        yield
+
+
+def run_together(command: Callable[[], int], ranks: Callable[[], Ranks], errors: TextIO) -> int:
+    """Run a command and return its status; if it fails in one of several processes, end all of them.
+
+    Parameters
+    ----------
+    command : callable
+        Prints its errors, and returns a status.
+    ranks : callable
+        Returns the processes that share the command; it is called once the command has ended.
+    errors : text file
+        Where a quiet process prints its error.
+    """
+    try:
+        status = command()
+    except BaseException:  # otherwise the other processes would wait for this one for ever
+        if ranks().size == 1:
+            raise
+        traceback.print_exc()
+        status = 1
+    if status and ranks().size > 1:
+        if isinstance(sys.stderr, io.StringIO):
+            time.sleep(GRACE)
+            errors.write("".join(f"process {ranks().rank}: {line}\n" for line in sys.stderr.getvalue().splitlines()))
+        errors.flush()
+        sys.stdout.flush()
+        time.sleep(LAST_WORDS)
+        ranks().abort(status)
+    return status

@@ -1,0 +1,64 @@
+"""Shared functions of the measuring commands: messages, text, files and pictures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from minitransformer.apps.cli.errors import one_line
+from minitransformer.apps.cli.output_paths import check_writable
+from minitransformer.apps.cli.parser import path
+
+__all__ = ["add_arguments", "run_experiment", "show", "tell"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where the results go."""
+    for name, what in (("json", "write all measurements to"), ("plot", "draw a picture into")):
+        parser.add_argument(f"--{name}", type=path, default=argparse.SUPPRESS, metavar="FILE", help=f"{what} this file")
+
+
+def tell(what: str) -> None:
+    """Print progress to standard error."""
+    print(one_line(what), file=sys.stderr, flush=True)
+
+
+def show(args: argparse.Namespace, result: dict[str, Any], text: str, picture: str) -> None:
+    """Print what was measured, and write and draw it where that was asked for.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        With the options of ``add_arguments``.
+    result : dict
+        What was measured, for the file.
+    text : str
+        The same in words.
+    picture : str
+        The function of ``minitransformer.apps.plots`` that draws it.
+    """
+    print(text)
+    if hasattr(args, "json"):
+        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        print(f"\nthe figures are in {args.json}")
+    if hasattr(args, "plot"):
+        from minitransformer.apps import plots  # loads matplotlib
+
+        getattr(plots, picture)(result, args.plot)
+        print(f"{'' if hasattr(args, 'json') else chr(10)}the picture is {args.plot}")
+
+
+def run_experiment(
+    args: argparse.Namespace,
+    measure: Callable[[Callable[[str], None]], dict[str, Any]],
+    text: Callable[[dict[str, Any]], str],
+    picture: str,
+) -> int:
+    """Measure and show the result, unless it cannot be written; return the exit status."""
+    check_writable(args, "json", "plot")
+    result = measure(tell)
+    show(args, result, text(result), picture)
+    return 0

@@ -1,0 +1,37 @@
+"""Resume an interrupted training run.
+
+After Ctrl-C, a crash or a power cut, it ends with the same weights, bit for bit, as an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.processes import add_distributed
+from minitransformer.apps.cli.progress import note, train
+from minitransformer.arrays import backend
+from minitransformer.training import RunFolder, has_ended, lock_folder, resume
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run."""
+    parser.add_argument("run", type=path, help="a run folder of `minitransformer train`")
+    add_with(parser)
+    add_distributed(parser)
+
+
+@with_parts_of_run(needed=True)
+def run(args: argparse.Namespace) -> int:
+    """Continue training from the newest intact checkpoint."""
+    backend()
+    folder = RunFolder(args.run)
+    args.ranks.first(folder.configuration)  # refuses a folder that is not a run
+    if args.ranks.first(lambda: has_ended(folder, note)):
+        print(f"the run in {folder.path} is finished; there is nothing to resume")
+        return 0
+    with lock_folder(folder.path, args.ranks):
+        return train(resume(folder, note, args.ranks), folder, "resume")

@@ -1,0 +1,84 @@
+"""Run a command whose arguments are known, and turn its errors into messages and exit statuses."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from minitransformer.apps.cli.errors import UsageError, one_line
+from minitransformer.apps.cli.processes import quiet, run_together, start_ranks
+from minitransformer.arrays import BackendError, full_memory, use
+from minitransformer.data import MissingExtraError, UnknownTokenError
+from minitransformer.decoding import Diverged
+from minitransformer.files import FileError
+from minitransformer.sharding import ALONE, launched_rank
+from minitransformer.training import RunError
+
+__all__ = ["discard_output", "run_command", "run_parsed"]
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def run_parsed(parse: Callable[[], argparse.Namespace], run: Command) -> int:
+    """Parse arguments, run the command, return its exit status; only the first of several processes prints."""
+    errors = sys.stderr
+    try:
+        rank = launched_rank()
+    except ValueError as error:
+        print(f"minitransformer: {one_line(error)}", file=sys.stderr)
+        return 2
+    with quiet(rank):
+        args = parse()
+        return run_together(lambda: run_command(args, run), lambda: getattr(args, "ranks", ALONE), errors)
+
+
+def run_command(args: argparse.Namespace, run: Command) -> int:
+    """Run a command, print its error if there is one, and return its exit status."""
+    try:
+        start_ranks(args)
+        if hasattr(args, "backend"):
+            use(args.backend)
+        status = run(args)
+        sys.stdout.flush()  # errors of writing are reported here, not when Python ends
+        return status
+    except (UsageError, BackendError, MissingExtraError, RunError, FileError, UnknownTokenError) as error:
+        print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
+        return 2
+    except Diverged as error:
+        print(
+            f"minitransformer {args.command}: {error}. Use an earlier checkpoint, or train again with a smaller rate",
+            file=sys.stderr,
+        )
+        return 1
+    except BrokenPipeError:  # the reader of our output has closed the pipe, as in `| head`
+        discard_output()
+        return 141
+    except OSError as error:
+        print(f"minitransformer {args.command}: {one_line(error)}", file=sys.stderr)
+        discard_output()
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if not (whose := full_memory(error)):
+            raise
+        advice = ". ".join(getattr(error, "__notes__", ())) or (
+            "Use smaller batches (--batch-tokens), recompute the layers in the backward pass (--recompute), or use a "
+            "smaller model"
+        )
+        print(
+            f"minitransformer {args.command}: The {whose}'s memory is full. {advice}. "
+            f"[{type(error).__name__}: {error}]",
+            file=sys.stderr,
+        )
+        return 1
+
+
+def discard_output() -> None:
+    """Discard the output that could not be written, so that Python does not try again when it ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,27 @@
+"""Measure the paper's Table 1 and print it.
+
+For each kind of layer: operations, sequential operations and path length, in theory and as counted while the layers of
+this package run. So is what the paper says about costs beside the table: separable convolutions, many heads, and
+self-attention beside a recurrence. Takes about 20 seconds on the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.results import add_arguments, run_experiment
+from minitransformer.apps.paper.report import table1_text
+from minitransformer.apps.paper.table1 import measure_table1
+from minitransformer.arrays import backend
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, write."""
+    if backend() != "numpy":
+        raise UsageError(
+            f"operations are counted and timed on the processor, found the array library {backend()}; choose numpy"
+        )
+    return run_experiment(args, measure_table1, table1_text, "table1_picture")

@@ -1,0 +1,59 @@
+"""Train the models of the paper's Table 3, scaled down, and print it.
+
+Varies heads, sizes, dropout, label smoothing and positions, one at a time, on numbers in words from English to German.
+Takes half a minute a row and seed. With several seeds, each row's mean is compared with that of the base. Models that
+are already trained are reused.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.options import describe
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.results import tell
+from minitransformer.apps.paper.table3 import ROWS, format_means, format_table, variations
+from minitransformer.apps.paper.variations import train_variations
+from minitransformer.arrays import backend
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add how long each model is trained, and which rows."""
+    letters = sorted({row.group for row in ROWS if row.group})
+    parser.add_argument(
+        "rows", nargs="*", default=[], metavar="ROW", help=f"some of {', '.join(letters)}; by default all"
+    )
+    parser.add_argument("--out", type=path, default=Path("runs/table3"), help="the folder of the run folders")
+    parser.add_argument("--steps", type=int, default=450, help="training steps of each model")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[0], metavar="SEED",
+        help="seeds of the data, the initial weights and dropout: each row is trained once with each",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train what is not trained yet, and print the table."""
+    backend()
+    known = {row.group for row in ROWS if row.group}
+    unknown = [letter for letter in args.rows if letter.upper() not in known]
+    if unknown:
+        raise UsageError(f"there is no row {unknown[0]!r}; the rows are {', '.join(sorted(known))}")
+    wanted = {letter.upper() for letter in args.rows} or known
+    rows = [row for row in ROWS if not row.group or row.group in wanted]
+    # As many steps are averaged as in the recipe, relative to all, and nothing is measured on the way.
+    last = max(1, args.steps // 3)
+    options = {"steps": args.steps, "average_last": last, "evaluate_every": args.steps}
+    try:
+        found = train_variations(args.out, variations(rows, **options), args.seeds, tell)
+    except ValueError as error:
+        raise UsageError(describe(error, args)) from error
+    results = [(row, found[row.name]) for row in rows]
+    for line in format_table(results):
+        print(line)
+    if len(args.seeds) > 1:
+        print("", *format_means(results), sep="\n")
+    return 0

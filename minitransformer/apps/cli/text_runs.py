@@ -1,0 +1,106 @@
+"""The output about models that continue texts: what they write, how good it is, and what it is measured against."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.data import UNKNOWN, Trigram
+from minitransformer.decoding import SamplingOptions, sample
+from minitransformer.nn import LanguageModel
+from minitransformer.sharding import Ranks
+from minitransformer.tasks import TextCorpus
+from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, evaluate_text
+from minitransformer.training.provenance import check_data
+from minitransformer.training.scores import Share
+from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
+
+__all__ = ["describe_progress", "describe_text_scores", "evaluate_run"]
+
+SHOWN = 160
+"""The number of characters that a model in training writes, as a sign of its progress."""
+TEXTS, LENGTH = 32, 500
+"""The texts that are written for the share of lines that parse: their number, and the characters of each."""
+
+
+def describe_text_scores(scores: TextScores) -> list[str]:
+    """Return the scores in words, a line for each."""
+    return [
+        f"{scores.bits:.3f} bits per character on {scores.characters:,} held-out characters",
+        f"{100 * scores.token_accuracy:.1f} % of the characters have the highest score, given those before them",
+    ]
+
+
+def describe_progress(trainer: Trainer, scores: TextScores) -> list[str]:
+    """Return lines about a model in training: its score, and a little of what it writes."""
+    lines = [f"step {trainer.step:,}: {scores.bits:.3f} bits per held-out character; it writes"]
+    model, rng = trainer.model, np.random.default_rng(trainer.step)
+    assert isinstance(model, LanguageModel)
+    prompt, window = np.zeros((1, 0), dtype=np.int64), trainer.configuration.data.window
+    tokens = sample(model, prompt, window, SamplingOptions(temperature=0.8), rng, forbidden=[UNKNOWN])
+    text = "".join(trainer.target.tokens[int(token)] for (token,) in islice(tokens, SHOWN))
+    return lines + [f"  | {line}" for line in text.split("\n")]
+
+
+def evaluate_run(args: argparse.Namespace, trained: TrainedRun) -> int:
+    """Print how well a model predicts its held-out text and writes Python, beside a compressor and a trigram model."""
+    for name in ("source", "reference", "beam", "alpha", "bleu_tokenize"):
+        if getattr(args, name, None) is not None:
+            raise UsageError(
+                f"--{name.replace('_', '-')} has no effect here: this model continues texts, and is measured on its "
+                "held-out text; leave it out"
+            )
+    folder, ranks = RunFolder(args.run), args.ranks
+    held_out = ranks.first(folder.held_out_text)
+    window = trained.options.data.window
+    scores = evaluate_text(trained.language_model, trained.target, held_out, window, ranks)
+    print(f"step {trained.checkpoint.state['step']:,} of {trained.task.title}")
+    for line in describe_text_scores(scores):
+        print(line)
+    if ranks.rank == 0:
+        corpus = _corpus(folder, trained, ranks)
+        for line in _compare(trained, scores, held_out, corpus):
+            print(line, flush=True)
+    return 0
+
+
+def _corpus(folder: RunFolder, trained: TrainedRun, ranks: Ranks) -> TextCorpus | None:
+    """Return the text that the model was trained on, or None, after saying why it cannot be read again."""
+    try:
+        corpus = trained.task.corpus(trained.options.data, trained.options.seed, (trained.source, trained.target))
+        check_data(folder, corpus)
+    except (ValueError, RunError) as error:
+        print(f"the text that the model was trained on is not here as it was, so less is compared: {error}")
+        return None
+    return corpus if isinstance(corpus, TextCorpus) else None
+
+
+def _compare(trained: TrainedRun, scores: TextScores, held_out: str, corpus: TextCorpus | None) -> Iterator[str]:
+    """Yield lines that compare the model with other means, on the same held-out text."""
+    model, tokeniser, window = trained.language_model, trained.target, trained.options.data.window
+    trigram = None if corpus is None else Trigram(corpus.ids, len(tokeniser))
+    yield "\nbits per character of the held-out text"
+    yield _row("this model", f"{scores.bits:.3f}")
+    if trigram is not None:
+        yield _row("a trigram model of the same training text", f"{trigram_bits(trigram, tokeniser, held_out):.3f}")
+    yield _row("xz -9e, of the held-out text alone", f"{xz_bits(held_out):.3f}")
+    if corpus is not None:
+        yield _row("xz -9e, of the held-out text after the training text", f"{xz_bits(held_out, corpus.train):.3f}")
+    yield f"\nlines that Python's parser accepts, in {TEXTS} texts of {LENGTH} characters"
+    yield _row("this model, at temperature 1", _share(write_texts(model, tokeniser, window, TEXTS, LENGTH)))
+    if trigram is not None:
+        yield _row("the trigram model", _share(write_by_trigram(trigram, tokeniser, TEXTS, LENGTH)))
+    yield _row("the held-out text itself", _share([held_out]))
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {name:54}{value}"
+
+
+def _share(texts: list[str]) -> str:
+    share: Share = parsing_lines(texts)
+    return f"{100 * share.value:.1f} % of {share.total:,}" if share.total else "no lines with code"

@@ -1,0 +1,99 @@
+"""Train a Transformer.
+
+Without arguments: numbers in words from English to German, on the CPU, in about a minute. On your own text: `train text
+--source FILE --target FILE`. A decoder alone, which learns to write Python: `train characters`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+
+from minitransformer.arrays import backend, blas
+from minitransformer.apps.cli import progress
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.options import add_options, describe, read_configuration
+from minitransformer.apps.cli.own_parts import (
+    add_training_options,
+    chosen_parts,
+    compare,
+    draw_parts,
+    in_place,
+    try_own_parts,
+)
+from minitransformer.apps.cli.parser import path
+from minitransformer.apps.cli.processes import add_distributed
+from minitransformer.apps.learn.model import Parts, Trial, record
+from minitransformer.training import RunFolder, Trainer, check_free, create_run, fresh_folder, lock_folder
+
+__all__ = ["add_arguments", "run"]
+
+SMALL = 4_000_000
+"""Parameters up to which processes were clearly faster than threads; see docs/benchmarks.md."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add where the run goes, and all that it depends on."""
+    parser.add_argument(
+        "--out", type=path, default=argparse.SUPPRESS, help="the new run folder; by default runs/TASK or a free name"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing run in --out")
+    add_training_options(parser)
+    add_distributed(parser)
+    add_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, show the progress, and write a run folder."""
+    backend()  # a backend that cannot run is refused before anything else
+    choice, ranks = chosen_parts(args), args.ranks
+    try:
+        if args.overwrite and not hasattr(args, "out"):
+            raise ValueError("found --overwrite without --out, expected both: which run should be replaced?")
+        configuration = read_configuration(args)
+        if hasattr(args, "out"):
+            ranks.first(lambda: check_free(args.out, args.overwrite))
+        trainer = Trainer(configuration, ranks=ranks)
+    except ValueError as error:
+        raise UsageError(describe(error, args)) from error
+    trial = try_own_parts(choice, trainer, args.anyway) if choice else None
+    out = ranks.first(lambda: args.out if hasattr(args, "out") else fresh_folder(configuration.task))
+    if trial is None:
+        return _train(trainer, out, args.overwrite)
+    parts, wrong = trial.parts, trial.wrong
+    tokenisers = trainer.source, trainer.target
+    with in_place(parts):
+        trainer = Trainer(configuration, tokenisers)
+        status = _train(trainer, out, args.overwrite, parts, trial)
+    if not status and trial.own_gradients and parts.functions.keys() == trial.used:
+        print("every part is yours: no backward pass of the engine was executed")
+    if wrong and status != progress.INTERRUPTED:
+        print(f"\nagain, with the engine's functions for {', '.join(sorted(wrong))}\n")
+        right = fresh_folder(f"{out.name}-without-the-mistake", out.parent)
+        parts = parts.without(wrong)
+        with in_place(parts):
+            status = _train(Trainer(trainer.configuration, tokenisers), right, False, parts, trial)
+        compare(RunFolder(out), RunFolder(right), sorted(wrong))
+    return status
+
+
+def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = None, trial: Trial | None = None) -> int:
+    with lock_folder(out, trainer.ranks):
+        folder = trainer.ranks.first(lambda: create_run(out, trainer.configuration, trainer.corpus, overwrite))
+        if parts and trial:
+            record(parts, out)
+            draw_parts(parts, trial, folder)
+        elif _processes_are_faster(trainer):
+            progress.note(
+                "models this small train faster in processes than in threads, to the same weights: "
+                f"put mpiexec -n {min(blas.cores(), trainer.configuration.training.shares or 1)} before the command"
+            )
+        return progress.train(trainer, folder, "train")
+
+
+def _processes_are_faster(trainer: Trainer) -> bool:
+    """Return whether processes would save time because threads wait for Python's lock, and can be started."""
+    training = trainer.configuration.training
+    several = min(blas.cores(), training.shares or 1) > 1 and training.workers is None and trainer.ranks.size == 1
+    return several and trainer.optimiser.values.size <= SMALL and find_spec("mpi4py") is not None

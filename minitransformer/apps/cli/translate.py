@@ -1,0 +1,77 @@
+"""Translate with a trained model.
+
+Translates the text on the command line, or each line of the standard input. An empty line gives an empty line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
+from minitransformer.data import normalise_text, split_lines
+from minitransformer.decoding import check_sentence, hypotheses
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, the text, and how to search."""
+    add_run(parser)
+    add_with(parser)
+    parser.add_argument(
+        "text", nargs="*", default=[], help="the text to translate; by default each line of the standard input"
+    )
+    add_beam(parser)
+    parser.add_argument(
+        "--n-best",
+        type=int,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help="print N translations of each text: number of the text, tab, score, tab, translation",
+    )
+
+
+def _read_lines() -> list[str]:
+    try:
+        return split_lines(sys.stdin.buffer.read(), "the standard input")
+    except OSError as error:
+        raise UsageError(f"cannot read the standard input: {error.strerror or error}; give a file of text") from error
+
+
+@with_parts_of_run()
+def run(args: argparse.Namespace) -> int:
+    """Print a translation for each text; nothing is printed unless all of them can be translated."""
+    check_beam(args)
+    trained = load_chosen(args)
+    texts = [" ".join(args.text)] if args.text else _read_lines()
+    choose_beam(args, trained)
+    texts = [trained.task.normalise_input(text) for text in texts]
+    full = [place for place, text in enumerate(texts) if normalise_text(text)]
+    for place in full:
+        try:
+            check_sentence(trained.transformer, trained.source, texts[place])
+        except ValueError as error:
+            where = f"line {place + 1}: " if len(texts) > 1 else ""
+            raise UsageError(f"{where}{error}") from error
+    n_best = getattr(args, "n_best", 1)
+    given = [texts[place] for place in full]
+    rules = trained.options.search
+    found = hypotheses(trained.transformer, trained.source, given, args.beam, args.alpha, n_best, rules=rules)
+    several = dict(zip(full, found, strict=True))
+    for place in range(len(texts)):
+        for hypothesis in several.get(place, []):
+            text = " ".join(trained.target.decode(hypothesis.tokens).splitlines())  # a line for each text
+            print(f"{place + 1}\t{hypothesis.score:.6f}\t{text}" if hasattr(args, "n_best") else text)
+        if place not in several and not hasattr(args, "n_best"):
+            print()
+    for place in full:
+        if not several[place][0].finished:
+            print(
+                f"minitransformer translate: line {place + 1}: the translation has no end; it was cut off after "
+                f"{len(several[place][0].tokens)} tokens",
+                file=sys.stderr,
+            )
+    return 0

@@ -1,0 +1,60 @@
+"""Write text with a model that continues texts.
+
+Continues the text on the command line, character by character, until the length is reached or Ctrl-C is pressed. Train
+a model with `minitransformer train characters`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import islice
+
+from minitransformer.apps.cli.errors import UsageError
+from minitransformer.apps.cli.options import flag_of, with_flags
+from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
+from minitransformer.apps.cli.run_options import add_run, load_chosen
+from minitransformer.decoding import SamplingOptions
+from minitransformer.options import OptionError
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the run, the beginning of the text, its length, and how characters are drawn."""
+    add_run(parser)
+    add_with(parser)
+    parser.add_argument("text", nargs="*", default=[], help="the beginning of the text; by default none")
+    parser.add_argument("--length", type=int, default=500, metavar="N", help="number of characters to write")
+    for name, declared in SamplingOptions.declarations().items():
+        kind = int if name == "top_k" else float
+        default = getattr(SamplingOptions(), name)
+        parser.add_argument(
+            flag_of(name),
+            type=kind,
+            default=default,
+            metavar="N" if kind is int else "X",
+            help=declared.metadata["help"],
+        )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed, another text")
+
+
+@with_parts_of_run()
+def run(args: argparse.Namespace) -> int:
+    """Print the beginning, then each character as soon as it is drawn."""
+    if args.length < 0:
+        raise UsageError(f"--length must be 0 or more, found {args.length}")
+    if args.seed < 0:
+        raise UsageError(f"--seed must be 0 or more, found {args.seed}")
+    try:
+        options = SamplingOptions(temperature=args.temperature, top_k=args.top_k, top_p=args.top_p)
+    except OptionError as error:
+        raise UsageError(with_flags(f"{error}", error.names)) from error
+    prompt = " ".join(args.text)
+    characters = load_chosen(args, translates=False).continuation(prompt, options, args.seed)
+    try:
+        print(prompt, end="", flush=True)
+        for character in islice(characters, args.length):
+            print(character, end="", flush=True)
+    finally:
+        print(flush=True)
+    return 0

@@ -1,0 +1,109 @@
+"""Exercises with automatic checks: from d(x y) to the backward pass of attention.
+
+=====================  ============================================================
+The command is ``minitransformer learn``. In a notebook::
+
+    mt.learn.check("softmax-backward", my_function)  # an exercise
+    mt.learn.compare("best step", my_step, expected)  # a question that is none
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minitransformer.apps.learn.bank import Exercise, bank, find
+from minitransformer.apps.learn.book import FOLDER, Book, command, find_folder
+from minitransformer.apps.learn.child import judge_in_child, last_save
+from minitransformer.apps.learn.referee import Verdict, judge, judge_file
+from minitransformer.apps.learn.verdict import Unsolved, Wrong, agree, refuse_unsolved
+from minitransformer.arrays import BackendError, backend, using
+
+__all__ = [
+    "FOLDER",
+    "Book",
+    "Exercise",
+    "Verdict",
+    "bank",
+    "check",
+    "check_file",
+    "command",
+    "compare",
+    "find",
+    "find_folder",
+    "judge_file",
+    "judge_in_child",
+    "last_save",
+]
+
+
+def check(name: str, *answers: Any) -> None:
+    """Judge an answer to an exercise in a notebook and print the verdict.
+
+    Parameters
+    ----------
+    name : str
+        The exercise, such as ``"softmax-backward"``.
+    *answers
+        The answers, in the exercise's order: usually one function.
+
+    Raises
+    ------
+    LookupError
+        If there is no such exercise.
+    TypeError
+        If there are more or fewer answers than the exercise asks for.
+    BackendError
+        If another array library than NumPy is in use.
+    """
+    exercise = find(name)
+    if len(answers) != len(exercise.asks_for):
+        raise TypeError(
+            f"{exercise.name} asks for {', '.join(exercise.asks_for)}: {len(exercise.asks_for)} to be given after the "
+            f"name, found {len(answers)}"
+        )
+    if backend() != "numpy":
+        raise BackendError(f'exercises are in NumPy, found the array library {backend()}: call mt.use("numpy") first')
+    _show(exercise.name, judge(exercise, list(answers)))
+
+
+def compare(name: str, found: Any, expected: Any, *, tolerance: float = 1e-9) -> None:
+    """Compare an answer with the expected value, in a notebook, and print the verdict.
+
+    Parameters
+    ----------
+    name : str
+        The name of the answer, such as ``"best step"``.
+    found : Any
+        The answer; ``...`` if there is none yet.
+    expected : Any
+        The expected value.
+    tolerance : float
+        The allowed error of numbers, relative to the largest expected one. Other values must be equal.
+    """
+    try:
+        refuse_unsolved(found)
+        if np.asarray(expected).dtype.kind in "biuf":
+            agree(name, found, expected, tolerance=tolerance)
+        elif found != expected:
+            raise Wrong(f"{found!r} is not right yet.")
+    except Wrong as wrong:
+        _show(name, Verdict(False, str(wrong), solved=not isinstance(wrong, Unsolved)))
+    else:
+        _show(name, Verdict(True, ""))
+
+
+def _show(name: str, verdict: Verdict) -> None:
+    """Print a verdict below a notebook's cell."""
+    print(verdict.format(name) if verdict.solved else f"{name}: replace the `...`, then run this cell again.")
+
+
+def check_file(path: str) -> bool:
+    """Judge a learner's file and print the verdict; return whether it is right."""
+    exercise = find(path)
+    with using("numpy"):  # exercises are plain NumPy, also with another array library in use
+        verdict = judge_file(exercise, Path(path))
+    print(verdict.format(exercise.name))
+    return verdict.right

@@ -1,0 +1,174 @@
+"""A learner's folder: their files, which are never overwritten, and their progress."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from minitransformer.apps.learn.bank import Exercise, bank
+from minitransformer.durable import check_folder, make_folder, replace, write_whole
+from minitransformer.files import read_json
+from minitransformer.options import Options, option
+
+__all__ = ["FOLDER", "Book", "command", "find_folder"]
+
+FOLDER = Path("my-exercises")
+"""The default folder of a learner's exercises."""
+PROGRESS = ".progress.json"
+
+
+def find_folder() -> Path:
+    """Return the learner's folder, relative to the current one; `my-exercises` if there is none yet.
+
+    It is the current folder or the nearest one above, if that is a learner's folder or contains `my-exercises`.
+    """
+    for depth in range(len(Path.cwd().parts)):
+        above = Path(*[os.pardir] * depth)
+        if os.path.isfile(above / PROGRESS):
+            return above
+        if os.path.isdir(above / FOLDER):
+            return above / FOLDER
+    return FOLDER
+
+
+def command(*words: str, folder: Path | None = None) -> str:
+    """Return the command line of an action of `learn`, such as ``command("hint")``.
+
+    It names the folder unless the command finds it by itself.
+    """
+    where = () if folder in (None, find_folder()) else ("--folder", shlex.quote(str(folder)))
+    return " ".join(("minitransformer learn", *words, *where))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(Options):
+    """A learner's progress, as stored in the folder."""
+
+    done: Sequence[str] = option((), "the exercises that were right once")
+    hints: Mapping[str, int] = field(default_factory=dict)
+    current: str = option("", "the exercise that is worked on")
+
+
+@dataclass
+class Book:
+    """A learner's folder.
+
+    Attributes
+    ----------
+    folder : Path
+        Its path.
+    done : set of str
+        The exercises that were right once.
+    hints : dict of str to int
+        How many hints of an exercise have been shown.
+    current : str
+        The current exercise.
+    """
+
+    folder: Path
+    done: set[str] = field(default_factory=set)
+    hints: dict[str, int] = field(default_factory=dict)
+    current: str = ""
+
+    @classmethod
+    def open(cls, folder: Path) -> Book:
+        """Read a folder's progress; create the folder and the missing files.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        book = cls(folder)
+        for exercise in bank():
+            if not book.path(exercise).exists() and not book._renumber(exercise):
+                book._write(exercise)
+        book.reread()
+        if not (folder / PROGRESS).exists():
+            book.save()  # this file marks the folder for commands run inside it
+        return book
+
+    def reread(self) -> None:
+        """Read the progress again, which another terminal may have changed."""
+        path = self.folder / PROGRESS
+        try:
+            kept = Progress.from_flat(read_json(path))
+            names = {exercise.name for exercise in bank()}
+            self.done = set(kept.done) & names
+            self.hints = {name: n for name, n in kept.hints.items() if name in names and n > 0}
+            self.current = kept.current if kept.current in names else ""
+        except ValueError:
+            if path.exists():
+                # Start counting again instead of stopping; `check` finds the solved exercises again.
+                replace(path, self.folder / f"{PROGRESS}.unreadable")
+        self.current = self.current or bank()[0].name
+
+    def path(self, exercise: Exercise) -> Path:
+        """Return the path of an exercise in this folder."""
+        return self.folder / exercise.file
+
+    def save(self) -> None:
+        """Write the progress."""
+        kept = Progress(done=sorted(self.done), hints=self.hints, current=self.current)
+        write_whole(self.folder / PROGRESS, (json.dumps(kept.flat(), indent=1) + "\n").encode())
+
+    def _renumber(self, exercise: Exercise) -> bool:
+        """Rename a file whose number is from an earlier version; return whether there is one."""
+        path = self.path(exercise)
+        check_folder(path.parent)
+        earlier = next(path.parent.glob(f"[0-9][0-9]_{path.name[3:]}"), None)
+        if earlier is not None:
+            replace(earlier, path)
+        return earlier is not None
+
+    def _write(self, exercise: Exercise) -> None:
+        """Write an exercise's original text; an existing file is replaced."""
+        path = self.path(exercise)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
+        write_whole(path, exercise.text.encode())
+
+    def finish(self, exercise: Exercise) -> None:
+        """Record that an exercise is right, and go on to the next open one if it was the current one."""
+        self.done.add(exercise.name)
+        if self.current == exercise.name:
+            self.advance()
+        self.save()
+
+    def advance(self) -> bool:
+        """Go to the next open exercise after the current, from the beginning after the last; False if none is open."""
+        names = [exercise.name for exercise in bank()]
+        here = names.index(self.current)
+        for name in names[here + 1 :] + names[:here]:
+            if name not in self.done:
+                self.current = name
+                return True
+        return False
+
+    def next_hint(self, exercise: Exercise) -> tuple[int, str]:
+        """Return the number and the text of the next hint; the last one again when all are shown."""
+        number = min(self.hints.get(exercise.name, 0) + 1, len(exercise.hints))
+        self.hints[exercise.name] = number
+        self.save()
+        return number, exercise.hints[number - 1]
+
+    def reset(self, exercise: Exercise) -> Path | None:
+        """Restore an exercise's original text; return the path of the learner's version, if it was different."""
+        path = self.path(exercise)
+        kept: Path | None = None
+        check_folder(path.parent)
+        if path.exists() and path.read_bytes() != exercise.text.encode():
+            names = (path.with_name(f"{path.stem}.kept-{number}.py") for number in count(1))
+            kept = next(name for name in names if not name.exists())
+            replace(path, kept)
+        self._write(exercise)
+        self.done.discard(exercise.name)
+        self.hints.pop(exercise.name, None)
+        self.current = exercise.name
+        self.save()
+        return kept

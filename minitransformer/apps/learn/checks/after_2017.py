@@ -1,0 +1,132 @@
+"""Chapter 9: RMSNorm, SwiGLU, grouped heads and top-p."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.apps.learn.checks.layer_norm import mean
+from minitransformer.apps.learn.checks.rotary import find_the_wrong_positions as find_the_wrong_positions
+from minitransformer.apps.learn.checks.rotary import rotary_backward as rotary_backward
+from minitransformer.apps.learn.checks.rotary import rotary_forward as rotary_forward
+from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
+from minitransformer.apps.learn.verdict import agree, check_gradients
+from minitransformer.decoding import SamplingOptions
+
+
+def rms_norm_forward(forward: Callable[..., Any]) -> None:
+    """Check RMSNorm of rows that are far from centred, with a large and a small eps, and of rows of zeros."""
+    rng = np.random.default_rng(101)
+    for shape, scale, eps in (((3, 5), 0.8, 0.1), ((2, 3, 4), 1e-3, 1e-5)):
+        x, gain = scale * (rng.normal(size=shape) + 1.5), rng.normal(size=shape[-1])
+        agree(
+            f"y, for eps = {eps},",
+            forward(x, gain, eps),
+            ops.rms_norm.forward(x, gain, eps=eps)[0],
+            mistakes=mistaken("rms-norm-forward", x, gain, eps),
+        )
+    with np.errstate(all="ignore"):
+        found = forward(np.zeros((3, 4)), gain, 1e-5)
+    agree("y, for rows of zeros,", found, np.zeros((3, 4)))
+
+
+def rms_norm_backward(backward: Callable[..., Any]) -> None:
+    """Check both gradients, with rows that are far from centred."""
+    rng = np.random.default_rng(102)
+    for shape, eps in (((3, 5), 0.1), ((2, 3, 4), 0.2), ((4,), 0.1)):
+        x, gain = rng.normal(size=shape) + 1, rng.normal(size=shape[-1])
+        _rms_norm_gradients(backward, x, gain, eps)
+
+
+def _rms_norm_gradients(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, eps: float) -> None:
+    r = 1 / np.sqrt(mean(x * x) + eps)
+    x_hat = r * x
+
+    check_gradients(
+        lambda d_y: backward(x_hat, r, gain, d_y),
+        lambda x, gain: ops.rms_norm.forward(x, gain, eps=eps)[0],
+        {"x": x, "gain": gain},
+        mistakes=lambda d_y: mistaken_parts("rms-norm-backward", ["d_x", "d_gain"], x_hat, r, gain, d_y),
+    )
+
+
+def swiglu_backward(backward: Callable[..., Any]) -> None:
+    """Check the gradient of gates and values, for gates of both signs."""
+    rng = np.random.default_rng(103)
+    for shape in ((3, 6), (2, 3, 8), (2,)):
+        _swiglu_gradient(backward, 1.5 * rng.normal(size=shape))
+
+
+def _swiglu_gradient(backward: Callable[..., Any], x: np.ndarray) -> None:
+    check_gradients(
+        lambda d_y: backward(x, d_y),
+        lambda x: ops.swiglu.forward(x)[0],
+        {"x": x},
+        mistakes=lambda d_y: mistaken_parts("swiglu-backward", ["d_x"], x, d_y),
+    )
+
+
+def grouped_heads_backward(backward: Callable[..., Any]) -> None:
+    """Check which gradients are summed over a group: for two groups of two, two of three, one of three, two of one."""
+    rng = np.random.default_rng(104)
+    for B, H, G, Tq, Tk, Dk, Dv in (
+        (1, 4, 2, 2, 2, 2, 2),
+        (1, 6, 2, 1, 3, 2, 1),
+        (2, 3, 1, 1, 2, 1, 2),
+        (1, 2, 2, 1, 3, 1, 2),
+    ):
+        q, k, v = (rng.normal(size=shape) for shape in ((B, H, Tq, Dk), (B, G, Tk, Dk), (B, G, Tk, Dv)))
+        _grouped_gradients(backward, q, k, v)
+
+
+def _grouped_gradients(backward: Callable[..., Any], q: np.ndarray, k: np.ndarray, v: np.ndarray) -> None:
+    G, n = k.shape[1], q.shape[1] // k.shape[1]
+    attention = ops.scaled_dot_product_attention
+
+    def attend(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> Any:
+        return attention.forward(q, np.repeat(k, n, axis=1), np.repeat(v, n, axis=1))
+
+    def given(d_o: np.ndarray) -> list[np.ndarray]:
+        return [np.array(d) for d in attention.backward(attend(q, k, v)[1], d_o)[:3]]
+
+    check_gradients(
+        lambda d_o: backward(*given(d_o), G),
+        lambda q, k, v: attend(q, k, v)[0],
+        {"q": q, "k": k, "v": v},
+        output="o",
+        mistakes=lambda d_o: mistaken_parts("grouped-heads-backward", ["d_q", "d_k", "d_v"], *given(d_o), G),
+    )
+
+
+def top_p(nucleus: Callable[..., Any]) -> None:
+    """Check which tokens are kept: below, at and above a sum, where one token is enough, and where all are needed."""
+    sixteenths = np.array([1, 8, 1, 4, 2]) / 16
+    nine = np.array([5, 35, 2, 21, 1, 14, 3, 11, 8]) / 100
+    certain = np.array([0.0, 0.0, 1.0, 0.0])
+    for p, limit in (
+        (nine, 0.6),
+        (sixteenths, 0.6),
+        (sixteenths, 0.3),
+        (sixteenths, 0.75),
+        (sixteenths, 1.0),
+        (nine, 0.93),
+        (certain, 0.9),
+    ):
+        with np.errstate(all="ignore"):
+            _nucleus(nucleus, p, limit)
+
+
+def _nucleus(nucleus: Callable[..., Any], p: np.ndarray, limit: float) -> None:
+    known, high = mistaken("top-p", p, limit), p * (p >= 1 - limit)
+    alone = "each probability is compared with top_p by itself; add up those of the most probable tokens"
+    known[f"{alone} (here those of at least 1 - top_p)"] = high / high.sum()
+    agree(
+        f"the probabilities, for top_p = {limit},",
+        nucleus(p, limit),
+        SamplingOptions(top_p=limit).probabilities(np.log(p)),
+        mistakes=known,
+        inputs=f"p = {np.array2string(p, precision=4)}",
+    )

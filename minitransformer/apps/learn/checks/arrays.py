@@ -1,0 +1,175 @@
+"""Chapter 3: what broadcasting repeats, matrix products, and entries that move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minitransformer.apps.learn.checks.fast import fast_to_the_last_bit as fast_to_the_last_bit
+from minitransformer.apps.learn.checks.linear import linear_backward as linear_backward
+from minitransformer.apps.learn.checks.linear import matmul_backward as matmul_backward
+from minitransformer.apps.learn.checks.linear import one_weight_for_a_batch as one_weight_for_a_batch
+from minitransformer.apps.learn.counterexample import (
+    claims_of,
+    judge_claims,
+    measure_gradients,
+    read_answer,
+    read_arrays,
+)
+from minitransformer.apps.learn.solutions import mistaken_parts
+from minitransformer.apps.learn.verdict import check_gradients
+
+
+def sum_along_an_axis(backward: Callable[..., Any]) -> None:
+    """Check the gradient of a sum along each axis."""
+    x = np.random.default_rng(5).normal(size=(2, 3, 4))
+    for axis in (1, 0, 2, -1):
+        _sum(backward, x, axis)
+    _sum(backward, x[0, 0], 0)
+
+
+def _sum(backward: Callable[..., Any], x: np.ndarray, axis: int) -> None:
+    check_gradients(
+        lambda d_y: backward(x, axis, d_y),
+        lambda x: x.sum(axis),
+        {"x": x},
+        mistakes=lambda d_y: mistaken_parts("sum-along-an-axis", ["d_x"], x, axis, d_y),
+    )
+
+
+def mean_of_what_counts(backward: Callable[..., Any]) -> None:
+    """Check the gradient of means over what counts, with padding at the end, then anywhere."""
+    rng = np.random.default_rng(6)
+    _mean(backward, rng.normal(size=(3, 5)), np.arange(5) < np.array([[4], [1], [3]]))
+    _mean(backward, rng.normal(size=(2, 4)), np.array([[False, True, True, False], [True, False, True, True]]))
+
+
+def _mean(backward: Callable[..., Any], x: np.ndarray, keep: np.ndarray) -> None:
+    check_gradients(
+        lambda d_y: backward(x, keep, d_y),
+        lambda x: np.where(keep, x, 0.0).sum(axis=1) / keep.sum(axis=1),
+        {"x": x},
+        mistakes=lambda d_y: mistaken_parts("mean-of-what-counts", ["d_x"], x, keep, d_y),
+    )
+
+
+def unbroadcast(unbroadcast: Callable[..., Any]) -> None:
+    """Check the gradient for every way in which a shape can be repeated to (2, 3, 4)."""
+    rng = np.random.default_rng(7)
+    other = rng.normal(size=(2, 3, 4))
+    for shape in ((4,), (3, 1), (3, 4), (1, 4), (2, 1, 4), (2, 1, 1), (1, 1, 4), (1, 3, 1), (1,), (), (2, 3, 4)):
+        _unbroadcast(unbroadcast, rng.normal(size=shape), other)
+    _unbroadcast(unbroadcast, rng.normal(size=(1, 4)), other[:1, :1])  # an axis of length 1 that is not stretched
+    _unbroadcast(unbroadcast, rng.normal(size=(1, 2)), rng.normal(size=(3, 5, 2)))
+
+
+def _unbroadcast(unbroadcast: Callable[..., Any], a: np.ndarray, other: np.ndarray) -> None:
+    copies = np.broadcast_shapes(a.shape, other.shape)
+    label = f"unbroadcast(d_y, {a.shape}), with d_y of shape {copies},"
+    check_gradients(
+        lambda d_y: unbroadcast(d_y, a.shape),
+        lambda a: a + other,
+        {"a": a},
+        names=[label],
+        mistakes=lambda d_y: mistaken_parts("unbroadcast", [label], d_y, a.shape),
+    )
+
+
+def add_with_broadcasting(backward: Callable[..., Any]) -> None:
+    """Check both gradients of a sum: where one is repeated, where both are, and where none is."""
+    rng = np.random.default_rng(17)
+    for x_shape, y_shape in (
+        ((2, 3, 4), (4,)),
+        ((3, 1), (2, 3, 4)),
+        ((2, 1, 4), (3, 1)),
+        ((5,), ()),
+        ((1, 3), (2, 3)),
+        ((2, 3), (2, 3)),
+    ):
+        _added(backward, rng.normal(size=x_shape), rng.normal(size=y_shape))
+
+
+def _added(backward: Callable[..., Any], x: np.ndarray, y: np.ndarray) -> None:
+    names = [f"{name}, where x is {x.shape} and y is {y.shape}," for name in ("d_x", "d_y")]
+    check_gradients(
+        lambda d_z: backward(x, y, d_z),
+        np.add,
+        {"x": x, "y": y},
+        names=names,
+        mistakes=lambda d_z: mistaken_parts("add-with-broadcasting", names, x, y, d_z),
+    )
+
+
+def gain_and_bias(backward: Callable[..., Any]) -> None:
+    """Check the gradients of gain * x + bias, with one, two and three axes."""
+    rng = np.random.default_rng(8)
+    for shape in ((2, 3, 4), (3, 5), (2,)):
+        _affine(backward, rng.normal(size=shape), rng.normal(size=shape[-1]), rng.normal(size=shape[-1]))
+
+
+def _affine(backward: Callable[..., Any], x: np.ndarray, gain: np.ndarray, bias: np.ndarray) -> None:
+    def mistakes(d_y: np.ndarray) -> Any:
+        known = mistaken_parts("gain-and-bias", ["d_x", "d_gain", "d_bias"], x, gain, d_y)
+        features = f"the features are summed as well: x has {x.ndim} axes here; keep the last one"
+        known["d_gain"][features], known["d_bias"][features] = (d_y * x).sum(), d_y.sum()
+        return known
+
+    check_gradients(
+        lambda d_y: backward(x, gain, d_y),
+        lambda x, gain, bias: gain * x + bias,
+        {"x": x, "gain": gain, "bias": bias},
+        mistakes=mistakes,
+    )
+
+
+def transpose_and_reshape(backward: Callable[..., Any]) -> None:
+    """Check that gradients go back to where entries came from, for an exchange of two axes and for circles."""
+    rng = np.random.default_rng(11)
+    for shape, order, new in (
+        ((2, 3, 4), (1, 2, 0), (3, 8)),
+        ((2, 3, 4), (2, 0, 1), (24,)),
+        ((2, 2, 2), (2, 0, 1), (4, 2)),
+        ((2, 3, 4, 5), (0, 2, 1, 3), (2, 4, 15)),
+    ):
+        _moved(backward, rng.normal(size=shape), order, new)
+
+
+def _moved(backward: Callable[..., Any], x: np.ndarray, order: tuple[int, ...], new: tuple[int, ...]) -> None:
+    check_gradients(
+        lambda d_y: backward(x, order, d_y),
+        lambda x: x.transpose(order).reshape(new),
+        {"x": x},
+        mistakes=lambda d_y: mistaken_parts("transpose-and-reshape", ["d_x"], x, order, d_y),
+    )
+
+
+def repeated_ids(backward: Callable[..., Any]) -> None:
+    """Check the gradient of a table: rows that are used often, once and never, ids with one axis and with two."""
+    rng = np.random.default_rng(12)
+    for ids, V, D in (([4, 1, 4, 0], 6, 3), ([[2, 2, 0, 6], [2, 4, 0, 4]], 8, 2)):
+        _looked_up(backward, np.array(ids), rng.normal(size=(V, D)))
+
+
+def _looked_up(backward: Callable[..., Any], ids: np.ndarray, table: np.ndarray) -> None:
+    check_gradients(
+        lambda d_y: backward(ids, len(table), d_y),
+        lambda table: table[ids],
+        {"table": table},
+        mistakes=lambda d_y: mistaken_parts("repeated-ids", ["d_table"], ids, len(table), d_y),
+    )
+
+
+def find_the_wrong_array(counterexample: Callable[..., Any]) -> str:
+    """Check the arrays on which one backward pass is seen to be wrong."""
+    pairs = claims_of("find-the-wrong-array")["PAIRS"]
+    letter, values = read_answer(counterexample, pairs, ["x", "w", "d_y"])
+    arrays = read_arrays(values, {"x": "T D", "w": "D D", "d_y": "T D"})
+    x, w, d_y = arrays.values()
+    claims = {
+        name: measure_gradients(f, partial(backward, x, w, d_y), {"d_x": x, "d_w": w}, d_y)
+        for name, (f, backward) in pairs.items()
+    }
+    return judge_claims(letter, "c", claims, "finite differences")

@@ -1,0 +1,42 @@
+"""The clinic: ten training scripts with one fault each, to be diagnosed and corrected.
+
+==================  =========================================================================
+``healthy.py``      the correct training script; all patients are copies of it
+``cases.toml``      what is changed in each copy
+``cases.py``        the patients, and their files in the learner's folder
+``examination.py``  runs a script and measures it, in a process of its own
+``causes.py``       the possible causes, and the evidence for or against each
+``visit.py``        trains a learner's file, judges it, and judges a diagnosis
+``show.py``         the measurements as text
+==================  =========================================================================
+
+The command is ``minitransformer learn clinic``.
+"""
+
+from minitransformer.apps.learn.clinic.cases import Case, cases, find_case, open_case
+from minitransformer.apps.learn.clinic.causes import CAUSES
+from minitransformer.apps.learn.clinic.show import ASK, overview
+from minitransformer.apps.learn.clinic.visit import (
+    Chart,
+    ScriptError,
+    diagnose,
+    examine_text,
+    find_report,
+    judge,
+)
+
+__all__ = [
+    "ASK",
+    "CAUSES",
+    "Case",
+    "Chart",
+    "ScriptError",
+    "cases",
+    "diagnose",
+    "examine_text",
+    "find_case",
+    "find_report",
+    "judge",
+    "open_case",
+    "overview",
+]

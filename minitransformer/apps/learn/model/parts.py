@@ -1,0 +1,143 @@
+"""The parts of the model that are exercises, and the owner of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from traceback import FrameSummary, extract_tb
+from typing import Any
+
+from minitransformer.apps.learn.answers import load_answer
+from minitransformer.apps.learn.bank import find
+from minitransformer.apps.learn.model.passes import PASSES, StandIns
+from minitransformer.apps.learn.model.stacks import STACKS
+from minitransformer.apps.learn.model.training import TRAINING
+from minitransformer.apps.learn.solutions import solution_of
+from minitransformer.apps.learn.verdict import Unsolved, Wrong
+from minitransformer.apps.learn.watch import watch
+from minitransformer.stand_ins import standing_in
+
+__all__ = ["PARTS", "Parts", "find_parts"]
+
+ENGINE = str(Path(__file__).parents[3])
+PARTS = tuple(dict.fromkeys(name for stack in STACKS.values() for each in stack for name in each.parts))
+"""Every exercise that is a part of some model."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Which functions of a learner's are parts of the model.
+
+    Attributes
+    ----------
+    folder : Path
+        The learner's folder.
+    functions : dict
+        The learner's functions by exercise.
+    missing : dict
+        Why each other part is the engine's, in a word.
+    broken : dict
+        What is wrong with each file from which no function can be loaded; its part is the engine's too.
+    """
+
+    folder: Path
+    functions: dict[str, Callable[..., Any]]
+    missing: dict[str, str] = field(default_factory=dict)
+    broken: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path, only: Collection[str] = PARTS) -> Parts:
+        """Load the functions that a learner has written; this runs the learner's files.
+
+        Parameters
+        ----------
+        folder : Path
+            The learner's folder.
+        only : collection of str
+            The exercises to load; by default all that are parts of the model.
+        """
+        functions: dict[str, Callable[..., Any]] = {}
+        missing = {name: "--but" for name in PARTS if name not in only}
+        broken: dict[str, str] = {}
+        for name in PARTS:
+            if name in only:
+                try:
+                    functions[name] = load_answer(folder, name)
+                except Unsolved:
+                    missing[name] = "to do"
+                except Wrong as wrong:
+                    if (folder / find(name).file).exists():
+                        broken[name] = str(wrong)
+                    else:
+                        missing[name] = "to do"
+        return cls(folder, functions, missing, broken)
+
+    def without(self, names: Iterable[str]) -> Parts:
+        """Return the same with some parts given back to the engine."""
+        names = set(names)
+        functions = {name: function for name, function in self.functions.items() if name not in names}
+        return Parts(self.folder, functions, self.missing | dict.fromkeys(names & {*self.functions}, "--but"))
+
+    def alone(self, name: str) -> Parts:
+        """Return one part of the learner's, its inputs watched for writing; all others are the engine's."""
+        return Parts(self.folder, {name: watch(self.functions[name])})
+
+    def stand_ins(self) -> StandIns:
+        """Return the replacements by function of the engine.
+
+        Where a pass calls several functions and some are missing, the exercise's own solution takes their place.
+        """
+        others: StandIns = {}
+        for make, names in {**PASSES, **TRAINING}.items():
+            if any(name in self.functions for name in names):
+                passes = make({name: self.functions.get(name) or solution_of(name) for name in names})
+                for other in passes.values():
+                    vars(other)["calls"] = [self.functions[name] for name in names if name in self.functions]
+                others |= passes
+        return others
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Let the functions stand in for the engine's inside a ``with`` block."""
+        with standing_in(self.stand_ins()):
+            yield
+
+    def where(self, error: BaseException) -> str:
+        """Return the line of a part that raised an error: ``line 3 of FILE``; nothing if the engine did."""
+        frame = self._frame(error)
+        return f"line {frame.lineno} of {frame.filename}" if frame else ""
+
+    def whose(self, error: BaseException) -> Path | None:
+        """Return the file of the part that raised an error; None if the engine did."""
+        frame = self._frame(error)
+        return Path(frame.filename) if frame else None
+
+    def _frame(self, error: BaseException) -> FrameSummary | None:
+        files = {str(file) for file in self.files}
+        for frame in reversed(extract_tb(error.__traceback__)):
+            if frame.filename in files:
+                return frame
+            if frame.filename.startswith(ENGINE):  # which a part has called
+                break
+        return None
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the functions."""
+        return [self.folder / find(name).file for name in self.functions]
+
+
+def find_parts(names: Iterable[str]) -> set[str]:
+    """Return parts of the model by the names of their exercises, as they are typed.
+
+    Raises
+    ------
+    LookupError
+        If there is no such exercise, or it is no part of the model.
+    """
+    found = {find(name).name for name in names}
+    if unknown := sorted(found - {*PARTS}):
+        raise LookupError(f"{unknown[0]} is no part of the model; parts are {', '.join(PARTS)}")
+    return found

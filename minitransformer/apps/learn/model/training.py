@@ -1,0 +1,206 @@
+"""The walk over the graph, the start, the steps and the search, with the functions of exercises.
+
+As in ``passes.py``, ``f`` maps the names of exercises to functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops, optim
+from minitransformer.apps.learn.model.passes import Functions, StandIns, like
+from minitransformer.arrays import Array
+from minitransformer.autograd import Tensor
+from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses
+from minitransformer.data.batches import decoder_input
+from minitransformer.decoding import PAPER, SearchOptions, greedy, length_penalty
+from minitransformer.decoding.beam import best_continuations
+from minitransformer.decoding.sampling import keep_top_p
+from minitransformer.decoding.search import as_sources, exclude, limits, to_host
+from minitransformer.nn import Transformer
+from minitransformer.nn.module import xavier
+from minitransformer.optim.adam import update
+
+__all__ = ["TRAINING"]
+
+
+class Slope:
+    """The local derivative of a node's output by one input: a gradient times it is the gradient of the input."""
+
+    __array_ufunc__ = None  # so that array * slope calls Slope.__rmul__
+
+    def __init__(self, node: Node, place: int, cache: dict[int, Sequence[Any]], dtype: Any) -> None:
+        self.node, self.place, self.cache, self.dtype = node, place, cache, dtype
+
+    def __rmul__(self, d_output: Any) -> Any:
+        if _is_zero(d_output):
+            return 0.0
+        if id(self.node) not in self.cache:
+            self.cache[id(self.node)] = self.node.gradients(np.asarray(d_output, dtype=self.dtype))
+        gradient = self.cache[id(self.node)][self.place]
+        return 0.0 if gradient is None else gradient
+
+    __mul__ = __rmul__
+
+
+def _is_zero(d: Any) -> bool:
+    """Return whether no gradient has arrived; that of a single number may be a NumPy or Python number."""
+    return d is None or (np.ndim(d) == 0 and not d)
+
+
+def walk(f: Functions) -> StandIns:
+    """Make stand-ins for the backward pass over the graph: an order of its nodes, and the sum of what each receives."""
+
+    def backward(root: Node, d_output: Array, release: bool = False) -> None:
+        count_uses(root)  # refuses values that were changed, and graphs that were released
+        nodes: dict[int, Any] = {}
+        parts: dict[int, list[int]] = {}
+        stack: list[Any] = [root]
+        while stack:
+            target = stack.pop()
+            if id(target) in nodes:
+                continue
+            nodes[id(target)] = target
+            edges = [edge.target for edge in target.edges if edge] if isinstance(target, Node) else []
+            parts[id(target)] = [id(part) for part in edges]
+            stack += edges
+        cache: dict[int, Sequence[Any]] = {}
+        order = f["order-of-a-graph"](parts, id(root))
+        steps = []
+        for name in reversed([name for name in order if isinstance(nodes[name], Node)]):
+            node = nodes[name]
+            places = [i for i, edge in enumerate(node.edges) if edge]
+            steps.append((name, tuple(parts[name]), tuple(Slope(node, i, cache, d_output.dtype) for i in places)))
+        d = f["walk-back"](steps, d_output)
+        for name, target in nodes.items():
+            if isinstance(target, Tensor) and not _is_zero(d.get(name)):
+                accumulate(target, np.asarray(d[name], dtype=target.data.dtype))
+            elif release and isinstance(target, Node):
+                target.backward, target.edges = None, ()
+
+    return {backpropagate: backward}
+
+
+def initial_weights(f: Functions) -> StandIns:
+    """Make stand-ins for Xavier initialisation."""
+
+    def draw(rng: np.random.Generator, n_in: int, n_out: int) -> Array:
+        return np.asarray(f["xavier"](rng, n_in, n_out), dtype=np.float64).reshape(n_in, n_out)
+
+    return {xavier: draw}
+
+
+def schedule(f: Functions) -> StandIns:
+    """Make stand-ins for the learning rate of the paper."""
+    return {optim.warmup: lambda step, d_model, warmup_steps: float(f["warm-up"](step, d_model, warmup_steps))}
+
+
+def adam(f: Functions) -> StandIns:
+    """Make stand-ins for a step of Adam on a slice of all parameters, laid side by side."""
+
+    def step(
+        theta: Array,
+        g: Array,
+        m: Array,
+        v: Array,
+        t: int,
+        learning_rate: float,
+        betas: tuple[float, float],
+        eps: float,
+        decay: float = 0.0,
+        decayed: Iterable[slice] = (),
+    ) -> None:
+        if decay:
+            raise ValueError(
+                "adam-step has no weight decay, found --weight-decay; leave it out, or add --but adam-step"
+            )
+        found = f["adam-step"](theta, g, m, v, t, learning_rate, *betas, eps)
+        for array, value in zip((theta, m, v), found, strict=True):
+            array[...] = value
+
+    return {update: step}
+
+
+def targets(f: Functions) -> StandIns:
+    """Make stand-ins for what the decoder sees in training."""
+
+    def seen(target_output: Any) -> Any:
+        return np.asarray(f["shifted-targets"](target_output)).reshape(target_output.shape)
+
+    return {decoder_input: seen}
+
+
+def greedy_search(f: Functions) -> StandIns:
+    """Make stand-ins for greedy decoding, one sentence after another."""
+
+    def decode(
+        model: Transformer, source_ids: Any, max_length: int | None = None, rules: SearchOptions = PAPER
+    ) -> list[list[int]]:
+        source_ids = as_sources(source_ids)
+        found = []
+        most_written = limits(source_ids, rules.most_written if max_length is None else max_length)
+        for source, most in zip(source_ids, most_written.tolist(), strict=True):
+            cache = model.new_cache(source[None][:, : max(1, int((source != 0).sum()))])
+
+            def next_scores(tokens: Any, cache: Any = cache, most: int = most) -> Array:
+                scores = model.step(np.array([[tokens[-1]]]), cache)[0, 0]
+                n_written = len(tokens) - 1  # the first token is the start
+                rules.restrict(scores[None], n_written, np.array([n_written + 1 == most]))
+                exclude(scores)
+                return to_host(np.arange(len(scores)), scores)[1]  # refuses NaN
+
+            found.append([int(token) for token in f["greedy-decoding"](next_scores, most)])
+        return found
+
+    return {greedy: decode}
+
+
+def beam(f: Functions) -> StandIns:
+    """Make stand-ins for the best continuations of each sentence's hypotheses."""
+
+    def best(log_p: Array, logits: Array, beam: int) -> tuple[Any, Any, Array]:
+        next_log_p = np.asarray(ops.log_softmax.forward(logits.astype(np.float64))[0])
+        exclude(next_log_p)
+        width = min(beam, next_log_p[0].size)
+        steps = [f["beam-step"](*sentence, width) for sentence in zip(log_p, next_log_p, strict=True)]
+        parents, tokens, totals = (np.stack([np.asarray(step[i]) for step in steps]) for i in range(3))
+        return parents, tokens, totals
+
+    return {best_continuations: best}
+
+
+def penalty(f: Functions) -> StandIns:
+    """Make stand-ins for the length penalty, from the scores that it makes."""
+
+    def of(length: Any, alpha: float) -> Any:
+        lengths = np.asarray(length)
+        scores, _ = f["length-penalty"](-np.ones(max(1, lengths.size)), lengths.reshape(-1), alpha)
+        return -1 / like(scores, np.ones(lengths.shape))
+
+    return {length_penalty: of}
+
+
+def top_p(f: Functions) -> StandIns:
+    """Make stand-ins for the probabilities of the tokens that may be drawn, text by text."""
+
+    def kept(p: Array, top_p: float) -> Array:
+        return like(np.stack([f["top-p"](row, top_p) for row in p.reshape(-1, p.shape[-1])]), p)
+
+    return {keep_top_p: kept}
+
+
+TRAINING: dict[Callable[[Functions], StandIns], tuple[str, ...]] = {
+    walk: ("order-of-a-graph", "walk-back"),
+    initial_weights: ("xavier",),
+    schedule: ("warm-up",),
+    adam: ("adam-step",),
+    targets: ("shifted-targets",),
+    greedy_search: ("greedy-decoding",),
+    beam: ("beam-step",),
+    penalty: ("length-penalty",),
+    top_p: ("top-p",),
+}
+"""Each maker of stand-ins with the exercises whose functions it calls."""

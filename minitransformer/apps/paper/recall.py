@@ -1,0 +1,256 @@
+"""Recall: which kinds of layer can repeat the symbol that they read L positions ago.
+
+A sentence is n symbols, each drawn alone and evenly from a small alphabet. At position t >= L the target is the symbol
+of position t - L; the first L positions have none. Nothing else in the sentence depends on that symbol, so a
+model that cannot see it is at chance, 1 / number of symbols, however long the training.
+
+How far back a stack of layers can reach is known before any training (``reach``); whether training uses that reach is
+measured. Every step draws new sentences, so the loss of the last steps is that of unseen sentences. For each kind and
+distance, the learning rate with the lowest such loss is chosen; accuracy is then measured on other sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+
+from minitransformer import ops
+from minitransformer.apps.bench.machine import describe
+from minitransformer.apps.paper.layers import LAYERS
+from minitransformer.apps.paper.recall_model import RecallModel, RecallSizes, chance, reach
+from minitransformer.arrays import Array, asarray, to_numpy
+from minitransformer.autograd import Tensor, no_grad
+from minitransformer.nn.module import Parameter
+from minitransformer.optim import Adam, inverse_square_root
+
+__all__ = [
+    "LAST",
+    "NO_TARGET",
+    "accuracy_by_position",
+    "draw_batch",
+    "fit",
+    "measure_recall",
+    "train",
+    "train_at_best_rate",
+]
+
+NO_TARGET = -1
+"""The target of positions without one; ``cross_entropy`` ignores it."""
+LAST = 20
+"""The number of last steps over which a loss is averaged, to choose a learning rate."""
+DISTANCES = (1, 2, 4, 6, 7, 8, 9, 12, 15, 16, 24, 32, 48)
+RATES = (0.003, 0.01, 0.02)
+
+
+def draw_batch(
+    sizes: RecallSizes, distance: int, rng: np.random.Generator, n: int | None = None
+) -> tuple[Array, Array]:
+    """Draw a batch of sentences and the target at each position.
+
+    Parameters
+    ----------
+    sizes : RecallSizes
+        How many symbols and sentences, and how long.
+    distance : int
+        L, the distance of the symbol to recall.
+    rng : numpy.random.Generator
+        Draws the symbols.
+    n : int, optional
+        Another length.
+
+    Returns
+    -------
+    ids, targets : integer arrays, shape (B, T)
+        ``targets[:, t]`` is ``ids[:, t - distance]``, and ``NO_TARGET`` where there is none.
+
+    Raises
+    ------
+    ValueError
+        If no position has a target.
+    """
+    n = n or sizes.n
+    if not 0 <= distance < n:
+        raise ValueError(f"recall: expected a distance from 0 to {n - 1}, found {distance}")
+    ids = rng.integers(0, sizes.symbols, (sizes.batch, n))
+    targets = np.full_like(ids, NO_TARGET)
+    targets[:, distance:] = ids[:, : n - distance]
+    return ids, targets
+
+
+def fit(
+    parameters: Sequence[Parameter], loss: Callable[[], Tensor], rate: float, steps: int, warmup: int
+) -> list[float]:
+    """Minimise a loss with Adam.
+
+    Parameters
+    ----------
+    parameters : sequence of Parameter
+        What is trained.
+    loss : callable
+        Returns the loss of a fresh batch.
+    rate : float
+        The highest learning rate; it falls with the square root of the step.
+    steps, warmup : int
+        The number of steps, and in how many the learning rate rises.
+
+    Returns
+    -------
+    list of float
+        The loss of each step.
+    """
+    adam, losses = Adam(parameters), []
+    for step in range(1, steps + 1):
+        found = loss()
+        adam.zero_grad()
+        found.backward()
+        adam.step(inverse_square_root(step, rate, warmup))
+        losses.append(float(found.data))
+    return losses
+
+
+def train(model: RecallModel, sizes: RecallSizes, distance: int, rate: float, seed: int = 0) -> list[float]:
+    """Train a model on fresh sentences.
+
+    Parameters
+    ----------
+    model : RecallModel
+        The model.
+    sizes : RecallSizes
+        The sentences and the steps.
+    distance : int
+        L, the distance of the symbol to recall.
+    rate : float
+        The highest learning rate.
+    seed : int
+        Of the sentences.
+
+    Returns
+    -------
+    list of float
+        The loss of each step.
+    """
+    rng = np.random.default_rng([seed, distance])
+
+    def loss() -> Tensor:
+        ids, targets = draw_batch(sizes, distance, rng)
+        return ops.cross_entropy(model(asarray(ids)), asarray(targets), ignore_index=NO_TARGET)
+
+    return fit(model.parameters(), loss, rate, sizes.steps, sizes.warmup)
+
+
+def accuracy_by_position(
+    model: RecallModel, sizes: RecallSizes, distance: int, n: int | None = None, seed: int = 1
+) -> Array:
+    """Return the accuracy of a model at each position that has a target.
+
+    Parameters
+    ----------
+    model : RecallModel
+        The model to measure.
+    sizes : RecallSizes
+        ``fresh`` is the number of sentences.
+    distance : int
+        L, the distance of the symbol to recall.
+    n : int, optional
+        The length of the sentences; that of training by default.
+    seed : int
+        Of the sentences.
+
+    Returns
+    -------
+    array, shape (n - distance,)
+        The accuracy at the positions ``distance`` ... ``n - 1``, on the host.
+    """
+    asked = replace(sizes, batch=sizes.fresh)
+    # Training never draws from here: its generators begin with two numbers.
+    ids, targets = draw_batch(asked, distance, np.random.default_rng([seed, distance, 1]), n)
+    with no_grad():
+        said = to_numpy(model(asarray(ids)).data).argmax(axis=-1)
+    return (said == targets)[:, distance:].mean(axis=0)
+
+
+def train_at_best_rate(
+    make: Callable[[int], RecallModel],
+    sizes: RecallSizes,
+    distance: int,
+    rates: Sequence[float],
+    seeds: Sequence[int],
+    n: int | None = None,
+) -> tuple[float, list[float], list[Array]]:
+    """Train with every learning rate and the first seed, then at the best rate with the other seeds.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new model for a seed.
+    sizes, distance, n
+        As for ``train`` and ``accuracy_by_position``.
+    rates, seeds : sequences
+        The values to try.
+
+    Returns
+    -------
+    rate : float
+        The learning rate with the least loss in the last steps.
+    losses : list of float
+        That loss, for each seed.
+    accuracy : list of array
+        What ``accuracy_by_position`` returns, for each seed.
+    """
+
+    def trial(rate: float, seed: int) -> tuple[float, Array]:
+        model = make(seed)
+        loss = float(np.mean(train(model, sizes, distance, rate, seed)[-LAST:]))
+        return loss, accuracy_by_position(model, sizes, distance, n)
+
+    first = {rate: trial(rate, seeds[0]) for rate in rates}
+    rate = min(first, key=lambda rate: first[rate][0])
+    losses, accuracy = zip(first[rate], *(trial(rate, seed) for seed in seeds[1:]), strict=True)
+    return rate, list(losses), list(accuracy)
+
+
+def measure_recall(
+    sizes: RecallSizes,
+    tell: Callable[[str], None],
+    distances: Sequence[int] = DISTANCES,
+    rates: Sequence[float] = RATES,
+    seeds: Sequence[int] = (0, 1, 2),
+) -> dict[str, Any]:
+    """Train every kind of layer at every distance, and measure its accuracy.
+
+    Parameters
+    ----------
+    sizes : RecallSizes
+        The sizes.
+    tell : callable
+        Called with each result.
+    distances, rates, seeds : sequences
+        The values to try.
+
+    Returns
+    -------
+    dict
+        Plain values that can be written as JSON: ``"machine"``, ``"sizes"``, ``"chance"``, ``"distances"`` and
+        ``"kinds"`` by name, each with ``"reach"``, ``"parameters"`` and ``"points"``: for each distance the ``"rate"``,
+        the ``"losses"`` at the end and the ``"accuracy"`` of each seed.
+    """
+    result: dict[str, Any] = {"machine": describe(), "sizes": asdict(sizes), "chance": chance(sizes)}
+    result |= {"distances": list(distances), "rates": list(rates), "kinds": {}}
+
+    for kind in LAYERS:
+
+        def make(seed: int, kind: str = kind) -> RecallModel:
+            return RecallModel(kind, sizes, seed)
+
+        points = []
+        for distance in distances:
+            rate, losses, found = train_at_best_rate(make, sizes, distance, rates, seeds)
+            accuracy = [float(by_position.mean()) for by_position in found]
+            points.append({"distance": distance, "rate": rate, "losses": losses, "accuracy": accuracy})
+            tell(f"{kind}, {distance} back: {', '.join(f'{a:.3f}' for a in accuracy)} at rate {rate}")
+        n_parameters = sum(p.size for p in make(0).parameters())
+        result["kinds"][kind] = {"reach": reach(kind, sizes), "parameters": n_parameters, "points": points}
+    return result

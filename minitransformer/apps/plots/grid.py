@@ -1,0 +1,210 @@
+"""The grid of attention maps: a row for each layer, a column for each head, one kind after another.
+
+A map shows the weights of equation (1), softmax(Q K^T / sqrt(d_k)): a row for each query, a column for each key. The
+weights of a row add up to 1.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+from numpy.typing import NDArray
+
+from minitransformer.apps.plots.fonts import Face, face_for
+from minitransformer.apps.plots.heatmap import (
+    axes_at,
+    check_weights,
+    colour_bar,
+    draw,
+    name_columns,
+    name_rows,
+    plain_figure,
+    text_at,
+    text_inches,
+)
+from minitransformer.apps.plots.saving import save
+
+# In the order in which they are drawn: the heading, and what its rows and columns are.
+KINDS = {
+    "cross": ("Cross-attention", "target tokens", "source tokens"),
+    "encoder": ("Encoder self-attention", "source tokens", "source tokens"),
+    "decoder": ("Decoder self-attention", "target tokens", "the target so far"),
+}
+GAP = 0.13  # between maps, in inches, as all lengths here
+HEADING = 0.56  # the two lines above a kind and the names of its heads
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The maps of one kind, with the labels of their rows and columns."""
+
+    kind: str
+    layers: list[NDArray[Any]]
+    queries: list[str]
+    keys: list[str]
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """What all maps of a figure share: fonts, the side of a cell, the left edge, the distance of heads."""
+
+    face: Face
+    cell: float
+    size: float
+    left: float
+    pitch: float
+
+
+def attention_maps(
+    maps: Mapping[str, Sequence[NDArray[Any]]],
+    source: Sequence[str],
+    target: Sequence[str],
+    path: Path | str,
+    title: str = "",
+    *,
+    target_input: Sequence[str] | None = None,
+) -> None:
+    """Draw the attention of every layer and head as a grid of small maps.
+
+    Cross-attention comes first, then the self-attention of the encoder, then that of the decoder. A row
+    of the grid is a layer, a column is a head. Tokens are named at the left of a row and below the last row
+    of a kind.
+
+    Parameters
+    ----------
+    maps : mapping of str to sequence of NDArray
+        Any of "cross", "encoder" and "decoder", each with an array of shape (H, Tq, Tk) for each layer.
+    source : sequence of str
+        The source tokens as the encoder read them.
+    target : sequence of str
+        The target tokens, one for each position of the decoder: for example the token that it wrote there.
+    path : Path or str
+        The file to write.
+    title : str, default: ""
+        A heading, for example the sentence.
+    target_input : sequence of str, optional
+        The tokens that the decoder read, "<start>" first. They name the keys (columns) of its self-attention,
+        which are its inputs: the tokens written, shifted by one. Default: `target`.
+
+    Raises
+    ------
+    ValueError
+        If `maps` is empty or has another key, a shape does not fit the tokens, or a weight is outside 0..1.
+    """
+    save(maps_figure(maps, source, target, title, target_input=target_input), path, dpi=160)
+
+
+def maps_figure(
+    maps: Mapping[str, Sequence[NDArray[Any]]],
+    source: Sequence[str],
+    target: Sequence[str],
+    title: str = "",
+    *,
+    target_input: Sequence[str] | None = None,
+) -> Figure:
+    """Make the figure that `attention_maps` writes, with the same parameters but the path.
+
+    The axes are the maps in reading order and, last, the colour bar.
+    """
+    read = target if target_input is None else target_input
+    face = face_for([*source, *target, *read, title])
+    groups = _groups(maps, source, target, read, face)
+    columns = max(len(group.keys) for group in groups)
+    longest = max(columns, *(len(group.queries) for group in groups))
+    # Cells are square and of one size in the whole figure, so that maps can be compared.
+    cell = min(max(0.16, 1.2 / longest), 0.3, 3.6 / longest)
+    size = max(4.0, min(8.0, 0.7 * 72 * cell))
+    left = 0.4 + text_inches([label for group in groups for label in group.queries], size, face)[0]
+    sheet = _Sheet(face, cell, size, left, columns * cell + GAP)
+
+    right = left + sheet.pitch * max(len(layer) for group in groups for layer in group.layers)
+    names = [0.08 + text_inches(group.keys, size, face, rotation=90)[1] for group in groups]
+    heights = [HEADING + len(group.layers) * (len(group.queries) * cell + GAP) for group in groups]
+    top = 0.12 + (0.34 if title else 0)
+    across = max(right + 0.7, 2.9, 0.3 + text_inches([face.readable(title)], 12, face)[0])
+    down = top + sum(heights) + sum(names) + 0.15 * (len(groups) - 1)
+
+    figure = plain_figure(across, down)
+    if title:
+        text_at(figure, 0.1, 0.12, face.readable(title), size=12, **face.options)
+    bar_top = top + HEADING
+    for group, height, name in zip(groups, heights, names, strict=True):
+        image = _draw_group(figure, group, top, sheet)
+        top += height + name + 0.15
+    bar = axes_at(figure, right + 0.05, bar_top, 0.1, min(heights[0] - HEADING - GAP, 1.5))
+    colour_bar(figure, image, bar, size=7)
+    return figure
+
+
+def _draw_group(figure: Figure, group: _Group, top: float, sheet: _Sheet) -> AxesImage:
+    """Draw the maps of one kind and return the last."""
+    heading, rows, columns = KINDS[group.kind]
+    text_at(figure, 0.1, top, heading, size=9, weight="bold")
+    text_at(figure, 0.1, top + 0.17, f"rows: {rows}, columns: {columns}", size=8, color="0.35")
+    wide, high = len(group.keys) * sheet.cell, len(group.queries) * sheet.cell
+    for number, layer in enumerate(group.layers):
+        y = top + HEADING + number * (high + GAP)
+        # A head names its keys unless the next layer has a map right below it.
+        covered = len(group.layers[number + 1]) if number + 1 < len(group.layers) else 0
+        for head, weights in enumerate(layer):
+            axes = axes_at(figure, sheet.left + head * sheet.pitch, y, wide, high)
+            image = draw(axes, weights)
+            axes.tick_params(length=0, pad=2, labelsize=sheet.size)
+            if number == 0:
+                axes.set_title(f"head {head + 1}", size=8, pad=3)
+            if head == 0:
+                name_rows(axes, group.queries, sheet.cell, sheet.size, sheet.face)
+                axes.set_ylabel(f"layer {number + 1}", size=8)
+                axes.yaxis.set_label_coords((0.2 - sheet.left) / wide, 0.5)
+            if head >= covered:
+                name_columns(axes, group.keys, sheet.cell, sheet.size, sheet.face, rotation=90)
+    return image
+
+
+def _groups(
+    maps: Mapping[str, Sequence[NDArray[Any]]],
+    source: Sequence[str],
+    target: Sequence[str],
+    read: Sequence[str],
+    face: Face,
+) -> list[_Group]:
+    """Check the maps and put them in order, each kind with its labels."""
+    unknown = sorted(set(maps) - set(KINDS))
+    if unknown or not maps:
+        raise ValueError(
+            f"attention_maps: found the kinds {sorted(maps)}, expected one or more of {list(KINDS)}. "
+            "Rename the keys of `maps`."
+        )
+    if len(read) != len(target):
+        raise ValueError(
+            f"attention_maps: found {len(target)} tokens in `target` and {len(read)} in `target_input`, "
+            "expected the same number: the decoder reads one token for each that it writes. "
+            "Pass both with or both without padding."
+        )
+    labels = {
+        "cross": ("target tokens", target, "source tokens", source),
+        "encoder": ("source tokens", source, "source tokens", source),
+        "decoder": ("target tokens", target, "target tokens", read),
+    }
+    groups = []
+    for kind in (kind for kind in KINDS if kind in maps):
+        if len(maps[kind]) == 0:
+            raise ValueError(
+                f"attention_maps: maps[{kind!r}] is empty, expected an array (H, Tq, Tk) for each layer. "
+                "Leave the kind out if there is nothing to draw."
+            )
+        rows, queries, columns, keys = labels[kind]
+        layers = [
+            check_weights(
+                f"attention_maps: maps[{kind!r}][{number}]",
+                layer,
+                (None, len(queries), len(keys)),
+                f"(heads, {rows}, {columns})",
+            )
+            for number, layer in enumerate(maps[kind])
+        ]
+        groups.append(_Group(kind, layers, [*map(face.token, queries)], [*map(face.token, keys)]))
+    return groups

@@ -1,0 +1,64 @@
+"""Where each attention head looks, relative to its query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from minitransformer.apps.plots.colours import ATTENTION, FAINT
+from minitransformer.apps.plots.heatmap import FRAME
+from minitransformer.apps.plots.saving import save
+
+__all__ = ["heads_picture"]
+
+KINDS = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
+
+
+def heads_picture(result: Mapping[str, Any], path: Path | str) -> None:
+    """Draw the mean weight of each head over the distance between key and query.
+
+    Parameters
+    ----------
+    result : mapping
+        What ``paper.heads.measure_heads`` returned.
+    path : Path or str
+        The file to write.
+    """
+    save(heads_figure(result), path, dpi=110)
+
+
+def heads_figure(result: Mapping[str, Any]) -> Figure:
+    """Make the figure that ``heads_picture`` writes: a column for each kind of attention, a row for each layer."""
+    offsets, layers = result["offsets"], result["layers"]
+    kinds = [kind for kind in KINDS if any(layer["kind"] == kind for layer in layers)]
+    depth = max(layer["layer"] for layer in layers)
+    most = max(len(layer["heads"]) for layer in layers)
+    size = 4.1 * len(kinds), 0.7 + depth * (0.75 + 0.24 * most)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(depth, len(kinds), squeeze=False)
+    for axes in grid.flat:
+        axes.set_visible(False)  # a decoder may have fewer layers than an encoder
+    for layer in layers:
+        axes, heads = grid[layer["layer"] - 1, kinds.index(layer["kind"])], layer["heads"]
+        axes.set_visible(True)
+        weights = np.array([head["offsets"] for head in heads])
+        axes.imshow(weights, cmap=ATTENTION, vmin=0, vmax=1, aspect="auto", interpolation="nearest")
+        axes.set_title(f"{KINDS[layer['kind']]}, layer {layer['layer']}", loc="left", size=9)
+        axes.set_yticks(range(len(heads)), [f"head {number}" for number in range(1, len(heads) + 1)])
+        axes.set_xticks(range(0, len(offsets), 2), [f"{offset:+d}" if offset else "0" for offset in offsets[::2]])
+        axes.tick_params(length=0, labelsize=8)
+        axes.spines[:].set(color=FRAME, linewidth=0.5)
+        right = axes.secondary_yaxis("right")
+        right.set_yticks(range(len(heads)), [f"{head['content']:.2f}" for head in heads])
+        right.tick_params(length=0, labelsize=8, labelcolor=FAINT)
+        right.spines[:].set_visible(False)
+    figure.suptitle(
+        "Mean attention weight over the distance of the key from the query, from white (0) to brown (1).\n"
+        "Right: the share of the weight that moves if all tokens are exchanged.",
+        x=0.01, ha="left", size=9, color=FAINT,
+    )  # fmt: skip
+    return figure

@@ -1,0 +1,113 @@
+"""Recall by distance for each kind of layer, and on sentences longer than in training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, PercentFormatter
+
+from minitransformer.apps.plots.colours import FAINT, STYLES
+from minitransformer.apps.plots.saving import save
+
+__all__ = ["draw_extrapolation", "draw_recall", "extrapolation_picture", "recall_picture"]
+
+WINDOW = 8
+"""The number of positions over which accuracy by position is averaged."""
+SPREAD = (0, -0.012, -0.024, -0.036)
+"""The shift between the lines of the kinds: equal ones stay visible, and none is above 100 %."""
+
+
+def recall_picture(result: Mapping[str, Any], path: Path | str) -> None:
+    """Draw accuracy over the distance.
+
+    Parameters
+    ----------
+    result : mapping
+        What ``paper.recall.measure_recall`` returned.
+    path : Path or str
+        The file to write.
+    """
+    figure = Figure(figsize=(5.6, 4.4), layout="constrained")
+    draw_recall(figure.add_subplot(), result)
+    save(figure, path, dpi=110)
+
+
+def extrapolation_picture(result: Mapping[str, Any], path: Path | str) -> None:
+    """Draw accuracy over the position in sentences longer than in training, for each kind of positions.
+
+    Parameters
+    ----------
+    result : mapping
+        What ``paper.extrapolation.measure_extrapolation`` returned.
+    path : Path or str
+        The file to write.
+    """
+    figure = Figure(figsize=(8.8, 4.4), layout="constrained")
+    for axes, positions in zip(figure.subplots(1, 2), ("sinusoidal", "learned"), strict=True):
+        draw_extrapolation(axes, result, positions)
+    axes.legend(frameon=False, fontsize=8, loc="center right", bbox_to_anchor=(1, 0.65))
+    save(figure, path, dpi=110)
+
+
+def draw_recall(axes: Axes, result: Mapping[str, Any]) -> None:
+    """Draw what ``recall_picture`` writes: a line through the means of the seeds for each kind, and its reach."""
+    for (name, kind), (colour, marker, line), shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
+        distances = [point["distance"] for point in kind["points"]]
+        accuracy = np.array([point["accuracy"] for point in kind["points"]])
+        if accuracy.shape[1] > 1:
+            axes.fill_between(
+                distances, accuracy.min(1) + shift, accuracy.max(1) + shift, color=colour, alpha=0.15, lw=0
+            )
+        axes.plot(
+            distances, accuracy.mean(axis=1) + shift, color=colour, marker=marker, linestyle=line, markersize=5,
+            linewidth=1.5, label=name,
+        )  # fmt: skip
+        if kind["reach"] is not None:
+            axes.axvline(kind["reach"], color=colour, linestyle=line, linewidth=1, zorder=0)
+            axes.annotate(
+                f"reach {kind['reach']} ", (kind["reach"], 0.42), rotation=90, size=8, color=colour, ha="right"
+            )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(labelled := [d for d in result["distances"] if d & (d - 1) == 0], [f"{d}" for d in labelled])
+    axes.set_xticks([d for d in result["distances"] if d not in labelled], minor=True)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    _dress(axes, "recall of the symbol L positions back", "L", result["chance"])
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(0, 0.45))
+
+
+def draw_extrapolation(axes: Axes, result: Mapping[str, Any], positions: str) -> None:
+    """Draw one half of what ``extrapolation_picture`` writes: positions are "sinusoidal" or "learned".
+
+    There is a line for each kind of layer, the mean of all seeds in windows of a few positions.
+    """
+    distance, n = result["distance"], result["sizes"]["n"]
+    for (name, kind), (colour, marker, line), shift in zip(result["kinds"].items(), STYLES, SPREAD, strict=True):
+        accuracy = np.mean(kind[positions]["accuracy"], axis=0)
+        # windows end where training did, so that none is half inside
+        ends = np.arange((n - distance) % WINDOW or WINDOW, len(accuracy) + 1, WINDOW)
+        windows = [accuracy[max(end - WINDOW, 0) : end].mean() for end in ends]
+        axes.plot(
+            ends + distance - WINDOW / 2, np.array(windows) + shift, color=colour, marker=marker, linestyle=line,
+            markersize=4, linewidth=1.5, label=name,
+        )  # fmt: skip
+    axes.axvspan(0, n, color="0.93", zorder=0)
+    axes.set_xlim(0, n * result["times"])
+    axes.set_xticks([n * i for i in range(result["times"] + 1)])
+    _dress(axes, f"{positions} positions; trained on length {n} (grey), L {distance}", "position", result["chance"])
+
+
+def _dress(axes: Axes, title: str, xlabel: str, chance: float) -> None:
+    axes.axhline(chance, color="0.45", linewidth=1, linestyle=":", zorder=0)
+    axes.annotate(" chance", (0, chance), xycoords=("axes fraction", "data"), va="bottom", size=8, color=FAINT)
+    axes.set_title(title, loc="left", size=10)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel("accuracy on fresh sentences", size=9, color=FAINT)
+    axes.set_ylim(0, 1.06)
+    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)

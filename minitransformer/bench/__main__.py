@@ -1,7 +1,0 @@
-"""``python -m minitransformer.bench``: a process that does training steps on request; see ``program.py``."""
-
-import sys
-
-from minitransformer.bench.program import main
-
-sys.exit(main(sys.argv[1:]))
