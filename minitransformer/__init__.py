@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         train,
         training,
     )
-    from minitransformer.apps import learn, paper, plots
+    from minitransformer.apps import exchange, learn, paper, plots
     from minitransformer.arrays import BackendError, backend, use
     from minitransformer.autograd import (
         Operation,
@@ -62,13 +62,14 @@ __version__ = "0.1.0"
 
 PACKAGES: tuple[str, ...] = ("arrays", "autograd", "data", "decoding", "kernels", "nn", "ops", "optim", "sharding")
 PACKAGES += ("tasks", "testing", "tracing", "train", "training")
-APPS: tuple[str, ...] = ("learn", "paper", "plots")
+APPS: tuple[str, ...] = ("exchange", "learn", "paper", "plots")
 """The packages that are loaded when they are first used, so that ``import minitransformer`` is quick."""
 
 ORIGINS = {"BackendError": "arrays", "backend": "arrays", "load": "training", "trace": "tracing", "use": "arrays"}
 """The package of each name that is not from ``autograd``."""
 
-__all__ = ["BackendError", "Operation", "Tensor", "backend", "concatenate", "data", "decoding", "exp", "is_recording"]
+__all__ = ["BackendError", "Operation", "Tensor", "backend", "concatenate", "data", "decoding", "exchange", "exp"]
+__all__ += ["is_recording"]
 __all__ += ["kernels", "learn", "load", "log", "matmul", "max", "maximum", "mean", "nn", "no_grad", "ops", "optim"]
 __all__ += [
     "paper",

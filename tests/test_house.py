@@ -1,9 +1,12 @@
 """The architecture: who may import whom, what stays out, and how long the core and the operations may grow."""
 
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -297,3 +300,52 @@ def test_no_file_is_read_that_could_hold_code():
     files = [path for path in ROOT.rglob("*.py") if "exercises" not in path.parts]
     assert len(files) > 100
     assert [path.name for path in files if unsafe.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_applications_import_what_packages_publish():
+    """They see a package as anybody does: through its face, or an operation's own source file."""
+    deep = re.compile(rf"from {NAME}\.(?!apps\b|ops\.)([a-z]+)\.[a-z_.]+ import")
+    sources = {path: text for path, text in sources_of(ROOT / "apps").items() if "exercises" not in path}
+    assert len(sources) > 100
+    assert [f"{path}: {found[0]}" for path, text in sources.items() for found in deep.finditer(text)] == []
+
+
+# Lines of code
+
+ENGINE = ("arrays", "autograd", "nn", "ops", "optim", "train.py")
+LIMITS = {"engine": 3_600, "package": 31_900, "tests": 40_000}
+"""The lines of code that each may have; what is new is paid for by what goes."""
+
+
+def code_lines(source: str) -> int:
+    """Count the lines that hold code: no docstrings, comments or blank lines."""
+    nothing = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    code = {n for t in tokens if t.type not in nothing for n in range(t.start[0], t.end[0] + 1)}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and type(first.value.value) is str:
+                code -= set(range(first.lineno, first.end_lineno + 1))
+    return len(code)
+
+
+def test_code_lines_are_counted():
+    source = '"""A docstring,\non two lines."""\n\n# a comment\ndef f(x):  # one\n    """One."""\n'
+    source += "    return (\n        x\n    )\n"
+    assert code_lines(source) == 4
+    assert code_lines('x = """no\ndocstring"""\n') == 2
+
+
+def test_the_code_stays_within_its_limits():
+    here = Counter({path: code_lines(source) for path, source in sources_of(ROOT).items()})
+    tests = sum(code_lines(source) for source in sources_of(Path(__file__).parent).values())
+    by_package = Counter()
+    for path, lines in here.items():
+        by_package[path.split("/")[0]] += lines
+    totals = {"engine": sum(by_package[name] for name in ENGINE), "package": here.total(), "tests": tests}
+    rows = [*by_package.most_common(), *totals.items()]
+    table = "\n".join(f"{lines:7,}  {name}" for name, lines in rows)
+    print(table)
+    over = {name: lines for name, lines in totals.items() if lines > LIMITS[name]}
+    assert not over, f"more lines of code than {LIMITS}: {over}; what can go?\n{table}"

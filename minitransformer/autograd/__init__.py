@@ -11,16 +11,17 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from minitransformer.autograd.graph import is_recording, no_grad
+from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses, is_recording, no_grad
 from minitransformer.autograd.operation import Operation
-from minitransformer.autograd.rules import RULES
-from minitransformer.autograd.tensor import Tensor, concatenate, matmul, maximum, stack, where
+from minitransformer.autograd.rules import RULES, unbroadcast
+from minitransformer.autograd.tensor import Tensor, concatenate, edges_to, matmul, maximum, stack, where
 
 sum, mean, max = Tensor.sum, Tensor.mean, Tensor.max
 reshape, transpose, swapaxes = Tensor.reshape, Tensor.transpose, Tensor.swapaxes
 
 __all__ = ["Operation", "Tensor", "concatenate", "is_recording", "matmul", "max", "maximum", "mean", "no_grad"]
 __all__ += ["reshape", "stack", "sum", "swapaxes", "transpose", "where"]
+__all__ += ["RULES", "Node", "accumulate", "backpropagate", "count_uses", "edges_to", "unbroadcast"]
 
 for _name, _rule in RULES.items():
     if _rule.doc:  # exp, log, ...

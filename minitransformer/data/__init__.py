@@ -6,6 +6,7 @@ from minitransformer.data.batches import (
     TextBatch,
     WindowBatches,
     all_batches,
+    decoder_input,
     pad,
     token_batches,
 )
@@ -20,7 +21,7 @@ from minitransformer.data.pronunciation import (
     read_pronalsyl,
     read_pronunciations,
 )
-from minitransformer.data.subwords import Bpe, Merges
+from minitransformer.data.subwords import Bpe, Merges, sentencepiece_model
 from minitransformer.data.text import (
     LeftOut,
     ParallelText,
@@ -29,6 +30,7 @@ from minitransformer.data.text import (
     read_lines,
     read_parallel,
     references,
+    split_lines,
 )
 from minitransformer.data.tokenisers import (
     KINDS,
@@ -42,13 +44,14 @@ from minitransformer.data.tokenisers import (
 )
 from minitransformer.data.tokens import UNKNOWN, Characters, Closed, RawCharacters, Tokeniser, Words
 from minitransformer.data.trigram import Trigram
-from minitransformer.data.vocabulary import END, PAD, START, UnknownTokenError, Vocabulary
+from minitransformer.data.vocabulary import END, PAD, SPECIALS, START, UnknownTokenError, Vocabulary
 
 __all__ = [
     "END",
     "KINDS",
     "MULTI30K",
     "PAD",
+    "SPECIALS",
     "START",
     "UNKNOWN",
     "Batch",
@@ -75,6 +78,7 @@ __all__ = [
     "Words",
     "all_batches",
     "as_pairs",
+    "decoder_input",
     "encode_pairs",
     "hold_out_words",
     "normalise_text",
@@ -85,6 +89,8 @@ __all__ = [
     "read_pronalsyl",
     "read_pronunciations",
     "references",
+    "sentencepiece_model",
+    "split_lines",
     "token_batches",
     "tokeniser_from_json",
     "tokenisers_from_json",

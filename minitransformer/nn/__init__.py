@@ -12,20 +12,18 @@
 ``transformer.py``     the whole model
 ``language_model.py``  a decoder alone, as in GPT
 ``recompute.py``       recomputation of layers in the backward pass, to save memory
-``pytorch_names.py``   weights to and from PyTorch
 =====================  ==============================================================================
 """
 
 from minitransformer.nn.cache import Cache, KeysAndValues, LayerCache
 from minitransformer.nn.decoder import Decoder, DecoderLayer
-from minitransformer.nn.embedding import Embedding
+from minitransformer.nn.embedding import Embedding, scale_and_place
 from minitransformer.nn.encoder import Encoder, EncoderLayer
 from minitransformer.nn.language_model import LanguageModel
 from minitransformer.nn.layers import FeedForward, LayerNorm, MultiHeadAttention, Residual
 from minitransformer.nn.model import Model
-from minitransformer.nn.module import Module, Parameter
+from minitransformer.nn.module import Module, Parameter, check_sizes, normal, weights, xavier
 from minitransformer.nn.options import ModelOptions
-from minitransformer.nn.pytorch_names import from_pytorch, to_pytorch
 from minitransformer.nn.recompute import recompute
 from minitransformer.nn.transformer import Transformer
 
@@ -48,7 +46,10 @@ __all__ = [
     "Parameter",
     "Residual",
     "Transformer",
-    "from_pytorch",
+    "check_sizes",
+    "normal",
     "recompute",
-    "to_pytorch",
+    "scale_and_place",
+    "weights",
+    "xavier",
 ]

@@ -11,16 +11,37 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from minitransformer.testing.case import draw_cotangent
+from minitransformer.testing.causes import fits, likely_cause, likely_causes
 from minitransformer.testing.check import check, examine
+from minitransformer.testing.examples import Example, examples, examples_of_signature
 from minitransformer.testing.gradcheck import GradientError, GradientReport, gradcheck
 from minitransformer.testing.prove import Proof, prove
 from minitransformer.testing.report import CheckError, Report
+from minitransformer.testing.sweep import sweep
 
 if TYPE_CHECKING:
     from minitransformer.testing import strategies
 
-__all__ = ["CheckError", "GradientError", "GradientReport", "Proof", "Report"]
-__all__ += ["check", "examine", "gradcheck", "prove", "strategies"]
+__all__ = [
+    "CheckError",
+    "Example",
+    "GradientError",
+    "GradientReport",
+    "Proof",
+    "Report",
+    "check",
+    "draw_cotangent",
+    "examine",
+    "examples",
+    "examples_of_signature",
+    "gradcheck",
+    "likely_cause",
+    "prove",
+    "strategies",
+    "sweep",
+]
+__all__ += ["fits", "likely_causes"]
 
 
 def __getattr__(name: str) -> Any:

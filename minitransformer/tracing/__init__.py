@@ -32,9 +32,9 @@ from minitransformer.tracing.objectives import LogProbability, LogProbabilityDif
 from minitransformer.tracing.recording import trace
 from minitransformer.tracing.search import Alternative, BeamNode, BeamTree, Choice, beam_tree, write
 from minitransformer.tracing.sources import Source, sources
-from minitransformer.tracing.twin import in_double
+from minitransformer.tracing.twin import in_double, modules, twin
 from minitransformer.tracing.values import Line, Part, Step, Trace, TracedParameter, Visit
-from minitransformer.tracing.watching import Input
+from minitransformer.tracing.watching import Input, predict
 
 __all__ = [
     "Alternative",
@@ -68,7 +68,10 @@ __all__ = [
     "difference",
     "first_order",
     "in_double",
+    "modules",
+    "predict",
     "sources",
     "trace",
+    "twin",
     "write",
 ]

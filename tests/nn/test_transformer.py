@@ -834,7 +834,7 @@ def test_the_decoder_may_have_another_number_of_layers():
     assert str(model.options).startswith("N 3 + 1, D ")
     assert str(model.options.changed(n_decoder_layers=3)).startswith("N 3, D ")
     state = model.state_dict()
-    assert mt.nn.from_pytorch(mt.nn.to_pytorch(state, n_heads=2), n_heads=2).keys() == state.keys()
+    assert mt.exchange.from_pytorch(mt.exchange.to_pytorch(state, n_heads=2), n_heads=2).keys() == state.keys()
 
 
 @pytest.mark.parametrize("bad", [7, -1, 99])

@@ -51,7 +51,7 @@ def compare(ours, theirs, relative_error):
     logits.backward(d_logits)
     others.backward(torch.tensor(d_logits))
     errors = {"logits": relative_error(logits.numpy(), others.detach().numpy())}
-    gradients = mt.nn.to_pytorch({name: p.grad for name, p in ours.named_parameters()}, SIZES["n_heads"])
+    gradients = mt.exchange.to_pytorch({name: p.grad for name, p in ours.named_parameters()}, SIZES["n_heads"])
     for name, p in theirs.named_parameters(remove_duplicate=False):
         if name in gradients:
             errors[name] = relative_error(gradients.pop(name), p.grad.numpy())
@@ -69,7 +69,7 @@ def test_our_weights_in_pytorch(options, pytorch_model, relative_error):
     rng = np.random.default_rng(7)
     for parameter in ours.parameters():  # gains and biases too
         parameter.data = parameter.data + 0.3 * rng.normal(size=parameter.shape)
-    state = mt.nn.to_pytorch(ours.state_dict(), SIZES["n_heads"], zero_biases=True)
+    state = mt.exchange.to_pytorch(ours.state_dict(), SIZES["n_heads"], zero_biases=True)
     theirs.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
     compare(ours, theirs, relative_error)
 
@@ -78,7 +78,7 @@ def test_our_weights_in_pytorch(options, pytorch_model, relative_error):
 def test_pytorchs_weights_here(options, pytorch_model, relative_error):
     ours, theirs = models(pytorch_model, **options)  # whose attention's biases begin as 0
     kept = {key: value for key, value in options.items() if key in OF_WEIGHTS}
-    ours.load_state_dict(mt.nn.from_pytorch(theirs.state_dict(), SIZES["n_heads"], **kept))
+    ours.load_state_dict(mt.exchange.from_pytorch(theirs.state_dict(), SIZES["n_heads"], **kept))
     compare(ours, theirs, relative_error)
 
 
@@ -86,7 +86,7 @@ def test_a_state_goes_round_unchanged(pytorch_model):
     _, theirs = models(pytorch_model, norm="pre", share_embeddings=False)
     state = theirs.state_dict()
     options = {"norm": "pre", "share_embeddings": False, "attention_bias": True}
-    again = mt.nn.to_pytorch(mt.nn.from_pytorch(state, SIZES["n_heads"], **options), SIZES["n_heads"])
+    again = mt.exchange.to_pytorch(mt.exchange.from_pytorch(state, SIZES["n_heads"], **options), SIZES["n_heads"])
     assert again.keys() == state.keys()
     for name, array in again.items():
         np.testing.assert_array_equal(array, state[name].numpy())
@@ -97,5 +97,5 @@ def test_pytorchs_default_norms_are_refused():
     state = {f"transformer.{name}": array for name, array in theirs.state_dict().items()}
     state["source_embedding.weight"] = torch.zeros(10, 12)
     with pytest.raises(ValueError, match=r"a model with norm='post' has no layer norm after its stacks"):
-        mt.nn.from_pytorch(state, 3, attention_bias=True)
-    mt.nn.from_pytorch(state, 3, attention_bias=True, norm="pre")
+        mt.exchange.from_pytorch(state, 3, attention_bias=True)
+    mt.exchange.from_pytorch(state, 3, attention_bias=True, norm="pre")

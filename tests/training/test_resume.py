@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from minitransformer.arrays import backend
 from minitransformer.apps.cli import main
+from minitransformer.arrays import backend
 from minitransformer.training import RunError, RunFolder, Trainer, create_run, load, resume, shared_step
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
 from minitransformer.training.locking import lock_folder

@@ -1,6 +1,6 @@
 """A process that builds a model and then does training steps on request.
 
-``python -m minitransformer.apps.bench '{"program": "ours", "workload": {...}, "workers": 1, "backend": "numpy"}'`` writes
+``python -m minitransformer.apps.bench '{"program": "ours", "workload": {...}, "workers": 1}'`` writes
 ``{"ready": {...}}`` to its standard output once it is warm, or ``{"failed": "why"}``. For each whole number k that it
 then reads it does k steps and answers with one line of JSON: their times in seconds, and its peak memory so far in
 bytes. It ends with its standard input. Where decoding is measured, a step is the decoding of a batch.

@@ -28,9 +28,10 @@ from minitransformer.apps.bench.ours_decoding import (
     warm_up,
 )
 from minitransformer.apps.bench.workloads import ALPHA, BEAM, Workload
+from minitransformer.apps.exchange import to_pytorch
 from minitransformer.arrays import to_numpy
 from minitransformer.data import END, PAD, START
-from minitransformer.nn import Transformer, to_pytorch
+from minitransformer.nn import Transformer
 from minitransformer.ops import sinusoidal_positions
 
 __all__ = ["Translator", "beam", "greedy", "prepare"]

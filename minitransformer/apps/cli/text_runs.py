@@ -14,10 +14,21 @@ from minitransformer.decoding import SamplingOptions, sample
 from minitransformer.nn import LanguageModel
 from minitransformer.sharding import Ranks
 from minitransformer.tasks import TextCorpus
-from minitransformer.training import RunError, RunFolder, TextScores, TrainedRun, Trainer, evaluate_text
-from minitransformer.training.provenance import check_data
-from minitransformer.training.scores import Share
-from minitransformer.training.yardsticks import parsing_lines, trigram_bits, write_by_trigram, write_texts, xz_bits
+from minitransformer.training import (
+    RunError,
+    RunFolder,
+    Share,
+    TextScores,
+    TrainedRun,
+    Trainer,
+    check_data,
+    evaluate_text,
+    parsing_lines,
+    trigram_bits,
+    write_by_trigram,
+    write_texts,
+    xz_bits,
+)
 
 __all__ = ["describe_progress", "describe_text_scores", "evaluate_run"]
 

@@ -10,7 +10,6 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
-from minitransformer.arrays import backend, blas
 from minitransformer.apps.cli import progress
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.apps.cli.options import add_options, describe, read_configuration
@@ -25,6 +24,7 @@ from minitransformer.apps.cli.own_parts import (
 from minitransformer.apps.cli.parser import path
 from minitransformer.apps.cli.processes import add_distributed
 from minitransformer.apps.learn.model import Parts, Trial, record
+from minitransformer.arrays import backend, blas
 from minitransformer.training import RunFolder, Trainer, check_free, create_run, fresh_folder, lock_folder
 
 __all__ = ["add_arguments", "run"]

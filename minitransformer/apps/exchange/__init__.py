@@ -9,6 +9,7 @@ from minitransformer.apps.exchange.ctranslate2 import read_ctranslate2
 from minitransformer.apps.exchange.huggingface import read_huggingface
 from minitransformer.apps.exchange.marian import read_marian
 from minitransformer.apps.exchange.published import Published, write_run
+from minitransformer.apps.exchange.pytorch_names import from_pytorch, to_pytorch
 from minitransformer.apps.exchange.to_ctranslate2 import QUANTIZATIONS, write_ctranslate2
 from minitransformer.apps.exchange.to_huggingface import write_huggingface
 from minitransformer.apps.exchange.writing import ExportError, check_new
@@ -21,9 +22,11 @@ __all__ = [
     "ExportError",
     "Published",
     "check_new",
+    "from_pytorch",
     "read_ctranslate2",
     "read_huggingface",
     "read_marian",
+    "to_pytorch",
     "write_ctranslate2",
     "write_huggingface",
     "write_run",

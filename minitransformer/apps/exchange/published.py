@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minitransformer import ops
+from minitransformer.apps.exchange.writing import new_folder
 from minitransformer.arrays import Array, to_numpy
 from minitransformer.data import START, UNKNOWN, Pieces, Tokeniser, Vocabulary
-from minitransformer.apps.exchange.writing import new_folder
 from minitransformer.files import FileError, read_file
 from minitransformer.tasks import Corpus, build
-from minitransformer.training import Configuration, RunFolder, create_run
-from minitransformer.training.checkpoints import Checkpoint
-from minitransformer.training.provenance import Provenance
-from minitransformer.training.state import TrainingState
+from minitransformer.training import Checkpoint, Configuration, Provenance, RunFolder, TrainingState, create_run
 
 __all__ = ["NEVER_WRITTEN", "OurIds", "Published", "arrange", "find_sinusoidal", "read_pieces", "write_run"]
 

@@ -30,8 +30,7 @@ from minitransformer.apps.exchange.writing import (
     sentencepiece_models,
 )
 from minitransformer.arrays import Array, to_numpy
-from minitransformer.data import END, PAD, START, Tokeniser
-from minitransformer.data.extras import MissingExtraError
+from minitransformer.data import END, PAD, START, MissingExtraError, Tokeniser
 from minitransformer.decoding import SearchOptions
 from minitransformer.nn import ModelOptions
 from minitransformer.training import TrainedRun

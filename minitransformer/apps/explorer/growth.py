@@ -14,9 +14,7 @@ from minitransformer.apps.explorer.models import Models
 from minitransformer.apps.explorer.numbers import encode, finite
 from minitransformer.arrays import to_numpy
 from minitransformer.nn import LanguageModel, Model, Transformer
-from minitransformer.tracing import Loss
-from minitransformer.tracing.twin import modules, twin
-from minitransformer.tracing.watching import predict
+from minitransformer.tracing import Loss, modules, predict, twin
 
 __all__ = ["growth"]
 

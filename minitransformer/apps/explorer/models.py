@@ -6,9 +6,7 @@ from minitransformer.apps.explorer.body import RequestError
 from minitransformer.apps.explorer.limits import Recent
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.tracing import in_double
-from minitransformer.training import RunError, RunFolder, TrainedRun
-from minitransformer.training.checkpoints import read_checkpoint
-from minitransformer.training.loading import open_model
+from minitransformer.training import RunError, RunFolder, TrainedRun, open_model, read_checkpoint
 
 __all__ = ["Models"]
 

@@ -19,9 +19,7 @@ from zlib import crc32
 import numpy as np
 
 from minitransformer.autograd import Operation
-from minitransformer.testing import GradientError, GradientReport, gradcheck
-from minitransformer.testing.case import draw_cotangent
-from minitransformer.testing.causes import fits, likely_causes
+from minitransformer.testing import GradientError, GradientReport, draw_cotangent, fits, gradcheck, likely_causes
 
 __all__ = [
     "Unsolved",

@@ -40,9 +40,7 @@ from minitransformer.optim import Adam
 from minitransformer.options import Options, option
 from minitransformer.sharding import Workers, shared_step
 from minitransformer.tasks import build
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.errors import writing
-from minitransformer.training.trainer import Trainer
+from minitransformer.training import Configuration, Trainer, writing
 
 __all__ = ["Sizes", "base_configuration", "choose_sizes", "compare", "measure_changes", "rows_of", "with_sizes"]
 

@@ -23,9 +23,7 @@ from minitransformer import ops
 from minitransformer.apps.bench.figures import fit_powers
 from minitransformer.apps.paper.layers import LAYERS, Layer, LayerSizes
 from minitransformer.arrays import Array, xp
-from minitransformer.autograd import Operation, Tensor, concatenate
-from minitransformer.autograd.graph import Node
-from minitransformer.autograd.tensor import edges_to
+from minitransformer.autograd import Node, Operation, Tensor, concatenate, edges_to
 
 __all__ = [
     "GRAPHS",

@@ -38,10 +38,7 @@ from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor, no_grad
 from minitransformer.durable import write_whole
 from minitransformer.files import FileError, read_json
-from minitransformer.nn.embedding import Embedding
-from minitransformer.nn.encoder import Encoder
-from minitransformer.nn.module import Module, normal, weights, xavier
-from minitransformer.nn.options import ModelOptions
+from minitransformer.nn import Embedding, Encoder, ModelOptions, Module, normal, weights, xavier
 
 __all__ = ["POSITIONS", "PositionsModel", "PositionsSizes", "measure_positions"]
 

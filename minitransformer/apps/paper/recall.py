@@ -23,7 +23,7 @@ from minitransformer.apps.paper.layers import LAYERS
 from minitransformer.apps.paper.recall_model import RecallModel, RecallSizes, chance, reach
 from minitransformer.arrays import Array, asarray, to_numpy
 from minitransformer.autograd import Tensor, no_grad
-from minitransformer.nn.module import Parameter
+from minitransformer.nn import Parameter
 from minitransformer.optim import Adam, inverse_square_root
 
 __all__ = [

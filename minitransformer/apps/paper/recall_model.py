@@ -21,9 +21,7 @@ from minitransformer import ops
 from minitransformer.apps.paper.layers import LAYERS
 from minitransformer.arrays import Array, asarray
 from minitransformer.autograd import Tensor
-from minitransformer.nn.layers import Residual
-from minitransformer.nn.module import Module, Parameter, xavier
-from minitransformer.nn.options import ModelOptions
+from minitransformer.nn import ModelOptions, Module, Parameter, Residual, xavier
 
 __all__ = ["RecallModel", "RecallSizes", "chance", "reach"]
 

@@ -20,7 +20,7 @@ from minitransformer.apps.bench.report import wrap
 from minitransformer.apps.paper.means import compare_means
 from minitransformer.apps.paper.variations import Result
 from minitransformer.tasks import build
-from minitransformer.training.configuration import Configuration
+from minitransformer.training import Configuration
 
 __all__ = ["ROWS", "Row", "format_means", "format_table", "variations"]
 

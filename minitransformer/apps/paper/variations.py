@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from minitransformer.decoding import Diverged
-from minitransformer.training.configuration import Configuration
-from minitransformer.training.creating import create_run, holds_something
-from minitransformer.training.loading import load
-from minitransformer.training.locking import lock_folder
-from minitransformer.training.resuming import resume
-from minitransformer.training.run import RunFolder
-from minitransformer.training.trainer import Trainer
+from minitransformer.training import (
+    Configuration,
+    RunFolder,
+    Trainer,
+    create_run,
+    holds_something,
+    load,
+    lock_folder,
+    resume,
+)
 
 __all__ = ["Result", "check_seeds", "train_variations"]
 

@@ -14,8 +14,7 @@ import numpy as np
 from minitransformer.apps.learn.counterexample import Claim, claims_of, judge_claims, read_answer
 from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
 from minitransformer.apps.learn.verdict import Wrong, agree, as_array, check_gradients, refuse_unsolved
-from minitransformer.testing.case import draw_cotangent
-from minitransformer.testing.causes import fits
+from minitransformer.testing import draw_cotangent, fits
 
 Parts = Mapping[str, Sequence[str]]
 Plan = list[tuple[str, tuple[str, ...]]]

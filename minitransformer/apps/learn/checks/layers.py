@@ -10,7 +10,7 @@ import numpy as np
 
 from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
 from minitransformer.apps.learn.verdict import Wrong, agree, check_cases, check_gradients, refuse_unsolved
-from minitransformer.nn.module import xavier as package_xavier
+from minitransformer.nn import xavier as package_xavier
 
 
 def embedding_scale(embedded: Callable[..., Any]) -> None:

@@ -19,7 +19,7 @@ from minitransformer.apps.learn.checks.training import warm_up as warm_up
 from minitransformer.apps.learn.solutions import mistaken, mistaken_parts
 from minitransformer.apps.learn.verdict import Wrong, agree, as_array, check_gradients, refuse_unsolved, take
 from minitransformer.data import END, PAD, START
-from minitransformer.decoding.beam import length_penalty as penalty
+from minitransformer.decoding import length_penalty as penalty
 
 
 def sinusoidal_positions(positions: Callable[..., Any]) -> None:

@@ -14,10 +14,8 @@ import numpy as np
 
 from minitransformer import ops
 from minitransformer.arrays import Array, as_optional_mask
-from minitransformer.autograd import Tensor
-from minitransformer.autograd.rules import RULES, unbroadcast
-from minitransformer.nn.embedding import scale_and_place
-from minitransformer.nn.layers import Residual
+from minitransformer.autograd import RULES, Tensor, unbroadcast
+from minitransformer.nn import Residual, scale_and_place
 from minitransformer.ops.cross_entropy import read_targets
 from minitransformer.ops.dropout import draw
 from minitransformer.ops.grouped_query_attention import sum_groups

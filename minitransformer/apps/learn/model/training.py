@@ -13,16 +13,22 @@ import numpy as np
 from minitransformer import ops, optim
 from minitransformer.apps.learn.model.passes import Functions, StandIns, like
 from minitransformer.arrays import Array
-from minitransformer.autograd import Tensor
-from minitransformer.autograd.graph import Node, accumulate, backpropagate, count_uses
-from minitransformer.data.batches import decoder_input
-from minitransformer.decoding import PAPER, SearchOptions, greedy, length_penalty
-from minitransformer.decoding.beam import best_continuations
-from minitransformer.decoding.sampling import keep_top_p
-from minitransformer.decoding.search import as_sources, exclude, limits, to_host
-from minitransformer.nn import Transformer
-from minitransformer.nn.module import xavier
-from minitransformer.optim.adam import update
+from minitransformer.autograd import Node, Tensor, accumulate, backpropagate, count_uses
+from minitransformer.data import decoder_input
+from minitransformer.decoding import (
+    PAPER,
+    SearchOptions,
+    as_sources,
+    best_continuations,
+    exclude,
+    greedy,
+    keep_top_p,
+    length_penalty,
+    limits,
+    to_host,
+)
+from minitransformer.nn import Transformer, xavier
+from minitransformer.optim import update
 
 __all__ = ["TRAINING"]
 

@@ -21,15 +21,12 @@ from minitransformer.apps.learn.referee import Verdict, explain, judge_file
 from minitransformer.apps.learn.solutions import solution_of
 from minitransformer.apps.learn.verdict import Wrong
 from minitransformer.arrays import Array, blas
-from minitransformer.autograd import Tensor
-from minitransformer.autograd.graph import backpropagate
-from minitransformer.autograd.rules import RULES, unbroadcast
-from minitransformer.data import END, PAD, Batch, TextBatch
-from minitransformer.data.batches import decoder_input
+from minitransformer.autograd import RULES, Tensor, backpropagate, unbroadcast
+from minitransformer.data import END, PAD, Batch, TextBatch, decoder_input
 from minitransformer.decoding import SamplingOptions, beam_search, greedy, sample
 from minitransformer.nn import LanguageModel, Transformer
 from minitransformer.stand_ins import reference, standing_in
-from minitransformer.training.configuration import Configuration
+from minitransformer.training import Configuration
 
 __all__ = ["Trial", "try_parts"]
 

@@ -12,8 +12,7 @@ from minitransformer import ops
 from minitransformer.apps.learn.referee import explain
 from minitransformer.apps.learn.trainings.training import Functions
 from minitransformer.apps.learn.verdict import Wrong, agree, refuse_unsolved, refuse_writing
-from minitransformer.autograd import Tensor
-from minitransformer.autograd.rules import unbroadcast
+from minitransformer.autograd import Tensor, unbroadcast
 
 __all__ = ["ENGINE", "Compared", "Disagreement"]
 

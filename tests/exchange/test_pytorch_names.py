@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minitransformer as mt
-from minitransformer.nn import from_pytorch, to_pytorch
+from minitransformer.apps.exchange import from_pytorch, to_pytorch
 
 SIZES = {"d_model": 6, "n_heads": 2, "n_layers": 2, "d_ff": 7, "max_length": 5}
 VARIANTS = [

@@ -42,8 +42,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minitransformer.arrays import Array, to_numpy
-from minitransformer.nn.module import check_sizes
-from minitransformer.nn.options import ModelOptions
+from minitransformer.nn import ModelOptions, check_sizes
 
 __all__ = ["from_pytorch", "to_pytorch"]
 
@@ -282,7 +281,7 @@ def _check_names(function: str, needed: set[str], found: set[str], known: set[st
         raise ValueError(
             f"{function}: the state is not that of such a model: missing {missing or 'nothing'}, "
             f"unknown {unknown or 'nothing'}; the names that are expected are in the documentation of "
-            "minitransformer.nn.pytorch_names"
+            "minitransformer.apps.exchange.pytorch_names"
         )
 
 
