@@ -107,8 +107,11 @@ PARTS = (
     ),
 )  # fmt: skip
 """From the bottom of the sheet to its top."""
-ADAM = Part("feed", "Adam", "07-a-first-training", r"1:0 {\hat m} / 1:1 {\hat v} / 1:2")
-SCHEDULE = Part("feed", "Learning rate with warm-up", "12-training", "2")
+ADAM = Part(
+    "feed", "Adam", "07-a-first-training", r"1:0 {\hat m} / 1:1 {\hat v} / 1:2",
+    note=r"$g$ is the gradient of $\theta$; $t = 1, 2, \dots$; tutorial 7",
+)  # fmt: skip
+SCHEDULE = Part("feed", "Learning rate with warm-up", "12-training", "2", note="$w$ steps of warm-up; tutorial 12")
 BLOCKS = {
     "embedding": (1,), "positions": (1,), "multi_head_attention": (2, 4, 5, 6), "masking": (2, 3, 4, 5, 6),
     "layer_norm": (7, 8), "feed_forward": (2, 9), "linear": (10,), "softmax": (4, 11),
@@ -208,7 +211,7 @@ def badges(found: re.Match[str]) -> str:
     middle, y, numbers = float(found[1]), float(found[2]), BLOCKS[found[3]]
     drawn = ""
     for place, number in enumerate(numbers):
-        x = middle + 15 * (place - (len(numbers) - 1) / 2)
+        x = middle + 16 * (place - (len(numbers) - 1) / 2)
         drawn += f'<circle class="badge" cx="{x:g}" cy="{y - 3.5:g}" r="6.3"/>'
         drawn += f'<text class="badge" x="{x:g}" y="{y:g}">{number}</text>'
     return drawn
@@ -223,7 +226,7 @@ def page() -> str:
         ),
         "DRAWING": drawing(),
         "UPDATE": "".join(
-            f'<h2 class="plain">{part.name}<small>tutorial {int(part.source[:2])}</small></h2>'
+            f'<h2 class="plain">{part.name}<small><span>{tex_in(part.note)}</span></small></h2>'
             f"{lines_html(part, part.forward)}"
             for part in (ADAM, SCHEDULE)
         ),
