@@ -22,6 +22,8 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from minitransformer.files import reason
+
 __all__ = [
     "PARTIAL",
     "append",
@@ -234,7 +236,7 @@ def _write(path: Path, data: bytes, flush: bool) -> None:
         with suppress(OSError):
             remove(aside)
         if isinstance(error, OSError):  # name the file that was asked for; a full disk names none
-            raise OSError(error.errno, error.strerror or f"{error}", f"{path}") from error
+            raise OSError(error.errno, reason(error), f"{path}") from error
         raise
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["LARGEST", "FileError", "parse_json", "read_file", "read_json", "read_toml", "require_regular_file"]
+__all__ = ["FileError", "parse_json", "read_file", "read_json", "read_toml", "reason", "require_regular_file"]
 
 LARGEST = 2**30
 """The largest size in bytes of a file of JSON, TOML or lines."""
@@ -33,6 +33,11 @@ class FileError(ValueError):
     """A file is missing, is not a regular file, or has unexpected contents; the message names it."""
 
 
+def reason(error: Exception) -> str:
+    """Return why a call to the operating system failed, without the number and the path that ``str(error)`` has."""
+    return getattr(error, "strerror", None) or f"{error}"
+
+
 def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> None:
     """Raise a FileError unless a path is a regular file of at most ``largest`` bytes; it is not opened."""
     try:
@@ -40,7 +45,7 @@ def require_regular_file(path: Path | str, largest: int | None = LARGEST) -> Non
     except FileNotFoundError as error:
         raise FileError(f"there is no file {path}") from error
     except (OSError, ValueError) as error:  # a name with a zero character is a ValueError
-        raise FileError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+        raise FileError(f"cannot read {path}: {reason(error)}") from error
     if not stat.S_ISREG(status.st_mode):
         found = next((words for is_one, words in _KINDS.items() if is_one(status.st_mode)), "something else")
         raise FileError(f"{path} is {found}, expected a regular file, which can be read again; put one there")
@@ -60,7 +65,7 @@ def read_file(path: Path | str, largest: int | None = LARGEST) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror or error}") from error
+        raise FileError(f"cannot read {path}: {reason(error)}") from error
 
 
 def parse_json(text: bytes | str) -> Any:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from minitransformer.durable import check_folder, flush_folder, make_folder, remove, remove_partial, write_durably
-from minitransformer.files import FileError, parse_json, require_regular_file
+from minitransformer.files import FileError, parse_json, reason, require_regular_file
 from minitransformer.options import OptionError, Options
 from minitransformer.training.errors import RunError
 from minitransformer.training.options import TrainingOptions
@@ -97,7 +97,7 @@ class Checkpoints:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
+            raise RunError(f"cannot read {self.path}: {reason(error)}") from error
         return sorted((int(match[1]), path) for match, path in found)
 
     def file(self, step: int) -> Path:
@@ -261,7 +261,7 @@ def _save_error(path: Path, error: OSError) -> RunError:
     kept = "what was there before is kept"
     if _NAME.fullmatch(path.name) and (before := Checkpoints(path.parent).files()):
         kept = f"{before[-1][1]}, the one before, is kept"
-    return RunError(f"cannot save {path}: {error.strerror or error}; {kept}")
+    return RunError(f"cannot save {path}: {reason(error)}; {kept}")
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

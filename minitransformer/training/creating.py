@@ -12,6 +12,7 @@ import numpy as np
 
 from minitransformer.data import tokenisers_to_json
 from minitransformer.durable import flush_folder, put_in_place, remove, remove_partial, write_durably
+from minitransformer.files import reason
 from minitransformer.tasks import Corpus, TextCorpus
 from minitransformer.training.configuration import Configuration
 from minitransformer.training.errors import RunError
@@ -41,7 +42,7 @@ def fresh_folder(name: str, root: Path | str = "runs") -> Path:
                 path.mkdir()
                 break
     except OSError as error:
-        raise RunError(f"cannot make the run folder {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot make the run folder {path}: {reason(error)}") from error
     return path
 
 
@@ -76,7 +77,7 @@ def create_run(
         complete(run, corpus)
         put_in_place(run.path / SETTING_UP, run.path / CONFIGURATION)
     except OSError as error:
-        raise RunError(f"cannot write the run folder {run.path}: {error.strerror or error}") from error
+        raise RunError(f"cannot write the run folder {run.path}: {reason(error)}") from error
     return run
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from minitransformer.files import reason
+
 __all__ = ["RunError", "writing"]
 
 
@@ -19,4 +21,4 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunError(f"cannot write {error.filename or path}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {error.filename or path}: {reason(error)}") from error

@@ -37,7 +37,7 @@ from typing import Any
 
 from minitransformer.data import MissingExtraError
 from minitransformer.durable import PARTIAL, flush_folder, is_partial, remove, remove_partial
-from minitransformer.files import FileError, read_file, read_json
+from minitransformer.files import FileError, read_file, read_json, reason
 from minitransformer.options import OptionError, Options
 from minitransformer.tasks.corpus import Tokenisers
 from minitransformer.training.checkpoints import Checkpoint, Checkpoints
@@ -90,7 +90,7 @@ class RunFolder:
         try:
             return all(map(is_partial, self.path.iterdir()))
         except OSError as error:
-            raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
+            raise RunError(f"cannot read {self.path}: {reason(error)}") from error
 
     def is_complete(self) -> bool:
         """Return whether all files that follow from the configuration exist; if not, the run ended during its setup."""

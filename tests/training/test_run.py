@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from minitransformer.training import (
     fresh_folder,
 )
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
-from minitransformer.training.provenance import check_data
+from minitransformer.training.provenance import Provenance, check_data
 
 PAIRS = [("12", "21"), ("345", "543")]
 
@@ -172,6 +173,8 @@ def test_any_text_can_be_held_out(folder, configuration):
     assert folder.held_out() == [("a b c", "x y"), ("\u00e9", "z z")]
     create_run(folder.path, configuration, corpus([("a\u200bb", "c\x1cd")]), overwrite=True)
     assert len(folder.held_out()) == 1
+    (folder.path / "held_out.tsv").write_text("a\u2028b\tc\x85d\n", "utf-8")
+    assert folder.held_out() == [("a\u2028b", "c\x85d")]
 
 
 def test_data_that_has_changed_is_refused(folder, configuration):
@@ -193,6 +196,13 @@ def test_measurements_after_a_step_are_cut_off(folder):
     folder.measurements.cut(2)
     assert folder.measurements.read() == [{"step": 1}, {"step": 2}, {"step": 2}]
     assert not folder.is_finished()
+
+
+def test_provenance_is_that_of_all_held_out_pairs_and_of_options_that_still_exist(configuration):
+    trained = Provenance.of(configuration, corpus())
+    fewer = Provenance.of(configuration, replace(corpus(), valid=PAIRS[:1]))
+    assert fewer.digests["held_out.tsv"] == trained.digests["held_out.tsv"]
+    assert not replace(trained, configuration={**trained.configuration, "gone": 1}).changes(configuration)
 
 
 def test_fresh_folders_never_meet(tmp_path):

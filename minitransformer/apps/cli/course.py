@@ -20,6 +20,7 @@ from minitransformer.apps.learn import Exercise, bank
 from minitransformer.apps.learn.course import weeks, write_plan
 from minitransformer.apps.learn.grading import SECONDS, Result, grade, read_submissions, write_csv
 from minitransformer.durable import check_replaceable, write_whole
+from minitransformer.files import reason
 
 __all__ = ["add_arguments", "run"]
 
@@ -93,7 +94,7 @@ def _grade(args: argparse.Namespace) -> int:
         try:
             check_replaceable(file)
         except OSError as error:
-            raise UsageError(f"{file} cannot be written: {error.strerror or error}; choose another path") from error
+            raise UsageError(f"{file} cannot be written: {reason(error)}; choose another path") from error
     exercises = _exercises_of(args.week) if hasattr(args, "week") else bank()
     submissions = read_submissions(args.grade, exercises)
     what = f"week {args.week}" if hasattr(args, "week") else "all weeks"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from minitransformer.apps.cli.errors import UsageError
 from minitransformer.durable import check_replaceable
+from minitransformer.files import reason
 
 __all__ = ["check_writable"]
 
@@ -36,6 +37,4 @@ def check_writable(args: argparse.Namespace, *names: str) -> None:
             else:
                 check_replaceable(path.resolve())
         except OSError as error:
-            raise UsageError(
-                f"--{name}: {path} cannot be written: {error.strerror or error}; choose another path"
-            ) from error
+            raise UsageError(f"--{name}: {path} cannot be written: {reason(error)}; choose another path") from error

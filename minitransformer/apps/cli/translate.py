@@ -13,6 +13,7 @@ from minitransformer.apps.cli.own_parts import add_with, with_parts_of_run
 from minitransformer.apps.cli.run_options import add_beam, add_run, check_beam, choose_beam, load_chosen
 from minitransformer.data import normalise_text, split_lines
 from minitransformer.decoding import check_sentence, hypotheses
+from minitransformer.files import reason
 
 __all__ = ["add_arguments", "run"]
 
@@ -38,7 +39,7 @@ def _read_lines() -> list[str]:
     try:
         return split_lines(sys.stdin.buffer.read(), "the standard input")
     except OSError as error:
-        raise UsageError(f"cannot read the standard input: {error.strerror or error}; give a file of text") from error
+        raise UsageError(f"cannot read the standard input: {reason(error)}; give a file of text") from error
 
 
 @with_parts_of_run()

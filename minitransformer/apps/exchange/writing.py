@@ -12,6 +12,7 @@ from typing import Any
 
 from minitransformer.data import Bpe, Pieces
 from minitransformer.durable import PARTIAL, put_in_place
+from minitransformer.files import reason
 from minitransformer.nn import ModelOptions
 from minitransformer.options import Options
 from minitransformer.training import RunError, TrainedRun
@@ -81,7 +82,7 @@ def check_new(out: Path) -> None:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             raise RunError(f"{out} exists already; choose another --out")
     except OSError as error:
-        raise RunError(f"cannot read {out}: {error.strerror or error}") from error
+        raise RunError(f"cannot read {out}: {reason(error)}") from error
 
 
 @contextmanager
@@ -106,6 +107,6 @@ def new_folder(out: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
-        raise RunError(f"cannot write {out}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {out}: {reason(error)}") from error
     except RunError as error:  # name the folder that was asked for
         raise RunError(f"{error}".replace(f"{aside}", f"{out}")) from error

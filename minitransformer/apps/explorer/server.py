@@ -25,6 +25,7 @@ from minitransformer.apps.explorer.body import RequestError
 from minitransformer.apps.explorer.bundle import TYPES, page_files
 from minitransformer.apps.explorer.limits import TimeLimitError, time_limit
 from minitransformer.apps.explorer.session import REQUESTS, Session
+from minitransformer.files import reason
 
 __all__ = ["Explorer", "PortError"]
 
@@ -94,9 +95,8 @@ class Explorer(ThreadingHTTPServer):
                 break
             except (OSError, OverflowError) as error:
                 if place == len(ports) - 1:
-                    why = getattr(error, "strerror", None) or error
                     raise PortError(
-                        f"port {number} cannot be used: {why}; choose another one, or leave the port out"
+                        f"port {number} cannot be used: {reason(error)}; choose another one, or leave the port out"
                     ) from error
         self.hosts = _hosts(self.server_port)
 
