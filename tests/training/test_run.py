@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from minitransformer.data import Words
 from minitransformer.tasks import Corpus, build
 from minitransformer.training import (
     Checkpoint,
@@ -19,7 +20,7 @@ from minitransformer.training import (
     fresh_folder,
 )
 from minitransformer.training.checkpoints import read_checkpoint, write_checkpoint
-from minitransformer.training.provenance import Provenance, check_data
+from minitransformer.training.provenance import Provenance, check_data, digests_of
 
 PAIRS = [("12", "21"), ("345", "543")]
 
@@ -203,6 +204,12 @@ def test_provenance_is_that_of_all_held_out_pairs_and_of_options_that_still_exis
     fewer = Provenance.of(configuration, replace(corpus(), valid=PAIRS[:1]))
     assert fewer.digests["held_out.tsv"] == trained.digests["held_out.tsv"]
     assert not replace(trained, configuration={**trained.configuration, "gone": 1}).changes(configuration)
+
+
+def test_the_digest_of_a_vocabulary_is_the_one_that_earlier_checkpoints_recorded():
+    words = [Words.train([text], min_count=1) for text in ("a b", "c d")]
+    digest = digests_of(replace(corpus(), source=words[0], target=words[1]))["vocabulary.json"]
+    assert digest[:12] == "9afe9ba8469b"
 
 
 def test_fresh_folders_never_meet(tmp_path):
