@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 import yaml
 
 HERE = Path(__file__).parent
-TARGET = HERE.parent / "minitransformer" / "explorer" / "formulas.json"
+TARGET = HERE.parent / "minitransformer" / "apps" / "explorer" / "formulas.json"
 
 NUMBER = re.compile(r"(?:\\q?quad|&|^)\s*\((\d+)\)")
 SIDES = ("forward", "backward")

@@ -11,7 +11,7 @@ import minitransformer as mt
 from minitransformer.autograd.rules import RULES
 
 ROOT = Path(__file__).parents[2]
-FORMULAS = json.loads((ROOT / "minitransformer" / "explorer" / "formulas.json").read_text(encoding="utf-8"))
+FORMULAS = json.loads((ROOT / "minitransformer" / "apps" / "explorer" / "formulas.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

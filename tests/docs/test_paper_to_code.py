@@ -101,7 +101,7 @@ def test_every_word_in_code_is_in_a_file_of_its_row():
             text = "".join(file.read_text(encoding="utf-8") for file in files)
             for code in re.findall(r"`([^`]+)`", LINK.sub("", line)):
                 if command := re.fullmatch(r"minitransformer (\w+)", code):
-                    assert (DOCS.parent / "minitransformer" / "cli" / f"{command[1]}.py").is_file(), code
+                    assert (DOCS.parent / "minitransformer" / "apps" / "cli" / f"{command[1]}.py").is_file(), code
                 elif not code.startswith(("--", '"')):
                     for word in re.findall(r"[A-Za-z_]\w*(?==)|^\w+", code):
                         assert re.search(rf"\b{word}\b", text), (heading, row[0], code)
