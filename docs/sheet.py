@@ -273,6 +273,8 @@ def main() -> None:
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
         options += ["--virtual-time-budget=30000", "--no-pdf-header-footer", f"--print-to-pdf={PDF}"]
         subprocess.run([browser, *options, sheet.as_uri()], check=True)
+        if b"/Count 1" not in PDF.read_bytes():
+            sys.exit("sheet.py: the formulas fill more than one sheet; show fewer, or change sheet-layout.html")
         subprocess.run(["pdftocairo", "-svg", PDF, SVG], check=True)
     facts = {"page": digest(html.encode()), "pdf": digest(PDF.read_bytes()), "formulas": all_formulas()}
     SVG.write_text(compact(SVG.read_text(encoding="utf-8"), facts), encoding="utf-8")
