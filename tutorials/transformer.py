@@ -229,7 +229,7 @@ def loss_backward(saved, saved_loss):
     return model_backward(cross_entropy_backward(*saved_loss), *saved)
 
 def initial(rng, v, d, f, n, dtype):  # the parameters: arrays in nested lists
-    def matrix(n_in, n_out):  # such that values and gradients keep their size on the way through
+    def matrix(n_in, n_out):  # uniform, as Glorot and Bengio (2010) draw it
         return (rng.uniform(-1, 1, (n_in, n_out)) * (6 / (n_in + n_out)) ** 0.5).astype(dtype)
     def heads(): return [matrix(d, d) for _ in range(4)]
     def norm(): return [np.ones(d, dtype), np.zeros(d, dtype)]
@@ -251,6 +251,7 @@ def check():
     source[0, 3:] = source[1] = target[2, 4:] = PAD  # one source is padding from end to end
     gradients = leaves(loss_backward(*loss(source, target, *p)[1]))
     for x, d_x in zip(leaves(p), gradients, strict=True):
+        assert d_x.shape == x.shape, f"wrong shape of a gradient: {d_x.shape}, expected {x.shape}"
         for i in np.ndindex(x.shape):
             value = x[i]
             x[i] = value + 1e-5
