@@ -523,6 +523,7 @@ def test_above_a_cache_slice_each_entry_keeps_its_place(length, monkeypatch):
     slices = [x[first : first + 16_384] for first in range(0, length, 16_384)]
     squares = [math.fsum(part * part) for part in slices]
     np.testing.assert_allclose(arrays.square_sums(x), squares, rtol=1e-13)
+    assert np.isfinite(arrays.square_sums((1e25 * x).astype("float32"))).all()  # in float32 the squares would overflow
     np.testing.assert_allclose(arrays.sigmoid(x), 1 / (1 + np.exp(-x)), rtol=1e-14)
     np.testing.assert_allclose(arrays.erf(x), [math.erf(one) for one in x.tolist()], rtol=1e-14)
     matrix = x[: length // 5 * 5].reshape(-1, 5)

@@ -32,6 +32,7 @@ def test_a_language_code_is_a_token(pieces):
 def test_what_is_not_in_the_vocabulary_is_unknown(pieces):
     assert pieces.encode("a €")[-1] == UNKNOWN
     assert pieces.decode(pieces.encode("a € dog")) == "a <unk> dog"
+    assert pieces.decode([UNKNOWN, UNKNOWN]) == "<unk> <unk>"
     smaller = Pieces(sentencepiece_model(), Vocabulary(["<unk>", *tokens()[2:8]]))
     assert UNKNOWN in smaller.encode(TEXTS[0])
 

@@ -116,6 +116,10 @@ def test_every_character_learned_from_is_known(kind, texts):
         assert tokeniser.decode(ids) == normalise_text(text)
 
 
+def test_only_tokens_of_space_are_shown_by_signs():
+    assert Characters(Vocabulary(["<unk>", " ", "\n", "\t", "a b"])).labels[4:] == ("␣", "⏎", "⇥", "a b")
+
+
 @every_kind
 def test_what_is_unknown(kind):
     tokeniser = learn(kind)

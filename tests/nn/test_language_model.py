@@ -40,6 +40,15 @@ def gradients_of(model, ids=IDS, rng=None):
     return found
 
 
+def test_a_generator_that_is_given_comes_before_the_models_own_and_any_dropout_drops():
+    model = model_of(dropout=0.3).train()
+    first, same, other = (to_numpy(model(IDS, np.random.default_rng(seed)).data) for seed in (5, 5, 6))
+    assert (first == same).all()
+    assert (first != other).any()
+    rare = model_of(dropout=0.01).target_embedding
+    assert any((to_numpy(rare(IDS, np.random.default_rng(seed)).data) == 0).any() for seed in range(20))
+
+
 def test_it_is_the_decoder_without_its_middle_sub_layer():
     options = {"n_layers": 1, "share_embeddings": "target"}
     alone = dict(model_of(**options).named_parameters())

@@ -640,6 +640,7 @@ def test_load_state_dict_takes_other_types():
         ),
         (lambda s: s.update({list(s)[-1]: s[list(s)[-1]].astype(str)}), "holds <U.*expected numbers"),
         (lambda s: s.update({list(s)[-1]: s[list(s)[-1]] + 1j}), "holds complex"),
+        (lambda s: s.update({list(s)[-1]: s[list(s)[-1]] > 0}), "holds bool"),
         (lambda s: s.update({k: v.T for k, v in s.items() if k.endswith("w2")}), r"w2 has shape \(7, 6\)"),
     ],
 )  # fmt: skip

@@ -125,6 +125,11 @@ def test_the_example_is_a_sentence_that_can_be_drawn(tmp_path, text):
     (tmp_path / "v.tsv").write_text(f"{'x1 ' * 40}\ty\n{'x2 ' * 30}\ty\nx3\ty\n")
     found = corpus_of(build("text"), source=f"{text}", valid_source=f"{tmp_path}/v.tsv", **WORDS)
     assert found.example == " ".join(["x2"] * 30)
+    (tmp_path / "v.tsv").write_text(f"{'x1 ' * 40}\ty\n{'x2 ' * 50}\ty\n")
+    found = corpus_of(build("text"), source=f"{text}", valid_source=f"{tmp_path}/v.tsv", **WORDS)
+    assert found.example == " ".join(["x1"] * 40)  # all are too long, so the first is shown
+    drawn = draw("copy", text, dictionary=None, seed=0)
+    assert drawn.valid == drawn.held_out[:10]
 
 
 def test_every_pronunciation_of_a_word_is_trained_on(tmp_path):

@@ -49,6 +49,19 @@ def test_loss_and_token_accuracy_are_those_of_single_sentences(tokenisers, monke
     assert model.rng.bit_generator.state == state
 
 
+@pytest.mark.parametrize(("vocabulary", "most"), [(10, 8), (256, 8), (300, 6), (5000, 1)])
+def test_the_logits_of_a_chunk_fit_into_the_memory_meant_for_them(monkeypatch, vocabulary, most):
+    """A small vocabulary counts as 256 tokens, as the model's other layers are wider than it."""
+    monkeypatch.setattr(evaluation, "NUMBERS", 8 * 4 * 256)
+    chunks = list(evaluation._chunks([([3], [3, 4, 5])] * 17, vocabulary))
+    assert [len(chunk) for chunk in chunks] == [most] * (17 // most) + [17 % most] * (17 % most > 0)
+
+
+def test_any_of_several_references_is_right():
+    sample = evaluation.Sample("a", ["b", "c"], "c")
+    assert (sample.right, sample._replace(found="d").right, sample.wanted) == (True, False, "b or c")
+
+
 def test_full_memory_names_the_longest_text(tokenisers, monkeypatch):
     def full(*_):
         raise MemoryError("Unable to allocate 9 PB")

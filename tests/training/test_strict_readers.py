@@ -373,6 +373,22 @@ def test_weights_that_are_no_numbers_are_refused(run, kind):
         load(run, "last", refuse)
 
 
+def test_the_last_weights_are_not_replaced_by_the_best(run):
+    for _, path in run.checkpoints.files():
+        path.unlink()
+    assert load(run, report=lambda message: None).weights == "best"
+    for weights in ("last", "mean"):
+        with pytest.raises(RunError, match="has no checkpoint"):
+            load(run, weights, refuse)
+
+
+def test_a_mean_of_steps_needs_its_arrays(run):
+    checkpoint = saved(run)
+    write_checkpoint(checkpoint.path, checkpoint._replace(mean={}, state=checkpoint.state | {"averaged": 2}))
+    with pytest.raises(RunError, match="averaged is 2, but it holds 0 arrays of a mean"):
+        resume(run, refuse)
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("part", ["model", "mean"])
 def test_weights_that_are_not_finite_are_refused(run, part, value):

@@ -196,6 +196,8 @@ def test_an_unknown_character_costs_what_it_takes_to_name_it():
     unknown, other = (evaluate_text(model, tokeniser, f"ab{letter}", 4) for letter in "éü")
     assert unknown == other
     assert unknown.bits == pytest.approx(unknown.loss / math.log(2) + UNKNOWN_BITS / 3)
+    several = evaluate_text(model, tokeniser, "éüéa", 4)
+    assert several.bits == pytest.approx(several.loss / math.log(2) + 3 * UNKNOWN_BITS / 4)
     assert pytest.approx(math.log2(1114112)) == UNKNOWN_BITS
 
 

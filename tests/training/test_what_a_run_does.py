@@ -347,6 +347,8 @@ def test_the_average_is_the_mean_in_double_precision(tmp_path):
     saved(folder.checkpoints.path, 6, w=np.ones(3, dtype=np.float32))
     with pytest.raises(RunError, match="of different models"):
         average(folder, 3)
+    with pytest.raises(RunError, match="cannot average the last 0 checkpoints; give --last 1 or more"):
+        average(folder, 0)
 
 
 def test_an_array_under_another_name_is_damage(tmp_path):
