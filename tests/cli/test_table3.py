@@ -9,7 +9,7 @@ import pytest
 from minitransformer.apps.cli import main
 from minitransformer.apps.paper import table3
 from minitransformer.apps.paper.means import compare_means
-from minitransformer.apps.paper.table3 import ROWS, format_means
+from minitransformer.apps.paper.table3 import ROWS, Row, format_means, format_table, variations
 from minitransformer.apps.paper.variations import Result
 from minitransformer.tasks import build
 from minitransformer.training import Configuration, RunFolder
@@ -92,6 +92,25 @@ def test_several_seeds(tmp_path, capsys):
     assert rows_of(out)[0].split()[-6] == f"{(math.exp(losses[0]) + math.exp(losses[1])) / 2:.4f}"
     assert "2 seeds each: mean (min to max)" in out
     assert "(E) positions learned  " in out
+
+
+def test_what_was_measured_is_the_mean_over_the_seeds_and_equal_values_are_empty():
+    rows = [ROWS[0], Row("D", {"dropout": 0.2})]
+    scores = [{"valid_loss": math.log(n), "exact_match": n / 8, "seconds": 10.0 * n} for n in (1, 2)]
+    found = [
+        (row, [Result(configuration, 12_345, score) for score in scores])
+        for row, configuration in zip(rows, variations(rows).values(), strict=True)
+    ]
+    heading, base, other = (line.split("  ") for line in format_table(found))
+    ends = ["1.5000", "18.75 %", "12,345", "15 s"]
+    assert [cell.strip() for cell in heading if cell.strip()][-4:] == [
+        "perplexity",
+        "exact match",
+        "parameters",
+        "time",
+    ]
+    assert [cell.strip() for cell in other if cell.strip()] == ["(D)", "0.2", *ends]
+    assert [cell.strip() for cell in base if cell.strip()][-4:] == ends
 
 
 def test_means_are_compared_with_the_base():

@@ -289,6 +289,9 @@ def test_text_that_nothing_can_be_learned_from(kind, texts, size, message):
 
 def test_the_smallest_size_for_bpe_is_enough():
     pytest.importorskip("sentencepiece")
+    for wrong in (0, 1, 2):
+        with pytest.raises(ValueError, match=f"tokens of the kind bpe have no min_count, found {wrong}; leave it out"):
+            train_tokeniser("bpe", ["abc d"], 9, wrong)
     assert len(Bpe.train(["abc d"], 9)) == 9
 
 

@@ -21,6 +21,7 @@ from minitransformer.nn import (
     Residual,
     layers,
 )
+from minitransformer.options import OptionError
 from minitransformer.stand_ins import in_use, standing_in
 from minitransformer.testing import gradcheck
 
@@ -437,3 +438,7 @@ OPTIONS = {
 
 def test_the_options_have_their_defaults_and_ranges():
     assert ranges_of(ModelOptions) == OPTIONS
+    for d_model in (2, 3, 5):
+        with pytest.raises(OptionError, match=f"needs an even d_model of at least 4, found {d_model}"):
+            ModelOptions(d_model=d_model, n_heads=1, position_scale="d_model-2")
+    assert ModelOptions(d_model=4, n_heads=1, position_scale="d_model-2").d_model == 4

@@ -29,6 +29,7 @@ def test_the_gradient_has_the_same_mask_and_scale(example, data):
         assert d_residual is None
     else:
         np.testing.assert_array_equal(d_residual, d)
+        assert not np.shares_memory(d_residual, d)
 
 
 def test_a_residual_of_another_shape_is_refused():

@@ -35,6 +35,15 @@ def test_a_separable_convolution_is_a_convolution_whose_matrices_share_their_col
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
 
 
+def test_the_error_of_a_fit_is_the_largest():
+    grid = [EXAMPLE._replace(k=k) for k in (1, 2, 4)]
+    found = costs._fit(lambda sizes: {"operations": 32 * 16 * {1: 2, 2: 4, 4: 10}[sizes.k]}, grid, "k n d")
+    shares = np.array([0.5, 0.5, 0.4])
+    factor = shares.sum() / (shares**2).sum()
+    assert found["fit"] == pytest.approx({"k n d": factor})
+    assert found["error"] == pytest.approx(abs(shares * factor - 1).max())
+
+
 def test_a_separable_convolution_takes_knd_and_ndd():
     n, d, k, _ = EXAMPLE
     assert costs._count_separable(EXAMPLE) == {

@@ -104,6 +104,8 @@ def test_groups_are_pairs_of_equal_lengths(folder):
     trained, pairs = load(folder), RunFolder(folder).held_out()
     groups = group_by_lengths(trained, pairs)
     assert 0 < sum(len(source) for source, _ in groups) <= 20
+    lengths = [(source.shape[1], target.shape[1]) for source, target in groups]
+    assert lengths == sorted(lengths)
     assert all(len(source) == len(target) > 1 and (target[:, 0] == 1).all() for source, target in groups)
     assert all((source != 0).all() and (target != 0).all() for source, target in groups)
 

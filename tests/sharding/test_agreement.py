@@ -87,6 +87,7 @@ def test_threads_of_products_follow_from_the_shares_unless_they_are_given(
         ({}, None),
         ({"PMI_SIZE": "1", "PMI_RANK": "0"}, None),
         ({"PMI_SIZE": "4", "PMI_RANK": "3"}, 3),
+        ({"PMI_SIZE": "4"}, 0),
         ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0"}, 1),
         ({"SLURM_STEP_NUM_TASKS": "8", "SLURM_PROCID": "5", "SLURM_LOCALID": "1"}, 5),
     ],

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from minitransformer.sharding import MPI, ranks
+from minitransformer.sharding import ALONE, MPI, ranks
 
 from .together import run_together
 
@@ -52,7 +52,11 @@ def together(monkeypatch):
     def module(name):
         assert name == "mpi4py.MPI"
         return SimpleNamespace(
-            COMM_WORLD=HERE.world, COMM_TYPE_SHARED=0, INFO_ENV={}, IN_PLACE=None, _typedict={"d": "double"}
+            COMM_WORLD=HERE.world,
+            COMM_TYPE_SHARED=0,
+            INFO_ENV={},
+            IN_PLACE=None,
+            _typedict={"d": "double", "f": "float"},
         )
 
     monkeypatch.setattr(ranks, "import_module", module)
@@ -71,6 +75,15 @@ def test_the_first_process_calls_the_function(together):
     called = []
     assert together(3, lambda ranks: ranks.first(lambda: called.append(ranks.rank) or 7)) == [7, 7, 7]
     assert called == [0]
+
+
+def test_one_process_is_alone_and_memory_for_one_type_is_not_for_another(together):
+    assert together(1, lambda _: ranks.start("mpi")) == [ALONE]
+
+    def exchange(ranks):
+        return [ranks.exchange(np.full(2, 0.1, kind), [1, 1], [1, 1]).dtype for kind in ("f4", "f8", "f4")]
+
+    assert together(2, exchange) == [["float32", "float64", "float32"]] * 2
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])

@@ -14,6 +14,7 @@ from minitransformer.data import PAD, Batch
 from minitransformer.nn import Transformer
 from minitransformer.optim import Adam
 from minitransformer.tasks import build
+from minitransformer.train import training_step
 from minitransformer.training import (
     Configuration,
     Trainer,
@@ -69,6 +70,33 @@ def test_one_worker_has_the_loss_and_gradients_of_the_operation(label_smoothing)
     assert found == pytest.approx(loss.item(), rel=1e-14)
     for p, q in zip(model.parameters(), same.parameters(), strict=True):
         np.testing.assert_allclose(p.grad, q.grad, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
+def test_both_kinds_of_step_are_that_of_a_loop_of_ones_own(label_smoothing):
+    found = []
+    for kind in ("own", "training", "shared"):
+        model, losses, runs = model_of(0.0), [], []
+        optimiser = Adam(model.parameters())
+        step_of = optimiser.step
+        optimiser.step = lambda *given, step_of=step_of, runs=runs: runs.extend(given[2:]) or step_of(*given)
+        workers = Workers(model)
+        for seed in range(3):
+            batch = batch_of(4, seed)
+            if kind == "own":
+                optimiser.zero_grad()
+                logits = model(batch.source, batch.target_input)
+                loss = ops.cross_entropy(logits, batch.target_output, label_smoothing, PAD)
+                loss.backward()
+                optimiser.step(0.01)
+            elif kind == "training":
+                loss = training_step(model, optimiser, batch, 0.01, label_smoothing)
+            else:
+                loss = shared_step(model, optimiser, batch, 0.01, label_smoothing, workers)
+            losses.append(float(loss.item()))
+        assert runs == [workers.each] * (3 if kind == "shared" else 0)
+        found.append((losses, to_numpy(optimiser.values).tolist()))
+    assert found[0] == found[1] == found[2]
 
 
 @THREADS

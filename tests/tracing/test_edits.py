@@ -26,7 +26,7 @@ from minitransformer.tracing import (
     write,
 )
 from minitransformer.tracing.editing import Editor, layout_of
-from minitransformer.tracing.edits import Change, Edit, changes_of
+from minitransformer.tracing.edits import Change, Edit, changes_of, some
 from minitransformer.tracing.twin import twin
 
 SOURCE = np.array([[3, 4, 6, 2], [5, 2, 0, 0]])
@@ -365,3 +365,10 @@ def test_an_attention_for_which_another_function_stands_in(model):
         pytest.raises((ValueError, RuntimeError), match="no attention"),
     ):
         trace(model, SOURCE, TARGET, edits=[HeadOff(CROSS, 0)])
+
+
+@pytest.mark.parametrize(
+    ("n", "words"), [(0, ""), (2, "0, 1"), (6, "0, 1, 2, 3, 4, 5"), (8, "0, 1, 2, ... and 5 others")]
+)
+def test_long_lists_of_names_are_cut(n, words):
+    assert some(map(str, range(n))) == words
