@@ -18,7 +18,8 @@ from minitransformer.apps.paper.changes import (
     with_sizes,
 )
 from minitransformer.apps.paper.report import changes_text
-from minitransformer.apps.paper.variations import Result
+from minitransformer.apps.paper.variations import Result, train_variations
+from minitransformer.decoding import Diverged
 from minitransformer.training.trainer import Trainer
 
 pytestmark = pytest.mark.numpy_only("experiments, on the processor")
@@ -207,3 +208,13 @@ def test_bad_input(arguments, words, capsys, tmp_path):
     assert main(["changes", *arguments, "--out", str(tmp_path / "t")]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "t").exists()
+
+
+def test_a_training_that_diverges_names_its_variation_and_seed(tmp_path, monkeypatch):
+    def diverge(path, wanted, tell):
+        raise Diverged(f"the loss of {path.name} is nan")
+
+    monkeypatch.setattr("minitransformer.apps.paper.variations._train", diverge)
+    for seed, name in ((0, "wide"), (5, "wide-seed-5")):
+        with pytest.raises(Diverged, match=f"^the loss of {name} is nan of wide, seed {seed}$"):
+            train_variations(tmp_path, {"wide": BASE}, [seed], print)

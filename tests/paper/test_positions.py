@@ -22,6 +22,7 @@ from minitransformer.apps.paper.positions import (
     train_model,
 )
 from minitransformer.apps.paper.recall import NO_TARGET
+from minitransformer.apps.paper.report import positions_text
 from minitransformer.autograd import no_grad
 from minitransformer.files import FileError
 
@@ -265,6 +266,14 @@ def test_each_seed_draws_its_own_weights_and_sentences(monkeypatch):
             ]
     assert found["tasks"]["copy"]["contexts"] == {1: [0.1], 2: [0.2], 3: [0.3]}
     assert "contexts" not in found["tasks"]["lookup"]
+    row = {"accuracy": [0.5] * 3, "pieces": None, "weight": [0.25, 0.5, 0.75], "garbled": 0.125}
+    row |= {"near": dict.fromkeys(("all", "nearest", "thinned"), 0.5), "far": dict.fromkeys(("all", "thinned"))}
+    for task in found["tasks"].values():
+        task["kinds"] = {kind: [row] for kind in task["kinds"]}
+    lines = [" ".join(line.split()) for line in positions_text(found).splitlines()]
+    assert "1 symbol 10.0" in lines
+    assert "2 symbols 20.0" in lines
+    assert "alibi - 50.0 50.0 50.0 - - 25 -> 75" in lines
 
 
 def test_what_is_measured_is_kept_and_used_again(tmp_path):
