@@ -87,7 +87,8 @@ class Trainer:
         made = prepare(configuration, tokenisers, ranks)
         self.notes, self.configuration, self.task, self.corpus = made.notes, made.configuration, made.task, made.corpus
         self.source, self.target = self.corpus.source, self.corpus.target
-        self.batches, self.model, self._step_seconds = made.batches, made.model, made.step_seconds
+        self.batches, self.model, self.step_seconds = made.batches, made.model, made.step_seconds
+        """``step_seconds`` is the expected time of a step, or None until it is measured or guessed."""
         decay, part = self.configuration.training.weight_decay, (ranks.rank, ranks.size)
         self.optimiser = Adam(self.model.parameters(), weight_decay=decay, part=part)
         self.step = 0
@@ -125,10 +126,10 @@ class Trainer:
         to_come = self.configuration.training.steps - self.step
         if self._begun and self.step > self._begun[0]:
             return to_come * (self.seconds - self._begun[1]) / (self.step - self._begun[0])
-        if self._step_seconds is None:
+        if self.step_seconds is None:
             tokens = self.corpus.tokens / self.batches.batches_per_epoch
-            self._step_seconds = guess_seconds(self.model, tokens * self.configuration.training.accumulate)
-        return None if self._step_seconds is None else to_come * self._step_seconds
+            self.step_seconds = guess_seconds(self.model, tokens * self.configuration.training.accumulate)
+        return None if self.step_seconds is None else to_come * self.step_seconds
 
     def train(
         self,

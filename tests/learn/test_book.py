@@ -82,7 +82,8 @@ def test_the_next_exercise_is_one_that_is_open(book):
     assert not book.advance()
 
 
-def test_what_to_type_names_a_folder_of_ones_own():
+def test_what_to_type_names_a_folder_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(Book.open(tmp_path / FOLDER).folder.parent)  # whatever is beside this checkout
     assert command("hint") == command("hint", folder=FOLDER) == "minitransformer learn hint"
     assert command("hint", folder=Path("my own")) == "minitransformer learn hint --folder 'my own'"
 

@@ -347,6 +347,23 @@ def test_the_folder_is_found_from_inside_it(learn, monkeypatch, tmp_path, capsys
     assert Path("other", ".progress.json").is_file()
 
 
+def test_the_list_names_its_folder_and_what_to_read_can_be_opened(learn, monkeypatch, tmp_path):
+    assert f", in {learn.folder}\n" in learn("list")[1]
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert "read: tutorials/02-a-derivative-on-a-graph.ipynb\n" in learn("next")[1]
+    monkeypatch.chdir(tmp_path)
+    assert "read: `minitransformer tutorials 2`\n" in learn("next")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "near"), [("lern", "learn"), ("learn hnt", "hint"), ("export run --to ctranslate", "ctranslate2")]
+)
+def test_a_word_that_is_nearly_right_is_suggested(words, near, capsys):
+    with pytest.raises(SystemExit):
+        main(words.split())
+    assert f"did you mean {near!r}?" in capsys.readouterr().err
+
+
 def test_the_array_library_is_afterwards_what_it_was(learn, monkeypatch):
     learn("list")
     monkeypatch.setitem(vars(xp), "_backend", "cupy")

@@ -13,6 +13,7 @@ import pytest
 from minitransformer import ops
 from minitransformer.apps.cli import main
 from minitransformer.apps.cli.model_drawing import draw_model
+from minitransformer.apps.cli.own_parts import try_own_parts
 from minitransformer.apps.learn import bank, find
 from minitransformer.apps.learn.child import Limits
 from minitransformer.apps.learn.model import (
@@ -491,8 +492,11 @@ def test_a_run_with_own_parts_from_training_to_translation(without_pictures, tmp
     monkeypatch.chdir(own.parent)
     out = tmp_path / "run"
     words = ("--with", "my-exercises", "--but", "softmax-backward", "--out", str(out))
+    slow = lambda *args: try_own_parts(*args)._replace(together=5400.0)  # noqa: E731
+    monkeypatch.setattr("minitransformer.apps.cli.train.try_own_parts", slow)
     status, told, _ = run(capsys, "train", *words, *FLAGS)
     assert status == 0
+    assert "about 3 h 0 min on this computer, estimated before the first step" in told
     assert "2 of 39 parts are yours" in told
     assert "Not used by this model: " in told
     assert "rms-norm-forward" in told.partition("Not used by this model: ")[2]

@@ -165,7 +165,8 @@ def _introduce(book: Book) -> int:
     print(f"now: {exercise.name}: {exercise.title}")
     print(f"     {book.path(exercise)}")
     tutorial, _, heading = exercise.tutorial.partition("#")
-    print(f"     read: tutorials/{tutorial}.ipynb")
+    where = f"tutorials/{tutorial}.ipynb"
+    print(f"     read: {where if Path(where).is_file() else f'`minitransformer tutorials {int(tutorial[:2])}`'}")
     if heading:
         print(f"           {heading.replace('-', ' ')!r}")
     return 0
@@ -214,7 +215,7 @@ def _list(book: Book) -> int:
             print(f" {arrow} [{mark}] {exercise.name:<28} {exercise.title}"[:79].rstrip())
         if line := training_command(book, int(chapter.partition(".")[0])):
             print(_fill(f"then: `{line}`", indent=" " * 7))
-    print(f"\n{_bar(book)}")
+    print(f"\n{_bar(book)}, in {book.folder.absolute()}")
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,7 +16,7 @@ __all__ = ["Parser", "path"]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose messages take one line."""
+    """A parser whose messages take one line, and suggest the word that was probably meant."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -24,6 +25,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the usage and a message in one line, and end with status 2."""
         super().error(one_line(message))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = [str(choice) for choice in action.choices or ()]
+        if choices and value not in choices and (near := get_close_matches(str(value), choices, n=1)):
+            raise argparse.ArgumentError(action, f"found {value!r}; did you mean {near[0]!r}?")
+        super()._check_value(action, value)
 
     def refuse_dashes(self, arguments: Sequence[str]) -> None:
         """Refuse ``--option=--``: argparse mistakes the dashes for the end of the options, and fails."""

@@ -83,6 +83,8 @@ def _train(trainer: Trainer, out: Path, overwrite: bool, parts: Parts | None = N
         folder = trainer.ranks.first(lambda: create_run(out, trainer.configuration, trainer.corpus, overwrite))
         if parts and trial:
             record(parts, out)
+            if trainer.step_seconds is None and trial.together:
+                trainer.step_seconds = trial.together * trainer.configuration.training.accumulate
             draw_parts(parts, trial, folder)
         elif _processes_are_faster(trainer):
             progress.note(
